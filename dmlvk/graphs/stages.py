@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dmlvk.errors import ShaderCompilationError
 from dmlvk.graphs.fusion.epilogues import FusedProduct, factor_of, find_epilogues
 from dmlvk.graphs.fusion.functions import Function, function_of
+from dmlvk.graphs.fusion.gated_products import GatedProduct, find_gated_products
 from dmlvk.graphs.fusion.grouping import Group, KernelLimits, grouped
 from dmlvk.graphs.fusion.kernel import fused_kernel, operand_pairs_in_place
 from dmlvk.graphs.fusion.packed_weights import PackedProduct, find_packed_products
@@ -26,6 +27,9 @@ from dmlvk.support.threads import map_in_threads
 from dmlvk.tensors import TensorDesc
 
 _log = logging.getLogger("dmlvk")
+
+_Joined = FusedProduct | PackedProduct | GatedProduct
+"""Operators that one kernel of the package computes together."""
 
 NO_COMPILER = "there is no GLSL compiler (glslangValidator) on this machine"
 
@@ -105,7 +109,10 @@ def fused_stages(network: Network, target: Target, lasting: Collection[NetworkVa
             functions[node.index] = function
     # One binding is left for the coefficients that some functions read.
     limits = KernelLimits(buffers=min(KernelLimits.buffers, target.buffers - 1))
-    found: list[FusedProduct | PackedProduct] = [*epilogues.values(), *packed.values()]
+    gated = find_gated_products(network, target, packed.values())
+    inside = {node.index for each in gated for node in each.nodes}
+    alone = [each for each in packed.values() if each.product.index not in inside]
+    found: list[_Joined] = [*epilogues.values(), *alone, *gated]
     joined = {each.nodes[0].index: each for each in found}
     groups = grouped(network, functions, limits, target, [each.nodes for each in found])
     of_groups = _stages_of_groups(groups, network, target, joined, lasting)
@@ -137,7 +144,7 @@ def _stages_of_groups(
     groups: Sequence[Group],
     network: Network,
     target: Target,
-    joined: Mapping[int, FusedProduct | PackedProduct],
+    joined: Mapping[int, _Joined],
     lasting: Collection[NetworkValue],
 ) -> list[tuple[list[Stage], str]]:
     """The stages of each group, and why it was not fused; programs of operators that are alike are made once."""
@@ -156,7 +163,7 @@ def _stages_of_groups(
     ]
 
 
-def _is_alone(group: Group, joined: Mapping[int, FusedProduct | PackedProduct]) -> bool:
+def _is_alone(group: Group, joined: Mapping[int, _Joined]) -> bool:
     """Whether a group is one operator, whose program follows from its description and from nothing else."""
     (node, *others) = group.nodes
     return not others and node.index not in joined and not isinstance(node.desc, BatchNormalization)
@@ -166,11 +173,11 @@ def _stages_of(
     group: Group,
     network: Network,
     target: Target,
-    joined: FusedProduct | PackedProduct | None,
+    joined: _Joined | None,
     lasting: Collection[NetworkValue],
 ) -> tuple[list[Stage], str]:
     """One kernel for a group, or one for each of its operators and why."""
-    if isinstance(joined, PackedProduct):
+    if isinstance(joined, (PackedProduct, GatedProduct)):
         return [Stage(joined.nodes, joined.program(target), joined.reads(), (joined.output,), frozenset())], ""
     if joined is not None:
         return _stages_of_epilogue(joined, target), ""

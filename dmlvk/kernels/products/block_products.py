@@ -49,6 +49,8 @@ _PART_BYTES = 32 * 2**20
 _BUFFERS = 6
 """That a kernel here binds, at most."""
 
+_BUFFERS_OF_GATED = 9
+
 _PART_COLUMNS = 64
 """Parts begin at multiples of so many columns: then results of theirs begin at multiples of 16 bytes."""
 
@@ -70,6 +72,7 @@ class RowTile:
         line_vectors: vectors of 16 bytes of a column in a stage.
         left_lines: rows, times segments beside one another, that a stage has room for.
         invocations: of a work group.
+        is_gated: whether the second of two columns is of other weights, and the first one its gate.
     """
 
     bits: int
@@ -78,6 +81,7 @@ class RowTile:
     line_vectors: int
     left_lines: int
     invocations: int = 64
+    is_gated: bool = False
 
     @property
     def stage_terms(self) -> int:
@@ -86,11 +90,10 @@ class RowTile:
 
     @property
     def shared_memory(self) -> int:
-        """Bytes that a work group needs: of lines (or sums), of scales and zeros, and of the left operand."""
+        """Bytes that a work group needs: of lines (or sums), and of the left operand."""
         lines = self.invocations * self.columns
         vectors = max(lines * (self.line_vectors + 1), self.invocations * self.rows * self.columns // 4)
-        entries = lines * (self.stage_terms // LEAST_BLOCK + 1)
-        return 16 * vectors + 8 * entries + 16 * self.left_lines * (self.stage_terms // 4 + 1) + _COUNTERS
+        return 16 * vectors + 16 * self.left_lines * (self.stage_terms // 4 + 1) + _COUNTERS
 
     def segments_beside(self, segments: int) -> int:
         """Segments that a work group computes at one time: a power of two."""
@@ -101,7 +104,8 @@ class RowTile:
 
     def across(self, segments: int) -> int:
         """Columns of a work group, for sums of so many segments."""
-        return self.invocations * self.columns // self.segments_beside(segments)
+        columns = 1 if self.is_gated else self.columns
+        return self.invocations * columns // self.segments_beside(segments)
 
     def groups(self, product: Product) -> int:
         """Work groups."""
@@ -126,23 +130,29 @@ class RowTile:
             "UNIT_WORDS": str(4 if sums <= 2 else 2 if sums <= 4 else 1),
         }
         size = f".{self.rows}x{self.columns}.{self.invocations}x{self.line_vectors}x{self.left_lines}"
+        if self.is_gated:
+            defines["IS_GATED"] = "1"
+            size += ".gated"
         if has_halves:
             defines["HALF_ARITHMETIC"] = "1"
             size += ".halves"
         return _variant("rows", data_type, self.bits, size, defines, target)
 
 
-def row_tiles(bits: int) -> list[RowTile]:
+def row_tiles(bits: int, *, is_gated: bool = False) -> list[RowTile]:
     """The tiles among which a GPU chooses."""
     vectors = {2: 2, 4: 4, 8: 4}[bits]
+    if is_gated:
+        return [RowTile(bits, rows, 2, vectors // 2 if rows > 2 else vectors, 8, 64, True) for rows in (1, 4)]
     few = [RowTile(bits, rows, 1, vectors, 8) for rows in (1, 2, 4)]
     wide = [RowTile(bits, 1, 1, vectors, 8, 128)] if bits == 4 else []
     return [*few, *wide, RowTile(bits, 8, 1, vectors // 2, 8)]
 
 
-def tile_for(product: Product, bits: int, target: Target) -> RowTile:
+def tile_for(product: Product, bits: int, target: Target, *, is_gated: bool = False) -> RowTile:
     """The tile in which a GPU computes a product."""
-    held = [tile for tile in row_tiles(bits) if tile.shared_memory <= target.shared_memory]
+    tiles = row_tiles(bits, is_gated=is_gated)
+    held = [tile for tile in tiles if tile.shared_memory <= target.shared_memory]
     return min(held, key=lambda tile: tile.cost(product))
 
 
@@ -175,7 +185,7 @@ def variants() -> Iterator[ShaderVariant]:
         for bits in _BITS:
             yield _numbers_variant(data_type, bits)
             for target in targets:
-                for tile in row_tiles(bits):
+                for tile in [*row_tiles(bits), *row_tiles(bits, is_gated=True)]:
                     yield tile.variant(data_type, target)
                     if data_type is DataType.FLOAT16:
                         yield tile.variant(data_type, target, has_halves=True)
@@ -239,27 +249,66 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
     product = gemm_product(desc)
     most_rows = _MOST_ROWS_OF_PROCESSORS if target.is_cpu else _MOST_ROWS
     if weights.lies_along_terms and product.rows <= most_rows:
-        _add_rows(builder, desc, product, weights, left, regions, addend)
+        _add_rows(builder, desc, product, weights, _Operands(left, packed, scale, zero, addend))
     else:
         _add_parts(builder, desc, weights, left, regions, addend)
     return builder.program()
 
 
+def can_gate(product: Gemm, weights: BlockWeights, target: Target) -> bool:
+    """Whether one kernel computes a product and another one that is its gate, with weights that lie alike."""
+    plain = product.fused_activation is None and product.c_tensor is None and product.alpha == 1.0
+    has_room = not target.is_cpu and target.buffers >= _BUFFERS_OF_GATED
+    return plain and has_room and weights.lies_along_terms and gemm_product(product).rows <= _MOST_ROWS
+
+
+def lower_gated(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], target: Target) -> Program:
+    """The program of swish(gate) * product, where both are products of the same matrix, and weights lie alike.
+
+    Args:
+        desc: the product, as of numbers; its output is the result.
+        weights: what its own are made of.
+        sizes: bytes of the weights' operands, as of :func:`lower_product`. The program's inputs are the first matrix,
+            those of the gate, and those of the product.
+        target: the device.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    builder = ProgramBuilder(desc, target)
+    regions = [Region(Place.INPUT, 1 + number, 0, size) for number, size in enumerate([*sizes, *sizes])]
+    (packed, scale, *zero), up = regions[: len(sizes)], regions[len(sizes) :]
+    operands = _Operands(builder.reads["a_tensor"], packed, scale, zero[0] if zero else None, None, tuple(up))
+    _add_rows(builder, desc, gemm_product(desc), weights, operands)
+    return builder.program()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Operands:
+    """What a kernel of few rows reads; of a product with a gate, ``up`` has what the gate has before."""
+
+    left: Region
+    packed: Region
+    scale: Region
+    zero: Region | None
+    addend: Region | None
+    up: tuple[Region, ...] = ()
+
+    def bound(self) -> list[Region]:
+        """As the shader binds them."""
+        found = [self.left, self.packed, self.scale, self.zero or self.scale, self.addend or self.left]
+        return found if not self.up else [*found, self.up[0], self.up[1], self.up[-1]]
+
+
 def _add_rows(
-    builder: ProgramBuilder,
-    desc: Gemm,
-    product: Product,
-    weights: BlockWeights,
-    left: Region,
-    regions: Sequence[Region | None],
-    addend: Region | None,
+    builder: ProgramBuilder, desc: Gemm, product: Product, weights: BlockWeights, operands: _Operands
 ) -> None:
     """One kernel that reads packed weights."""
     target = builder.target
     relu = desc.fused_activation is not None and desc.fused_activation.operator_name == _RELU
     constants = {
         **weights.constants(),
-        "HAS_ADDEND": int(addend is not None),
+        "HAS_ADDEND": int(operands.addend is not None),
         "APPLIES_RELU": int(relu),
         "LEFT_HAS_VECTORS": int(product.left_along_terms and product.left_has_vectors),
         "OUTPUT_HAS_PAIRS": int(product.output_has_pairs and product.data_type is DataType.FLOAT16),
@@ -269,7 +318,7 @@ def _add_rows(
         invocations = across = _PROCESSOR_INVOCATIONS
         constants["BLOCK"] = weights.common_block(_SEGMENT)
     else:
-        tile = tile_for(product, weights.bits, target)
+        tile = tile_for(product, weights.bits, target, is_gated=bool(operands.up))
         is_of_halves = target.has_half_arithmetic and weights.data_type is DataType.FLOAT16
         has_halves = is_of_halves and weights.zero_kind is not ZeroKind.FLOAT
         variant = tile.variant(weights.data_type, target, has_halves=has_halves)
@@ -284,6 +333,7 @@ def _add_rows(
             "PACKED_HAS_VECTORS": int(weights.has_vectors),
             "ENTRIES": tile.stage_terms // block,
             "SEGMENTS_ARE_WHOLE": int(is_whole),
+            "SCALES_ARE_FOURS": int(is_whole and weights.scales_are_fours(tile.stage_terms)),
         }
     tiles = -(-product.rows // rows), -(-product.columns // across)
     groups = tiles[0] * tiles[1]
@@ -297,11 +347,7 @@ def _add_rows(
         (groups, product.rows, product.columns, product.terms, *tiles, *steps, alpha, beta),
         work_group_size=invocations,
     )
-    packed, scale, zero, _ = regions
-    assert packed is not None  # weights have both
-    assert scale is not None
-    reads = [left, packed, scale, zero or scale, addend or left]
-    builder.launch(kernel, reads, [builder.writes["output_tensor"]], label="packed weights")
+    builder.launch(kernel, operands.bound(), [builder.writes["output_tensor"]], label="packed weights")
 
 
 def _add_parts(
@@ -403,4 +449,4 @@ def _add_numbers(
     builder.launch(kernel, [packed, scale, zero or scale, groups or scale], [output], label="packed weights as numbers")
 
 
-__all__ = ["LEAST_BLOCK", "can_multiply", "lower_blocks", "lower_product", "variants"]
+__all__ = ["LEAST_BLOCK", "can_gate", "can_multiply", "lower_blocks", "lower_gated", "lower_product", "variants"]

@@ -20,6 +20,7 @@ LEAST_BLOCK = 16
 
 _VECTOR_BITS = 128
 _SEGMENT = 1024
+_FOUR = 4
 _BITS_OF_BYTE = 8
 
 
@@ -115,6 +116,12 @@ class BlockWeights:
     def has_whole_segments(self) -> bool:
         """Whether segments of 1024 terms are whole blocks."""
         return not any(_SEGMENT % blocks.term_block for blocks in (self.scale, self.zero) if blocks.term_step)
+
+    def scales_are_fours(self, terms: int) -> bool:
+        """Whether so many terms of a column have four scales, which can be loaded at once."""
+        scale = self.scale
+        lines = self.columns == 1 or (scale.column_block == 1 and scale.column_step % _FOUR == 0)
+        return lines and scale.term_step == 1 and scale.term_block * _FOUR == terms == self.common_block(terms) * _FOUR
 
     @property
     def lies_along_terms(self) -> bool:

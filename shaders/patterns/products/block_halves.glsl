@@ -20,12 +20,12 @@ layout(constant_id = 1005) const bool MULTIPLIES_HALVES = false;
     { \
         uint word_ = FLIPPED(word); \
         uint hidden_ = HIDDEN_ZERO; \
-        f16vec2 scale_ = f16vec2(float16_t((entry).x)); \
+        f16vec2 scale_ = unpackFloat2x16((entry).x); \
         [[unroll]] for (uint pair_ = 0u; pair_ < PAIRS; ++pair_) { \
             uint moved_ = word_ >> (pair_ / PAIRS_OF_BYTE * 8u); \
             uint masked_ = moved_ & (WEIGHT_MASK * 0x00010001u << FIRST_BIT(pair_)); \
             f16vec2 biased_ = unpackFloat2x16(masked_ | (EXPONENT_BITS(pair_) | hidden_)); \
-            float bias_ = float(1024 >> int(FIRST_BIT(pair_))) + HALF_RANGE + (entry).y; \
+            float bias_ = float(1024 >> int(FIRST_BIT(pair_))) + HALF_RANGE + uintBitsToFloat((entry).y); \
             precise f16vec2 integers_ = biased_ - f16vec2(float16_t(bias_)); \
             precise f16vec2 products_ = integers_ * scale_; \
             weights[(from) + pair_] = float(products_.x); \

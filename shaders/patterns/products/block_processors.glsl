@@ -42,9 +42,9 @@ void main()
         uint own_difference_lowest = NO_LOWEST;
 #endif
         for (uint block = first; block < end; block += min(BLOCK, SEGMENT)) {
-            vec2 entry = entry_of(scale_at(scale_index(column, block)), zero_at(zero_index(column, block)));
+            uvec2 entry = entry_of(scale_at(scale_index(column, block)), zero_at(zero_index(column, block)));
 #if LOOKS_AT_DENORMALS
-            scale_lowest = min(scale_lowest, lowest_of(floatBitsToUint(entry.x)));
+            scale_lowest = min(scale_lowest, lowest_of(entry.x));
 #endif
             uint block_end = min(block + min(BLOCK, SEGMENT), end);
             for (uint term = block; term < block_end; term += WORD_TERMS) {
@@ -69,7 +69,7 @@ void main()
         [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
             uint sum = floatBitsToUint(sums[row]);
             if (!(plain && is_finite(sums[row]))) {
-                sum = exact_sum(rows[row], column, first, end);
+                sum = exact_sum(rows[row], column, 0u, first, end);
             }
             totals[row] = segment == 0u ? sum : sum_plus(totals[row], sum);
         }

@@ -19,6 +19,11 @@ layout(push_constant) uniform Parameters {
     uint base_scale;
     uint base_zero;
     uint base_addend;
+#ifdef IS_GATED
+    uint base_packed_up;
+    uint base_scale_up;
+    uint base_zero_up;
+#endif
     uint base_output;
     uint work_items; // work groups
     uint rows;
@@ -45,9 +50,24 @@ BUFFER(1, packed)
 BUFFER(2, scale)
 BUFFER(3, zero)
 BUFFER(4, addend)
+#ifdef IS_GATED
+BUFFER(8, output)
+#else
 BUFFER(5, output)
+#endif
 
 #include "products/block_weights.glsl"
+#ifdef IS_GATED
+#include "products/block_gate.glsl"
+#define IS_UP(number) ((number) % 2u == 1u)
+#define SCALE_AT(number, index) (IS_UP(number) ? scale_up_at(index) : scale_at(index))
+#define ZERO_AT(number, index) (IS_UP(number) ? zero_up_at(index) : zero_at(index))
+#define WEIGHT_AT(number, column, term) (IS_UP(number) ? weight_up_at(column, term) : weight_at(column, term))
+#else
+#define SCALE_AT(number, index) scale_at(index)
+#define ZERO_AT(number, index) zero_at(index)
+#define WEIGHT_AT(number, column, term) weight_at(column, term)
+#endif
 #include "float16_rounding.glsl"
 #include "products/matrix_terms.glsl"
 
@@ -68,39 +88,56 @@ uint left_index(uint row, uint term)
     return BASE(OPERAND_BITS, left) + row * parameters.left_row + term * parameters.left_term;
 }
 
-// Four terms of a row, as bits of float32; those from `end` on are zeros.
-uvec4 left_four(uint row, uint term, uint end)
+// Four terms of a row as they are loaded, with nothing computed of them: that would wait for memory. Those from `end` on are zeros.
+uvec4 loaded_four(uint row, uint term, uint end)
 {
-    uvec4 bits = uvec4(0u);
+    uvec4 loaded = uvec4(0u);
     if (LEFT_HAS_VECTORS) {
         if (term < end) {
 #if OPERAND_BITS == 16
-            uvec2 pairs = pairs_left[left_index(row, term) >> 2u];
-            bits = uvec4(float32_from_float16_pair(pairs.x), float32_from_float16_pair(pairs.y));
+            loaded.xy = pairs_left[left_index(row, term) >> 2u];
 #else
-            uvec4 loaded = fours_left[left_index(row, term) >> 2u];
-            bits = uvec4(operand(loaded.x), operand(loaded.y), operand(loaded.z), operand(loaded.w));
+            loaded = fours_left[left_index(row, term) >> 2u];
 #endif
         }
-        return bits;
+        return loaded;
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         if (term + i < end) {
-            bits[i] = operand(LOAD(OPERAND, words_left, left_index(row, term + i)));
+            loaded[i] = LOAD(OPERAND, words_left, left_index(row, term + i));
         }
     }
-    return bits;
+    return loaded;
 }
 
-// What of a block's scale and zero the weights of a word are made with, both as floats without denormals.
-#if OPERAND_BITS == 16
-#define NUMBER_OF(bits) uintBitsToFloat(float32_from_float16(bits))
-#else
-#define NUMBER_OF(bits) uintBitsToFloat(operand(bits))
-#endif
-vec2 entry_of(uint scale, uint zero)
+// The same as bits of float32.
+uvec4 four_of(uvec4 loaded)
 {
-    return vec2(NUMBER_OF(scale), ZERO_KIND == ZERO_IS_FLOAT ? NUMBER_OF(zero) : float_of_short(int(zero)));
+#if OPERAND_BITS == 16
+    if (LEFT_HAS_VECTORS) {
+        return uvec4(float32_from_float16_pair(loaded.x), float32_from_float16_pair(loaded.y));
+    }
+#endif
+    return uvec4(operand(loaded.x), operand(loaded.y), operand(loaded.z), operand(loaded.w));
+}
+uvec4 left_four(uint row, uint term, uint end) { return four_of(loaded_four(row, term, end)); }
+
+// What of a block's scale and zero the weights of a word are made with: bits of floats without denormals; where weights are made by
+// arithmetic of FLOAT16, the scale is a pair of its own bits.
+#if OPERAND_BITS == 16
+#define NUMBER_OF(bits) float32_from_float16(bits)
+#else
+#define NUMBER_OF(bits) operand(bits)
+#endif
+#ifdef HALF_ARITHMETIC
+#include "products/block_halves.glsl"
+#define SCALE_OF(bits) (MULTIPLIES_HALVES ? (bits) * 0x00010001u : NUMBER_OF(bits))
+#else
+#define SCALE_OF NUMBER_OF
+#endif
+uvec2 entry_of(uint scale, uint zero)
+{
+    return uvec2(SCALE_OF(scale), ZERO_KIND == ZERO_IS_FLOAT ? NUMBER_OF(zero) : floatBitsToUint(float_of_short(int(zero))));
 }
 
 // There are never as many work groups: see float16_rounding.glsl.
@@ -156,21 +193,22 @@ vec2 entry_of(uint scale, uint zero)
 #define WEIGHTS_BY_FLOATS(word, entry, weights, from) \
     { \
         uint word_ = FLIPPED(word); \
+        vec2 entry_ = uintBitsToFloat(entry); \
         FIND_EXPONENTS \
         float biased_[WORD_TERMS]; \
         BIASED_TERMS(word_, biased_) \
         if (ZERO_KIND == ZERO_IS_FLOAT) { \
             [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
                 precise float integer_ = biased_[i] - (BIAS(i) + HALF_RANGE); \
-                precise float difference_ = integer_ - (entry).y; \
-                precise float product_ = difference_ * (entry).x; \
+                precise float difference_ = integer_ - entry_.y; \
+                precise float product_ = difference_ * entry_.x; \
                 weights[(from) + i] = product_; \
             } \
         } else { \
             [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
-                precise float bias_ = (-BIAS(i) - HALF_RANGE) - (entry).y; \
-                precise float moved_by_ = bias_ * (entry).x; \
-                weights[(from) + i] = exact_product_plus(biased_[i], (entry).x, moved_by_); \
+                precise float bias_ = (-BIAS(i) - HALF_RANGE) - entry_.y; \
+                precise float moved_by_ = bias_ * entry_.x; \
+                weights[(from) + i] = exact_product_plus(biased_[i], entry_.x, moved_by_); \
             } \
         } \
         [[unroll]] for (uint i = 0u; i < WORD_TERMS; i += 2u) { \
@@ -181,7 +219,6 @@ vec2 entry_of(uint scale, uint zero)
         } \
     }
 #ifdef HALF_ARITHMETIC
-#include "products/block_halves.glsl"
 #define WEIGHTS_OF(word, entry, weights, from) \
     if (MULTIPLIES_HALVES) \
         WEIGHTS_BY_HALVES(word, entry, weights, from) \
@@ -194,13 +231,14 @@ vec2 entry_of(uint scale, uint zero)
 #define WEIGHTS_OF(word, entry, weights, from) \
     { \
         uint word_ = FLIPPED(word); \
+        vec2 entry_ = uintBitsToFloat(entry); \
         FIND_EXPONENTS \
         float biased_[WORD_TERMS]; \
         BIASED_TERMS(word_, biased_) \
         [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
             precise float integer_ = biased_[i] - (BIAS(i) + HALF_RANGE); \
-            precise float difference_ = integer_ - (entry).y; \
-            precise float weight_ = difference_ * (entry).x; \
+            precise float difference_ = integer_ - entry_.y; \
+            precise float weight_ = difference_ * entry_.x; \
             weights[(from) + i] = weight_; \
             LOOK_AT_DIFFERENCE(difference_) \
         } \
@@ -232,14 +270,14 @@ bool is_free_of_denormals(uint left_lowest, uint scale_lowest, uint difference_l
 }
 #endif
 
-// A segment's sum by its definition, as in matrix_exact_sum.glsl.
-uint exact_sum(uint row, uint column, uint first, uint end)
+// A segment's sum by its definition, as in matrix_exact_sum.glsl; `number` says whose column it is (block_gate.glsl).
+uint exact_sum(uint row, uint column, uint number, uint first, uint end)
 {
     uint sum = 0u;
     for (uint iteration = first; iteration < end; iteration += 8u) {
         for (uint term = iteration; term < min(iteration + 8u, end); ++term) {
             uint a = operand(LOAD(OPERAND, words_left, left_index(row, term)));
-            uint b = operand(weight_at(column, term));
+            uint b = operand(WEIGHT_AT(number, column, term));
 #if OPERAND_BITS == 32
             sum = sum_plus(sum, multiply_f32(a, b));
 #else

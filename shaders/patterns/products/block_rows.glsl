@@ -3,8 +3,8 @@
 // sums in their order itself, so that there are neither totals in memory nor a second launch.
 //
 // Each weight is read once, by neighbouring invocations from neighbouring words; what is read goes through shared memory as it is to the
-// invocation whose column it belongs to, with what all of them need of the left operand. What is loaded for the next stage waits in
-// registers meanwhile.
+// invocation whose column it belongs to, with what all of them need of the left operand. Scales and zeros are few: an invocation reads
+// those of its own columns. What is loaded for the next stage waits in registers meanwhile.
 //
 // Loops stay loops where their bodies are long: what does not fit into the caches of instructions runs at half of the speed or less.
 //
@@ -23,6 +23,8 @@ layout(constant_id = 21) const bool PACKED_HAS_VECTORS = false;
 layout(constant_id = 22) const uint ENTRIES = 1u;
 // Whether all segments are whole, and blocks parts of them: then nothing is looked for at its end.
 layout(constant_id = 23) const bool SEGMENTS_ARE_WHOLE = false;
+// Whether a column's scales of a stage are four neighbours that can be loaded at once.
+layout(constant_id = 24) const bool SCALES_ARE_FOURS = false;
 
 #define VECTOR_TERMS (4 * WORD_TERMS)
 #define UNIT_TERMS (UNIT_WORDS * WORD_TERMS)
@@ -39,7 +41,6 @@ layout(constant_id = 23) const bool SEGMENTS_ARE_WHOLE = false;
 
 // Lines of packed weights; sums are exchanged here, too.
 shared uvec4 lines[LINES_VECTORS > SUMS_VECTORS ? LINES_VECTORS : SUMS_VECTORS];
-shared vec2 entries[LINES * (MOST_ENTRIES + 1)];
 shared vec4 left_lines[LEFT_LINES * LEFT_LINE];
 #define EXCHANGED(number) lines[((number) * INVOCATIONS + invocation) / 4u][invocation % 4u]
 #if LOOKS_AT_DENORMALS
@@ -48,10 +49,33 @@ shared uint scale_lowest;
 shared uint difference_lowest;
 #endif
 
-#define ENTRY_LINE (ENTRIES | 1u)
+// A sum by its number: an array whose indices are not known would lie in memory.
+#define FIND_TOTAL(total, number) \
+    uint total = 0u; \
+    [[unroll]] for (uint i = 0u; i < SUMS; ++i) { \
+        total = (number) == i ? totals[i] : total; \
+    }
 
 // The column and the first term of a line, of which an invocation has one for each of its columns; of columns outside those of the last.
+#ifdef IS_GATED
+#define RESULTS BLOCK_ROWS
+#define RESULT_COLUMNS 1
+#define COLUMNS_ACROSS across
+#define COLUMN(number, invocation) (first_column + (invocation) % across)
+#define SCALES_AT(form, number, index) \
+    (IS_UP(number) ? form##_scale_up[(BASE(OPERAND_BITS, scale_up) + (index)) >> 2u] \
+                   : form##_scale[(BASE(OPERAND_BITS, scale) + (index)) >> 2u])
+#define PACKED_AT(form, number, index) (IS_UP(number) ? form##_packed_up[index] : form##_packed[index])
+#define BASE_PACKED(number) (IS_UP(number) ? BASE_WORD(packed_up) : BASE_WORD(packed))
+#else
+#define RESULTS SUMS
+#define RESULT_COLUMNS BLOCK_COLUMNS
+#define COLUMNS_ACROSS (across * BLOCK_COLUMNS)
 #define COLUMN(number, invocation) (first_column + (number) * across + (invocation) % across)
+#define SCALES_AT(form, number, index) form##_scale[(BASE(OPERAND_BITS, scale) + (index)) >> 2u]
+#define PACKED_AT(form, number, index) form##_packed[index]
+#define BASE_PACKED(number) BASE_WORD(packed)
+#endif
 #define LINE_COLUMN(line) min(COLUMN((line) / INVOCATIONS, (line) % INVOCATIONS), parameters.columns - 1u)
 #define LINE_SEGMENT(line) (iteration + (line) % INVOCATIONS / across)
 // The first term of a line; of segments that there are not, that of the last one, where nothing is looked for at its end.
@@ -64,14 +88,12 @@ shared uint difference_lowest;
         uint number = i * INVOCATIONS + invocation; \
         uint line = number / LINE_VECTORS; \
         uint term = LINE_TERM(line) + number % LINE_VECTORS * VECTOR_TERMS; \
-        first_words[i] = BASE_WORD(packed) + (LINE_COLUMN(line) * PACKED_COLUMN + term) / uint(WORD_TERMS); \
+        first_words[i] = BASE_PACKED(i / LINE_VECTORS) + (LINE_COLUMN(line) * PACKED_COLUMN + term) / uint(WORD_TERMS); \
     } \
-    [[unroll]] for (uint i = 0u; i < MOST_ENTRIES * BLOCK_COLUMNS; ++i) { \
-        if (i < ENTRIES * BLOCK_COLUMNS) { \
-            uint line = (i * INVOCATIONS + invocation) / ENTRIES; \
-            first_scales[i] = scale_index(LINE_COLUMN(line), LINE_TERM(line)); \
-            first_zeros[i] = zero_index(LINE_COLUMN(line), LINE_TERM(line)); \
-        } \
+    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
+        uint line = j * INVOCATIONS + invocation; \
+        first_scales[j] = scale_index(LINE_COLUMN(line), LINE_TERM(line)); \
+        first_zeros[j] = zero_index(LINE_COLUMN(line), LINE_TERM(line)); \
     } \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         uint line = (i * INVOCATIONS + invocation) / LEFT_FOURS; \
@@ -81,50 +103,65 @@ shared uint difference_lowest;
             + (i * INVOCATIONS + invocation) % LEFT_FOURS * 4u; \
     }
 
+// Four scales as they are loaded, and each of them.
+#if OPERAND_BITS == 16
+#define LOADED_SCALES(number, index) uvec4(SCALES_AT(pairs, number, index), 0u, 0u)
+#define SCALE_OF_FOUR(four, i) (four[(i) / 2u] >> ((i) % 2u * 16u) & 0xffffu)
+#else
+#define LOADED_SCALES(number, index) SCALES_AT(fours, number, index)
+#define SCALE_OF_FOUR(four, i) four[i]
+#endif
+
 #define LOAD_STAGE(stage) \
     [[unroll]] for (uint i = 0u; i < LINE_VECTORS * BLOCK_COLUMNS; ++i) { \
         uint word = first_words[i] + (stage) / uint(WORD_TERMS); \
         uint number = i * INVOCATIONS + invocation; \
         uint term = LINE_TERM(number / LINE_VECTORS) + (stage) + number % LINE_VECTORS * VECTOR_TERMS; \
         if (PACKED_HAS_VECTORS && SEGMENTS_ARE_WHOLE) { \
-            loaded[i] = fours_packed[word >> 2u]; \
+            loaded[i] = PACKED_AT(fours, i / LINE_VECTORS, word >> 2u); \
         } else { \
             loaded[i] = uvec4(0u); \
             [[unroll]] for (uint j = 0u; j < 4u; ++j) { \
                 if (term + j * WORD_TERMS < parameters.terms) { \
-                    loaded[i][j] = words_packed[word + j]; \
+                    loaded[i][j] = PACKED_AT(words, i / LINE_VECTORS, word + j); \
                 } \
             } \
         } \
     } \
-    [[unroll]] for (uint i = 0u; i < MOST_ENTRIES * BLOCK_COLUMNS; ++i) { \
-        if (i < ENTRIES * BLOCK_COLUMNS) { \
-            uint number = i * INVOCATIONS + invocation; \
-            uint further = (stage) + number % ENTRIES * BLOCK; \
-            if (SEGMENTS_ARE_WHOLE) { \
-                loaded_scales[i] = scale_at(first_scales[i] + further / SCALE_TERM_BLOCK * SCALE_TERM); \
-                loaded_zeros[i] = zero_at(first_zeros[i] + further / ZERO_TERM_BLOCK * ZERO_TERM); \
-            } else { \
-                uint line = number / ENTRIES; \
+    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
+        if (SCALES_ARE_FOURS) { \
+            loaded_fours[j] = LOADED_SCALES(j, first_scales[j] + (stage) / BLOCK); \
+        } \
+        [[unroll]] for (uint i = 0u; i < MOST_ENTRIES; ++i) { \
+            if (i < ENTRIES) { \
+                uint entry = j * MOST_ENTRIES + i; \
+                uint further = (stage) + i * BLOCK; \
+                uint line = j * INVOCATIONS + invocation; \
                 uint term = min(LINE_TERM(line) + further, parameters.terms - 1u); \
-                loaded_scales[i] = scale_at(scale_index(LINE_COLUMN(line), term)); \
-                loaded_zeros[i] = zero_at(zero_index(LINE_COLUMN(line), term)); \
+                if (!SCALES_ARE_FOURS) { \
+                    uint scale = SEGMENTS_ARE_WHOLE ? first_scales[j] + further / SCALE_TERM_BLOCK * SCALE_TERM \
+                                                    : scale_index(LINE_COLUMN(line), term); \
+                    loaded_scales[entry] = SCALE_AT(j, scale); \
+                } \
+                uint zero = SEGMENTS_ARE_WHOLE ? first_zeros[j] + further / ZERO_TERM_BLOCK * ZERO_TERM \
+                                               : zero_index(LINE_COLUMN(line), term); \
+                loaded_zeros[entry] = ZERO_AT(j, zero); \
             } \
         } \
     } \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         if (i * INVOCATIONS + invocation < SEGMENTS_BESIDE * BLOCK_ROWS * LEFT_FOURS) { \
             uint end = SEGMENTS_ARE_WHOLE ? 0xffffffffu : parameters.terms; \
-            loaded_left[i] = left_four(first_rows[i], first_terms[i] + (stage), end); \
+            loaded_left[i] = loaded_four(first_rows[i], first_terms[i] + (stage), end); \
         } \
     }
 
 #if LOOKS_AT_DENORMALS
 #define LOOK_AT_LEFT(bits) own_left_lowest = min(own_left_lowest, lowest_of_four(bits));
-#define LOOK_AT_SCALE(number) own_scale_lowest = min(own_scale_lowest, lowest_of(floatBitsToUint(number)));
+#define LOOK_AT_SCALE(entry) own_scale_lowest = min(own_scale_lowest, lowest_of((entry).x));
 #else
 #define LOOK_AT_LEFT(bits)
-#define LOOK_AT_SCALE(number)
+#define LOOK_AT_SCALE(entry)
 #endif
 
 #define PUT_STAGE \
@@ -133,18 +170,27 @@ shared uint difference_lowest;
         lines[number / LINE_VECTORS * LINE + number % LINE_VECTORS] = loaded[i]; \
     } \
     [[unroll]] for (uint i = 0u; i < MOST_ENTRIES * BLOCK_COLUMNS; ++i) { \
-        if (i < ENTRIES * BLOCK_COLUMNS) { \
-            uint number = i * INVOCATIONS + invocation; \
-            vec2 entry = entry_of(loaded_scales[i], loaded_zeros[i]); \
-            LOOK_AT_SCALE(entry.x) \
-            entries[number / ENTRIES * ENTRY_LINE + number % ENTRIES] = entry; \
-        } \
+        uint within = i % MOST_ENTRIES; \
+        scales[i] = SCALES_ARE_FOURS && within < 4u ? SCALE_OF_FOUR(loaded_fours[i / MOST_ENTRIES], within % 4u) : loaded_scales[i]; \
+        zeros[i] = loaded_zeros[i]; \
     } \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         uint number = i * INVOCATIONS + invocation; \
         if (number < SEGMENTS_BESIDE * BLOCK_ROWS * LEFT_FOURS) { \
-            LOOK_AT_LEFT(loaded_left[i]) \
-            left_lines[number / LEFT_FOURS * LEFT_LINE + number % LEFT_FOURS] = uintBitsToFloat(loaded_left[i]); \
+            uvec4 four = four_of(loaded_left[i]); \
+            LOOK_AT_LEFT(four) \
+            left_lines[number / LEFT_FOURS * LEFT_LINE + number % LEFT_FOURS] = uintBitsToFloat(four); \
+        } \
+    }
+
+// What a column's next block has, into `entry`: those behind it move up, since arrays whose indices are not known lie in memory.
+#define TAKE_ENTRY(column) \
+    entry[column] = entry_of(scales[(column) * MOST_ENTRIES], zeros[(column) * MOST_ENTRIES]); \
+    LOOK_AT_SCALE(entry[column]) \
+    [[unroll]] for (uint next_ = 1u; next_ < MOST_ENTRIES; ++next_) { \
+        if (next_ < ENTRIES) { \
+            scales[(column) * MOST_ENTRIES + next_ - 1u] = scales[(column) * MOST_ENTRIES + next_]; \
+            zeros[(column) * MOST_ENTRIES + next_ - 1u] = zeros[(column) * MOST_ENTRIES + next_]; \
         } \
     }
 
@@ -178,14 +224,17 @@ void main()
     uint beside = invocation / across;
     // Work groups that run at one time read the same weights.
     uint first_row = group % parameters.row_tiles * BLOCK_ROWS;
-    uint first_column = group / parameters.row_tiles * (across * BLOCK_COLUMNS);
+    uint first_column = group / parameters.row_tiles * COLUMNS_ACROSS;
     uvec4 loaded[LINE_VECTORS * BLOCK_COLUMNS];
+    uvec4 loaded_fours[BLOCK_COLUMNS];
     uint loaded_scales[MOST_ENTRIES * BLOCK_COLUMNS];
     uint loaded_zeros[MOST_ENTRIES * BLOCK_COLUMNS];
     uvec4 loaded_left[LEFT_LOADS];
     uint first_words[LINE_VECTORS * BLOCK_COLUMNS];
-    uint first_scales[MOST_ENTRIES * BLOCK_COLUMNS];
-    uint first_zeros[MOST_ENTRIES * BLOCK_COLUMNS];
+    uint first_scales[BLOCK_COLUMNS];
+    uint first_zeros[BLOCK_COLUMNS];
+    uint scales[MOST_ENTRIES * BLOCK_COLUMNS];
+    uint zeros[MOST_ENTRIES * BLOCK_COLUMNS];
     uint first_rows[LEFT_LOADS];
     uint first_terms[LEFT_LOADS];
     uint totals[SUMS];
@@ -217,7 +266,7 @@ void main()
             if (stage + STAGE_TERMS < longest) {
                 LOAD_STAGE(stage + STAGE_TERMS)
             }
-            vec2 entry[BLOCK_COLUMNS];
+            uvec2 entry[BLOCK_COLUMNS];
             uint words[UNIT_WORDS * BLOCK_COLUMNS];
             uint next_words[UNIT_WORDS * BLOCK_COLUMNS];
             LOAD_WORDS(next_words, 0u)
@@ -230,14 +279,14 @@ void main()
                 [[unroll]] for (uint i = 0u; i < UNIT_WORDS; ++i) {
                     float weights[WORD_TERMS * BLOCK_COLUMNS];
                     [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-                        if (i * WORD_TERMS % min(BLOCK, UNIT_TERMS) == 0u) {
-                            entry[j] = entries[(j * INVOCATIONS + invocation) * ENTRY_LINE + (unit + i * WORD_TERMS) / BLOCK];
+                        if (i * WORD_TERMS % min(BLOCK, UNIT_TERMS) == 0u && (BLOCK <= UNIT_TERMS || unit % BLOCK == 0u)) {
+                            TAKE_ENTRY(j)
                         }
                         WEIGHTS_OF(words[j * UNIT_WORDS + i], entry[j], weights, j * WORD_TERMS)
                     }
                     [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
                         [[unroll]] for (uint four = 0u; four < WORD_TERMS / 4; ++four) {
-                            uint at = (beside * BLOCK_ROWS + row) * LEFT_LINE + (unit + i * WORD_TERMS) / 4u + four;
+                            uint at = (beside * BLOCK_ROWS + row) * LEFT_LINE + unit / 4u + i * (WORD_TERMS / 4u) + four;
                             vec4 a = left_lines[at];
                             [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
                                 [[unroll]] for (uint k = 0u; k < 4u; ++k) {
@@ -271,7 +320,7 @@ void main()
             uint sum = floatBitsToUint(known);
             bool is_inside = row < parameters.rows && column < parameters.columns && first < parameters.terms;
             if (is_inside && !(plain && is_finite(known))) {
-                sum = exact_sum(row, column, first, min(first + SEGMENT, parameters.terms));
+                sum = exact_sum(row, column, number % BLOCK_COLUMNS, first, min(first + SEGMENT, parameters.terms));
             }
             EXCHANGED(number) = sum;
         }
@@ -288,15 +337,16 @@ void main()
         }
     }
     barrier(); // all have read the sums
-    [[dont_unroll]] for (uint number = 0u; number < SUMS; ++number) {
-        uint total = 0u;
-        [[unroll]] for (uint i = 0u; i < SUMS; ++i) {
-            total = number == i ? totals[i] : total;
-        }
-        uint row = first_row + number / BLOCK_COLUMNS;
-        uint column = COLUMN(number % BLOCK_COLUMNS, invocation);
+    [[dont_unroll]] for (uint number = 0u; number < RESULTS; ++number) {
+        uint row = first_row + number / RESULT_COLUMNS;
+        uint column = COLUMN(number % RESULT_COLUMNS, invocation);
         if (beside == 0u && row < parameters.rows && column < parameters.columns) {
+            FIND_TOTAL(total, number * (SUMS / RESULTS))
             uint result = finished(total, row, column);
+#ifdef IS_GATED
+            FIND_TOTAL(total_up, number * 2u + 1u)
+            result = gated(result, finished(total_up, row, column));
+#endif
             if (OUTPUT_HAS_PAIRS) {
                 EXCHANGED(number) = result;
             } else {
@@ -306,9 +356,9 @@ void main()
     }
     if (OUTPUT_HAS_PAIRS) {
         barrier();
-        for (uint number = 0u; number < SUMS; ++number) {
-            uint row = first_row + number / BLOCK_COLUMNS;
-            uint column = COLUMN(number % BLOCK_COLUMNS, invocation);
+        for (uint number = 0u; number < RESULTS; ++number) {
+            uint row = first_row + number / RESULT_COLUMNS;
+            uint column = COLUMN(number % RESULT_COLUMNS, invocation);
             if (beside == 0u && invocation % 2u == 0u && row < parameters.rows && column < parameters.columns) {
                 uvec2 pair = uvec2(EXCHANGED(number), lines[(number * INVOCATIONS + invocation) / 4u][invocation % 4u + 1u]);
                 words_output[output_index(row, column) >> 1u] = pair.x | pair.y << 16u;

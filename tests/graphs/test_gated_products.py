@@ -1,0 +1,100 @@
+"""Two products with packed weights, of which one is the other's gate, have the bits of their operators one by one."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.kernels.target import Target
+from tests.effort import some
+from tests.targets import all_compute_as_gpus
+
+COLUMNS, BLOCK = 40, 32
+CASES = tuple(
+    itertools.product((dml.FLOAT16, dml.FLOAT32), (dml.UINT4, dml.INT8), (False, True), ((1, 2080), (3, 1152), (9, 96)))
+)
+"""Of numbers and integers, whether there are zero points, and rows and terms."""
+
+pytestmark = pytest.mark.every_driver  # one driver skips them
+
+
+def _product(graph: dml.Graph, x: Any, name: str, integer: dml.DataType, *, has_zero: bool) -> Any:
+    terms = x.sizes[-1]
+    w = graph.input(name, integer, (COLUMNS, terms))
+    parameters = [graph.input(f"{name}.s", x.data_type, (COLUMNS, terms // BLOCK))]
+    if has_zero:
+        parameters.append(graph.input(f"{name}.z", integer, (COLUMNS, terms // BLOCK)))
+    kind = {"quantization_type": dml.QuantizationType(len(parameters)), "quantization_tensor_count": len(parameters)}
+    numbers = graph.apply("DEQUANTIZE", {"input_tensor": w, "quantization_tensors": parameters}, kind)
+    transforms = {"trans_a": dml.MatrixTransform.NONE, "trans_b": dml.MatrixTransform.TRANSPOSE}
+    return graph.apply("GEMM", {"a_tensor": x, "b_tensor": numbers}, {**transforms, "alpha": 1.0, "beta": 0.0})
+
+
+def _gated(
+    device: dml.Device, types: tuple[dml.DataType, dml.DataType], size: tuple[int, int], *, has_zero: bool, **given: Any
+) -> dml.CompiledGraph:
+    graph = dml.Graph(device)
+    x = graph.input("x", types[0], size)
+    gate, up = (_product(graph, x, name, types[1], has_zero=has_zero) for name in ("gate", "up"))
+    scale = given.pop("scale", 1.0)
+    swished = graph.apply("ACTIVATION_SWISH", {"input_tensor": gate}, {"sigmoid_input_scale": scale})
+    y = graph.apply("ELEMENT_WISE_MULTIPLY", {"a_tensor": swished, "b_tensor": up}, {})
+    shown = {"gate": gate} if given.pop("shows_gate", False) else {}
+    return graph.compile(y=y, **shown, **given)
+
+
+def _inputs(graph: dml.CompiledGraph, seed: int) -> dict[str, npt.NDArray[Any]]:
+    random, made = np.random.default_rng(seed), {}
+    for point, tensor in zip(graph.inputs, graph.input_tensors, strict=True):
+        assert tensor is not None
+        if tensor.data_type in (dml.FLOAT16, dml.FLOAT32):
+            values = random.standard_normal(tensor.sizes) / (64 if point.name.endswith(".s") else 1)
+            made[point.name] = values.astype(tensor.data_type.numpy_dtype)
+        else:
+            least, greatest = tensor.data_type.integer_limits
+            made[point.name] = random.integers(
+                least, greatest, tensor.sizes, tensor.data_type.numpy_dtype, endpoint=True
+            )
+    return made
+
+
+def _variants(graph: dml.CompiledGraph) -> list[str]:
+    return [step.kernel.variant for stage in graph.stages for step in stage.program.steps]
+
+
+def _as_gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    if Target.of(device.info).is_naive:
+        pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
+    all_compute_as_gpus(monkeypatch)
+
+
+@pytest.mark.parametrize("number", some(range(len(CASES)), 5))
+def test_a_gated_product_is_one_kernel_with_the_bits_of_four(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """All types, few rows and several, sums of several segments; denormals and infinities among the operands."""
+    _as_gpu(device, monkeypatch)
+    data_type, integer, has_zero, size = CASES[number]
+    fused, single = (_gated(device, (data_type, integer), size, has_zero=has_zero, fuse=fuse) for fuse in (True, False))
+    inputs = _inputs(fused, number)
+    inputs["gate.s"][2, 0], inputs["up.s"][5, 1], inputs["x"][0, 7] = 6e-8, np.inf, 6e-8
+    with np.errstate(all="ignore"):
+        results = [device.run(graph, inputs)["y"] for graph in (fused, single)]
+    assert len(_variants(fused)) == 1
+    assert ".gated" in _variants(fused)[0]
+    assert results[0].tobytes() == results[1].tobytes(), np.argwhere(results[0] != results[1])[:4]
+
+
+@pytest.mark.parametrize("given", [{"scale": 2.0}, {"shows_gate": True}])
+def test_what_is_no_such_gate_or_is_shown_is_computed_apart(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    """Another scale of SWISH, and a gate that is an output of the graph."""
+    _as_gpu(device, monkeypatch)
+    graph = _gated(device, (dml.FLOAT16, dml.UINT4), (1, 96), has_zero=False, **given)
+    assert not any(".gated" in variant for variant in _variants(graph))
