@@ -140,6 +140,19 @@ class ConvInteger(OpRun):  # type: ignore[misc, unused-ignore]
         return (_convolved(wide, w.astype("f8") - less, group or 1, named).astype(np.int32),)
 
 
+class BatchNormalization(OpRun):  # type: ignore[misc, unused-ignore]
+    """The evaluator's versions before 14 take a momentum for training, and the batch's own mean."""
+
+    def _run(
+        self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array, epsilon: float = 1e-5, **named: Any
+    ) -> tuple[Array]:
+        if named.get("training_mode") or named.get("spatial") == 0:
+            raise NotImplementedError("normalization for training, or of places")
+        shape = (1, -1, *[1] * (x.ndim - 2))
+        factor = scale / np.sqrt(np.asarray(variance, "f8") + epsilon)
+        return ((x - mean.reshape(shape)) * factor.reshape(shape) + bias.reshape(shape),)
+
+
 class MaxPool(OpRun):  # type: ignore[misc, unused-ignore]
     def _run(self, x: Array, kernel_shape: Sequence[int] = (), ceil_mode: int = 0, **named: Any) -> tuple[Array]:
         if ceil_mode or named.get("storage_order"):
@@ -305,8 +318,9 @@ class FusedMatMul(OpRun):  # type: ignore[misc, unused-ignore]
 
 
 _OPERATORS = [
-    *(Conv, ConvInteger, ConvTranspose, MaxPool, DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear),
-    *(DynamicQuantizeLSTM, FastGelu, FusedMatMul, SkipLayerNormalization, STFT),
+    *(BatchNormalization, Conv, ConvInteger, ConvTranspose, MaxPool),
+    *(DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, DynamicQuantizeLSTM),
+    *(FastGelu, FusedMatMul, SkipLayerNormalization, STFT),
 ]
 
 __all__ = ["Doubled"]

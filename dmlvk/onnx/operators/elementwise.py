@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -204,7 +205,14 @@ def total(node: Node) -> None:
                 )
             )
             return
-    node.set(functools.reduce(lambda a, b: pair(node, "ELEMENT_WISE_ADD", a, b), tensors[1:], tensors[0]))
+    node.set(node.cast(_added_up(node, tensors), tensors[0].element))
+
+
+def _added_up(node: Node, tensors: Sequence[Tensor]) -> Tensor:
+    """The sum in order; of more than two FLOAT16 tensors in FLOAT32, which nothing rounds before the last one."""
+    if len(tensors) > 2 and tensors[0].element == TensorProto.FLOAT16:
+        tensors = [node.cast(tensor, TensorProto.FLOAT) for tensor in tensors]
+    return functools.reduce(lambda a, b: pair(node, "ELEMENT_WISE_ADD", a, b), tensors[1:], tensors[0])
 
 
 @translates("Mean", by=["ELEMENT_WISE_ADD", "ELEMENT_WISE_DIVIDE"])
@@ -214,10 +222,10 @@ def mean(node: Node) -> None:
     if len(tensors) == 2:
         node.set(pair(node, "ELEMENT_WISE_MEAN", tensors[0], tensors[1]))
         return
-    added = functools.reduce(lambda a, b: pair(node, "ELEMENT_WISE_ADD", a, b), tensors[1:], tensors[0])
+    added = _added_up(node, tensors)
     if len(tensors) > 1:
         added = pair(node, "ELEMENT_WISE_DIVIDE", added, node.scalar(len(tensors), added.element).viewed(()))
-    node.set(added)
+    node.set(node.cast(added, tensors[0].element))
 
 
 @translates("Round", by=["ELEMENT_WISE_ROUND"])
