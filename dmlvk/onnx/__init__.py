@@ -14,7 +14,9 @@ try:
 except ImportError as _error:  # pragma: no cover - the tests have it
     raise ImportError("dmlvk.onnx needs the onnx package: pip install dmlvk[onnx]") from _error
 
+from dmlvk.onnx import absent as _absent
 from dmlvk.onnx import environment as _environment
+from dmlvk.onnx.absent import *  # noqa: F403
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg
 from dmlvk.onnx.environment import *  # noqa: F403
 from dmlvk.onnx.execution import Usage
@@ -56,4 +58,5 @@ __all__ = [
     "capi",
     "install",
 ]
+__all__ += _absent.__all__
 __all__ += _environment.__all__

@@ -180,29 +180,6 @@ class OrtArenaCfg:
         self.settings = settings
 
 
-class _NotThere:
-    """A class of ONNX Runtime that programs import, and that dmlvk cannot stand in for."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        raise UnsupportedError(f"{type(self).__name__}: dmlvk.onnx does not have it")
-
-
-class AdapterFormat(_NotThere):
-    """Adapters are not there."""
-
-
-class LoraAdapter(_NotThere):
-    """Adapters are not there."""
-
-
-class ModelCompiler(_NotThere):
-    """A session compiles its model itself."""
-
-
-class SparseTensor(_NotThere):
-    """Sparse tensors become dense ones here; a program cannot give one."""
-
-
 def get_available_providers() -> list[str]:
     """dmlvk, under the name of the provider that it stands in for, and the host's, as onnxruntime-directml says it."""
     return [PROVIDER, HOST_PROVIDER]
@@ -311,9 +288,6 @@ def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any =
 
 
 __all__ = [
-    "AdapterFormat",
-    "LoraAdapter",
-    "ModelCompiler",
     "ONNX_RUNTIME_VERSION",
     "OrtAllocatorType",
     "OrtArenaCfg",
@@ -325,7 +299,6 @@ __all__ = [
     "OrtMemType",
     "OrtMemoryInfo",
     "OrtSparseFormat",
-    "SparseTensor",
     "copy_tensors",
     "create_and_register_allocator",
     "create_and_register_allocator_v2",

@@ -100,6 +100,8 @@ def install(*, processes: bool = True) -> None:
     capi = _StandIn(f"{_PACKAGE}.capi", ours.capi, [])
     backend = importlib.import_module(f"{_OURS}.backend")
     modules: dict[str, types.ModuleType] = {_PACKAGE: package, f"{_PACKAGE}.capi": capi, f"{_PACKAGE}.backend": backend}
+    # ONNX Runtime has its backend's two classes in modules of their own.
+    modules |= dict.fromkeys((f"{_PACKAGE}.backend.backend", f"{_PACKAGE}.backend.backend_rep"), backend)
     modules |= {f"{_PACKAGE}.capi.{name}": getattr(ours.capi, name) for name in _CAPI}
     vars(package).update(capi=capi, backend=backend)
     sys.modules.update(modules)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlvk.errors import ModelFileError
+from dmlvk.errors import DmlError, ModelFileError, OutOfMemoryError
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.values import NUMPY_TYPES, Known, Tensor, Value, element_name
 
@@ -353,6 +353,26 @@ def _letters(equation: str, shapes: Sequence[tuple[int, ...]]) -> int:
     return math.prod(summed)
 
 
+@contextlib.contextmanager
+def memory_checked(name: str) -> Iterator[None]:
+    """Main memory, or Python's stack, that does not suffice for a model is one of dmlvk's errors.
+
+    Args:
+        name: the model's, for the message.
+
+    Raises:
+        OutOfMemoryError, ModelFileError: when they do not.
+    """
+    try:
+        yield
+    except DmlError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{name}: there is not enough main memory: {error}".rstrip(": ")) from error
+    except RecursionError as error:
+        raise ModelFileError(f"{name}: its graphs or functions are nested too deeply") from error
+
+
 __all__ = [
     "DEFAULT_LIMITS",
     "MOST_AXES",
@@ -360,6 +380,7 @@ __all__ = [
     "CountedSequence",
     "Limits",
     "check_claims",
+    "memory_checked",
     "samples_of",
     "size_of",
 ]

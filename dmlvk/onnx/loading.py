@@ -110,6 +110,7 @@ class Model:
         outputs: what it gives.
         opsets: versions of the operator sets, by domain.
         propagates_nan: whether the operators that drop NaN by DirectML's rules keep it, as ONNX Runtime does.
+        overridable: inputs that are initializers, too.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Model:
     outputs: tuple[ValueInfo, ...]
     opsets: Mapping[str, int]
     propagates_nan: bool = False
+    overridable: tuple[ValueInfo, ...] = ()
 
 
 def load(
@@ -270,7 +272,10 @@ class _Loader:
         for info in outputs:
             if info.name not in written:
                 raise self._error(f"the output {info.name!r} is computed by no node")
-        return Model(self._name, proto, tuple(steps), constants, inputs, outputs, dict(self._opsets))
+        listed = tuple(self._value_info(info) for info in graph.input if info.name in constants)
+        return Model(
+            self._name, proto, tuple(steps), constants, inputs, outputs, dict(self._opsets), overridable=listed
+        )
 
     def _taken_from_nodes(self, graph: onnx.GraphProto) -> dict[str, Array]:
         """The contents of large Constant nodes, which keep a tensor of no elements in their place."""

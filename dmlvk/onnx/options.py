@@ -196,6 +196,22 @@ class SessionOptions:
     def add_provider(self, provider: str, options: Mapping[str, str] | None = None) -> None:
         """Accepted for ONNX Runtime's sake."""
 
+    def add_provider_for_devices(self, ep_devices: Sequence[Any], options: Mapping[str, str]) -> None:
+        """Accepted for ONNX Runtime's sake: no device of another provider is listed."""
+
+    def has_providers(self) -> bool:
+        """False: providers are a session's own."""
+        return False
+
+    def set_provider_selection_policy(self, policy: Any) -> None:
+        """Accepted for ONNX Runtime's sake: a session's device is what it is given."""
+
+    def set_provider_selection_policy_delegate(self, delegate: Any) -> None:
+        """As :meth:`set_provider_selection_policy`."""
+
+    def set_load_cancellation_flag(self, is_cancelled: bool) -> None:
+        """Accepted for ONNX Runtime's sake: nothing looks at it."""
+
     def limits(self) -> Limits:
         """What a model may ask for. dmlvk's own.
 
@@ -263,6 +279,14 @@ class RunOptions:
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Kept for :meth:`get_run_config_entry`; nothing else reads it."""
         self._entries[str(key)] = str(value)
+
+    def add_active_adapter(self, adapter: Any) -> None:
+        """Not there.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError("RunOptions.add_active_adapter: dmlvk.onnx has no adapters")
 
     def get_run_config_entry(self, key: str) -> str:
         """What :meth:`add_run_config_entry` was given.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,21 @@ import numpy.typing as npt
 import onnx
 
 from dmlvk.device import Device
-from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, ModelFileError, OutOfMemoryError
+from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.objects.profiling import median_times, write_trace
 from dmlvk.objects.recording import KernelTime
+from dmlvk.onnx.accepted import AcceptedNames
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg, node_arg
 from dmlvk.onnx.engine import DeviceModel
 from dmlvk.onnx.execution import Held, Usage
 from dmlvk.onnx.feeds import check_name, checked_inputs, checked_outputs
-from dmlvk.onnx.limits import Limits
+from dmlvk.onnx.limits import Limits, memory_checked
 from dmlvk.onnx.loading import Model, load, reloaded, save_as_it_is
 from dmlvk.onnx.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
 from dmlvk.onnx.ort_values import IOBinding, OrtValue, value_of
+from dmlvk.onnx.overriding import Overriding
 from dmlvk.onnx.round_plans import Placement
 from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.states import State
@@ -67,7 +68,7 @@ class _SessionOrigin(Origin):
         return session
 
 
-class InferenceSession(Portable):
+class InferenceSession(AcceptedNames, Portable):
     """A model, ready to run.
 
     It pickles with its model; where it arrives it is planned when it is used for the first time.
@@ -165,6 +166,7 @@ class InferenceSession(Portable):
         self._owns_device = owns_device
         self._is_closed = False
         self._strict, self._fuse = strict, fuse
+        self._overriding: Overriding[InferenceSession] = Overriding(model)
         self._flags = flags | device.own_flags
         self.device = device
         try:
@@ -177,7 +179,16 @@ class InferenceSession(Portable):
             self._close_device()
             raise
 
-    def _made_from(self) -> Origin:
+    def _with_inputs(self, names: frozenset[str]) -> InferenceSession:
+        """The model with some of its initializers as inputs that must be given."""
+        self._check_open()
+        origin = self._made_from()
+        kept = {name: array for name, array in origin.constants.items() if name not in names}
+        made = dataclasses.replace(origin, constants=kept).made(self.device)
+        made._options = self._options
+        return made
+
+    def _made_from(self) -> _SessionOrigin:
         contents = self._model.proto.SerializeToString(deterministic=True)
         level = self.device.feature_level
         return _SessionOrigin(
@@ -215,6 +226,7 @@ class InferenceSession(Portable):
             return
         with self._lock:
             self._program.forget()
+            self._overriding.close()
             self._close_device()
 
     def _close_device(self) -> None:
@@ -244,8 +256,8 @@ class InferenceSession(Portable):
         return [node_arg(info) for info in self._model.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """None: initializers are constants here."""
-        return []
+        """The initializers that the model lists as inputs, too: constants, until a run gives them."""
+        return [node_arg(info) for info in self._model.overridable if info.name in self._overriding.names]
 
     def get_modelmeta(self) -> ModelMetadata:
         """What the model's file says of itself."""
@@ -268,23 +280,9 @@ class InferenceSession(Portable):
         """What computes, with the device's index."""
         return {PROVIDER: {"device_id": str(self.device.info.index)}, HOST_PROVIDER: {}}
 
-    def set_providers(
-        self, providers: Sequence[Any] | None = None, provider_options: Sequence[Mapping[str, Any]] | None = None
-    ) -> None:
-        """Accepted for ONNX Runtime's sake: the session stays on its device."""
-
-    def enable_fallback(self) -> None:
-        """Accepted for ONNX Runtime's sake."""
-
-    def disable_fallback(self) -> None:
-        """Accepted for ONNX Runtime's sake; ``strict=True`` refuses models of which the host computes something."""
-
     def get_session_options(self) -> SessionOptions:
         """What the session was made with."""
         return self._options
-
-    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
-        """Accepted for ONNX Runtime's sake."""
 
     @property
     def partition(self) -> list[Placement]:
@@ -320,6 +318,9 @@ class InferenceSession(Portable):
             UnsupportedError: when ``strict`` refuses it.
             DeviceLimitError, OutOfMemoryError: when the device cannot do it.
         """
+        other = self._overriding.session_for(input_feed, self._with_inputs)
+        if other is not None:
+            return other.run(output_names, input_feed, run_options)
         names = self._checked_outputs(output_names)
         arrays = self._checked_inputs(input_feed)
         self._check_open()  # before the lock, which a thread of a parent process may have
@@ -360,6 +361,9 @@ class InferenceSession(Portable):
         Raises:
             DmlError: as for :meth:`run`.
         """
+        other = self._overriding.session_for(feed, self._with_inputs)
+        if other is not None:
+            return other.run_where_it_is(names, feed, kept, targets)
         wanted = self._checked_outputs(names)
         infos = {info.name: info for info in self._model.outputs}
         arrays = self._checked_inputs(feed)
@@ -552,27 +556,8 @@ class InferenceSession(Portable):
         Raises:
             InvalidArgumentError: when it has not.
         """
-        check_name(self._model, name, "input", self._model.inputs)
-
-
-@contextlib.contextmanager
-def memory_checked(name: str) -> Iterator[None]:
-    """Main memory, or Python's stack, that does not suffice for a model is one of dmlvk's errors.
-
-    Args:
-        name: the model's, for the message.
-
-    Raises:
-        OutOfMemoryError, ModelFileError: when they do not.
-    """
-    try:
-        yield
-    except DmlError:
-        raise
-    except MemoryError as error:
-        raise OutOfMemoryError(f"{name}: there is not enough main memory: {error}".rstrip(": ")) from error
-    except RecursionError as error:
-        raise ModelFileError(f"{name}: its graphs or functions are nested too deeply") from error
+        if name not in self._overriding.names:
+            check_name(self._model, name, "input", self._model.inputs)
 
 
 def _own_array(state: State, name: str) -> Any:

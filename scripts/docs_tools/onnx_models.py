@@ -59,10 +59,10 @@ dmlvk.onnx.install()                                # from now on `import onnxru
 `python -m scripts.try_packages` does that with programs around packages that ship their models, from OCR to speech,
 and compares texts, labels, scores and every output of every model with ONNX Runtime's: no float differs by more than
 1e-4 of the largest, or the model in FLOAT64 says how far both are off. ONNX Runtime was further off in rapidocr's
-PP-OCRv6 detector (2.8e-4, dmlvk 1e-5) and ddddocr's old model, which rounds to int8 between its layers (1.6e-2, dmlvk
-1.2e-2); dmlvk in basic-pitch, by logarithms of sums that cancel (2.7e-3, ONNX Runtime 2.4e-3), and in pipecat-ai's
-smart-turn of int8 (1.4e-3; ONNX Runtime 0 as it changes the model, 2.2e-3 as it is: its integers are the same up to
-the first softmax). One program prints something
+detectors (2.8e-4, dmlvk 1e-5: its Sigmoid is one number for all below -18) and ddddocr's old model, whose recurrent
+network rounds to int8 in each step (1.6e-2, dmlvk 1.2e-2); dmlvk in basic-pitch, by logarithms of sums that cancel
+(2.7e-3, ONNX Runtime 2.4e-3), and in pipecat-ai's smart-turn of int8 (1.4e-3; ONNX Runtime 0 as it changes the model,
+2.2e-3 as it is: its integers are the same up to the first softmax). One program prints something
 else: kokoro's speech of int8 has another length, since how long a sound lasts is rounded (in FLOAT64 1.68 frames,
 dmlvk 1.57, ONNX Runtime 1.499; together 72, 71 and 70).
 
@@ -100,7 +100,8 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
 - `session.partition` says of each node whether the device computes it, the host, or nobody because it is constant; and
   why. `.program` names what computed a node that is not on the device ([the host](#the-host)); a line in the log
   `dmlvk` tells of such nodes, and `strict=True` refuses models that have them.
-- Initializers are constants, also those that are inputs as well.
+- Initializers are constants. What a run gives for one that the model lists among its inputs, too, counts for this run:
+  a plan of its own has it as an input.
 - Sessions of a process that choose the same device share it, and its threads; it is closed with the last of them, or
   freed when they are dropped. `SessionOptions.shares_device = False` opens one for a session alone. A closed session
   runs no more.

@@ -103,17 +103,25 @@ def test_a_program_that_is_not_there_is_told_so() -> None:
         assert done.stderr.count(b"\n") == 1
 
 
-_NOT_THERE = {  # of plugins, packages of models and compiled contexts, which follow no version of onnxruntime-directml
+_NOT_THERE = {  # modules and numbers that the package has imported or made for itself
     name
     for name in dir(onnxruntime)
-    if name.startswith(("_", "ModelPackage", "OrtEp", "OrtCompile", "OrtSync", "OrtHardwareDevice", "OrtExternal"))
+    if name.startswith("_")
     or name in ("contextlib", "cuda_version", "import_capi_exception", "onnxruntime_validation", "package_name")
-    or name in ("version", "OrtMemoryInfoDeviceType")
+    or name == "version"
 }
 
 
 def test_the_names_of_onnx_runtime_are_there() -> None:
     assert {name for name in dir(onnxruntime) if name not in dir(ort)} <= _NOT_THERE
+    made_otherwise = {"_", "add_external_initializers_from_files_in_memory", "run_with_ortvaluevector"}
+    for kind in ("InferenceSession", "SessionOptions", "RunOptions"):
+        attributes = vars(ort.SessionOptions()) | vars(ort.RunOptions())
+        names = {name for name in dir(getattr(onnxruntime, kind)) if not name.startswith("_")}
+        missing = names - set(dir(getattr(ort, kind))) - set(attributes) - made_otherwise
+        assert {
+            name for name in missing if not name.startswith(("get_input_", "get_output_", "set_ep", "clear_ep"))
+        } == set()
     errors = {name for name, value in vars(theirs).items() if isinstance(value, type) and issubclass(value, Exception)}
     for name in errors:
         assert issubclass(getattr(ours, name), dml.DmlError), name
@@ -182,3 +190,24 @@ def test_onnx_runtimes_quantizers_find_their_functions() -> None:
     assert ours.quantize_matmul_4bits is theirs.quantize_matmul_4bits
     assert len(ours.get_all_operator_schema()) == len(theirs.get_all_operator_schema())
     assert not hasattr(ours, "SessionObjectInitializer")
+
+
+def test_a_run_may_give_initializers_that_are_inputs_too(any_device: dml.Device) -> None:
+    weights = np.arange(3, dtype=np.float32)
+    made = model([helper.make_node("Mul", ["x", "w"], ["y"])], {"x": [2, 3]}, ["y"], {"w": weights})
+    made.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [3]))
+    made.ir_version = 8
+    x = np.ones((2, 3), np.float32)
+    beside = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    with ort.InferenceSession(made, device=any_device) as session:
+        assert [given.name for given in session.get_inputs()] == ["x"]
+        assert [given.name for given in session.get_overridable_initializers()] == ["w"]
+        for feed in ({"x": x}, {"x": x, "w": weights + 5}, {"x": x, "w": weights - 1}, {"x": x}):
+            np.testing.assert_array_equal(session.run(None, feed)[0], beside.run(None, feed)[0])
+        with pytest.raises(dml.InvalidArgumentError, match="'w'"):
+            session.run(None, {"x": x, "w": np.ones((2, 3, 4), np.float32)})
+    with pytest.raises(dml.DeviceRemovedError, match="closed"):
+        session.run(None, {"x": x, "w": weights})
+    made.ir_version = 3  # where all initializers are inputs, and none may be given
+    with pytest.raises(dml.InvalidArgumentError, match="has no input 'w'"):
+        ort.InferenceSession(made, device=any_device).run(None, {"x": x, "w": weights})

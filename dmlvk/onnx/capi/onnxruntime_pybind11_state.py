@@ -6,20 +6,36 @@ is installed.
 
 from typing import Any
 
-from dmlvk.onnx import environment, exceptions, options
+from dmlvk.onnx import absent, environment, exceptions, options
+from dmlvk.onnx.absent import *  # noqa: F403
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg
 from dmlvk.onnx.environment import *  # noqa: F403
 from dmlvk.onnx.evaluation.runtime import onnx_runtime
 from dmlvk.onnx.exceptions import *  # noqa: F403
 from dmlvk.onnx.options import *  # noqa: F403
+from dmlvk.onnx.options import SessionOptions
 from dmlvk.onnx.ort_values import IOBinding as SessionIOBinding
 from dmlvk.onnx.ort_values import OrtValue
 from dmlvk.onnx.session import InferenceSession
 
-__all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "OrtValue", "SessionIOBinding"]
+__all__ = [
+    "InferenceSession",
+    "get_default_session_options",
+    "ModelMetadata",
+    "NodeArg",
+    "OrtValue",
+    "SessionIOBinding",
+]
+__all__ += absent.__all__
 __all__ += environment.__all__
 __all__ += exceptions.__all__
 __all__ += options.__all__
+
+
+def get_default_session_options() -> SessionOptions:
+    """Those of a session that is given none."""
+    return SessionOptions()
+
 
 _OF_TOOLS = ("get_all_op", "opkernel", "pack_", "quantize_", "schemadef")
 
