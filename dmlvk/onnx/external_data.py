@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from dmlvk.onnx.large_tensors import LEAST_BYTES, STORED_AS_IN_MEMORY, without_large_tensors
 from dmlvk.onnx.values import Array
 from dmlvk.support.files import open_regular, read_bytes
-from dmlvk.support.mapped_files import MappedFile
+from dmlvk.support.mapped_files import HeldContents, MappedFile
 
 _MAY_MAP = sys.byteorder == "little"
 _MAY_MAP_MODELS = _MAY_MAP and os.name != "nt"
@@ -30,7 +30,7 @@ class ExternalData:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._own: MappedFile | None = None
+        self._own: MappedFile | HeldContents | None = None
         self._mapped: dict[Path, MappedFile] = {}
 
     def model_at(self, path: Path) -> bytes:
@@ -49,6 +49,18 @@ class ExternalData:
         file.release()
         self._own = file
         return contents
+
+    def model_in(self, contents: bytes) -> bytes:
+        """A model that is given as bytes, where large tensors may be external data of these: they are not copied."""
+        if not _MAY_MAP or len(contents) < LEAST_BYTES:
+            return contents
+        held = HeldContents(contents)
+        try:
+            rewritten = without_large_tensors(held)
+        except (ValueError, DecodeError):  # whoever parses it says what is wrong
+            return contents
+        self._own = held
+        return rewritten
 
     def read(self, tensor: TensorProto, *, may_be_mapped: bool) -> Array | None:
         """Takes a tensor's contents from its file.
@@ -87,23 +99,23 @@ class ExternalData:
         self, tensor: TensorProto, path: Path, location: str, place: tuple[int, int, int], *, may_be_mapped: bool
     ) -> Array | None:
         """A view of a file's bytes, or ``None`` where they were copied into the tensor."""
-        offset, length, size = place
+        offset, length, _ = place
         own = self._own if self._own is not None and path == self._own.path else None
+        stays = _MAY_MAP and may_be_mapped and length >= LEAST_BYTES and tensor.data_type in STORED_AS_IN_MEMORY
+        kind, shape = helper.tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
+        if own is not None:
+            _check_place(location, place, own.length)
+            if stays:
+                return own.array(kind, offset, shape)
+            tensor.raw_data = own[offset : offset + length]
+            return None
         with open_regular(path) as file:
-            there = os.fstat(file.fileno()).st_size if own is None else own.length
-            if length != size or offset < 0 or offset + length > there:
-                raise ValueError(
-                    f"{size} bytes are needed; {length} from byte {offset} on of {location!r} with {there} bytes "
-                    "are no such"
-                )
-            if _MAY_MAP and may_be_mapped and length >= LEAST_BYTES and tensor.data_type in STORED_AS_IN_MEMORY:
-                mapped = own or self._mapped.get(path) or self._mapped.setdefault(path, MappedFile.opened(path))
-                return mapped.array(helper.tensor_dtype_to_np_dtype(tensor.data_type), offset, tuple(tensor.dims))
-            if own is not None:
-                tensor.raw_data = own[offset : offset + length]
-            else:
-                file.seek(offset)
-                tensor.raw_data = file.read(length)
+            _check_place(location, place, os.fstat(file.fileno()).st_size)
+            if stays:
+                mapped = self._mapped.get(path) or self._mapped.setdefault(path, MappedFile.opened(path))
+                return mapped.array(kind, offset, shape)
+            file.seek(offset)
+            tensor.raw_data = file.read(length)
         return None
 
     def _path_of(self, location: str) -> Path:
@@ -119,6 +131,14 @@ class ExternalData:
         if not is_there:
             raise ValueError(f"its data must lie in a file inside the model's folder; got {location!r}")
         return path
+
+
+def _check_place(location: str, place: tuple[int, int, int], there: int) -> None:
+    offset, length, size = place
+    if length != size or offset < 0 or offset + length > there:
+        raise ValueError(
+            f"{size} bytes are needed; {length} from byte {offset} on of {location!r} with {there} bytes are no such"
+        )
 
 
 __all__ = ["ExternalData"]

@@ -147,7 +147,7 @@ def load(
         proto.CopyFrom(source)
     else:
         if isinstance(source, (bytes, bytearray)):
-            name, contents = "model", bytes(source)
+            name, contents = "model", external.model_in(bytes(source))
         else:
             if not isinstance(source, (str, os.PathLike)):
                 raise InvalidArgumentError(

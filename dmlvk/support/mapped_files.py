@@ -71,6 +71,28 @@ class MappedFile(mmap.mmap):
         self.madvise(_DROP, first, begin + size - first)
 
 
+class HeldContents:
+    """A file's contents that a program holds as bytes, read as a mapped file is: arrays are views of them.
+
+    Args:
+        contents: the bytes, which live as long as a view does.
+    """
+
+    path = Path("the bytes that were given")
+
+    def __init__(self, contents: bytes) -> None:
+        self._contents = contents
+        self.length = len(contents)
+
+    def __getitem__(self, part: slice) -> bytes:
+        return self._contents[part]
+
+    def array(self, data_type: npt.DTypeLike, offset: int, shape: tuple[int, ...]) -> Array:
+        """What lies at a byte, which need not be aligned: a view that cannot be written to."""
+        count = int(np.prod(shape, dtype=np.int64))
+        return np.frombuffer(self._contents, data_type, count, offset).reshape(shape)
+
+
 def file_of(array: Array) -> MappedFile | None:
     """The file whose contents an array shows; ``None``: it lies in memory of its own."""
     base: Any = array
@@ -103,4 +125,4 @@ def _address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-__all__ = ["MappedFile", "check_unchanged", "file_of", "files_of"]
+__all__ = ["HeldContents", "MappedFile", "check_unchanged", "file_of", "files_of"]
