@@ -144,9 +144,7 @@ def row_tiles(bits: int, *, is_gated: bool = False) -> list[RowTile]:
     vectors = {2: 2, 4: 4, 8: 4}[bits]
     if is_gated:
         return [RowTile(bits, rows, 2, vectors // 2 if rows > 2 else vectors, 8, 64, True) for rows in (1, 4)]
-    few = [RowTile(bits, rows, 1, vectors, 8) for rows in (1, 2, 4)]
-    wide = [RowTile(bits, 1, 1, vectors, 8, 128)] if bits == 4 else []
-    return [*few, *wide, RowTile(bits, 8, 1, vectors // 2, 8)]
+    return [*(RowTile(bits, rows, 1, vectors, 8) for rows in (1, 2, 4)), RowTile(bits, 8, 1, vectors // 2, 32)]
 
 
 def tile_for(product: Product, bits: int, target: Target, *, is_gated: bool = False) -> RowTile:
