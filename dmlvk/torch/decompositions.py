@@ -26,6 +26,13 @@ _DECOMPOSED = [
     _aten.tril.default,
     _aten._native_batch_norm_legit.default,
     _aten._native_batch_norm_legit.no_stats,
+    _aten.native_batch_norm.default,
+    _aten.grid_sampler_2d.default,
+    _aten.max_pool3d_with_indices.default,
+    _aten.upsample_bicubic2d.default,
+    _aten.unbind_copy.int,
+    _aten.narrow_copy.default,
+    _aten.as_strided_copy.default,
 ]
 
 _KEPT = [_aten.embedding_dense_backward.default]
@@ -38,6 +45,72 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     for kept in _KEPT:
         found.pop(kept, None)
     return found
+
+
+def _where_unequal(operator: Any, is_lowered: Callable[..., bool]) -> Callable[..., Any]:
+    """Takes an operator apart where its arguments are others than those that are lowered."""
+    (taken_apart,) = get_decompositions([operator]).values()
+
+    def decomposed(*arguments: Any, **named: Any) -> Any:
+        return NotImplemented if is_lowered(*arguments, **named) else taken_apart(*arguments, **named)
+
+    return decomposed
+
+
+def _has_equal_parts(x: torch.Tensor, shape: Any) -> bool:
+    """Of adaptive pools: all windows have as many elements."""
+    return all(own % count == 0 for own, count in zip(x.shape[-2:], shape, strict=True))
+
+
+def _is_whole_multiple(x: torch.Tensor, size: Any, *factors: Any) -> bool:
+    """Of nearest elements: each is repeated as often."""
+    shape = size
+    if shape is None:
+        shape = [int(own * factor) for own, factor in zip(x.shape[2:], factors[0], strict=True)]
+    return all(wanted % own == 0 for own, wanted in zip(x.shape[2:], shape, strict=True))
+
+
+def _has_free_corners(x: torch.Tensor, size: Any, align_corners: bool, *_: Any) -> bool:
+    """Of linear ones: corners do not lie on one another."""
+    return not align_corners
+
+
+_MOST_PAIRED = 64
+"""Rows of which each has its distances to those behind it by itself."""
+
+
+def _pair_distances(x: torch.Tensor, p: float = 2.0) -> Any:
+    """Distances of each row to all behind it, in a row."""
+    count = x.shape[0]
+    if not 2 <= count <= _MOST_PAIRED:
+        return NotImplemented
+    return torch.cat([torch.cdist(x[row : row + 1], x[row + 1 :], p).flatten() for row in range(count - 1)])
+
+
+def _bags(
+    weight: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: torch.Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:
+    """Rows of a table, summed (mode 0) or averaged (1) in bags, which begin at offsets."""
+    if mode == 2 or padding_idx >= 0 or sparse or indices.dim() != 1 or not indices.numel():
+        return NotImplemented
+    starts = offsets[:-1] if include_last_offset else offsets
+    places = torch.arange(indices.shape[0], dtype=offsets.dtype, device=offsets.device)
+    bag = (places[:, None] >= starts[None]).sum(1) - 1
+    rows = weight[indices] if per_sample_weights is None else weight[indices] * per_sample_weights[:, None]
+    count = starts.shape[0]
+    made = weight.new_zeros((count, weight.shape[1])).index_add(0, bag, rows)
+    sizes = torch.zeros_like(starts).index_add(0, bag, torch.ones_like(bag).to(starts.dtype))
+    if mode == 1:
+        made = made / sizes.clamp(min=1)[:, None].to(made.dtype)
+    return made, bag.to(indices.dtype), sizes, torch.zeros_like(starts)
 
 
 def _attention(
@@ -117,5 +190,11 @@ def _encoder_layer(
 _OWN: dict[Any, Callable[..., Any]] = {
     _aten._native_multi_head_attention.default: _attention,
     _aten._transformer_encoder_layer_fwd.default: _encoder_layer,
+    _aten._pdist_forward.default: _pair_distances,
+    _aten._embedding_bag.default: _bags,
+    _aten._embedding_bag_forward_only.default: _bags,
+    _aten._adaptive_avg_pool2d.default: _where_unequal(_aten._adaptive_avg_pool2d.default, _has_equal_parts),
+    _aten.upsample_nearest2d.vec: _where_unequal(_aten.upsample_nearest2d.vec, _is_whole_multiple),
+    _aten.upsample_bilinear2d.vec: _where_unequal(_aten.upsample_bilinear2d.vec, _has_free_corners),
 }
-"""What PyTorch has no decomposition of."""
+"""What PyTorch has no decomposition of, or wants one for some arguments only."""

@@ -7,16 +7,12 @@ _DATA = "how many elements there are depends on the data"
 _TRANSFORM = "DirectML has no Fourier transform, and devices no complex numbers"
 
 NOT_LOWERED: dict[str, str] = {
-    "_embedding_bag.default": "bags of rows of different lengths, with results for PyTorch's own backward function",
     "_fft_c2r.default": _TRANSFORM,
     "_fft_r2c.default": _TRANSFORM,
     "_local_scalar_dense.default": "its result is a number of Python",
-    "_pdist_forward.default": "DirectML has no operator for pairs of rows in their packed order",
     "atan2.out": "it writes into a tensor that is given; AOTAutograd makes atan2.default of it",
     "empty_strided.default": "its contents are undefined, and its strides are all that it has",
-    "grid_sampler_2d.default": "only models of ONNX have GridSample's translation",
     "masked_scatter.default": _DATA,
-    "max_pool3d_with_indices.default": "places in PyTorch's order of a volume are not MAX_POOLING2's",
     "native_dropout.default": _RANDOM,
     "nonzero.default": _DATA,
     "rand.default": _RANDOM,

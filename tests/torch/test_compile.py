@@ -235,6 +235,23 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
         + x.index_put((torch.tensor([1, 1]),), x[:2], accumulate=True)
         + torch.where(x > 0, x, 0.5).masked_fill(x > 1, 3.0)
     ),
+    "put along later axes": lambda x: (
+        torch.ops.aten.index_put.default(x, [None, torch.tensor([3, -3, 1])], x[:, :3] * 2, True)
+        + torch.ops.aten.index_put.default(x, [None, torch.tensor([0, 2]), torch.tensor([1, 3])], x[:, 0, :2] * 2)
+    ),
+    "samples": lambda x: (
+        functional.grid_sample(x[None], torch.linspace(-1.2, 1.2, 40).view(1, 4, 5, 2), align_corners=False)
+        + functional.interpolate(x[None, :, :3, :3], (4, 5), mode="bilinear", align_corners=True)
+        + functional.interpolate(x[None, :, :3, :3], (4, 5))
+        + functional.interpolate(x[None, :, :3, :3], (4, 5), mode="bicubic")
+        + functional.adaptive_avg_pool2d(x, (3, 2)).mean()
+    ),
+    "volumes": lambda x: functional.max_pool3d(x[None], 2, 1),
+    "pairs of rows": lambda x: functional.pdist(x.flatten(1)) + functional.pdist(x[:, :, 0], p=1.0),
+    "bags": lambda x: (
+        functional.embedding_bag(torch.tensor([1, 2, 0, 2]), x[0, :3], torch.tensor([0, 3, 3]), mode="sum")
+        + functional.embedding_bag(torch.tensor([[1, 2], [0, 1], [2, 2]]), x[1, :3], mode="mean")
+    ),
     "added at indices": lambda x: (
         x.scatter_add(1, (x > 0).long(), x * 2) + x.index_add(0, torch.tensor([1, 1]), x[:2] * 3)
     ),

@@ -107,21 +107,16 @@ def index_put(
         value = context.reshaped(values, (1,)).broadcast_to(x.sizes)
         return F.if_(context.truth(shown).broadcast_to(x.sizes), value, x)
     places = _Places(context, x, indices)
-    if places.before:
-        raise NotLowered("places that are not along the first axes")
-    count = math.prod(places.place.sizes)
-    shape = (*places.place.sizes, *places.after)
-    rows = context.reshaped(values.broadcast_to(shape), (count, math.prod(places.after)))
-    flat, folded = context.reshaped(places.place, (count,)), places.folded(context, x)
-    folded = context.reshaped(folded, folded.sizes[1:])
+    count, rows, width = math.prod(places.place.sizes), math.prod(places.before), math.prod(places.after)
+    shape = (*places.before, *places.place.sizes, *places.after)
+    given = context.reshaped(values.broadcast_to(shape), (rows, count, width))
+    at, base = context.reshaped(places.place, (1, count)).broadcast_to((rows, count)), places.folded(context, x)
     if accumulate:
         if context.dtype is torch.bool:
             raise NotLowered("truths that meet at their places")
-        base = context.reshaped(folded, (1, *folded.sizes))
-        added = combined(context, base, context.reshaped(flat, (1, count)), context.reshaped(rows, (1, *rows.sizes)))
-        made = context.reshaped(added, folded.sizes)
+        made = combined(context, base, at, given)
     else:
-        made = F.scatter_nd(folded, context.reshaped(flat, (count, 1)), rows, 2, 2)
+        made = F.scatter(base, context.reshaped(at, (rows, count, 1)).broadcast_to(given.sizes), given, axis=1)
     return places.unfolded(context, made)
 
 
