@@ -23,6 +23,7 @@ are five ways to say what may be left out:
 from __future__ import annotations
 
 import collections
+import heapq
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -197,9 +198,15 @@ def covering(items: Iterable[tuple[_Item, set[object]]]) -> list[_Item]:
     for item, what in items:
         alike.setdefault(frozenset(what), []).append(item)
     missing = set().union(*alike)
+    # How much of what is missing each has only becomes less: whoever is counted anew and stays in front is the best.
+    counted = [(-len(shown_by), number, shown_by) for number, shown_by in enumerate(alike)]
+    heapq.heapify(counted)
     chosen: list[_Item] = []
     while missing:
-        best = max(alike, key=lambda what: len(missing & what))
-        missing -= best
-        chosen += alike.pop(best)
+        before, number, shown_by = counted[0]
+        count = len(missing & shown_by)
+        heapq.heapreplace(counted, (-count, number, shown_by))
+        if before == -count:
+            missing -= shown_by
+            chosen += alike[shown_by]
     return chosen
