@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -23,3 +24,9 @@ def assert_valid(name: str) -> None:
     command = [str(_VALIDATOR), "--target-env", "vulkan1.1", "-"]
     result = subprocess.run(command, input=library.load(name), capture_output=True, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
+
+
+def imitate_matrices(folder: Path) -> None:
+    """Copies the shaders into a folder, with what imitates matrices of numbers in the place of their include."""
+    shutil.copytree(Path("shaders").resolve(), folder / "shaders")
+    shutil.copy(Path(__file__).parent / "operators" / "cooperative_floats.glsl", folder / "shaders" / "include")

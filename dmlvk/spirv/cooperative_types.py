@@ -15,8 +15,9 @@ from dmlvk.spirv.opcodes import numbers
 SOURCE = "matrix/cooperative_tiles.comp"
 FLOATS_SOURCE = "matrix/cooperative_floats.comp"
 CHANNELS_SOURCE = "matrix/cooperative_channels.comp"
-SOURCES = (SOURCE, FLOATS_SOURCE, CHANNELS_SOURCE)
-"""The shaders that have such matrices: of bytes, and of numbers of 16 bits, in any layout and channels last."""
+ATTENTION_SOURCE = "attention/cooperative.comp"
+SOURCES = (SOURCE, FLOATS_SOURCE, CHANNELS_SOURCE, ATTENTION_SOURCE)
+"""The shaders that have such matrices: of bytes, of 16-bit numbers in any layout and channels last, and attention."""
 
 _OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_CONSTANT = numbers("Capability TypeInt TypeFloat Constant")
 _OP_TYPE_COOPERATIVE_MATRIX = 4456

@@ -164,6 +164,17 @@ GENERAL = (
         "tests/operators/test_cooperative_floats.py",
     ),
     (
+        "With it FLOAT16 attention to 16 keys or more, of as many queries and of heads of up to 160 elements, in "
+        "multiples of eight, is one kernel by cooperative matrices: scores are FLOAT32 and never in memory, the "
+        "powers of a row are those of the device's exp2, are rounded to FLOAT16 before they are multiplied with "
+        "values, and their sum divides in the end. When a larger score comes, what was there is multiplied by a "
+        "power.",
+        "Scores in memory take most of the time (Dao, Fu, Ermon, Rudra, Ré, FlashAttention, 2022). Vulkan grants "
+        "exp2 an error of 3 + 2|x| units in the last place of FLOAT32, a hundredth of what rounding to FLOAT16 "
+        "takes; the bound that conformance checks is that of scores and shares rounded to FLOAT16, which it keeps.",
+        "tests/operators/test_cooperative_attention.py",
+    ),
+    (
         "The polynomial of FLOAT16's EXP multiplies and adds as the device likes, rounding once or twice "
         "(`loose_product_plus`).",
         "That takes 12 operations instead of 17. Its coefficients are such that none of the 65,536 results depends on "

@@ -360,6 +360,24 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
     *(
         Exemption(
             rule,
+            "attention.float16.cooperative.*",
+            instruction,
+            "FLOAT16 attention by cooperative matrices, for those who permit a device its own arithmetic: what Vulkan "
+            "grants powers, quotients and conversions is far below FLOAT16's errors; NaN among scores is added up",
+        )
+        for rule, instruction in (
+            ("contraction", "*OpF*"),
+            ("contraction", "*OpVectorTimesScalar*"),
+            ("driver-mathematics", "*OpExtInst * Exp2 *"),
+            ("float-division", "*OpFDiv*"),
+            ("float-min-max", "*OpExtInst * NMax *"),
+            ("half-conversion", "*OpExtInst * PackHalf2x16 *"),
+            ("relaxed-precision", "OpDecorate %* RelaxedPrecision"),  # of gl_SubgroupInvocationID, as below
+        )
+    ),
+    *(
+        Exemption(
+            rule,
             "*.float16.cooperative.*",
             instruction,
             "cooperative matrices of FLOAT16: taken only where their features were enabled, by those who permit a "

@@ -25,6 +25,8 @@ const uint SIDE = 16u;
 COOPERATIVE_LOADS_AND_STORES(LEFT_FLOATS, RIGHT_FLOATS, SUMS)
 spirv_instruction(id = 80) SUMS filled_with(float component); // OpCompositeConstruct
 spirv_instruction(id = 129) SUMS sum_of(SUMS sums, SUMS further); // OpFAdd
+spirv_instruction(id = 133) SUMS product_of_sums(SUMS sums, SUMS factors); // OpFMul: element by element
+spirv_instruction(id = 4457) SUMS load_sums(spirv_by_reference uvec4 first, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
 spirv_instruction(id = 4459) SUMS matrices_product_plus(LEFT_FLOATS left, RIGHT_FLOATS right, SUMS sums);
 
 // Loads and stores of shared memory: lines are rows or columns, of sums rows.
@@ -32,6 +34,8 @@ spirv_instruction(id = 4459) SUMS matrices_product_plus(LEFT_FLOATS left, RIGHT_
     matrix = load_left(array[at], lines_are, pitch, SEES_WORK_GROUP, OF_WORK_GROUP);
 #define LOAD_RIGHT_FLOATS(matrix, array, at, lines_are, pitch) \
     matrix = load_right(array[at], lines_are, pitch, SEES_WORK_GROUP, OF_WORK_GROUP);
+// A number for each row, the same in all of its columns: sixteen numbers of four vectors.
+#define LOAD_SUMS_OF_ROWS(sums, array, at) sums = load_sums(array[at], BY_COLUMNS, 0u, SEES_WORK_GROUP, OF_WORK_GROUP);
 #define STORE_SUMS(array, at, sums, pitch) store_sums(array[at], sums, BY_ROWS, pitch, SEEN_BY_WORK_GROUP, OF_WORK_GROUP);
 
 #endif

@@ -63,6 +63,13 @@ Sums sum_of(Sums sums, Sums further)
     return Sums(vec4[2](low, high));
 }
 
+Sums product_of_sums(Sums sums, Sums factors)
+{
+    return Sums(vec4[2](sums.of_columns[0] * factors.of_columns[0], sums.of_columns[1] * factors.of_columns[1]));
+}
+
+#define LOAD_SUMS_OF_ROWS(sums, array, at) sums = filled_with(uintBitsToFloat(array[(at) + OWN_ROW / 4u][OWN_ROW % 4u]));
+
 Sums matrices_product_plus(Left left, Right right, Sums sums)
 {
     for (uint each = 0u; each < 32u; ++each) {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.vulkan import CooperativeMatrix, list_devices
 from dmlvk.spirv.cooperative_types import FLOATS_SOURCE
 from dmlvk.spirv.modules import module_instructions, module_words
-from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid
+from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid, imitate_matrices
 from tests.operators.test_products import gemm_desc, on_llvmpipe
 
 Array = npt.NDArray[Any]
@@ -275,8 +274,7 @@ def test_convolutions_with_an_epilogue_are_computed_as_without_it(epilogue: Conv
 @pytest.fixture
 def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[MatrixTile, int], None]:
     """Devices have such matrices, or what imitates them, and compute all products in a tile."""
-    shutil.copytree(Path("shaders").resolve(), tmp_path / "shaders")
-    shutil.copy(Path(__file__).parent / "cooperative_floats.glsl", tmp_path / "shaders" / "include")
+    imitate_matrices(tmp_path)
     # Loops that are not written out are compiled in a fourth of the time.
     pattern = tmp_path / "shaders" / "patterns" / "products" / "matrix_cooperative.glsl"
     text = pattern.read_text()
@@ -367,49 +365,6 @@ def test_products_in_all_layouts(
     )
     inputs = {name: values("normal", size, data_type, random) for name, size in sizes.items()}
     _check(on_llvmpipe(benches)[0], desc, inputs)
-
-
-def attention_desc(keys: int, **tensors: dml.TensorDesc) -> dml.MultiheadAttention:
-    """Of 2 texts, 2 heads of 16 numbers, and 24 queries."""
-    query, key = (dml.TensorDesc(dml.FLOAT16, (2, length, 32)) for length in (24, keys))
-    return dml.MultiheadAttention(
-        query_tensor=query,
-        key_tensor=key,
-        value_tensor=key,
-        output_tensor=query,
-        scale=0.25,
-        mask_filter_value=-1e4,
-        head_count=2,
-        mask_type=dml.MultiheadAttentionMaskType.BOOLEAN if tensors else dml.MultiheadAttentionMaskType.NONE,
-        **tensors,
-    )
-
-
-@pytest.mark.parametrize("is_masked", [False, True], ids=["all keys", "some keys"])
-def test_attention_to_keys_that_are_no_multiple_of_eight_is_computed_by_matrices(
-    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], is_masked: bool
-) -> None:
-    """What stands behind the keys in memory is seen by no query, whatever the values are."""
-    imitated(SMALL, SEQUENTIAL)
-    random = np.random.default_rng(37)
-    mask = {"mask_tensor": dml.TensorDesc(dml.INT32, (2, 1, 24, 21))} if is_masked else {}
-    inputs = {
-        name: values("normal", (2, length, 32), dml.FLOAT16, random)
-        for name, length in (("QueryTensor", 24), ("KeyTensor", 21), ("ValueTensor", 21))
-    }
-    inputs["KeyTensor"] = (np.abs(inputs["KeyTensor"]) * -4).astype(np.float16)  # zeros among them would be the largest
-    inputs["QueryTensor"] = np.abs(inputs["QueryTensor"])
-    if is_masked:
-        inputs["MaskTensor"] = random.integers(0, 2, (2, 1, 24, 21)).astype(np.int32)
-    _check(on_llvmpipe(benches)[0], attention_desc(21, **mask), inputs)
-
-
-@pytest.mark.parametrize(("keys", "fills"), [(21, 3), (24, 0), (15, 0)])
-def test_zeros_stand_behind_keys_only_where_matrices_need_them(keys: int, fills: int) -> None:
-    """Behind keys, values and shares, once for all blocks."""
-    for target, expected in ((ABLE, fills), (ABLE.without_matrices_of_floats(), 0)):
-        names = [step.label for step in lower(attention_desc(keys), target).steps]
-        assert sum("FILL_VALUE_CONSTANT" in name for name in names) == expected, names
 
 
 @BOTH_TYPES

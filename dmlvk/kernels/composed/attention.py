@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import power_of_two_in
-from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.composed import matrix_attention
+from dmlvk.kernels.composed.placed_tensors import PlacedTensor, broadcast, last_four
+from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.operators import MatrixTransform, MultiheadAttention, MultiheadAttention1, operator_desc
@@ -23,47 +25,6 @@ _EQUALS = "ELEMENT_WISE_LOGICAL_EQUALS"
 
 _ALIGNMENT = 16
 """What regions' offsets must be multiples of, in bytes."""
-
-_EIGHT = 8
-"""Elements of FLOAT16 that matrices load at once, where they have an operand's terms in such multiples."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _View:
-    """A tensor and where it lies."""
-
-    tensor: TensorDesc
-    region: Region
-
-    def shaped(self, sizes: Sequence[int], strides: Sequence[int]) -> _View:
-        """The same memory with other sizes and strides, in elements."""
-        return _View(TensorDesc(self.tensor.data_type, tuple(sizes), tuple(strides)), self.region)
-
-    def part(self, starts: Sequence[int], counts: Sequence[int]) -> _View:
-        """Elements of each of the first axes from one on, where that is a multiple of 16 bytes; axes of size 1 stay."""
-        sizes, strides = list(self.tensor.sizes), self.tensor.element_strides
-        first = 0
-        for axis, (start, count) in enumerate(zip(starts, counts, strict=True)):
-            if sizes[axis] != 1:
-                sizes[axis] = count
-                first += start * strides[axis]
-        part = TensorDesc(self.tensor.data_type, tuple(sizes), tuple(strides))
-        return _View(part, self.region.part(first * self.tensor.data_type.size_in_bytes, part.size_in_bytes))
-
-    def folded(self, group: int) -> _View | None:
-        """The heads of each group behind one another as rows, where strides can say it."""
-        batch, heads, rows, size = self.tensor.sizes
-        strides = self.tensor.element_strides
-        if group == 1:
-            return self
-        if rows == 1:
-            step = strides[1]
-        elif strides[1] == rows * strides[2]:
-            step = strides[2]
-        else:
-            return None
-        sizes = (batch, heads // group, group * rows, size)
-        return self.shaped(sizes, (strides[0], group * strides[1], step, strides[3]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +40,7 @@ class _Lowering:
 
     def __init__(self, desc: MultiheadAttention | MultiheadAttention1, target: Target) -> None:
         self.desc = desc
+        self.target = target
         self.builder = ProgramBuilder(desc, target)
         self.heads, self.key_heads = head_counts(desc)
         self.group = self.heads // self.key_heads
@@ -87,20 +49,8 @@ class _Lowering:
         self.past = 0 if desc.past_key_tensor is None else desc.past_key_tensor.sizes[-2]
         self.keys = self.past + self.own
         self.type = desc.output_tensor.data_type
-        self.columns = self._columns(target)
-        self._constants: dict[tuple[float, DataType], _View] = {}
-
-    def _columns(self, target: Target) -> int:
-        """Of scores in memory: keys, and zeros behind them where products with values by matrices need whole eights."""
-        sizes = (self.size, self.value_size)
-        is_for_matrices = (
-            target.device_arithmetic and self.type is DataType.FLOAT16 and target.multiplies_matrices_of(self.type)
-        )
-        if not is_for_matrices or self.desc.has_dynamic_sizes or self.desc.relative_position_bias_tensor is not None:
-            return self.keys
-        if self.keys < 2 * _EIGHT or self.queries * self.group < 2 * _EIGHT or any(size % _EIGHT for size in sizes):
-            return self.keys  # no work for matrices
-        return -(-self.keys // _EIGHT) * _EIGHT
+        self.shape = matrix_attention.Shape(self.batch, self.heads, self.queries, self.keys, self.size, self.value_size)
+        self._constants: dict[tuple[float, DataType], PlacedTensor] = {}
 
     def program(self) -> Program:
         """All steps."""
@@ -110,20 +60,23 @@ class _Lowering:
         value = self._present("value", self._part("value", key_at + self.key_heads * self.size))
         boolean, added = self._boolean(), self._beyond()
         bias = self._relative()
-        output = self._headed(_View(self.desc.output_tensor, self.builder.writes["output_tensor"]), self.heads)
+        output = self._headed(PlacedTensor(self.desc.output_tensor, self.builder.writes["output_tensor"]), self.heads)
         of_queries = [view for view in (query, boolean, added, bias, output) if view is not None]
-        blocks = list(self._blocks(of_queries, [key, value]))
-        room = None
-        if self.columns != self.keys:
-            key, value = self._with_zeros(key), self._with_zeros(value)
-            room = self._room_for_shares(max(math.prod(block.counts) for block in blocks) * self.group)
-        for block in blocks:
+        tile = matrix_attention.tile_of(self.target, self.type, self.shape)
+        if tile is not None and all(map(matrix_attention.is_in_vectors, (query, key, value, output))):
+            operands = matrix_attention.Operands(query, key, value, bias, self._mask(boolean, added), output)
+            kernel, reads = matrix_attention.kernel_of(
+                self.desc.operator_name, tile, self.shape, operands, self.desc.scale
+            )
+            self.builder.launch(kernel, reads, [output.region], label="results")
+            return self.builder.program()
+        for block in self._blocks(of_queries, [key, value]):
             with self.builder.passing_scratch():
                 starts, counts = self._of_queries(block)
                 parts = [view and view.part(starts, counts) for view in (boolean, added)]
                 seen = [view.part(block.starts[:2], block.counts[:2]) for view in (key, value)]
                 relative = bias and bias.part(starts, counts)
-                shares = self._shares(query.part(starts, counts), seen[0], relative, self._mask(*parts), room)
+                shares = self._shares(query.part(starts, counts), seen[0], relative, self._mask(*parts))
                 self._result(shares, seen[1], output.part(starts, counts))
         return self.builder.program()
 
@@ -132,13 +85,13 @@ class _Lowering:
         (batch, head, row), (batches, heads, rows) = block.starts, block.counts
         return (batch, head * self.group, row), (batches, heads * self.group, rows)
 
-    def _blocks(self, of_queries: Sequence[_View], of_keys: Sequence[_View]) -> Iterator[_Block]:
+    def _blocks(self, of_queries: Sequence[PlacedTensor], of_keys: Sequence[PlacedTensor]) -> Iterator[_Block]:
         """Blocks of as many scores as may be made at a time, which begin at multiples of 16 bytes in every view."""
         whole = (self.batch, self.key_heads, self.queries)
-        if math.prod(whole) * self.group * self.columns * self.type.size_in_bytes <= _MOST_SCORES:
+        if math.prod(whole) * self.group * self.keys * self.type.size_in_bytes <= _MOST_SCORES:
             yield _Block((0, 0, 0), whole)
             return
-        rows = max(1, _MOST_SCORES // (self.columns * self.type.size_in_bytes))
+        rows = max(1, _MOST_SCORES // (self.keys * self.type.size_in_bytes))
         counts = []
         for axis, size in enumerate(whole):
             group = self.group if axis == 1 else 1
@@ -153,42 +106,27 @@ class _Lowering:
             sizes = tuple(min(n, size - at) for at, n, size in zip(starts, counts, whole, strict=True))
             yield _Block((starts[0], starts[1], starts[2]), (sizes[0], sizes[1], sizes[2]))
 
-    def _with_zeros(self, view: _View) -> _View:
-        """Keys or values with zeros behind them, as many as there are columns of scores."""
-        batch, heads, _, size = view.tensor.sizes
-        whole = self._scratch((batch, heads, self.columns, size))
-        self._fill(whole.part((0, 0, self.keys), (batch, heads, self.columns - self.keys)), 0.0, self.type)
-        self._identity(view, whole.part((0, 0, 0), (batch, heads, self.keys)))
-        return whole
-
-    def _room_for_shares(self, rows: int) -> _View:
-        """Memory for the shares of so many queries, with zeros behind those of the keys."""
-        room = self._scratch((1, 1, rows, self.columns))
-        self._fill(room.part((0, 0, 0, self.columns - _EIGHT), (1, 1, rows, _EIGHT)), 0.0, self.type)
-        return room
-
-    def _shares(self, query: _View, key: _View, bias: _View | None, mask: _View | None, room: _View | None) -> _View:
-        """What each query of a block takes of each value: packed, of sizes batch, heads, queries, columns."""
-        sizes = (*query.tensor.sizes[:3], self.columns)
+    def _shares(
+        self, query: PlacedTensor, key: PlacedTensor, bias: PlacedTensor | None, mask: PlacedTensor | None
+    ) -> PlacedTensor:
+        """What each query of a block takes of each value: packed, of sizes batch, heads, queries, keys."""
+        sizes = (*query.tensor.sizes[:3], self.keys)
         here, there = (self._scratch(sizes) for _ in range(2))
         if bias is not None and bias.folded(self.group) is None:
             self._identity(bias, there)
             bias = there
         self._gemm(self._folded(query), key, bias and self._folded(bias), self._folded(here), self.desc.scale, True)
-        of_keys = (*sizes[:3], self.keys)
         if mask is not None:
-            parts = (view.part((0,) * 4, of_keys) for view in (here, there))
-            self._binary("ELEMENT_WISE_ADD", next(parts), _broadcast(mask, of_keys), next(parts))
+            self._binary("ELEMENT_WISE_ADD", here, broadcast(mask, sizes), there)
             here, there = there, here
-        made = there if room is None else room.shaped(sizes, there.tensor.element_strides)
         flat, shares = (
-            view.shaped((1, 1, math.prod(sizes[:3]), self.keys), (0, 0, self.columns, 1)) for view in (here, made)
+            view.shaped((1, 1, math.prod(sizes[:3]), self.keys), (0, 0, self.keys, 1)) for view in (here, there)
         )
         softmax = operator_desc("ACTIVATION_SOFTMAX", InputTensor=flat.tensor, OutputTensor=shares.tensor)
         self.builder.operator(softmax, [flat.region], [shares.region], "softmax")
-        return made
+        return there
 
-    def _result(self, shares: _View, value: _View, output: _View) -> None:
+    def _result(self, shares: PlacedTensor, value: PlacedTensor, output: PlacedTensor) -> None:
         """The product of shares and values of a block."""
         target = output.folded(self.group)
         made = target or self._scratch(output.tensor.sizes)
@@ -196,7 +134,7 @@ class _Lowering:
         if target is None:
             self._identity(made, output)
 
-    def _folded(self, view: _View) -> _View:
+    def _folded(self, view: PlacedTensor) -> PlacedTensor:
         """Heads of each group as rows, copied where that is needed."""
         found = view.folded(self.group)
         if found is None:
@@ -206,22 +144,22 @@ class _Lowering:
             assert found is not None  # it is packed
         return found
 
-    def _identity(self, source: _View, result: _View) -> None:
+    def _identity(self, source: PlacedTensor, result: PlacedTensor) -> None:
         desc = operator_desc("ELEMENT_WISE_IDENTITY", InputTensor=source.tensor, OutputTensor=result.tensor)
         self.builder.operator(desc, [source.region], [result.region], "groups")
 
-    def _scratch(self, sizes: Sequence[int], data_type: DataType | None = None) -> _View:
+    def _scratch(self, sizes: Sequence[int], data_type: DataType | None = None) -> PlacedTensor:
         tensor = TensorDesc(data_type or self.type, tuple(sizes))
-        return _View(tensor, self.builder.scratch(tensor.size_in_bytes))
+        return PlacedTensor(tensor, self.builder.scratch(tensor.size_in_bytes))
 
-    def _slice(self, view: _View, axis: int, first: int, count: int) -> _View:
+    def _slice(self, view: PlacedTensor, axis: int, first: int, count: int) -> PlacedTensor:
         """Elements along an axis: in place if they begin at a multiple of 16 bytes, else copied."""
         tensor = view.tensor
         sizes = tuple(count if i == axis else size for i, size in enumerate(tensor.sizes))
         offset = first * tensor.element_strides[axis] * tensor.data_type.size_in_bytes
         if offset % _ALIGNMENT == 0:
             part = TensorDesc(tensor.data_type, sizes, tensor.element_strides)
-            return _View(part, view.region.part(offset, part.size_in_bytes))
+            return PlacedTensor(part, view.region.part(offset, part.size_in_bytes))
         found = self._scratch(sizes, tensor.data_type)
         rank = len(sizes)
         desc = operator_desc(
@@ -236,17 +174,17 @@ class _Lowering:
         self.builder.operator(desc, [view.region], [found.region], "slice")
         return found
 
-    def _headed(self, view: _View, heads: int) -> _View:
+    def _headed(self, view: PlacedTensor, heads: int) -> PlacedTensor:
         """Batch, length, heads * size as batch, heads, length, size."""
         sizes, strides = view.tensor.sizes[-3:], view.tensor.element_strides[-3:]
         size = sizes[2] // heads
         batch, row, element = strides
         return view.shaped((sizes[0], heads, sizes[1], size), (batch, size * element, row, element))
 
-    def _part(self, role: str, bias_at: int) -> _View:
+    def _part(self, role: str, bias_at: int) -> PlacedTensor:
         """Queries, keys or values, with their bias: batch, heads, length, size."""
         name, position = source_of(self.desc, role)
-        view = _View(getattr(self.desc, name), self.builder.reads[name])
+        view = PlacedTensor(getattr(self.desc, name), self.builder.reads[name])
         if position >= 0:
             view = self._slice(view, 3, position, 1)
             sizes, strides = view.tensor.sizes, view.tensor.element_strides
@@ -257,7 +195,7 @@ class _Lowering:
         if self.desc.bias_tensor is None:
             return view
         tensor = self.desc.bias_tensor
-        whole = _View(tensor, self.builder.reads["bias_tensor"])
+        whole = PlacedTensor(tensor, self.builder.reads["bias_tensor"])
         _, heads, _, size = view.tensor.sizes
         part = self._slice(whole, tensor.dimension_count - 1, bias_at, heads * size)
         stride = part.tensor.element_strides[-1]
@@ -266,14 +204,14 @@ class _Lowering:
         self._binary("ELEMENT_WISE_ADD", view, bias, found)
         return found
 
-    def _present(self, role: str, own: _View) -> _View:
+    def _present(self, role: str, own: PlacedTensor) -> PlacedTensor:
         """Past and own keys or values, in the present tensor if there is one."""
         past, present = f"past_{role}_tensor", f"output_present_{role}_tensor"
         parts = [own]
         if past in self.builder.reads:
-            parts.insert(0, _last_four(_View(getattr(self.desc, past), self.builder.reads[past])))
+            parts.insert(0, last_four(PlacedTensor(getattr(self.desc, past), self.builder.reads[past])))
         if present in self.builder.writes:
-            found = _last_four(_View(getattr(self.desc, present), self.builder.writes[present]))
+            found = last_four(PlacedTensor(getattr(self.desc, present), self.builder.writes[present]))
         elif len(parts) == 1:
             return own
         else:
@@ -284,20 +222,28 @@ class _Lowering:
         self.builder.operator(desc, [part.region for part in parts], [found.region], f"{role}s")
         return found
 
-    def _relative(self) -> _View | None:
+    def _relative(self) -> PlacedTensor | None:
         name = "relative_position_bias_tensor"
         if name not in self.builder.reads:
             return None
-        view = _last_four(_View(getattr(self.desc, name), self.builder.reads[name]))
+        view = last_four(PlacedTensor(getattr(self.desc, name), self.builder.reads[name]))
         strides = view.tensor.element_strides
         outer = 0 if view.tensor.sizes[0] == 1 else strides[0]
         return view.shaped((self.batch, self.heads, self.queries, self.keys), (outer, *strides[1:]))
 
-    def _binary(self, name: str, left: _View, right: _View, result: _View) -> None:
+    def _binary(self, name: str, left: PlacedTensor, right: PlacedTensor, result: PlacedTensor) -> None:
         desc = operator_desc(name, ATensor=left.tensor, BTensor=right.tensor, OutputTensor=result.tensor)
         self.builder.operator(desc, [left.region, right.region], [result.region])
 
-    def _gemm(self, a: _View, b: _View, c: _View | None, result: _View, alpha: float, transposed: bool) -> None:
+    def _gemm(
+        self,
+        a: PlacedTensor,
+        b: PlacedTensor,
+        c: PlacedTensor | None,
+        result: PlacedTensor,
+        alpha: float,
+        transposed: bool,
+    ) -> None:
         desc = operator_desc(
             "GEMM",
             ATensor=a.tensor,
@@ -313,18 +259,18 @@ class _Lowering:
         reads = [view.region for view in (a, b, c) if view is not None]
         self.builder.operator(desc, reads, [result.region], "scores" if transposed else "results")
 
-    def _boolean(self) -> _View | None:
+    def _boolean(self) -> PlacedTensor | None:
         """A BOOLEAN mask as it is given: of four dimensions, some of size 1."""
         if self.desc.mask_type is not MultiheadAttentionMaskType.BOOLEAN or self.desc.mask_tensor is None:
             return None
-        given = _View(self.desc.mask_tensor, self.builder.reads["mask_tensor"])
+        given = PlacedTensor(self.desc.mask_tensor, self.builder.reads["mask_tensor"])
         for value, data_type in ((0, DataType.INT32), (0.0, self.type), (self.desc.mask_filter_value, self.type)):
             self._constant(value, data_type)  # before the blocks, which take turns in what memory they take
         rank = given.tensor.dimension_count
         sizes = (1,) * (4 - rank) + tuple(given.tensor.sizes[-4:])
         return given.shaped(sizes, (0,) * (4 - rank) + tuple(given.tensor.element_strides[-4:]))
 
-    def _mask(self, boolean: _View | None, added: _View | None) -> _View | None:
+    def _mask(self, boolean: PlacedTensor | None, added: PlacedTensor | None) -> PlacedTensor | None:
         """What is added to the scores of a block: of four dimensions, some of size 1.
 
         Args:
@@ -336,13 +282,13 @@ class _Lowering:
         hidden = self._compare(_EQUALS, boolean, self._constant(0), boolean.tensor.sizes)
         return self._filtered(hidden, added or self._constant(0.0, self.type))
 
-    def _filtered(self, hidden: _View, otherwise: _View) -> _View:
+    def _filtered(self, hidden: PlacedTensor, otherwise: PlacedTensor) -> PlacedTensor:
         """MaskFilterValue where a key is hidden, else something else."""
         pairs = zip(hidden.tensor.sizes, otherwise.tensor.sizes, strict=True)
         sizes = tuple(max(pair) for pair in pairs)
         found = self._scratch(sizes)
         filtered = self._constant(self.desc.mask_filter_value, self.type)
-        condition, a, b = (_broadcast(view, sizes) for view in (hidden, filtered, otherwise))
+        condition, a, b = (broadcast(view, sizes) for view in (hidden, filtered, otherwise))
         desc = operator_desc(
             "ELEMENT_WISE_IF",
             ConditionTensor=condition.tensor,
@@ -353,7 +299,7 @@ class _Lowering:
         self.builder.operator(desc, [condition.region, a.region, b.region], [found.region], "mask")
         return found
 
-    def _beyond(self) -> _View | None:
+    def _beyond(self) -> PlacedTensor | None:
         """What is added for lengths: of the mask, and of the past; batch, 1, 1, keys."""
         hidden = None
         if self.desc.mask_type not in (MultiheadAttentionMaskType.NONE, MultiheadAttentionMaskType.BOOLEAN):
@@ -363,10 +309,10 @@ class _Lowering:
             hidden = before if hidden is None else self._both("ELEMENT_WISE_LOGICAL_OR", hidden, before)
         return None if hidden is None else self._filtered(hidden, self._constant(0.0, self.type))
 
-    def _outside(self) -> _View:
+    def _outside(self) -> PlacedTensor:
         """Which keys lie at an end or behind it, or before a start, as the mask says: batch, 1, 1, keys."""
         assert self.desc.mask_tensor is not None  # its kind says so
-        given = _View(self.desc.mask_tensor, self.builder.reads["mask_tensor"])
+        given = PlacedTensor(self.desc.mask_tensor, self.builder.reads["mask_tensor"])
         sizes, positions = self._key_sizes, self._places(DataType.INT32)
         axis = given.tensor.dimension_count - 1
         if self.desc.mask_type is MultiheadAttentionMaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END:
@@ -379,10 +325,10 @@ class _Lowering:
             "ELEMENT_WISE_LOGICAL_OR", hidden, self._compare("ELEMENT_WISE_LOGICAL_LESS_THAN", positions, starts, sizes)
         )
 
-    def _past_beyond(self) -> _View:
+    def _past_beyond(self) -> PlacedTensor:
         """Which past keys lie at their sequence's length or behind it: batch, 1, 1, keys."""
         name = "past_sequence_lengths_tensor"
-        given = self._of_batch(_View(getattr(self.desc, name), self.builder.reads[name]))
+        given = self._of_batch(PlacedTensor(getattr(self.desc, name), self.builder.reads[name]))
         if self.type is not DataType.FLOAT32:
             numbers = self._scratch(given.tensor.sizes, DataType.FLOAT32)
             cast = operator_desc("CAST", InputTensor=given.tensor, OutputTensor=numbers.tensor)
@@ -399,11 +345,11 @@ class _Lowering:
     def _key_sizes(self) -> tuple[int, int, int, int]:
         return (self.batch, 1, 1, self.keys)
 
-    def _of_batch(self, view: _View) -> _View:
+    def _of_batch(self, view: PlacedTensor) -> PlacedTensor:
         """A number for each element of the batch: batch, 1, 1, 1."""
         return view.shaped((self.batch, 1, 1, 1), (view.tensor.element_strides[-1], 0, 0, 0))
 
-    def _places(self, data_type: DataType) -> _View:
+    def _places(self, data_type: DataType) -> PlacedTensor:
         """0, 1, 2 and so on for the keys."""
         positions = self._scratch((1, 1, 1, self.keys), data_type)
         desc = operator_desc(
@@ -412,45 +358,32 @@ class _Lowering:
         self.builder.operator(desc, [], [positions.region])
         return positions
 
-    def _both(self, name: str, left: _View, right: _View) -> _View:
+    def _both(self, name: str, left: PlacedTensor, right: PlacedTensor) -> PlacedTensor:
         found = self._scratch(left.tensor.sizes, DataType.UINT8)
         self._binary(name, left, right, found)
         return found
 
-    def _compare(self, name: str, left: _View, right: _View, sizes: Sequence[int]) -> _View:
+    def _compare(self, name: str, left: PlacedTensor, right: PlacedTensor, sizes: Sequence[int]) -> PlacedTensor:
         found = self._scratch(sizes, DataType.UINT8)
-        self._binary(name, _broadcast(left, sizes), _broadcast(right, sizes), found)
+        self._binary(name, broadcast(left, sizes), broadcast(right, sizes), found)
         return found
 
-    def _constant(self, value: float, data_type: DataType = DataType.INT32) -> _View:
+    def _constant(self, value: float, data_type: DataType = DataType.INT32) -> PlacedTensor:
         """A number in scratch memory, the same one each time."""
         if (value, data_type) not in self._constants:
             found = self._scratch((1, 1, 1, 1), data_type)
-            self._fill(found, value, data_type)
+            desc = operator_desc("FILL_VALUE_CONSTANT", OutputTensor=found.tensor, ValueDataType=data_type, Value=value)
+            self.builder.operator(desc, [], [found.region])
             self._constants[value, data_type] = found
         return self._constants[value, data_type]
 
-    def _fill(self, view: _View, value: float, data_type: DataType) -> None:
-        desc = operator_desc("FILL_VALUE_CONSTANT", OutputTensor=view.tensor, ValueDataType=data_type, Value=value)
-        self.builder.operator(desc, [], [view.region])
 
-
-def _last_four(view: _View) -> _View:
-    return view.shaped(view.tensor.sizes[-4:], view.tensor.element_strides[-4:])
-
-
-def _step(view: _View, axis: int, group: int) -> int:
-    """How many places along an axis, each of so many elements, lie multiples of 16 bytes apart."""
+def _step(view: PlacedTensor, axis: int, group: int) -> int:
+    """How many positions along an axis, each of so many elements, lie multiples of 16 bytes apart."""
     if view.tensor.sizes[axis] == 1:
         return 1
     stride = group * view.tensor.element_strides[axis] * view.tensor.data_type.size_in_bytes
     return _ALIGNMENT // power_of_two_in(stride, _ALIGNMENT)
-
-
-def _broadcast(view: _View, sizes: Sequence[int]) -> _View:
-    """The same elements with these sizes; those of size 1 repeat by stride 0."""
-    pairs = zip(view.tensor.sizes, view.tensor.element_strides, strict=True)
-    return view.shaped(sizes, [0 if size == 1 else stride for size, stride in pairs])
 
 
 @lowering(MultiheadAttention, MultiheadAttention1)

@@ -1,0 +1,210 @@
+"""Attention by matrices that subgroups hold together, without scores in memory: attention_cooperative.glsl."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels.composed.placed_tensors import PlacedTensor, broadcast
+from dmlvk.kernels.kernel import PlainKernel, work_groups
+from dmlvk.kernels.library.named import shader_variants
+from dmlvk.kernels.program import Region
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.spirv.cooperative_types import ATTENTION_SOURCE
+
+_SIDE = 16
+"""Rows and columns of a matrix."""
+
+_KEY_BLOCK = 32
+"""Keys whose scores a subgroup makes at a time."""
+
+_VECTOR = 8
+"""Elements of FLOAT16 that are loaded at once."""
+
+_FEWEST = 16
+"""Queries and keys for which there is work for matrices."""
+
+_BUFFERS = 6
+"""That the kernel binds."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What attention is computed of.
+
+    Attributes:
+        batch: elements of the batch.
+        heads: of queries.
+        queries: of each head.
+        keys: of each head.
+        size: elements of a query or key of a head.
+        value_size: elements of a value of a head.
+    """
+
+    batch: int
+    heads: int
+    queries: int
+    keys: int
+    size: int
+    value_size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionTile:
+    """How a work group divides its queries.
+
+    Attributes:
+        head_tiles: of 16 elements that a head may have.
+        subgroups: of a work group, each of which has 16 queries.
+        keys: that are in shared memory at once.
+    """
+
+    head_tiles: int
+    subgroups: int
+    keys: int
+
+    @property
+    def rows(self) -> int:
+        """Queries of a work group."""
+        return _SIDE * self.subgroups
+
+    @property
+    def invocations(self) -> int:
+        """Of a work group."""
+        return 32 * self.subgroups
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes that a work group has: scores, keys and values, and numbers of rows, as in the shader."""
+        vectors = self.rows * (_KEY_BLOCK // 4 + 1) + 2 * self.keys * (2 * self.head_tiles + 1) + self.rows // 4
+        return 16 * vectors + 4 * self.invocations
+
+    @property
+    def variant(self) -> ShaderVariant:
+        """The shader."""
+        defines = {
+            "HEAD_TILES": self.head_tiles,
+            "SUBGROUPS": self.subgroups,
+            "KEYS": self.keys,
+        }
+        name = f"attention.float16.cooperative.{self.rows}x{self.keys}x{_SIDE * self.head_tiles}"
+        return ShaderVariant(name, ATTENTION_SOURCE, tuple((key, str(value)) for key, value in defines.items()))
+
+
+TILES = (
+    AttentionTile(2, 8, 64),
+    AttentionTile(2, 2, 32),
+    AttentionTile(4, 8, 64),
+    AttentionTile(4, 2, 32),
+    AttentionTile(6, 8, 64),
+    AttentionTile(6, 2, 32),
+    AttentionTile(8, 8, 32),
+    AttentionTile(8, 2, 32),
+    AttentionTile(10, 4, 32),
+    AttentionTile(10, 2, 32),
+)
+"""For each size of heads a large tile, and a small one for work that does not keep a device busy otherwise."""
+
+_BUSY = 128
+"""Work groups that keep a device busy."""
+
+
+@shader_variants
+def variants() -> Iterator[ShaderVariant]:
+    """The shaders."""
+    yield from (tile.variant for tile in TILES)
+
+
+def tile_of(target: Target, data_type: DataType, shape: Shape) -> AttentionTile | None:
+    """The tile for attention, if a device computes it by matrices.
+
+    Args:
+        target: the device.
+        data_type: of all operands.
+        shape: of the work.
+    """
+    if not target.device_arithmetic or data_type is not DataType.FLOAT16 or not target.has_cooperative_halves:
+        return None
+    if target.buffers < _BUFFERS or shape.queries < _FEWEST or shape.keys < _FEWEST:
+        return None
+    if shape.size % _VECTOR or shape.value_size % _VECTOR:
+        return None
+    longest = max(shape.size, shape.value_size)
+    fitting = [
+        tile
+        for tile in TILES
+        if _SIDE * tile.head_tiles >= longest
+        and tile.shared_memory <= target.shared_memory
+        and tile.invocations <= target.work_group_size
+    ]
+    of_size = [tile for tile in fitting if tile.head_tiles == fitting[0].head_tiles]
+    busy = (tile for tile in of_size if _groups(tile, shape) >= _BUSY)
+    return next(busy, of_size[-1] if of_size else None)
+
+
+def _groups(tile: AttentionTile, shape: Shape) -> int:
+    return shape.batch * shape.heads * -(-shape.queries // tile.rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Operands:
+    """Where everything lies: batch, heads, length, size.
+
+    Attributes:
+        query: the queries.
+        key: the keys.
+        value: the values.
+        bias: what is added to scores, if there is something.
+        mask: what is added besides; axes of size 1 are broadcast.
+        output: the results.
+    """
+
+    query: PlacedTensor
+    key: PlacedTensor
+    value: PlacedTensor
+    bias: PlacedTensor | None
+    mask: PlacedTensor | None
+    output: PlacedTensor
+
+
+def is_in_vectors(view: PlacedTensor) -> bool:
+    """Whether eight elements of each head lie behind one another, at multiples of eight elements."""
+    *outer, (_, element) = zip(view.tensor.sizes, view.tensor.element_strides, strict=True)
+    return element == 1 and all(size == 1 or stride % _VECTOR == 0 for size, stride in outer)
+
+
+def kernel_of(
+    operator_name: str, tile: AttentionTile, shape: Shape, operands: Operands, scale: float
+) -> tuple[PlainKernel, list[Region]]:
+    """The kernel, and what it reads.
+
+    Args:
+        operator_name: for messages.
+        tile: how a work group divides its queries.
+        shape: of the work.
+        operands: where everything lies, in vectors.
+        scale: that products of queries and keys are multiplied by.
+    """
+    of_scores = [operands.bias, operands.mask]
+    sizes = (shape.batch, shape.heads, shape.queries, shape.keys)
+    groups = _groups(tile, shape)
+    constants = {
+        "SIZE": shape.size,
+        "VALUE_SIZE": shape.value_size,
+        "GROUP": shape.heads // operands.key.tensor.sizes[1],
+        "HAS_BIAS": int(operands.bias is not None),
+        "HAS_MASK": int(operands.mask is not None),
+    }
+    parameters = [groups, shape.heads, shape.queries, shape.keys, float32_bits(scale * math.log2(math.e))]
+    for view in (operands.query, operands.key, operands.value, operands.output):
+        parameters += [stride // _VECTOR for stride in view.tensor.element_strides[:3]]
+    for added in of_scores:
+        parameters += (0,) * 4 if added is None else broadcast(added, sizes).tensor.element_strides
+    columns, lines = work_groups(groups, 1)
+    kernel = PlainKernel(tile.variant.name, (columns, lines, 1), constants, tuple(parameters))
+    reads = [view.region for view in (operands.query, operands.key, operands.value)]
+    reads += [operands.query.region if view is None else view.region for view in of_scores]
+    return kernel, reads

@@ -1,0 +1,219 @@
+"""Attention by matrices that subgroups hold together: who gets it, the modules, and what it gives.
+
+No processor here has such matrices: the kernels run with a file in the place of the include that names them, so that
+all but these instructions is what a device runs that has them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.references.bounded import Bounded, expected_outputs, fault
+from dmlvk.conformance.samples.products import values
+from dmlvk.kernels import library
+from dmlvk.kernels.composed.matrix_attention import TILES, AttentionTile
+from dmlvk.kernels.library.compiler import Compiler
+from dmlvk.kernels.library.sources import SourceTree
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.target import GPU, Target
+from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid, imitate_matrices
+from tests.operators.test_products import on_llvmpipe
+
+Array = npt.NDArray[Any]
+
+VARIANTS = {tile.variant.name: tile.variant for tile in TILES}
+ABLE = dataclasses.replace(
+    GPU, has_cooperative_halves=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024, buffers=16
+)
+_ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
+_MASKS = dml.MultiheadAttentionMaskType
+
+
+@NEEDS_VALIDATOR
+@pytest.mark.parametrize("name", VARIANTS)
+def test_modules_are_valid(name: str) -> None:
+    assert_valid(name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What attention is of; a mask of these sizes, and a bias for each pair where there is one."""
+
+    queries: int
+    keys: int
+    size: int
+    batch: int = 2
+    heads: int = 2
+    key_heads: int = 2
+    value_size: int | None = None
+    mask: tuple[int, ...] | None = None
+    mask_type: _MASKS = _MASKS.NONE
+    has_bias: bool = False
+
+    @property
+    def desc(self) -> dml.MultiheadAttention1:
+        of_values = self.value_size or self.size
+        return dml.MultiheadAttention1(
+            query_tensor=self._tensor(self.queries, self.heads * self.size),
+            key_tensor=self._tensor(self.keys, self.key_heads * self.size),
+            value_tensor=self._tensor(self.keys, self.key_heads * of_values),
+            mask_tensor=None if self.mask is None else dml.TensorDesc(dml.INT32, self.mask),
+            relative_position_bias_tensor=(
+                dml.TensorDesc(dml.FLOAT16, (self.batch, self.heads, self.queries, self.keys))
+                if self.has_bias
+                else None
+            ),
+            output_tensor=self._tensor(self.queries, self.heads * of_values),
+            scale=self.size**-0.5,
+            mask_filter_value=-1e4,
+            query_head_count=self.heads,
+            key_value_head_count=self.key_heads,
+            mask_type=self.mask_type,
+        )
+
+    def _tensor(self, length: int, elements: int) -> dml.TensorDesc:
+        return dml.TensorDesc(dml.FLOAT16, (self.batch, length, elements))
+
+
+def _variants(case: Case, target: Target = ABLE) -> list[str]:
+    return [step.kernel.variant for step in lower(case.desc, target).steps]
+
+
+def test_the_choice() -> None:
+    """One launch; small tiles where large ones do not keep a device busy; nothing without the permission."""
+    for case, name in (
+        (Case(1024, 1024, 64, batch=8, heads=16, key_heads=16), "128x64x64"),
+        (Case(197, 197, 64, batch=1, heads=12, key_heads=12), "32x32x64"),
+        (Case(4096, 77, 40, batch=2, heads=8, key_heads=8), "128x64x64"),
+        (Case(1024, 1024, 72, batch=8, heads=16, key_heads=2), "128x64x96"),
+        (Case(1024, 1024, 128, batch=8, heads=16, key_heads=2), "128x32x128"),
+        (Case(1024, 1024, 64, batch=8, heads=16, key_heads=16, value_size=160), "64x32x160"),
+    ):
+        assert _variants(case) == [f"attention.float16.cooperative.{name}"], case
+    plain = Case(1024, 1024, 64)
+    for lacking in (
+        {"device_arithmetic": False},
+        {"has_cooperative_halves": False},
+        {"buffers": 5},
+        {"shared_memory": 8192},
+    ):
+        assert not set(_variants(plain, dataclasses.replace(ABLE, **lacking))) & set(VARIANTS), lacking
+    for case in (Case(15, 64, 64), Case(64, 15, 64), Case(64, 64, 168), Case(64, 64, 60)):
+        assert not set(_variants(case)) & set(VARIANTS), case
+
+
+@pytest.fixture
+def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Devices have such matrices, or what imitates them, and divide all queries by one tile."""
+    imitate_matrices(tmp_path)
+    # Loops that are not written out are compiled in a fraction of the time.
+    pattern = tmp_path / "shaders" / "patterns" / "composed" / "attention_cooperative.glsl"
+    pattern.write_text(pattern.read_text().replace("[[unroll]] ", ""))
+    compiler = Compiler.find(SourceTree(tmp_path / "shaders"))
+    load = library.load
+
+    @functools.cache
+    def compiled(name: str) -> bytes:
+        return compiler.compile(VARIANTS[name])
+
+    def tile(chosen: AttentionTile) -> None:
+        monkeypatch.setattr("dmlvk.kernels.composed.matrix_attention.TILES", (chosen,))
+
+    monkeypatch.setattr(library, "load", lambda name: compiled(name) if name in VARIANTS else load(name))
+    monkeypatch.setattr(
+        dml.Device, "target", property(lambda self: dataclasses.replace(ABLE, shared_memory=32768, buffers=6))
+    )
+    return tile
+
+
+def _inputs(case: Case, seed: int) -> dict[str, Array]:
+    random = np.random.default_rng(seed)
+    inputs = {
+        field.name: values("normal", tuple(tensor.sizes), dml.FLOAT16, random)
+        for field, tensor in case.desc.inputs
+        if tensor is not None and tensor.data_type is dml.FLOAT16
+    }
+    if case.mask is not None:
+        most = 2 if case.mask_type is _MASKS.BOOLEAN else case.keys + 1
+        inputs["MaskTensor"] = random.integers(0, most, case.mask).astype(np.int32)
+    return inputs
+
+
+def _check(benches: list[Workbench], case: Case, inputs: dict[str, Array]) -> None:
+    device = on_llvmpipe(benches)[0].device
+    compiled = device.compile_operator(device.create_operator(case.desc), _ALLOWED)
+    assert any(step.kernel.variant in VARIANTS for step in compiled.steps)
+    expected = expected_outputs(case.desc, inputs)["OutputTensor"]
+    assert isinstance(expected, Bounded)
+    assert fault("MULTIHEAD_ATTENTION1", device.run(compiled, inputs)["OutputTensor"], expected) is None
+
+
+LARGE, SMALL = TILES[:2]
+CASES = {
+    "keys that no block divides": Case(40, 71, 32),
+    "few elements of values": Case(130, 32, 24, value_size=16),
+    "heads in groups": Case(33, 65, 32, heads=4, key_heads=2),
+    "a mask of pairs": Case(24, 33, 16, mask=(2, 1, 24, 33), mask_type=_MASKS.BOOLEAN),
+    "a mask of keys": Case(24, 40, 16, mask=(1, 2), mask_type=_MASKS.KEY_SEQUENCE_LENGTH),
+    "a bias": Case(24, 33, 16, has_bias=True),
+    "a bias and a mask": Case(17, 64, 16, mask=(2, 1, 1, 64), mask_type=_MASKS.BOOLEAN, has_bias=True),
+}
+
+
+@pytest.mark.parametrize("tile", [LARGE, SMALL], ids=["large", "small"])
+@pytest.mark.parametrize("name", CASES)
+def test_results(benches: list[Workbench], only: Any, name: str, tile: AttentionTile) -> None:
+    """As in float64, within the stated error."""
+    only(tile)
+    case = CASES[name]
+    inputs = _inputs(case, 41)
+    if name == "keys that no block divides":
+        inputs["KeyTensor"] = (np.abs(inputs["KeyTensor"]) * -4).astype(np.float16)  # zeros would be the largest
+        inputs["QueryTensor"] = np.abs(inputs["QueryTensor"])
+    _check(benches, case, inputs)
+
+
+@pytest.mark.parametrize("tile", [tile for tile in TILES if tile.subgroups == 2 and tile.head_tiles > 2], ids=str)
+def test_larger_heads(benches: list[Workbench], only: Any, tile: AttentionTile) -> None:
+    only(tile)
+    _check(
+        benches,
+        Case(40, 50, 16 * tile.head_tiles - 8, batch=1),
+        _inputs(Case(40, 50, 16 * tile.head_tiles - 8, batch=1), 42),
+    )
+
+
+@pytest.mark.parametrize("tile", [LARGE, SMALL], ids=["large", "small"])
+def test_peaks_that_grow_late_and_scores_that_are_not_finite(
+    benches: list[Workbench], only: Any, tile: AttentionTile
+) -> None:
+    """A key that outweighs all before it; NaN and infinity reach the rows that see them, and no others."""
+    only(tile)
+    case = Case(32, 96, 16, batch=1, heads=1, key_heads=1)
+    inputs = _inputs(case, 43)
+    inputs["KeyTensor"][0, 90] *= 60
+    inputs["QueryTensor"][0, 3, 0] = np.nan
+    inputs["ValueTensor"][0, 90, 5] = np.inf
+    device = on_llvmpipe(benches)[0].device
+    compiled = device.compile_operator(device.create_operator(case.desc), _ALLOWED)
+    result = device.run(compiled, inputs)["OutputTensor"][0]
+    wide = {name: array[0].astype(np.float64) for name, array in inputs.items()}
+    with np.errstate(invalid="ignore"):
+        scores = wide["QueryTensor"] @ wide["KeyTensor"].T / 4
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        expected = shares @ wide["ValueTensor"]
+    rows = np.arange(32) != 3
+    columns = np.arange(16) != 5
+    assert np.isnan(result[3]).all()
+    assert not np.isfinite(result[:, 5]).any()
+    np.testing.assert_allclose(result[rows][:, columns], expected[rows][:, columns], rtol=4e-3, atol=2e-3)
