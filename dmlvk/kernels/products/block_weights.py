@@ -6,7 +6,6 @@ import dataclasses
 import enum
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators import ElementWiseDequantizeLinear, Gemm, MatrixTransform, OperatorDesc
@@ -254,7 +253,7 @@ def _blocks(output: TensorDesc, tensor: TensorDesc, axis: int | None) -> tuple[i
     return output.sizes[axis] // tensor.sizes[axis], tensor.element_strides[axis]
 
 
-def operands(desc: Any) -> Iterator[str]:
+def operands(desc: OperatorDesc) -> Iterator[str]:
     """The members of an operator that makes numbers of packed integers, as kernels bind them: integers, scale, zero."""
     if isinstance(desc, DequantizeBlocks):
         yield from ("packed_tensor", "scale_tensor", "zero_point_tensor", "group_index_tensor")

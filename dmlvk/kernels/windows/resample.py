@@ -100,7 +100,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         if not is_same(how, source.sizes[axis], result.sizes[axis], None if is_linear else rounding_of(members))
     ]
     mapped.reverse()
-    axes = _output_axes(desc, [axis for axis, _ in mapped])
+    axes = _output_axes(source, result, [axis for axis, _ in mapped])
     averaged, is_in_parts = _averaging([how for _, how in mapped] if is_linear else [])
     is_packed = _is_packed(axes) and not is_in_parts
     is_plain = len(mapped) <= _MOST_PLAIN and not any(how.is_antialiased for _, how in mapped)
@@ -229,9 +229,8 @@ def rounding_of(desc: Any) -> int:
     return UPPER if direction == AxisDirection.INCREASING else LOWER
 
 
-def _output_axes(desc: Any, mapped: Sequence[int]) -> list[_Axis]:
+def _output_axes(source: TensorDesc, result: TensorDesc, mapped: Sequence[int]) -> list[_Axis]:
     """Five axes from the innermost one in the output's memory to the outermost; such as can be one are merged."""
-    source, result = desc.input_tensor, desc.output_tensor
     found = [
         _Axis(
             result.sizes[axis],

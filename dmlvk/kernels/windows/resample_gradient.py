@@ -206,7 +206,7 @@ def lower(desc: ResampleGrad | ResampleGrad1, target: Target) -> Program:
     return builder.program()
 
 
-def _axes_of(desc: Any, rounding: int | None) -> list[_Axis]:
+def _axes_of(desc: ResampleGrad | ResampleGrad1, rounding: int | None) -> list[_Axis]:
     """Four axes from the innermost one to the outermost."""
     extents, sizes = desc.output_gradient_tensor.sizes, desc.input_gradient_tensor.sizes
     axes: list[_Axis] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,16 +15,36 @@ from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products.integer_products import stride_of
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
-from dmlvk.kernels.registry import lowering, pattern_lowering
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
 from dmlvk.kernels.windows import local_response
 from dmlvk.kernels.windows.local_response import factor_of, kernel_of_channels, quarters_of, response_numbers
 from dmlvk.operators import OPERATORS
 from dmlvk.operators.local_response import LocalResponseNormalization, LocalResponseNormalizationGrad
-from dmlvk.operators.pooling import dilations_of
+from dmlvk.operators.pooling import (
+    AveragePooling,
+    AveragePooling1,
+    LpPooling,
+    LpPooling1,
+    MaxPooling,
+    MaxPooling1,
+    MaxPooling2,
+    dilations_of,
+)
 from dmlvk.operators.quantized_pooling import QuantizedLinearAveragePooling
 from dmlvk.tensors import TensorDesc
+
+_Pooling: TypeAlias = (
+    MaxPooling
+    | MaxPooling1
+    | MaxPooling2
+    | AveragePooling
+    | AveragePooling1
+    | LpPooling
+    | LpPooling1
+    | QuantizedLinearAveragePooling
+)
 
 _AXES = 5
 """Batch, channel, depth, height and width."""
@@ -140,7 +160,7 @@ class _Windows:
     start: tuple[int, ...]
 
     @classmethod
-    def of(cls, desc: Any) -> _Windows:
+    def of(cls, desc: _Pooling) -> _Windows:
         """Those of a pooling operator."""
         return cls(
             axes=(2, 3, 4),
@@ -277,40 +297,70 @@ class _Pools:
     own: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-@pattern_lowering("window")
-def _pooled(desc: Any, target: Target) -> Program:
-    is_quantized = isinstance(desc, QuantizedLinearAveragePooling)
-    source = (_Channels if is_quantized else _Tensor).of(desc.input_tensor)
-    is_local = isinstance(desc, LocalResponseNormalization)
-    is_maximum = desc.operator_name.startswith("MAX_")
-    positions: TensorDesc | None = getattr(desc, "output_indices_tensor", None)
-    data_type: DataType = desc.output_tensor.data_type
+def _pools_of(desc: _Pooling, shader: str, source: _Tensor, rounds: int) -> _Pools:
+    """What a shader makes of an operator's windows."""
+    data_type = desc.output_tensor.data_type
+    variant, result = f"{shader}.{data_type.name.lower()}", _Tensor.of(desc.output_tensor)
+    return _Pools(variant, source, result, _Windows.of(desc), data_type.size_in_bits, rounds, numbers=(0,))
+
+
+@lowering(MaxPooling, MaxPooling1, MaxPooling2)
+def _maxima(desc: MaxPooling | MaxPooling1 | MaxPooling2, target: Target) -> Program:
+    indices = None if isinstance(desc, MaxPooling) else desc.output_indices_tensor
+    positions = None if indices is None else (_Tensor.of(indices), indices.data_type.size_in_bits // 32)
+    pools = _pools_of(desc, "max_pooling", _Tensor.of(desc.input_tensor), rounds=1)
     builder = ProgramBuilder(desc, target)
     output = builder.writes["output_tensor"]
-    if is_local:
-        windows = _Windows.around(desc, source)
-        kernel = kernel_of_channels(desc, windows.start[0], windows.taps[0])
-        if kernel is not None:
-            builder.launch(kernel, [builder.reads["input_tensor"]], [output])
-            return builder.program()
-    writes = [output]
-    if is_maximum:
-        writes.append(builder.writes.get("output_indices_tensor", output))
+    writes = [output, builder.writes.get("output_indices_tensor", output)]
+    pools = dataclasses.replace(pools, positions=positions, is_maximum=True)
+    _launch(builder, pools, [builder.reads["input_tensor"]], writes)
+    return builder.program()
+
+
+@lowering(AveragePooling, AveragePooling1)
+def _averages(desc: AveragePooling | AveragePooling1, target: Target) -> Program:
+    pools = _pools_of(desc, "average_pooling", _Tensor.of(desc.input_tensor), rounds=2)
+    pools = dataclasses.replace(pools, counts_padding=desc.include_padding)
+    builder = ProgramBuilder(desc, target)
+    _launch(builder, pools, [builder.reads["input_tensor"]], [builder.writes["output_tensor"]])
+    return builder.program()
+
+
+@lowering(QuantizedLinearAveragePooling)
+def _quantized_averages(desc: QuantizedLinearAveragePooling, target: Target) -> Program:
+    shader = f"quantized_average_pooling.{desc.input_tensor.data_type.name.lower()}"
+    pools = _pools_of(desc, shader, _Channels.of(desc.input_tensor), rounds=1)
+    builder = ProgramBuilder(desc, target)
     reads = [builder.reads["input_tensor"]]
-    pools = _Pools(
-        variant=f"{_shader_name(desc)}.{data_type.name.lower()}",
-        source=source,
-        result=_Tensor.of(desc.output_tensor),
-        windows=_Windows.around(desc, source) if is_local else _Windows.of(desc),
-        bits=data_type.size_in_bits,
-        rounds=1 if is_maximum or is_quantized else 2,
-        numbers=_numbers(desc),
-        positions=None if positions is None else (_Tensor.of(positions), positions.data_type.size_in_bits // 32),
-        is_maximum=is_maximum,
-        counts_padding=bool(getattr(desc, "include_padding", False)),
-        own=_scales(desc, builder, reads) if is_quantized else {"QUARTERS": quarters_of(desc)} if is_local else {},
-    )
-    _launch(builder, pools, reads, writes)
+    own = _scales(desc, builder, reads)
+    pools = dataclasses.replace(pools, counts_padding=desc.include_padding, own=own)
+    _launch(builder, pools, reads, [builder.writes["output_tensor"]])
+    return builder.program()
+
+
+@lowering(LpPooling, LpPooling1)
+def _norms(desc: LpPooling | LpPooling1, target: Target) -> Program:
+    shader = f"lp_pooling.{desc.p}" if desc.p <= _LARGEST_NORM_BY_SUM else "lp_pooling.power"
+    pools = _pools_of(desc, shader, _Tensor.of(desc.input_tensor), rounds=2)
+    builder = ProgramBuilder(desc, target)
+    pools = dataclasses.replace(pools, numbers=(desc.p,))
+    _launch(builder, pools, [builder.reads["input_tensor"]], [builder.writes["output_tensor"]])
+    return builder.program()
+
+
+@lowering(LocalResponseNormalization)
+def _local_responses(desc: LocalResponseNormalization, target: Target) -> Program:
+    builder = ProgramBuilder(desc, target)
+    source, reads, output = _Tensor.of(desc.input_tensor), [builder.reads["input_tensor"]], desc.output_tensor
+    writes = [builder.writes["output_tensor"]]
+    windows = _Windows.around(desc, source)
+    kernel = kernel_of_channels(desc, windows.start[0], windows.taps[0])
+    if kernel is not None:
+        builder.launch(kernel, reads, writes)
+        return builder.program()
+    variant = f"local_response_normalization.{output.data_type.name.lower()}"
+    bits, numbers, own = output.data_type.size_in_bits, response_numbers(desc), {"QUARTERS": quarters_of(desc)}
+    _launch(builder, _Pools(variant, source, _Tensor.of(output), windows, bits, 2, numbers, own=own), reads, writes)
     return builder.program()
 
 
@@ -371,13 +421,6 @@ def _scales(desc: QuantizedLinearAveragePooling, builder: ProgramBuilder, reads:
     }
 
 
-def _numbers(desc: Any) -> tuple[int, ...]:
-    """What an operator computes with."""
-    if isinstance(desc, LocalResponseNormalization):
-        return response_numbers(desc)
-    return (int(getattr(desc, "p", 0)),)
-
-
 @lowering(LocalResponseNormalizationGrad)
 def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Target) -> Program:
     """What is divided by, a term of each element, the terms' sums around each element, and the gradients."""
@@ -408,18 +451,6 @@ def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Targe
     tensors = (x, gradient, wide, wide, desc.output_gradient_tensor)
     each("local_response_gradient", tensors, numbers[:1], of_x, of_gradient, base, sums, result)
     return builder.program()
-
-
-def _shader_name(desc: Any) -> str:
-    if isinstance(desc, LocalResponseNormalization):
-        return "local_response_normalization"
-    if desc.operator_name.startswith("MAX_"):
-        return "max_pooling"
-    if desc.operator_name.startswith("AVERAGE_"):
-        return "average_pooling"
-    if isinstance(desc, QuantizedLinearAveragePooling):
-        return f"quantized_average_pooling.{desc.input_tensor.data_type.name.lower()}"
-    return f"lp_pooling.{desc.p}" if desc.p <= _LARGEST_NORM_BY_SUM else "lp_pooling.power"
 
 
 def _order_of_memory(tensor: _Tensor) -> list[int]:

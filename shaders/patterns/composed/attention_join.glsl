@@ -32,7 +32,7 @@ BUFFER(4, output)
 
 // Parts that are loaded at once: GPUs wait for each load of a loop.
 #define PARTS_AT_ONCE 4u
-#define PART(place) uintBitsToFloat(uvec2(words_parts[place], words_parts[(place) + 1u]))
+#define PART(offset) uintBitsToFloat(uvec2(words_parts[offset], words_parts[(offset) + 1u]))
 
 void main()
 {
