@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 _TYPES = dml.MultiheadAttentionMaskType
 
 
-def _parts(desc: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def _parts(desc: dml.MultiheadAttention | dml.MultiheadAttention1, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Queries, keys and values as batch, heads, length, size."""
     queries, keys = _head_counts(desc)
     found = {}
@@ -33,7 +33,7 @@ def _parts(desc: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return {role: part.astype(np.float64) for role, part in found.items()}
 
 
-def _head_counts(desc: Any) -> tuple[int, int]:
+def _head_counts(desc: dml.MultiheadAttention | dml.MultiheadAttention1) -> tuple[int, int]:
     if isinstance(desc, dml.MultiheadAttention1):
         return desc.query_head_count, desc.key_value_head_count
     return desc.head_count, desc.head_count
@@ -48,7 +48,7 @@ def _past_hidden(lengths: Array, past: int, keys: int) -> Array:
     return hidden
 
 
-def _hidden(desc: Any, mask: Array, batch: int, keys: int) -> Array:
+def _hidden(desc: dml.MultiheadAttention | dml.MultiheadAttention1, mask: Array, batch: int, keys: int) -> Array:
     """Which keys each query does not see."""
     if desc.mask_type is _TYPES.BOOLEAN:
         return np.asarray(mask.reshape(mask.shape[-4:]) == 0)
@@ -62,7 +62,7 @@ def _hidden(desc: Any, mask: Array, batch: int, keys: int) -> Array:
 
 
 def _operands(
-    desc: Any, inputs: Mapping[str, Array], unit: float, tiny: float
+    desc: dml.MultiheadAttention | dml.MultiheadAttention1, inputs: Mapping[str, Array], unit: float, tiny: float
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Queries, and past and own keys and values, with the errors of the bias's sums."""
     parts = _parts(desc, inputs)

@@ -30,7 +30,7 @@ def _number(value: Any) -> float:
     return 0.0 * number if isinstance(value, np.float32) and abs(number) < 2.0**-126 else number
 
 
-def _operands(desc: Any, inputs: Mapping[str, Array]) -> tuple[Array, Array, Array]:
+def _operands(desc: dml.Dequantize | dml.Quantize, inputs: Mapping[str, Array]) -> tuple[Array, Array, Array]:
     """The input, and as large as it the scale and the zero point."""
     source = inputs["InputTensor"]
     scale = spread(inputs["QuantizationTensors[0]"], source.shape)

@@ -98,7 +98,9 @@ def _rounded_to_half(values: Floats, errors: Floats) -> Floats:
     return made
 
 
-def _result(desc: Any, inputs: Mapping[str, Array], values: Floats, errors: Floats) -> Mapping[str, Expected]:
+def _result(
+    desc: dml.Convolution | dml.Gemm, inputs: Mapping[str, Array], values: Floats, errors: Floats
+) -> Mapping[str, Expected]:
     """Where sums may overflow, and where they are no numbers, results are what the order of the sums makes of them."""
     fused = desc.activation
     if desc.output_type is DataType.FLOAT16:

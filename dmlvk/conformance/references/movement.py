@@ -38,7 +38,7 @@ def slice_(desc: dml.Slice, inputs: Mapping[str, Array]) -> Mapping[str, Expecte
     return {"OutputTensor": inputs["InputTensor"][np.ix_(*indices)]}
 
 
-def window_indices(desc: Any, sizes: tuple[int, ...]) -> list[list[int]]:
+def window_indices(desc: dml.Slice1 | dml.SliceGrad, sizes: tuple[int, ...]) -> list[list[int]]:
     """The places along each axis that a window of SLICE1 has, in order, as many as there are sizes."""
     windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
     along = []

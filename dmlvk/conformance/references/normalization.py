@@ -35,7 +35,9 @@ def batch_normalization(desc: dml.BatchNormalization, inputs: Mapping[str, Array
         return {"OutputTensor": activated(desc, total.astype(dtype))}
 
 
-def _normalization_axes(desc: Any) -> tuple[int, ...]:
+def _normalization_axes(
+    desc: dml.MeanVarianceNormalization | dml.MeanVarianceNormalization1 | dml.MeanVarianceNormalization2,
+) -> tuple[int, ...]:
     if isinstance(desc, dml.MeanVarianceNormalization):
         return (1, 2, 3) if desc.cross_channel else (2, 3)
     return tuple(desc.axes)

@@ -225,7 +225,7 @@ def _overflowed(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.where(values > float(np.finfo(np.float32).max), np.inf, values)
 
 
-def _sums_around(desc: Any, values: Array) -> Array:
+def _sums_around(desc: dml.LocalResponseNormalization | dml.LocalResponseNormalizationGrad, values: Array) -> Array:
     """The sums of the elements around each."""
     before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
     for axis in (1,) if desc.cross_channel else (2, 3):

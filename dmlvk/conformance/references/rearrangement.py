@@ -47,7 +47,13 @@ def padding(desc: dml.Padding | dml.Padding1, inputs: Mapping[str, Array]) -> Ma
     return {"OutputTensor": values[np.pad(numbers, widths, "constant", constant_values=source.size)]}
 
 
-def _deep_channel(desc: Any, c: int, i: int, j: int, channels: int) -> int:
+def _deep_channel(
+    desc: dml.DepthToSpace | dml.DepthToSpace1 | dml.SpaceToDepth | dml.SpaceToDepth1,
+    c: int,
+    i: int,
+    j: int,
+    channels: int,
+) -> int:
     block = desc.block_size
     if getattr(desc, "order", DepthSpaceOrder.DEPTH_COLUMN_ROW) is DepthSpaceOrder.DEPTH_COLUMN_ROW:
         return int((i * block + j) * channels + c)

@@ -149,7 +149,9 @@ def _of_floats(x: Array, function: dml.ReduceFunction, dtype: np.dtype[Any]) -> 
     return Bounded(values, errors + ulps * spacing(values, dtype) + flushed)
 
 
-def _reduced(desc: Any, x: Array, function: dml.ReduceFunction, takes_last: bool) -> Expected:
+def _reduced(
+    desc: dml.Argmax | dml.Argmin | dml.Reduce, x: Array, function: dml.ReduceFunction, takes_last: bool
+) -> Expected:
     rows, sizes = rows_of(x, desc.axes), desc.output_tensor.sizes
     is_smallest = function in (dml.ReduceFunction.MIN, dml.ReduceFunction.ARGMIN)
     dtype = desc.output_tensor.data_type.numpy_dtype

@@ -72,7 +72,9 @@ def _of_integers(row: Sequence[int], bits: int, is_product: bool) -> list[int]:
     return list(itertools.accumulate(row, lambda total, number: (total + number) % 2**bits, initial=0))
 
 
-def _scanned(desc: Any, x: Array, is_product: bool, is_exclusive: bool) -> Expected:
+def _scanned(
+    desc: dml.CumulativeProduct | dml.CumulativeSummation, x: Array, is_product: bool, is_exclusive: bool
+) -> Expected:
     is_reversed = desc.axis_direction is dml.AxisDirection.DECREASING
     moved = np.moveaxis(x, desc.axis, -1)
     moved = moved[..., ::-1] if is_reversed else moved
