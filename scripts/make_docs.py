@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes the documents that follow from the declarations.
 
-Of these git keeps docs/onnx.md, the count of operators in README.md, and the table of platforms in
-docs/how-to/install.md, which is measured. It does not keep docs/operators.md, docs/decisions.md, docs/accuracy.md, and
+Of these git keeps docs/onnx.md, the count of operators in README.md, and the table of platforms there
+and in docs/how-to/install.md, which is measured. It does not keep docs/operators.md, docs/decisions.md,
+docs/accuracy.md, and
 dmlvk/functions.pyi, which tells editors and type checkers of the operators' functions: set-up makes these here, the
 build of a wheel the last one, scripts/build_docs.py those of the site.
 
@@ -63,7 +64,7 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
         return made
     readme = docs.parent / "README.md"
     made["how-to/install.md"] = lambda: install_page(docs / "how-to/install.md", docs / PLATFORMS)
-    return {**made, STUBS: function_stubs, "../README.md": lambda: readme_page(readme)}
+    return {**made, STUBS: function_stubs, "../README.md": lambda: readme_page(readme, docs / PLATFORMS)}
 
 
 def take(source: Path, docs: Path) -> None:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run dmlvk's command with every module as Metal would compute it: products as fma(a, b, 0), as spirv-cross has them.
 
-    scripts/run_as_metal.py bits --every 5                 a case of each fifth operator has the same bits either way
+    scripts/run_as_metal.py bits --every 5                 each fifth operator, and family: same bits, promises kept
     scripts/run_as_metal.py conformance --device llvmpipe --jobs 1
     scripts/run_as_metal.py --broken conformance -o element_wise_multiply      must fail: 1 for -0
 
@@ -27,7 +27,8 @@ from dmlvk.cli import main as command
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.work import Launch
 from scripts.cross.bits import digests
-from scripts.cross.platform_table import add_row, bits_row
+from scripts.cross.families import measured
+from scripts.cross.platform_table import add_row, comparison, is_well, told_of
 from scripts.shader_tools.metal import with_products_as_fma
 
 
@@ -48,22 +49,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _compare_bits(every: int, is_broken: bool, table: Path | None) -> int:
-    """A case of every operator, or of each so many, with modules as they are and as Metal has them."""
-    with dml.Device() as device:
-        before = dict(digests(device, every))
-        _translate(is_broken)
-    with dml.Device() as device:
-        after = dict(digests(device, every))
-    different = [name for name in before if before[name] != after[name]]
-    for name in different:
-        print(f"other bits: {name}")
-    print(f"as Metal computes: {len(before)} operators, {len(different)} with other bits")
+    """A case of every operator and family, or of each so many, with modules as they are and as Metal has them."""
+    found = []
+    for is_metal in (False, True):
+        if is_metal:
+            _translate(is_broken)
+        with dml.Device() as device:
+            found.append((dict(digests(device, every)), measured(device, every)))
+    (bits, cases), (metal_bits, metal_cases) = found
+    result = comparison(bits, metal_bits, cases, metal_cases)
+    print(f"as Metal computes: {result['told']}")
     if table is not None:
-        told = bits_row({"count": len(before), "different": different})
-        add_row(
-            table, "macOS", {"operators": f"{told['operators']}, as Metal would compute them", "bits": told["bits"]}
-        )
-    return 1 if different or not before else 0
+        told = told_of(result)
+        add_row(table, "macOS", {**told, "operators": f"{told['operators']}, as Metal would compute them"})
+    return 0 if is_well(result) else 1
 
 
 def _translate(is_broken: bool) -> None:

@@ -2,8 +2,8 @@
 """Try dmlvk on CPython for Windows, under wine, with this machine's Vulkan driver: what works, and with which bits.
 
     scripts/try_windows.py                     the checkout, and Kompute built for it: some minutes the first time
-    scripts/try_windows.py --wheels dist       the wheels of scripts/build_wheels.py --platform win_amd64, whole
-    scripts/try_windows.py --every 10          compare the bits of every tenth operator only
+    scripts/try_windows.py --wheels dist       the wheels of scripts/build_wheels.py, installed by Windows' pip
+    scripts/try_windows.py --every 10          compare the bits of every tenth operator and family only
     scripts/try_windows.py --table docs/measurements/platforms.json     put what is found into the table of platforms
 
 Needs wine and an X server without a screen, which wine's Vulkan asks for (Debian: apt install wine wine64 xvfb), and
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import os
 import shutil
 import subprocess
@@ -32,7 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.build_kompute import default_cache
 from scripts.build_wheels import _HEADERS, WheelError, found_pythons
 from scripts.cross import glslang, kompute
-from scripts.cross.platform_table import add_row, bits_row, compared
+from scripts.cross.both import SCRIPTS, run_both
+from scripts.cross.platform_table import add_row, is_well, told_of
 from scripts.cross.targets import TARGETS, CrossBuildError
 from scripts.cross.windows_checks import CHECKS
 from scripts.cross.windows_python import embeddable
@@ -41,7 +43,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 MINOR = 12
 
-PACKAGES = ("numpy==1.26.4", "click>=8.1", "rich>=13", "pillow>=9.1", "colorama", "onnx>=1.17,<1.19", "protobuf<6")
+NUMPY = "numpy==1.26.4"
+
+PACKAGES = (NUMPY, "pip>=24", "click>=8.1", "rich>=13", "pillow>=9.1", "colorama", "onnx>=1.17,<1.19", "protobuf<6")
 
 _SECONDS = 600
 
@@ -63,7 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise NotHereError(f"{program} is not here (apt install wine wine64 xvfb)")
         python = prepared(options.wheels)
         with display() as number:
-            return tried(Wine(python, number), options)
+            wine = Wine(python, number)
+            with wine.desktop():
+                if options.wheels is not None:
+                    installed(wine, options.wheels)
+                return tried(wine, options)
     except NotHereError as error:
         print(f"try_windows.py: not tried: {error}", file=sys.stderr)
         return 3
@@ -78,23 +86,26 @@ class Wine:
     Args:
         python: the folder of ``python.exe``.
         display: of the X server.
+
+    Attributes:
+        python: the same folder.
     """
 
     def __init__(self, python: Path, display: str) -> None:
-        self._python = python
+        self.python = python
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "DMLVK_CACHE"))},
             "WINEPREFIX": str(default_cache() / "windows" / "prefix"),
             "WINEDEBUG": "-all",
             "DISPLAY": display,
-            "WINEPATH": str(python),
+            "WINEPATH": f"{python};{python / 'Scripts'}",
         }
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Runs Python with arguments."""
         return subprocess.run(
-            ["wine", str(self._python / "python.exe"), *words],
-            cwd=self._python,
+            ["wine", str(self.python / "python.exe"), *words],
+            cwd=self.python,
             env=self._environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -112,10 +123,10 @@ class Wine:
         They inherit what that program writes to, so one that waits for the output of another would wait for ever.
         """
         program = "import ctypes, sys\nctypes.windll.user32.GetDesktopWindow()\nprint(flush=True)\nsys.stdin.read()"
-        words = ["wine", str(self._python / "python.exe"), "-c", program]
+        words = ["wine", str(self.python / "python.exe"), "-c", program]
         keeper = subprocess.Popen(
             words,
-            cwd=self._python,
+            cwd=self.python,
             env=self._environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -138,69 +149,82 @@ class Wine:
 def tried(wine: Wine, options: argparse.Namespace) -> int:
     """Runs all checks, compares the bits, and says what was found."""
     faults, passed = [], 0
-    with wine.desktop():
-        for check in CHECKS:
-            begun = time.monotonic()
-            if check.needs and wine.run("-c", check.needs).returncode != 0:
-                print(f"left out: {check.name}: it needs that this works there: {check.needs}", flush=True)
-                continue
-            done = wine.run("-c", f"ROOT = {_drive(ROOT)!r}\n{check.program}")
-            passed += done.returncode == 0
-            said = "passed" if done.returncode == 0 else "FAILED"
-            print(f"{said}: {check.name} ({time.monotonic() - begun:.1f} s)", flush=True)
-            if done.returncode != 0:
-                faults.append(check.name)
-                print("    " + "\n    ".join((done.stdout + done.stderr).strip().splitlines()[-12:]), flush=True)
-        script = str(ROOT / "scripts" / "cross" / "bits.py")
-        words = ["--every", str(options.every)]
-        there = wine.run(_drive(Path(script)), *words)
-    here = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, check=False)
-    result = compared(here, there)
+    for check in CHECKS:
+        begun = time.monotonic()
+        if check.needs and wine.run("-c", check.needs).returncode != 0:
+            print(f"left out: {check.name}: it needs that this works there: {check.needs}", flush=True)
+            continue
+        done = wine.run("-c", f"ROOT = {_drive(ROOT)!r}\n{check.program}")
+        passed += done.returncode == 0
+        said = "passed" if done.returncode == 0 else "FAILED"
+        print(f"{said}: {check.name} ({time.monotonic() - begun:.1f} s)", flush=True)
+        if done.returncode != 0:
+            faults.append(check.name)
+            print("    " + "\n    ".join((done.stdout + done.stderr).strip().splitlines()[-12:]), flush=True)
+    scripts = wine.python / "checks" / "cross"
+    result = run_both(lambda name, *words: wine.run(_drive(scripts / f"{name}.py"), *words), options.every)
     print(f"Windows: {result['told']}; {passed} checks passed, {len(faults)} failed")
     if options.table is not None:
         version = subprocess.run(["wine", "--version"], capture_output=True, text=True, check=False).stdout.split()[0]
         more = f"{passed} checks passed" + (f", failed: {'; '.join(faults)}" if faults else "")
-        told = {"imported": f"CPython 3.{MINOR} under {version}", **bits_row(result), "more": more}
+        what = ", wheels by pip" if options.wheels is not None else ""
+        told = {"imported": f"CPython 3.{MINOR} under {version}{what}", **told_of(result), "more": more}
         add_row(options.table, "Windows x86-64", told)
-    return 1 if faults or result["different"] or result["count"] == 0 else 0
+    return 0 if is_well(result) and not faults else 1
+
+
+def installed(wine: Wine, wheels: Path) -> None:
+    """What a user does: pip, which takes those wheels from the folder that fit.
+
+    Raises:
+        CrossBuildError: pip does not install them.
+    """
+    places = [word for folder in (wheels.resolve(), _downloads()) for word in ("--find-links", _drive(folder))]
+    words = ["-m", "pip", "install", "--quiet", "--no-index", "--no-cache-dir", "--no-warn-script-location", *places]
+    done = wine.run(*words, "dmlvk[onnx]", NUMPY)
+    if done.returncode != 0:
+        raise CrossBuildError(f"pip for Windows does not install: {(done.stdout + done.stderr).strip()[-2000:]}")
 
 
 def prepared(wheels: Path | None) -> Path:
-    """The folder of a Python that has everything; made anew but for what was downloaded.
+    """The folder of a Python that has everything, or pip alone; made anew but for what was downloaded.
+
+    Args:
+        wheels: a folder of wheels that pip is to install; ``None`` for the checkout.
 
     Raises:
         CrossBuildError: something cannot be built or had.
     """
     folder = default_cache() / "windows"
-    downloads = _downloads(folder / "wheels")
+    downloads = sorted(_downloads().glob("*.whl"))
     python = folder / "python"
     shutil.rmtree(python, ignore_errors=True)
     shutil.copytree(embeddable(MINOR, default_cache()), python)
     (python / "_wmi.pyd").unlink(missing_ok=True)  # platform.platform() waits for it for ever in wine 8
-    site = python / "site"
+    site = python / "Lib" / "site-packages"
+    places = ""
     if wheels is not None:
-        own = [next(iter(wheels.glob(f"kp-*-cp3{MINOR}-*-win_amd64.whl")), None)]
-        own += [next(iter(wheels.glob("dmlvk-*-py3-none-win_amd64.whl")), None)]
-        if None in own:
-            raise CrossBuildError(f"{wheels} has no wheels for Windows: build_wheels.py --platform win_amd64")
-        paths = [path for path in own if path is not None]
-        places = ""
+        downloads = [path for path in downloads if path.name.startswith("pip-")]
     else:
+        places = _drive(ROOT) + "\n"
         header = subprocess.run(
             [_python_with_headers(), "-c", _HEADERS], capture_output=True, text=True, check=True
         ).stdout.strip()
         with tempfile.TemporaryDirectory() as made:
             built = kompute.build(TARGETS["win_amd64"], {MINOR: Path(header)}, Path(made), jobs=os.cpu_count() or 1)
-            paths = [Path(shutil.copy(path, folder)) for path in built]
+            downloads += [Path(shutil.copy(path, folder)) for path in built]
         if (program := glslang.kept(TARGETS["win_amd64"])) is not None:
-            shutil.copy(program, python)
-        places = _drive(ROOT) + "\n"
-    for path in (*downloads, *paths):
+            (python / "Scripts").mkdir()
+            shutil.copy(program, python / "Scripts")
+    for path in downloads:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(site)
-    for program in site.glob("*.data/scripts/*"):
-        shutil.copy(program, python)
-    text = f"python3{MINOR}.zip\n.\nsite\n{places}import site\n"
+    # Where no other dmlvk is found beside them than the one that is tried.
+    scripts = python / "checks" / "cross"
+    scripts.mkdir(parents=True)
+    for name in SCRIPTS:
+        shutil.copy(ROOT / "scripts" / "cross" / f"{name}.py", scripts)
+    text = f"python3{MINOR}.zip\n.\n{places}import site\n"
     (python / f"python3{MINOR}._pth").write_text(text, encoding="utf-8")
     return python
 
@@ -212,18 +236,20 @@ def _python_with_headers() -> str:
     return found
 
 
-def _downloads(folder: Path) -> list[Path]:
-    kept = sorted(folder.glob("*.whl"))
-    if kept:
-        return kept
-    partial = folder.with_name("wheels.partial")
+def _downloads() -> Path:
+    """A folder with packages for Windows, known by which they are."""
+    digest = hashlib.sha256(repr((MINOR, PACKAGES)).encode()).hexdigest()[:12]
+    folder = default_cache() / "windows" / f"wheels-{digest}"
+    if folder.is_dir():
+        return folder
+    partial = folder.with_name(f"{folder.name}.partial")
     options = ["--platform", "win_amd64", "--python-version", f"3.{MINOR}", "--only-binary=:all:", "--quiet"]
     command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(partial), *PACKAGES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CrossBuildError(f"packages for Windows are not to be had: {done.stderr.strip()[-500:]}")
     partial.rename(folder)
-    return sorted(folder.glob("*.whl"))
+    return folder
 
 
 def _drive(path: Path) -> str:

@@ -89,17 +89,22 @@ class _Build:
         told = subprocess.run([builder, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
         includes = [source / "src" / "include", self._shader(source), self._system_headers()]
         headers = {minor: self._headers(minor, folder) for minor, folder in pythons.items()}
-        files = [*sorted((source / "src").glob("*.cpp")), source / "src" / "logger" / "Logger.cpp"]
         main = source / "python" / "src" / "main.cpp"
         with ThreadPoolExecutor(self._jobs) as compilers:
-            common = [compilers.submit(self._compiled, file, "common", includes) for file in files]
+            common = compilers.submit(self._compiled, self._together(source), "common", includes)
             modules = {
                 minor: compilers.submit(self._compiled, main, f"3{minor}", [*includes, Path(told), own], _FOR_PYTHON)
                 for minor, own in headers.items()
             }
-            objects = [future.result() for future in common]
             for minor, module in modules.items():
-                self._write(minor, self._linked(minor, [*objects, module.result()]), source)
+                self._write(minor, self._linked(minor, [common.result(), module.result()]), source)
+
+    def _together(self, source: Path) -> Path:
+        """What does not depend on Python as one file: Vulkan's headers, most of the work, are read once."""
+        files = [*sorted((source / "src").glob("*.cpp")), source / "src" / "logger" / "Logger.cpp"]
+        made = self._folder / "kompute.cpp"
+        made.write_text("".join(f'#include "{file}"\n' for file in files), encoding="utf-8")
+        return made
 
     def _shader(self, source: Path) -> Path:
         made = self._folder / "shader"

@@ -1,49 +1,103 @@
-"""The table of platforms: what was run where, filled by the scripts that ran it; shown in docs/how-to/install.md."""
+"""The table of platforms: what was run where, filled by scripts that ran it; shown in docs/how-to/install.md and README."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-COLUMNS = ("built", "imported", "operators", "bits", "more")
-"""What is said of a platform: wheels, where the package was imported, operators run, whether bits are Linux's."""
+COLUMNS = ("built", "imported", "operators", "conformance", "bits", "more")
+"""What is said of a platform: wheels, where the package was imported, operators run, promises kept, bits as Linux's."""
 
-TITLES = ("wheels built", "imported and run", "operators run", "bits as on Linux", "what else was found")
+TITLES = (
+    "wheels built",
+    "imported and run",
+    "operators run",
+    "conformance cases kept",
+    "bits as on Linux",
+    "what else was found",
+)
 
 
-def compared(here: subprocess.CompletedProcess[str], there: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """What bits.py has said here and there.
+def compared(pairs: Mapping[str, Sequence[subprocess.CompletedProcess[str]]]) -> dict[str, Any]:
+    """What scripts in ``scripts/cross`` have said here and there.
 
     Args:
-        here: of this machine's own Python.
-        there: of the other platform.
+        pairs: by script (``"bits"``, ``"families"``): of this machine's own Python, and of the other platform.
 
     Returns:
-        how many operators were run (``"count"``, 0 where one of them has said nothing), which have other bits
-        (``"different"``), and a line for people (``"told"``).
+        see :func:`comparison`; where a script has said no results, nothing was run, and the line tells what it said.
     """
-    found = []
-    for done in (here, there):
-        try:
-            found.append(dict(json.loads(done.stdout))["bits"])
-        except (ValueError, KeyError):
-            line = f"no bits to compare: {' '.join((done.stderr or done.stdout).strip().splitlines()[-3:])}"
-            return {"count": 0, "different": [], "told": line}
-    different = sorted(name for name in found[0] if found[0][name] != found[1].get(name))
-    line = f"{len(found[1])} operators, {len(different)} with other bits than here"
-    if different:
-        line += f": {', '.join(different[:10])}"
-    return {"count": len(found[1]), "different": different, "told": line}
+    lines: list[str] = []
+    bits = _said(pairs["bits"], "bits", lines)
+    cases = _said(pairs["families"], "cases", lines)
+    result = comparison(*bits, *cases)
+    return {**result, "told": "; ".join([result["told"], *lines])}
 
 
-def bits_row(result: Mapping[str, Any]) -> dict[str, str]:
+def comparison(
+    here: Mapping[str, str],
+    there: Mapping[str, str],
+    cases_here: Mapping[str, Mapping[str, str]],
+    cases: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any]:
+    """What two platforms have in common.
+
+    Args:
+        here: digests of results by operator, where all is well.
+        there: the same of the other platform.
+        cases_here: ``"sha256"`` and ``"fault"`` of conformance cases, as ``families.py`` tells them.
+        cases: the same of the other platform.
+
+    Returns:
+        how many operators (``"operators"``) and conformance cases (``"cases"``) were run there; which have other bits
+        (``"different"``) and which broke a promise there (``"broken"``); a line for people (``"told"``).
+    """
+    different = [name for name in here if here[name] != there.get(name)]
+    different += [name for name in cases_here if cases_here[name]["sha256"] != cases.get(name, {}).get("sha256")]
+    broken = [f"{name} ({case['fault']})" for name, case in cases.items() if case["fault"]]
+    told = f"{len(there)} operators and {len(cases)} conformance cases, {len(different)} with other bits than here"
+    told += f": {', '.join(different[:10])}" if different else ""
+    told += f"; {len(broken)} with a broken promise" + (f": {', '.join(broken[:10])}" if broken else "")
+    return {
+        "operators": len(there),
+        "cases": len(cases),
+        "different": sorted(different),
+        "broken": broken,
+        "told": told,
+    }
+
+
+def _said(
+    pair: Sequence[subprocess.CompletedProcess[str]], key: str, lines: list[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        here, there = (dict(json.loads(done.stdout)[key]) for done in pair)
+    except (ValueError, KeyError):
+        said = [(done.stderr or done.stdout).strip().splitlines()[-3:] for done in pair]
+        lines.append(f"no {key} to compare: {' '.join(word for words in said for word in words)}")
+        return {}, {}
+    return here, there
+
+
+def is_well(result: Mapping[str, Any]) -> bool:
+    """Whether everything was run, with the same bits, and promises were kept."""
+    return bool(result["operators"] and result["cases"]) and not result["different"] and not result["broken"]
+
+
+def told_of(result: Mapping[str, Any]) -> dict[str, str]:
     """The columns that follow from a comparison."""
     different = result["different"]
-    bits = "all" if result["count"] and not different else f"not {', '.join(different)}" if different else "–"
-    return {"operators": str(result["count"]), "bits": bits}
+    ran = result["operators"] or result["cases"]
+    kept = result["cases"] - len(result["broken"])
+    return {
+        "operators": str(result["operators"]),
+        "conformance": f"{kept} of {result['cases']}",
+        "bits": f"not {', '.join(different)}" if different else "all" if ran else "–",
+    }
 
 
 def add_row(file: Path, platform: str, told: Mapping[str, str]) -> None:
@@ -65,8 +119,33 @@ def read(file: Path) -> dict[str, dict[str, str]]:
     return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
 
 
-def as_markdown(table: Mapping[str, Mapping[str, str]]) -> str:
-    """The table for a page."""
-    lines = [f"| platform | {' | '.join(TITLES)} |", f"|---|{'---|' * len(TITLES)}"]
-    lines += [f"| {name} | {' | '.join(row.get(column, '–') for column in COLUMNS)} |" for name, row in table.items()]
+SHORT = ("imported", "operators", "conformance", "bits")
+"""The columns of README's table."""
+
+
+def as_markdown(table: Mapping[str, Mapping[str, str]], columns: Sequence[str] = COLUMNS) -> str:
+    """The table for a page.
+
+    Args:
+        table: by platform and column.
+        columns: those that are shown.
+    """
+    titles = [title for column, title in zip(COLUMNS, TITLES, strict=True) if column in columns]
+    lines = [f"| platform | {' | '.join(titles)} |", f"|---|{'---|' * len(titles)}"]
+    lines += [f"| {name} | {' | '.join(row.get(column, '–') for column in columns)} |" for name, row in table.items()]
     return "\n".join(lines) + "\n"
+
+
+_TABLE = re.compile(r"^\| platform \|.*?\n(?!\|)", re.M | re.S)
+
+
+def with_table(page: str, made: str) -> str:
+    """A page's contents with the table as it was measured.
+
+    Raises:
+        ValueError: when it has no such table, or several.
+    """
+    text, places = _TABLE.subn(lambda _: made, page)
+    if places != 1:
+        raise ValueError(f"a page must have one table of platforms; has {places}")
+    return text

@@ -106,3 +106,16 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
     }
 )
 """By name."""
+
+X86_64 = Target(
+    name="manylinux_x86_64",
+    tag="manylinux_2_34_x86_64",
+    system="linux",
+    compiler=("g++",),
+    packages=("g++",),
+    flags=("-fPIC",),
+    link=("-shared", "-static-libstdc++", "-static-libgcc", "-s"),
+    program_link=("-static-libstdc++", "-static-libgcc", "-s", "-pthread"),
+    suffix=".cpython-3{minor}-x86_64-linux-gnu.so",
+)
+"""Linux on the processor at hand, for versions of it that lack this one's libraries; its wheels auditwheel repairs."""

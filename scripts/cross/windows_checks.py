@@ -192,15 +192,23 @@ assert done.returncode == 0, done.stderr
     Check(
         "a missing loader is named, and what brings it",
         """
-from dmlvk.runtime.vulkan import loader
-loader.library_candidates = lambda: ["no-vulkan-1.dll"]
-import dmlvk
-try:
-    dmlvk.Device()
-except dmlvk.DeviceNotFoundError as error:
-    assert "No Vulkan loader found" in str(error) and "graphics driver" in str(error), error
-else:
-    raise AssertionError("it was found")
+import os, subprocess, sys
+words = [sys.executable, "-m", "dmlvk", "devices"]
+given = {**os.environ, "WINEDLLOVERRIDES": "vulkan-1="}  # as if the file were not there
+done = subprocess.run(words, env=given, capture_output=True, stdin=subprocess.DEVNULL, text=True)
+(line,) = done.stderr.strip().splitlines()
+assert done.returncode != 0 and "No Vulkan loader found" in line and "graphics driver" in line, done
+""",
+    ),
+    Check(
+        "a wheel for another system is refused in one line",
+        """
+import pathlib, subprocess, sys, tempfile
+wheel = pathlib.Path(tempfile.mkdtemp(), "kp-0.9.0-cp312-cp312-manylinux_2_34_x86_64.whl")
+wheel.touch()
+words = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", str(wheel)]
+done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, text=True)
+assert "is not a supported wheel on this platform" in done.stderr.strip().splitlines()[-1], done
 """,
     ),
     Check(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from scripts.cross.platform_table import as_markdown, read
-
-_TABLE = re.compile(r"^\| platform \|.*?\n(?!\|)", re.M | re.S)
+from scripts.cross.platform_table import as_markdown, read, with_table
 
 
 def install_page(page: Path, table: Path) -> str:
@@ -16,7 +13,4 @@ def install_page(page: Path, table: Path) -> str:
     Raises:
         ValueError: when it has no such table, or several.
     """
-    made, places = _TABLE.subn(lambda _: as_markdown(read(table)), page.read_text(encoding="utf-8"))
-    if places != 1:
-        raise ValueError(f"{page}: must have one table of platforms; has {places}")
-    return made
+    return with_table(page.read_text(encoding="utf-8"), as_markdown(read(table)))

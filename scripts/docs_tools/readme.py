@@ -1,4 +1,4 @@
-"""``README.md``: how many of DirectML's operators there are. The rest of it is written by hand."""
+"""``README.md``: how many of DirectML's operators there are, and where they ran. The rest of it is written by hand."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import re
 from pathlib import Path
 
 from dmlvk.operators import OPERATORS
+from scripts.cross.platform_table import SHORT, as_markdown, read, with_table
 
 _COUNT = re.compile(r"\d+ of DirectML's (\d+) operators are there")
 
 
-def readme_page(path: Path) -> str:
-    """The file's contents with the right number.
+def readme_page(path: Path, platforms: Path) -> str:
+    """The file's contents with the right number, and the table of platforms as it was measured.
 
     Raises:
-        ValueError: when it does not say so exactly once.
+        ValueError: when it does not say so exactly once, or has not one such table.
     """
     text = path.read_text(encoding="utf-8")
     counted, places = _COUNT.subn(rf"{len(OPERATORS)} of DirectML's \1 operators are there", text)
     if places != 1:
         raise ValueError(f"{path}: must say once how many of DirectML's operators are there; says it {places} times")
-    return counted
+    return with_table(counted, as_markdown(read(platforms), SHORT))

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from dmlvk.kernels import library
+from dmlvk.operators import OPERATORS
 from scripts import compile_for_gpus, translate_to_metal
-from scripts.cross import platform_table
+from scripts.cross import families, platform_table
 from scripts.cross.wheel import write_wheel
 from scripts.docs_tools.install import install_page
 from scripts.shader_tools.metal import with_products_as_fma
@@ -97,18 +98,32 @@ def test_a_bad_launch_is_named(seconds: float, statistics: dict[str, int], fault
     assert found == fault if fault is None else (found or "").startswith(fault)
 
 
-def test_the_table_says_which_bits_differ(tmp_path: Path) -> None:
-    def said(bits: dict[str, str] | None) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess([], 0, "no JSON" if bits is None else json.dumps({"bits": bits}), "oh")
-
+def test_the_table_says_what_differs_and_what_is_broken() -> None:
     here = {"abs": "1", "add": "2", "if": "3"}
-    same = platform_table.compared(said(here), said(here))
-    assert platform_table.bits_row(same) == {"operators": "3", "bits": "all"}
-    other = platform_table.compared(said(here), said({"abs": "1", "add": "4"}))
-    assert platform_table.bits_row(other) == {"operators": "2", "bits": "not add, if"}
-    none = platform_table.compared(said(here), said(None))
-    assert platform_table.bits_row(none) == {"operators": "0", "bits": "–"}
-    assert "oh" in none["told"]
+    cases = {"gemm": {"sha256": "4", "fault": ""}, "cast": {"sha256": "5", "fault": ""}}
+
+    def told(bits: dict[str, str] | None, found: dict[str, dict[str, str]] | None) -> dict[str, str]:
+        def said(key: str, value: object) -> subprocess.CompletedProcess[str]:
+            return subprocess.CompletedProcess([], 0, "no JSON" if value is None else json.dumps({key: value}), "oh")
+
+        pairs = {
+            "bits": (said("bits", here), said("bits", bits)),
+            "families": (said("cases", cases), said("cases", found)),
+        }
+        result = platform_table.compared(pairs)
+        assert platform_table.is_well(result) == (bits == here and found == cases)
+        assert ("oh" in result["told"]) == (bits is None or found is None)
+        return platform_table.told_of(result)
+
+    assert told(here, cases) == {"operators": "3", "conformance": "2 of 2", "bits": "all"}
+    other = told({"abs": "1", "add": "4"}, {**cases, "gemm": {"sha256": "6", "fault": "3 of 8 results"}})
+    assert other == {"operators": "2", "conformance": "1 of 2", "bits": "not add, gemm, if"}
+    assert told(None, None) == {"operators": "0", "conformance": "0 of 0", "bits": "–"}
+
+
+def test_every_family_has_a_conformance_case() -> None:
+    modules = {each.__module__.rpartition(".")[2] for each in OPERATORS.values()}
+    assert modules == set(families.one_case_each())
 
 
 def test_the_table_keeps_what_is_known(tmp_path: Path) -> None:
@@ -118,9 +133,8 @@ def test_the_table_keeps_what_is_known(tmp_path: Path) -> None:
     platform_table.add_row(file, "Elsewhere", {"bits": "not if"})
     page.write_text("# Install\n\n| platform | old |\n|---|---|\n| Elsewhere | – |\n\nMore.\n")
     made = install_page(page, file)
-    assert (
-        "| Anywhere | – | – | – | – | nothing |\n| Elsewhere | CPython 3.12 | – | – | not if | – |\n\nMore.\n" in made
-    )
+    rows = "| Anywhere | – | – | – | – | – | nothing |\n| Elsewhere | CPython 3.12 | – | – | – | not if | – |\n\n"
+    assert f"{rows}More.\n" in made
     page.write_text(made)
     assert install_page(page, file) == made
     page.write_text("# Install\n")

@@ -1,0 +1,128 @@
+"""Other Linuxes, unpacked from Debian's packages into folders that can be roots of processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from scripts.build_kompute import default_cache
+from scripts.cross.targets import TARGETS, X86_64, CrossBuildError, Target
+
+PACKAGES = ("python3-numpy", "python3-click", "python3-rich", "python3-pil", "mesa-vulkan-drivers", "libvulkan1")
+
+_SOURCES = "deb [arch={machine} signed-by={key}] http://deb.debian.org/debian {suite} main\n"
+_KEY = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+@dataclasses.dataclass(frozen=True)
+class Root:
+    """A Debian.
+
+    Attributes:
+        title: what the table of platforms calls it.
+        machine: Debian's name of the processor's kind.
+        triplet: of the folder with libraries.
+        suite: Debian's name of the version.
+        minor: of its Python 3.
+        target: whose Kompute it loads.
+        emulator: what executes its programs here; ``None`` for the processor itself.
+        is_merged: whether its packages have nothing but links in ``/lib`` and ``/bin``.
+    """
+
+    title: str
+    machine: str
+    triplet: str
+    suite: str
+    minor: int
+    target: Target
+    emulator: Path | None
+    is_merged: bool
+
+
+ROOTS: Mapping[str, Root] = MappingProxyType(
+    {
+        "aarch64": Root(
+            title="Linux on Arm (aarch64)",
+            machine="arm64",
+            triplet="aarch64-linux-gnu",
+            suite="bookworm",
+            minor=11,
+            target=TARGETS["manylinux_aarch64"],
+            emulator=Path("/usr/bin/qemu-aarch64-static"),
+            is_merged=False,
+        ),
+        "debian13": Root(
+            title="Linux x86-64, Debian 13",
+            machine="amd64",
+            triplet="x86_64-linux-gnu",
+            suite="trixie",
+            minor=13,
+            target=X86_64,
+            emulator=None,
+            is_merged=True,
+        ),
+    }
+)
+"""By name."""
+
+
+def unpacked(root: Root) -> Path:
+    """The folder; packages are downloaded and unpacked once.
+
+    Raises:
+        CrossBuildError: they are not to be had.
+    """
+    digest = hashlib.sha256(repr((root.machine, root.suite, PACKAGES)).encode()).hexdigest()[:12]
+    folder = default_cache() / "roots" / f"{root.suite}-{root.machine}-{digest}"
+    if not folder.is_dir():
+        apt = folder.with_name(f"{folder.name}.apt")
+        _download(root, apt)
+        _unpack(root, apt, folder)
+        shutil.rmtree(apt)
+    return folder
+
+
+def _download(root: Root, apt: Path) -> None:
+    for name in ("lists/partial", "cache/archives/partial"):
+        (apt / name).mkdir(parents=True, exist_ok=True)
+    sources = _SOURCES.format(machine=root.machine, key=_KEY, suite=root.suite)
+    (apt / "sources.list").write_text(sources, encoding="ascii")
+    (apt / "status").touch()
+    options = {
+        "APT::Architecture": root.machine,
+        "APT::Architectures": root.machine,
+        "Dir::Etc::sourcelist": apt / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::Lists": apt / "lists",
+        "Dir::State::status": apt / "status",
+        "Dir::Cache": apt / "cache",
+        "Debug::NoLocking": "1",
+    }
+    command = ["apt-get", "-qq", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
+    wanted = ["install", "-y", "--download-only", "--no-install-recommends", *PACKAGES]
+    for words in (["update"], wanted):
+        done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            said = done.stderr.strip()[-500:]
+            raise CrossBuildError(f"Debian's packages of {root.suite} for {root.machine} are not to be had: {said}")
+
+
+def _unpack(root: Root, apt: Path, folder: Path) -> None:
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    for name in ("tmp", "dev", "proc"):
+        (partial / name).mkdir(parents=True)
+    for name in ("bin", "lib", "lib64", "sbin") if root.is_merged else ():
+        (partial / "usr" / name).mkdir(parents=True)
+        (partial / name).symlink_to(Path("usr", name))
+    for package in sorted((apt / "cache" / "archives").glob("*.deb")):
+        subprocess.run(["dpkg-deb", "-x", str(package), str(partial)], check=True)
+    for name, minor in (("null", 3), ("urandom", 9)):
+        os.mknod(partial / "dev" / name, 0o666 | 0o020000, os.makedev(1, minor))
+    partial.rename(folder)

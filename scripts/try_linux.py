@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Try dmlvk on another Linux, with that one's own Python and llvmpipe: whether it works, and whether bits are equal.
+
+    scripts/try_linux.py aarch64                     64-bit Arm (Debian 12) under qemu: some minutes the first time
+    scripts/try_linux.py debian13                    a newer Mesa, LLVM, NumPy and Python on this processor
+    scripts/try_linux.py aarch64 --wheels dist       the wheels of scripts/build_wheels.py, installed by pip there
+    scripts/try_linux.py aarch64 --every 10          every tenth operator and family only; under qemu all take an hour
+    scripts/try_linux.py debian13 --table docs/measurements/platforms.json     put what is found into the table
+
+Debian's packages are unpacked into a folder of the user's cache, known by what was asked for, which becomes the root of
+a process: that takes root's rights. Arm needs qemu-user-static and g++-aarch64-linux-gnu.
+
+Exit status: 0 it works and all bits are equal, 1 not so, 2 wrong usage, 3 qemu or root's rights are not here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ensurepip
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.build_wheels import _HEADERS, WheelError, found_pythons
+from scripts.cross import kompute
+from scripts.cross.both import SCRIPTS, run_both
+from scripts.cross.debian_roots import ROOTS, Root, unpacked
+from scripts.cross.platform_table import add_row, is_well, told_of
+from scripts.cross.targets import CrossBuildError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FIRST_RESULT = """
+import numpy as np, dmlvk as dml
+tensor = dml.TensorDesc(dml.FLOAT32, (3,))
+desc = dml.operator_desc("ELEMENT_WISE_ABS", InputTensor=tensor, OutputTensor=tensor)
+with dml.Device() as device:
+    assert not device.arithmetic_faults, device.arithmetic_faults
+    assert device.run(desc, {"InputTensor": np.float32([-1, 2, -3])})["OutputTensor"].tolist() == [1, 2, 3]
+    print(f"{device.info.name}, {device.info.driver_version}")
+"""
+
+
+class NotHereError(Exception):
+    """What is needed is not installed, or not permitted."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the script; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("system", choices=ROOTS, help="which one")
+    parser.add_argument("--wheels", metavar="DIR", type=Path, help="install these by pip, not the checkout")
+    parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth operator and family only")
+    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
+    options = parser.parse_args(arguments)
+    root: Root = ROOTS[options.system]
+    try:
+        if root.emulator is not None and not root.emulator.is_file():
+            raise NotHereError(f"{root.emulator} is not here (apt install qemu-user-static)")
+        if os.geteuid() != 0:
+            raise NotHereError("only root may have another root folder")
+        folder = prepared(root, options.wheels)
+        first = inside(root, folder, "-c", FIRST_RESULT)
+        if first.returncode != 0:
+            raise CrossBuildError(f"it does not work: {first.stderr.strip()[-2000:]}")
+        print(f"{options.system}: a first result on {first.stdout.strip()}", flush=True)
+        result = run_both(
+            lambda name, *words: inside(root, folder, f"/checkout/scripts/cross/{name}.py", *words), options.every
+        )
+    except NotHereError as error:
+        print(f"try_linux.py: not tried: {error}", file=sys.stderr)
+        return 3
+    except (CrossBuildError, WheelError, OSError, subprocess.SubprocessError) as error:
+        print(f"try_linux.py: {error}", file=sys.stderr)
+        return 1
+    print(f"{options.system}: {result['told']}")
+    if options.table is not None:
+        how = " under qemu" if root.emulator is not None else ""
+        what = ", wheels by pip" if options.wheels is not None else ""
+        imported = f"CPython 3.{root.minor}{how}{what}, {first.stdout.strip()}"
+        add_row(options.table, root.title, {"imported": imported, **told_of(result)})
+    return 0 if is_well(result) else 1
+
+
+def inside(root: Root, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs that system's Python with arguments."""
+    driver = next((folder / "usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
+    libraries = f"/usr/lib/{root.triplet}"
+    settings = {
+        "PYTHONPATH": "/checkout",
+        # Those of BLAS a package's scripts would have set up.
+        "LD_LIBRARY_PATH": f"{libraries}/blas:{libraries}/lapack",
+        "VK_ICD_FILENAMES": f"/usr/share/vulkan/icd.d/{driver.name}",
+        "VK_DRIVER_FILES": f"/usr/share/vulkan/icd.d/{driver.name}",
+        "HOME": "/tmp",
+        "LANG": "C.UTF-8",
+    }
+    python = [f"/usr/bin/python3.{root.minor}", *words]
+    if root.emulator is not None:
+        given = [word for name, value in settings.items() for word in ("-E", f"{name}={value}")]
+        python = [f"/{root.emulator.name}", *given, *python]
+        settings = {}
+    return subprocess.run(
+        ["chroot", str(folder), *python],
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **settings},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def prepared(root: Root, wheels: Path | None) -> Path:
+    """The root folder, with everything; the checkout or the wheels are put there anew.
+
+    Args:
+        root: the system.
+        wheels: a folder of them; ``None`` for the checkout.
+
+    Raises:
+        CrossBuildError: something cannot be built or had.
+    """
+    folder = unpacked(root)
+    if root.emulator is not None:
+        shutil.copy(root.emulator, folder)
+    checkout = folder / "checkout"
+    shutil.rmtree(checkout, ignore_errors=True)
+    shutil.rmtree(folder / "usr/local/lib", ignore_errors=True)
+    if wheels is not None:
+        (checkout / "scripts" / "cross").mkdir(parents=True)
+        for name in SCRIPTS:
+            shutil.copy(ROOT / "scripts" / "cross" / f"{name}.py", checkout / "scripts" / "cross")
+        _install(root, folder, wheels)
+        return folder
+    for name in ("dmlvk", "shaders", "scripts"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "*.pack"))
+    with tempfile.TemporaryDirectory() as made:
+        for wheel in _kompute(root, Path(made)):
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(checkout)
+    return folder
+
+
+def _kompute(root: Root, made: Path) -> list[Path]:
+    python = found_pythons().get((3, root.minor))
+    if python is None:
+        raise NotHereError(f"there is no CPython 3.{root.minor} here, whose headers Kompute is built against")
+    headers = subprocess.run([python, "-c", _HEADERS], capture_output=True, text=True, check=True).stdout.strip()
+    return kompute.build(root.target, {root.minor: Path(headers)}, made, jobs=os.cpu_count() or 1)
+
+
+def _install(root: Root, folder: Path, wheels: Path) -> None:
+    """What a user does: pip, which comes as a wheel and runs from it, with what Debian has of the dependencies."""
+    shutil.rmtree(folder / "wheels", ignore_errors=True)
+    shutil.copytree(wheels, folder / "wheels")
+    (pip,) = Path(ensurepip.__file__).parent.glob("_bundled/pip-*.whl")
+    shutil.copy(pip, folder)
+    words = ["install", "--quiet", "--no-index", "--break-system-packages", "--root-user-action=ignore"]
+    done = inside(root, folder, f"/{pip.name}/pip", *words, "--find-links", "/wheels", "dmlvk")
+    if done.returncode != 0:
+        raise CrossBuildError(f"pip does not install: {(done.stdout + done.stderr).strip()[-2000:]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
