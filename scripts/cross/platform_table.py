@@ -1,4 +1,4 @@
-"""The table of platforms: what was run where, filled by scripts that ran it; shown in docs/how-to/install.md and README."""
+"""The table of platforms: what ran where, filled by scripts that ran it; shown in docs/how-to/install.md and README."""
 
 from __future__ import annotations
 
