@@ -195,10 +195,7 @@ def operating_system() -> str:
 def cache_key(unchanged: bool) -> str:
     """Return the name of the cache folder: equal names mean that the wheel can be used again."""
     abi = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
-    here = Path(__file__)
-    others = ("kompute_changes.py", "kompute_features.py")
-    recipes = b"".join(path.read_bytes() for path in (here, *map(here.with_name, others)))
-    recipe = hashlib.sha256(recipes).hexdigest()[:12]
+    recipe = hashlib.sha256(Path(__file__).read_bytes() + repr(changes_to_make(1, unchanged)).encode()).hexdigest()[:12]
     version = KOMPUTE_VERSION if unchanged else f"{KOMPUTE_VERSION}+{LOCAL_VERSION}"
     return f"kp-{version}-{abi}-{operating_system()}-{recipe}"
 

@@ -28,7 +28,7 @@ from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.work import Launch
 from scripts.cross.bits import digests
 from scripts.cross.families import measured
-from scripts.cross.platform_table import add_row, comparison, is_well, told_of
+from scripts.cross.platform_table import add_row, comparison, is_well, table_row
 from scripts.shader_tools.metal import with_products_as_fma
 
 
@@ -60,7 +60,7 @@ def _compare_bits(every: int, is_broken: bool, table: Path | None) -> int:
     result = comparison(bits, metal_bits, cases, metal_cases)
     print(f"as Metal computes: {result['told']}")
     if table is not None:
-        told = told_of(result)
+        told = table_row(result)
         add_row(table, "macOS", {**told, "operators": f"{told['operators']}, as Metal would compute them"})
     return 0 if is_well(result) else 1
 

@@ -32,7 +32,7 @@ from scripts.build_wheels import _HEADERS, WheelError, found_pythons
 from scripts.cross import kompute
 from scripts.cross.both import SCRIPTS, run_both
 from scripts.cross.debian_roots import ROOTS, Root, unpacked
-from scripts.cross.platform_table import add_row, is_well, told_of
+from scripts.cross.platform_table import add_row, is_well, table_row
 from scripts.cross.targets import CrossBuildError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         how = " under qemu" if root.emulator is not None else ""
         what = ", wheels by pip" if options.wheels is not None else ""
         imported = f"CPython 3.{root.minor}{how}{what}, {first.stdout.strip()}"
-        add_row(options.table, root.title, {"imported": imported, **told_of(result)})
+        add_row(options.table, root.title, {"imported": imported, **table_row(result)})
     return 0 if is_well(result) else 1
 
 

@@ -34,7 +34,7 @@ from scripts.build_kompute import default_cache
 from scripts.build_wheels import _HEADERS, WheelError, found_pythons
 from scripts.cross import glslang, kompute
 from scripts.cross.both import SCRIPTS, run_both
-from scripts.cross.platform_table import add_row, is_well, told_of
+from scripts.cross.platform_table import add_row, is_well, table_row
 from scripts.cross.targets import TARGETS, CrossBuildError
 from scripts.cross.windows_checks import CHECKS
 from scripts.cross.windows_python import embeddable
@@ -168,7 +168,7 @@ def tried(wine: Wine, options: argparse.Namespace) -> int:
         version = subprocess.run(["wine", "--version"], capture_output=True, text=True, check=False).stdout.split()[0]
         more = f"{passed} checks passed" + (f", failed: {'; '.join(faults)}" if faults else "")
         what = ", wheels by pip" if options.wheels is not None else ""
-        told = {"imported": f"CPython 3.{MINOR} under {version}{what}", **told_of(result), "more": more}
+        told = {"imported": f"CPython 3.{MINOR} under {version}{what}", **table_row(result), "more": more}
         add_row(options.table, "Windows x86-64", told)
     return 0 if is_well(result) and not faults else 1
 

@@ -69,8 +69,9 @@ def build(target: Target, pythons: Mapping[int, Path], output: Path, *, jobs: in
 
 def _recipe(target: Target) -> str:
     scripts = Path(__file__).parents[1]
-    names = ("kompute_changes.py", "kompute_features.py", "cross/kompute.py", "cross/windows_python.py")
-    parts = [repr(target).encode(), *((scripts / name).read_bytes() for name in names)]
+    names = ("cross/kompute.py", "cross/windows_python.py")
+    changes = changes_to_make(1, unchanged=False)
+    parts = [repr((target, changes)).encode(), *((scripts / name).read_bytes() for name in names)]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
 
 

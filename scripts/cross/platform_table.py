@@ -88,7 +88,7 @@ def is_well(result: Mapping[str, Any]) -> bool:
     return bool(result["operators"] and result["cases"]) and not result["different"] and not result["broken"]
 
 
-def told_of(result: Mapping[str, Any]) -> dict[str, str]:
+def table_row(result: Mapping[str, Any]) -> dict[str, str]:
     """The columns that follow from a comparison."""
     different = result["different"]
     ran = result["operators"] or result["cases"]

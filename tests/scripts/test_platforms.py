@@ -113,7 +113,7 @@ def test_the_table_says_what_differs_and_what_is_broken() -> None:
         result = platform_table.compared(pairs)
         assert platform_table.is_well(result) == (bits == here and found == cases)
         assert ("oh" in result["told"]) == (bits is None or found is None)
-        return platform_table.told_of(result)
+        return platform_table.table_row(result)
 
     assert told(here, cases) == {"operators": "3", "conformance": "2 of 2", "bits": "all"}
     other = told({"abs": "1", "add": "4"}, {**cases, "gemm": {"sha256": "6", "fault": "3 of 8 results"}})
