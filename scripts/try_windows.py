@@ -181,7 +181,7 @@ def installed(wine: Wine, wheels: Path) -> None:
     """
     places = [word for folder in (wheels.resolve(), _downloads()) for word in ("--find-links", _drive(folder))]
     words = ["-m", "pip", "install", "--quiet", "--no-index", "--no-cache-dir", "--no-warn-script-location", *places]
-    done = wine.run(*words, "dmlvk[onnx]", NUMPY)
+    done = wine.run(*words, "dmlvk", "onnx", NUMPY)
     if done.returncode != 0:
         raise CrossBuildError(f"pip for Windows does not install: {(done.stdout + done.stderr).strip()[-2000:]}")
 
