@@ -35,7 +35,7 @@ _LEAVING = 1.0
 
 _P, _I, _S = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
 
-_SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first; the order is that of Callbacks in provider.c
+_SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first; the order is that of Callbacks in structures.h
     "devices": (_P, _P, _P, _I, _P, _I, _P),
     "create_ep": (_P, _P, _P, _I, _P, _P, _P),
     "release_ep": (_P, _I),
@@ -108,7 +108,7 @@ class ProviderLibrary:
             name: the provider's.
             vendor: who made it.
             version: its version.
-            functions: by the names of ``Callbacks`` in provider.c.
+            functions: by the names of ``Callbacks`` in structures.h.
         """
         made = {key: _TYPES[key](functions[key]) for key in _TYPES}
         self._callbacks = _Callbacks(name.encode(), vendor.encode(), version.encode(), **made)

@@ -62,7 +62,7 @@ class Provider:
         self._lock = threading.Lock()
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """By the names of ``Callbacks`` in provider.c."""
+        """By the names of ``Callbacks`` in structures.h."""
         return {
             "devices": self._guarded(self._offer_devices),
             "create_ep": self._guarded(self._create_ep),

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi.h"
+#include "structures.h"
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
@@ -24,71 +24,12 @@
 #define MOST_DIMENSIONS 16
 #define RECORD (4 + MOST_DIMENSIONS) /* address, element type, is on the device, number of dimensions, dimensions */
 
-typedef void (*Function)(void);
-
 #define INDEX(name, index) API_##name = index,
 enum { DMLVK_API_FUNCTIONS(INDEX) };
 #undef INDEX
 #define INDEX(name, index) EP_##name = index,
 enum { DMLVK_EP_FUNCTIONS(INDEX) };
 #undef INDEX
-
-/* What Python does. Each returns a status of ONNX Runtime's, or NULL. library.py has the same structure. */
-typedef struct {
-    const char *name;
-    const char *vendor;
-    const char *version;
-    Status *(*devices)(void *factory, const Opaque *const *devices, int64_t count, Opaque **found, int64_t most,
-                       int64_t *number);
-    Status *(*create_ep)(void *factory, const Opaque *const *devices, int64_t count, const Opaque *options,
-                         const Opaque *logger, int64_t *ep);
-    Status *(*release_ep)(int64_t ep);
-    Status *(*capability)(int64_t ep, const Opaque *graph, Opaque *support);
-    Status *(*compile)(int64_t ep, const Opaque *graph, const Opaque *node, int64_t *program);
-    Status *(*release_program)(int64_t program);
-    Status *(*compute)(int64_t program, Opaque *context, const int64_t *inputs, int64_t count);
-    int64_t (*allocate)(int64_t size);
-    void (*free)(int64_t address);
-    Status *(*copy)(void *factory, int64_t way, int64_t from, int64_t to, int64_t size);
-    Status *(*start_profiling)(int64_t ep, int64_t profiler, int64_t offset_ns);
-    Status *(*end_profiling)(int64_t ep, int64_t profiler, Opaque *events);
-} Callbacks;
-
-typedef struct {
-    Factory base;
-    const Function *api;
-    const Function *ep_api;
-    char name[64];
-    uint32_t vendor;  /* of its memory */
-    uint32_t version; /* of the interface that sessions' providers are for */
-} OwnFactory;
-
-typedef struct {
-    Ep base;
-    OwnFactory *factory;
-    int64_t id;
-} OwnEp;
-
-typedef struct {
-    Profiler base;
-    OwnEp *ep;
-} OwnProfiler;
-
-typedef struct {
-    NodeComputeInfo base;
-    OwnFactory *factory;
-    int64_t id;
-} OwnComputeInfo;
-
-typedef struct {
-    Allocator base;
-    const Opaque *info;
-} OwnAllocator;
-
-typedef struct {
-    DataTransfer base;
-    OwnFactory *factory;
-} OwnDataTransfer;
 
 static Callbacks python;
 static atomic_bool is_attached;
