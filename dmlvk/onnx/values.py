@@ -191,10 +191,28 @@ class Tensor:
         )
 
     def viewed(self, shape: Sequence[int], strides: Sequence[int] | None = None, element: int | None = None) -> Tensor:
-        """The same bytes seen otherwise."""
+        """The same bytes seen otherwise.
+
+        Args:
+            shape: of the view.
+            strides: of it; ``None``: its elements lie in order without gaps, as this tensor's must.
+            element: its ONNX type.
+
+        Raises:
+            NotOnDevice: when this tensor's elements lie otherwise: a view would show others.
+        """
         sizes = tuple(map(as_size, shape))
+        if strides is None and element is None:
+            self._check_order()
         steps = packed_strides(sizes) if strides is None else tuple(strides)
         return Tensor(self.source, self.element if element is None else element, sizes, steps)
+
+    def _check_order(self) -> None:
+        """Refuses elements that do not lie in order, by the sizes of now: no plan is for these only because of it."""
+        shape, strides = (tuple(map(value_of, numbers)) for numbers in (self.shape, self.strides))
+        packed = packed_strides(shape)
+        if any(size != 1 and step != wanted for size, step, wanted in zip(shape, strides, packed, strict=True)):
+            raise NotOnDevice(f"elements of {list(shape)} in steps of {list(strides)} are to be seen in order")
 
     def transposed(self, axes: Sequence[int]) -> Tensor:
         """The axes in another order."""

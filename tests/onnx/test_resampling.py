@@ -226,3 +226,15 @@ def test_boxes_of_a_detector_are_chosen_in_a_moment(any_device: dml.Device) -> N
     assert time.process_time() - start < 5
     np.testing.assert_array_equal(found, expected)
     assert "depends on the data" in session.partition[0].reason
+
+
+@pytest.mark.parametrize("mode", ["cubic", "linear"])
+def test_a_picture_of_other_axes_keeps_them_where_nothing_is_resampled(any_device: dml.Device, mode: str) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Resize", ["t", "", "", "sizes"], ["y"], mode=mode),
+    ]
+    made = model(nodes, {"x": [1, 2, 3, 4]}, ["y"], {"sizes": np.array([1, 4, 2, 3], np.int64)}, opset=18)
+    x = numbers(1, 2, 3, 4)
+    (found,) = ort.InferenceSession(made, device=any_device, strict=True).run(None, {"x": x})
+    np.testing.assert_array_equal(found, x.transpose(0, 3, 1, 2))

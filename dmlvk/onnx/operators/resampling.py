@@ -122,7 +122,7 @@ def resize(node: Node) -> None:
         made = _by_taps(node, tensor, asked)
     else:
         made = _by_resample(node, tensor, asked)
-    node.set(made.viewed(output.shape))
+    node.set(node.reshaped(made, output.shape))
 
 
 def _by_resample(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
