@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from dmlvk.errors import ShaderCompilationError
+from dmlvk.errors import DeviceLimitError, ShaderCompilationError
 from dmlvk.graphs.fusion.epilogues import FusedProduct, factor_of, find_epilogues
 from dmlvk.graphs.fusion.functions import Function, function_of
 from dmlvk.graphs.fusion.gated_products import GatedProduct, find_gated_products
@@ -83,7 +84,8 @@ def _alike(node: NetworkNode, target: Target, first: dict[int, Stage]) -> Stage:
     """The stage of one operator, with the program of the first one that has the same description."""
     made = first.get(id(node.desc))
     if made is None:
-        made = first[id(node.desc)] = single_stage(node, target)
+        with _too_large_for(node):
+            made = first[id(node.desc)] = single_stage(node, target)
         return made
     reads, writes = (tuple(value for _, _, value in values) for values in (node.reads(), node.writes()))
     return Stage((node,), made.program, reads, writes, made.in_place)
@@ -177,6 +179,27 @@ def _stages_of(
     lasting: Collection[NetworkValue],
 ) -> tuple[list[Stage], str]:
     """One kernel for a group, or one for each of its operators and why."""
+    with _too_large_for(group.nodes[0]):
+        return _stages_or_remark(group, network, target, joined, lasting)
+
+
+@contextlib.contextmanager
+def _too_large_for(node: NetworkNode) -> Iterator[None]:
+    """Says of which node the work was that the device cannot launch."""
+    try:
+        yield
+    except DeviceLimitError as error:
+        given = ", ".join(f"{tensor.data_type.name} {list(tensor.sizes)}" for _, tensor, _ in node.writes())
+        raise DeviceLimitError(f"the node {node.name!r}, which gives {given}: {error}") from error
+
+
+def _stages_or_remark(
+    group: Group,
+    network: Network,
+    target: Target,
+    joined: _Joined | None,
+    lasting: Collection[NetworkValue],
+) -> tuple[list[Stage], str]:
     if isinstance(joined, (PackedProduct, GatedProduct)):
         return [Stage(joined.nodes, joined.program(target), joined.reads(), (joined.output,), frozenset())], ""
     if joined is not None:

@@ -52,6 +52,10 @@ _IN_ANOTHER_SHAPE = frozenset(("Expand", "Flatten", "Reshape", "Squeeze", "Unsqu
 """Items stay together where the first axis keeps its size: elements keep their order."""
 
 
+_TAKES_SHAPE = frozenset(("Expand", "Reshape"))
+"""Those of them whose second input is a shape."""
+
+
 class _Look:
     """A node with what is known of its values.
 
@@ -98,6 +102,11 @@ class _Look:
         known = self.constants.get(self.step.proto.input[position])
         first = self.inputs[0]
         return known is None or not first or np.asarray(known).reshape(-1)[:1].tolist() != [first[0]]
+
+    def named(self) -> frozenset[str]:
+        """The input that is a shape and names the size of the whole batch, as parts of it need another one."""
+        takes_shape = self.kind in _TAKES_SHAPE and not self.step.domain and len(self.step.proto.input) > 1
+        return frozenset(self.step.proto.input[1:2]) if takes_shape and not self.is_open_shape(1) else frozenset()
 
     def keeps_size(self) -> bool:
         """Whether the first axis of all outputs is as long as that of the first input."""
@@ -154,7 +163,8 @@ def _picture(look: _Look) -> bool:
 def _reshaped(look: _Look) -> bool:
     if look.kind == "Expand" and len(look.inputs[0] or ()) != len(look.outputs[0] or ()):
         return False
-    return look.first_alone and look.keeps_size() and all(map(look.is_open_shape, range(1, len(look.inputs))))
+    is_open = look.kind in _TAKES_SHAPE or all(map(look.is_open_shape, range(1, len(look.inputs))))
+    return look.first_alone and look.keeps_size() and is_open
 
 
 def _resized(look: _Look) -> bool:
@@ -221,13 +231,13 @@ _TAKES_SIZES = frozenset(("Expand", "GroupNormalization", "Reshape", "Resize", "
 """Operators that may read what follows from the size of the batch: their results' shapes tell whether that is right."""
 
 
-def is_divisible(
+def divided_by(
     steps: Iterable[Step],
     shapes: Callable[[str], Shape | None],
     constants: Mapping[str, Any],
     inputs: Collection[str],
     outputs: Sequence[str],
-) -> bool:
+) -> frozenset[str] | None:
     """Whether the outputs are what they are for parts of the batch, one behind the other.
 
     Args:
@@ -236,11 +246,17 @@ def is_divisible(
         constants: values that are known.
         inputs: those that are of the batch.
         outputs: of the model.
+
+    Returns:
+        The constants that are shapes whose first number is the size of the batch, and that of the part in a part of
+        it; ``None``: the outputs are not so.
     """
     batched, sized = set(inputs), set[str]()
+    named, read_otherwise = set[str](), set(outputs)
     for step in steps:
         written = [name for name in step.proto.output if name]
         if not batched.intersection(step.reads):
+            read_otherwise.update(step.reads)
             if sized.intersection(step.reads):
                 sized.update(written)
             continue
@@ -248,14 +264,16 @@ def is_divisible(
             sized.update(written)
             continue
         if step.domain not in ("", JOINED) or (sized.intersection(step.reads) and not _takes_sizes(step, sized)):
-            return False
+            return None
         look = _Look(step, shapes, constants, batched)
         is_joined = step.domain == JOINED
         rule = (_JOINED_RULES.get(look.kind) if is_joined else None) or _RULES.get(look.kind)
         if rule is None or not rule(look):
-            return False
+            return None
         batched.update(written)
-    return batched.issuperset(outputs)
+        named.update(look.named())
+        read_otherwise.update(set(step.reads) - look.named())
+    return frozenset(named) if batched.issuperset(outputs) and named.isdisjoint(read_otherwise) else None
 
 
 def _takes_sizes(step: Step, sized: Collection[str]) -> bool:
@@ -323,6 +341,7 @@ class DividedRuns:
             given = {
                 name: _on_host(value)[part] if name in division.inputs else value for name, value in arrays.items()
             }
+            given |= division.shapes_of(part.stop - part.start)
             state = self.run(given, at_once, look)
             parts.append([np.array(state.host_array(name)) for name in division.outputs])  # the next part overwrites it
         for (name, shape), arrays_of_parts in zip(division.outputs.items(), zip(*parts, strict=True), strict=True):
@@ -338,16 +357,20 @@ class DividedRuns:
     def _divided(
         self, arrays: Mapping[str, Any], look: Callable[[Mapping[str, Any]], Callable[[str], Shape | None]]
     ) -> _Division | None:
-        sizes = {name: tuple(value.shape) for name, value in arrays.items() if hasattr(value, "shape")}
+        own = {info.name: arrays[info.name] for info in self._model.inputs if info.name in arrays}
+        sizes = {name: tuple(value.shape) for name, value in own.items() if hasattr(value, "shape")}
+        constants = {**self._constants, **{name: value for name, value in arrays.items() if name not in own}}
         items = next((sizes[info.name][0] for info in self._model.inputs if sizes.get(info.name)), 0)
         if items < 2:
             return None
         shapes = look(arrays)
         inputs = frozenset(name for name, shape in sizes.items() if shape and shape[0] == items)
         outputs = {info.name: shapes(info.name) for info in self._model.outputs}
-        if not is_divisible(self._steps, shapes, self._constants, inputs, list(outputs)):
+        named = divided_by(self._steps, shapes, constants, inputs, list(outputs))
+        if named is None:
             return None
-        return _Division(items, inputs, {name: shape for name, shape in outputs.items() if shape is not None})
+        known = {name: shape for name, shape in outputs.items() if shape is not None}
+        return _Division(items, inputs, known, {name: np.asarray(constants[name]) for name in named})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -358,11 +381,17 @@ class _Division:
         items: of the batch.
         inputs: those that are of the batch.
         outputs: their shapes.
+        shapes: constants that are shapes and name the size of the batch.
     """
 
     items: int
     inputs: frozenset[str]
     outputs: Mapping[str, Shape]
+    shapes: Mapping[str, Any]
+
+    def shapes_of(self, items: int) -> dict[str, Any]:
+        """What these constants are for a part."""
+        return {name: np.array([items, *shape.reshape(-1)[1:]], shape.dtype) for name, shape in self.shapes.items()}
 
 
 def _key(arrays: Mapping[str, Any]) -> tuple[object, ...]:
@@ -373,4 +402,4 @@ def _on_host(value: Any) -> Any:
     return value.array() if isinstance(value, Held) else value
 
 
-__all__ = ["DividedRuns", "Shape", "is_divisible"]
+__all__ = ["DividedRuns", "Shape", "divided_by"]

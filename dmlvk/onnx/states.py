@@ -15,9 +15,15 @@ from dmlvk.onnx.values import element_of
 
 
 class State:
-    """The values of one run, as far as they are there: arrays, or what lies on the device."""
+    """The values of one run, as far as they are there: arrays, or what lies on the device.
+
+    Args:
+        known: constants.
+        arrays: inputs; and what stands in the place of a constant in this run, of which plans know the contents.
+    """
 
     def __init__(self, known: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        self._instead = {name: value for name, value in arrays.items() if name in known}
         self.known = collections.ChainMap[str, Any]({}, known)  # type: ignore[arg-type]  # the second one is only read
         self.values: dict[str, Any] = {}
         self.kept_bytes = 0
@@ -26,7 +32,7 @@ class State:
 
     def add(self, name: str, value: Any) -> None:
         """Notes a value; one without elements is known as soon as its shape is."""
-        if isinstance(value, np.ndarray) and value.size == 0:
+        if name in self._instead or (isinstance(value, np.ndarray) and value.size == 0):
             self.known[name] = value
         else:
             self.values[name] = value
@@ -53,7 +59,8 @@ class State:
         live = tuple(
             (name, live.element, live.shape) for name, live in ((name, _live(v)) for name, v in self.values.items())
         )
-        return (empty, live)
+        instead = tuple((name, np.asarray(value).tobytes()) for name, value in self._instead.items())
+        return (empty, live, instead)
 
 
 def _is_empty(value: Any) -> bool:

@@ -86,6 +86,22 @@ FORMS: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...], Arrays]] = {
         (8, 20, 24),
         {**weights(q=(24, 64), s=(24,), b=(24,)), "heads": np.array([4, 16])},
     ),
+    "shapes that name the size": (
+        [
+            node("Conv", "x w", "a", pads=[1, 1, 1, 1]),
+            node("Reshape", "a flat", "f"),
+            node("Reshape", "f pairs", "p"),
+            node("Expand", "p wide", "e"),
+            node("ReduceMax", "e", "y", axes=[2], keepdims=0),
+        ],
+        (9, 3, 16, 16),
+        {
+            **weights(w=(8, 3, 3, 3)),
+            "flat": np.array([9, -1]),
+            "pairs": np.array([9, 1, 1024, 2]),
+            "wide": np.array([9, 3, 1, 2]),
+        },
+    ),
     "inputs and outputs": ([node("Mul", "x w", "y")], (5, 30, 150), weights(w=(150,))),
 }
 
@@ -113,7 +129,12 @@ LARGE = node("Conv", "x w", "large", pads=[1, 1, 1, 1])
 TOGETHER = {
     "a mean over the batch": [node("ReduceMean", "large", "y", axes=[0])],
     "shares of the batch": [node("Softmax", "large", "y", axis=0)],
-    "a shape that names the size": [node("Reshape", "large shape", "y")],
+    "a shape that names the size, and is a number besides": [
+        node("Reshape", "large shape", "fours"),
+        node("Cast", "fours", "whole", to=TensorProto.INT64, name="whole y"),
+        node("Mul", "whole shape", "scaled", name="scaled y"),
+        node("Cast", "scaled", "y", to=TensorProto.FLOAT),
+    ],
     "the items in another order": [node("Transpose", "large", "y", perm=[1, 0, 2, 3])],
     "other items beside each": [node("Slice", "large start end zero minus", "y")],
     "a number that follows from the size": [
@@ -132,7 +153,7 @@ def test_a_batch_whose_items_belong_together_is_refused_by_value_and_node(
     constants = {
         **weights(w=(8, 3, 3, 3)),
         "s": np.ones(8, np.float32),
-        "shape": np.array([8, -1]),
+        "shape": np.array([8, -1, 1, 4]),
         "start": np.array([-1]),
         "end": np.array([-9]),
         "zero": np.array([0]),

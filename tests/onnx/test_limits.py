@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk.kernels import registry
 from dmlvk.onnx.evaluation.text_patterns import TextPattern
 from tests.onnx.models import model
 
@@ -274,6 +275,16 @@ def test_a_value_that_no_buffer_holds_is_named_with_its_node(device: dml.Device)
         dml.DeviceLimitError, match=r"'y', which the node 'too large' gives: .*max_storage_buffer_range"
     ):
         ort.InferenceSession(made, device=device).run(None, {"x": X[0, :1]})
+
+
+def test_work_that_cannot_be_launched_is_named_with_its_node(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "WORK_GROUPS_PER_ROW", 0)
+    made = model([node("Softmax", ["x"], ["y"], name="too wide", axis=0)], {"x": ["rows", 3]}, ["y"])
+    session = ort.InferenceSession(made, device=any_device)
+    with pytest.raises(dml.DeviceLimitError, match=r"the node 'too wide', which gives FLOAT32 .*work groups in a row"):
+        session.run(None, {"x": X})
 
 
 def test_integers_that_onnx_runtime_would_cut_off_do_not_reach_it(any_device: dml.Device) -> None:
