@@ -31,7 +31,7 @@ from dmlvk.array_api.lazy import number as number_value
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
-from dmlvk.errors import InvalidArgumentError
+from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.objects.portable import default_device
@@ -115,6 +115,8 @@ def _plain(obj: Any, wanted: DType | None) -> Any:
         values = np.asarray(obj)
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidArgumentError(f"asarray: not an array: {error}") from error
+    except MemoryError as error:
+        raise OutOfMemoryError(f"asarray: too large for an array: {error or 'no memory is left'}") from error
     if wanted is None:
         is_of_python = (is_number(obj) and not isinstance(obj, np.generic)) or isinstance(obj, (list, tuple, range))
         if is_of_python and values.dtype == np.float64:
@@ -143,12 +145,19 @@ def from_dlpack(x: Any, /, *, device: Device | None = None, copy: bool | None = 
     Raises:
         BufferError: without a copy it is not to be had.
         DataTypeError: the device does not compute with its type.
+        InvalidArgumentError: it is no array that gives itself by DLPack.
     """
     if isinstance(x, (Array, DeviceArray)):
         return asarray(x, device=device, copy=copy)
     if copy is False:
         raise BufferError("from_dlpack: elements come to the device by a copy")
-    return asarray(np.from_dlpack(x), device=device)
+    try:
+        values = np.from_dlpack(x)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"from_dlpack: takes arrays with __dlpack__; got {type(x).__name__}: {error}"
+        ) from error
+    return asarray(values, device=device)
 
 
 def _filled(graph: Graph, number: Any, data_type: DataType, shape: Shape) -> Expression:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dmlvk.arrays import result_memory
 from dmlvk.arrays.conversion import Casting, converted
 from dmlvk.datatypes import DataType
-from dmlvk.errors import InvalidArgumentError
+from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
 from dmlvk.support.parallel_copies import MOST_COPIERS, share
 from dmlvk.tensors import TensorDesc, elements_overlap
 
@@ -97,6 +97,7 @@ def plain_array(array: npt.ArrayLike, where: str) -> npt.NDArray[Any]:
 
     Raises:
         InvalidArgumentError: when it cannot, or elements are masked: no tensor has a mask.
+        OutOfMemoryError: when the array would not fit in main memory.
     """
     # NumPy's masked arrays have no types of their own.
     if isinstance(array, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(array)):  # type: ignore[no-untyped-call]
@@ -105,8 +106,10 @@ def plain_array(array: npt.ArrayLike, where: str) -> npt.NDArray[Any]:
         )
     try:
         values = np.asarray(array)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InvalidArgumentError(f"{where}: not an array: {error}") from error
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{where}: too large for an array: {error or 'no memory is left'}") from error
     return values if _INTEGERS_ARE_LONG else with_long_integers(values, array)
 
 

@@ -35,7 +35,8 @@ def from_npy(path: str | os.PathLike[str], chunks: Any = "auto") -> da.Array:
         source = _NpySource(os.path.abspath(path))
     except Exception as error:  # the header is parsed as Python: a damaged one fails in many ways
         words = " ".join(str(error).split()) or type(error).__name__
-        raise InvalidArgumentError(f"from_npy: {os.fspath(path)}: {words}") from error
+        shown = path if isinstance(path, (str, os.PathLike)) else repr(path)
+        raise InvalidArgumentError(f"from_npy: {shown}: {words}") from error
     made: da.Array = da.from_array(source, chunks=chunks, meta=np.empty((0,) * source.ndim, source.dtype))
     return made
 

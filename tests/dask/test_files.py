@@ -110,6 +110,8 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
     for name in ("missing.npy", "text.npy"):
         with pytest.raises(dml.InvalidArgumentError, match=f"^from_npy: .*{name}: "):
             from_npy(tmp_path / name)
+    with pytest.raises(dml.InvalidArgumentError, match=r"^from_npy: None: "):
+        from_npy(None)  # type: ignore[arg-type]
     array = da.ones(3)
     with pytest.raises(dml.InvalidArgumentError, match=r"the ending must be \.npy or \.zarr"):
         store(array, tmp_path / "values.txt")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+import dmlvk.array_api as xp
 from dmlvk import functions as F
 from dmlvk.arrays import memory_pool
 
@@ -363,3 +364,21 @@ def test_other_libraries_take_arrays_by_dlpack(any_device: dml.Device) -> None:
             array.__dlpack__(**arguments)
     with pytest.raises(BufferError, match="has no elements of UINT4"):
         any_device.empty((8,), dml.UINT4).__dlpack__()
+
+
+class _Described:
+    """Says that it is a larger array than there can be."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {"shape": (2**60,), "typestr": "<f4", "data": None, "version": 3}
+
+
+def test_what_is_no_array_that_fits_is_refused(device: dml.Device) -> None:
+    for upload in (device.array, xp.asarray):
+        for given in (_Described(), range(2**62)):
+            with pytest.raises(dml.DmlError, match="array"):
+                upload(given)
+    for given in (3, [1.0], None):
+        with pytest.raises(dml.InvalidArgumentError, match="from_dlpack: takes arrays with __dlpack__; got"):
+            xp.from_dlpack(given)

@@ -100,3 +100,9 @@ def test_a_data_type_is_made_from_numpys(name: str) -> None:
 def test_other_data_types_have_no_counterpart(other: Any) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(repr(other))} is no data type of tensors; "):
         DataType(other)
+
+
+def test_an_array_is_no_data_type() -> None:
+    for other in (np.zeros(2, [("a", "f4")]), np.zeros(3), [1]):
+        with pytest.raises(dml.InvalidArgumentError, match="TensorDesc: DataType: "):
+            dml.TensorDesc(other, (2,))
