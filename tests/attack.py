@@ -1,9 +1,10 @@
 """Attacks dmlvk for a while: ``python -m tests.attack --seconds 60``.
 
-Mutated ONNX models, DxDispatch files, .npy files and kernel caches; interrupts; sessions that come, go, are shared by
-threads and closed in the middle; asyncio. Every case has a seed, 4 GB of memory and 30 seconds, and may end in a result
-or in one of dmlvk's errors: another exception, a crash, a hang or a callback that never comes is a fault, which is
-shown with the words that repeat it.
+Mutated ONNX models, DxDispatch files, .npy and GGUF files, folders of language models, descriptions of every operator
+and kernel caches; interrupts; sessions that come, go, are shared by threads and closed in the middle; asyncio. Every
+case has a seed, 4 GB of memory and 30 seconds (more where others use the machine), and may end in a result or in one
+of dmlvk's errors: another exception, a crash, a hang or a callback that never comes is a fault, which is shown with
+the words that repeat it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ import numpy as np
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.models import load_model, run_model
+from tests.attack_descriptions import description
+from tests.attack_folders import language_model
 from tests.onnx.models import two_branches
 from tests.onnx.mutations import try_damaged
 
@@ -233,6 +236,8 @@ def asynchronous(seed: int, device: dml.Device) -> str:
 
 ATTACKS: tuple[tuple[Attack, int], ...] = (
     (onnx_model, 60),
+    (description, 25),
+    (language_model, 2),
     (json_model, 20),
     (npy_file, 10),
     (interrupts, 6),
@@ -286,11 +291,12 @@ def watched(first: int, only: str | None, end: float, say: Callable[[str], None]
         threading.Thread(target=_read, args=(process.stdout, lines), daemon=True).start()
         case, outcome = "start 0", "WRONG: never began"
         while True:
+            limit = (2 * MOST_SECONDS if case == "start 0" else MOST_SECONDS + 5) * _crowding()
             try:
-                line = lines.get(timeout=2 * MOST_SECONDS if case == "start 0" else MOST_SECONDS + 5)
+                line = lines.get(timeout=limit)
             except queue.Empty:
                 process.kill()
-                outcome = f"WRONG: hangs for {MOST_SECONDS} s"
+                outcome = f"WRONG: hangs for {limit:.0f} s"
                 break
             if line is None:
                 break
@@ -313,6 +319,11 @@ def watched(first: int, only: str | None, end: float, say: Callable[[str], None]
             if case == "start 0":
                 break
     return counts, faults
+
+
+def _crowding() -> float:
+    """How many times as long work takes that others share the machine with, and have twice its share of."""
+    return max(1.0, 2 * os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def _read(stream: Any, lines: queue.Queue[str | None]) -> None:
