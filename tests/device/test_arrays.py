@@ -375,8 +375,9 @@ class _Described:
 
 
 def test_what_is_no_array_that_fits_is_refused(device: dml.Device) -> None:
-    for upload in (device.array, xp.asarray):
-        for given in (_Described(), range(2**62)):
+    too_large: tuple[Any, ...] = (_Described(), range(2**62))
+    for given in too_large:
+        for upload in (device.array, xp.asarray):
             with pytest.raises(dml.DmlError, match="array"):
                 upload(given)
     for given in (3, [1.0], None):
