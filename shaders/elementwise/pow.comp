@@ -27,7 +27,7 @@
 #define uint16 2
 #define uint8 2
 #if INPUT_0 == 2 && (INPUT_1 != 2 || HAS_SCALE_BIAS)
-#if WALK == 2
+#if ACCESS_ORDER == 2
 #define ON_PROCESSOR true
 #else
 #undef FOR_EACH_LANE
