@@ -16,6 +16,7 @@ from dmlvk.graphs.fusion.gated_products import GatedProduct, find_gated_products
 from dmlvk.graphs.fusion.grouping import Group, KernelLimits, grouped
 from dmlvk.graphs.fusion.kernel import fused_kernel, operand_pairs_in_place
 from dmlvk.graphs.fusion.packed_weights import PackedProduct, find_packed_products
+from dmlvk.graphs.fusion.product_epilogues import ProductEpilogue, find_product_epilogues
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import KernelStep, Place, Program, Region
@@ -29,7 +30,7 @@ from dmlvk.tensors import TensorDesc
 
 _log = logging.getLogger("dmlvk")
 
-_Joined = FusedProduct | PackedProduct | GatedProduct
+_Joined = FusedProduct | PackedProduct | GatedProduct | ProductEpilogue
 """Operators that one kernel of the package computes together."""
 
 NO_COMPILER = "there is no GLSL compiler (glslangValidator) on this machine"
@@ -115,6 +116,7 @@ def fused_stages(network: Network, target: Target, lasting: Collection[NetworkVa
     inside = {node.index for each in gated for node in each.nodes}
     alone = [each for each in packed.values() if each.product.index not in inside]
     found: list[_Joined] = [*epilogues.values(), *alone, *gated]
+    found += find_product_epilogues(network, target, [member.index for each in found for member in each.nodes])
     joined = {each.nodes[0].index: each for each in found}
     groups = grouped(network, functions, limits, target, [each.nodes for each in found])
     of_groups = _stages_of_groups(groups, network, target, joined, lasting)
@@ -200,7 +202,7 @@ def _stages_or_remark(
     joined: _Joined | None,
     lasting: Collection[NetworkValue],
 ) -> tuple[list[Stage], str]:
-    if isinstance(joined, (PackedProduct, GatedProduct)):
+    if isinstance(joined, PackedProduct | GatedProduct | ProductEpilogue):
         return [Stage(joined.nodes, joined.program(target), joined.reads(), (joined.output,), frozenset())], ""
     if joined is not None:
         return _stages_of_epilogue(joined, target), ""

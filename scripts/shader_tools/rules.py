@@ -351,11 +351,14 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             ("shared-memory", "* bytes of shared memory, limit 16384"),
         )
     ),
-    Exemption(
-        "relaxed-precision",
-        "convolution.float16.cooperative.*.channels*",
-        "OpDecorate %* RelaxedPrecision",
-        "GLSL declares gl_SubgroupInvocationID mediump; it, its quotients and remainders are below 32",
+    *(
+        Exemption(
+            "relaxed-precision",
+            variants,
+            "OpDecorate %* RelaxedPrecision",
+            "GLSL declares gl_SubgroupInvocationID mediump; it, its quotients and remainders are below 32",
+        )
+        for variants in ("convolution.float16.cooperative.*.channels*", "gemm.float16.cooperative.*")
     ),
     *(
         Exemption(

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import Bounded, fault
 from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device, outputs_within_error
@@ -26,7 +27,7 @@ from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.products import matrix
+from dmlvk.kernels.products import matrix, product_epilogue
 from dmlvk.kernels.products.convolution import ConvolutionEpilogue, lower_with_epilogue
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
@@ -49,7 +50,7 @@ from tests.operators.test_products import gemm_desc, on_llvmpipe
 Array = npt.NDArray[Any]
 
 VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == FLOATS_SOURCE}
-LARGE, SMALL, *WINDOWS = [tile for tile in COOPERATIVE if dml.FLOAT16 in tile.types]
+WIDE, LARGE, FLAT, SMALL, *WINDOWS = [tile for tile in COOPERATIVE if dml.FLOAT16 in tile.types]
 LARGE_OF_PARTS, SMALL_OF_PARTS = [tile for tile in COOPERATIVE if dml.FLOAT32 in tile.types]
 SMALLEST = {dml.FLOAT16: SMALL, dml.FLOAT32: SMALL_OF_PARTS}
 BOTH_TYPES = pytest.mark.parametrize("data_type", SMALLEST, ids=lambda data_type: data_type.name)
@@ -60,6 +61,7 @@ ABLE = dataclasses.replace(
     device_arithmetic=True,
     shared_memory=49152,
     work_group_size=1024,
+    buffers=8,
 )
 HALVES = CooperativeMatrix(16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32")
 PARTS = dataclasses.replace(HALVES, left_type="BFLOAT16", right_type="BFLOAT16")
@@ -149,6 +151,8 @@ def test_the_choice() -> None:
     """The larger tile where it keeps a device busy, or where memory suffices; nothing without the permission."""
     for shape, names in (
         ((4096, 4096, 4096), [_name(LARGE)]),
+        ((4096, 768, 768), [_name(WIDE)]),  # 132 tiles: as many as cores
+        ((6304, 768, 768), [_name(FLAT)]),  # 396 tiles: three turns of as many
         ((512, 512, 512), [_name(SMALL)]),
         ((17, 64, 4096), [_name(SMALL)]),
         ((256, 16384, 256), [_name(SMALL), "gemm.float16.sums"]),  # side by side
@@ -299,7 +303,8 @@ def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Matri
         def chosen(work: Work, target: Target) -> Choice:
             return Choice(tile, ONE_SEGMENT if work.terms <= tile.segment else come)
 
-        monkeypatch.setattr(matrix, "choose", chosen)
+        for module in (matrix, product_epilogue):
+            monkeypatch.setattr(module, "choose", chosen)
 
     monkeypatch.setattr(library, "load", imitation)
     monkeypatch.setattr(dml.Device, "target", property(able))
@@ -365,6 +370,42 @@ def test_products_in_all_layouts(
     )
     inputs = {name: values("normal", size, data_type, random) for name, size in sizes.items()}
     _check(on_llvmpipe(benches)[0], desc, inputs)
+
+
+@pytest.mark.parametrize(
+    ("words", "terms"),
+    [
+        ("bias gelu", 72),
+        ("bias residual relu", 72),
+        pytest.param("gelu residual", 2100, marks=pytest.mark.sweep),  # finished where segments are added
+    ],
+)
+def test_what_a_graph_has_behind_a_product_is_computed_with_it(
+    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], words: str, terms: int
+) -> None:
+    """In one kernel, with the bits of the operators one by one, whatever is infinite or NaN."""
+    imitated(SMALL, PARALLEL)
+    device = on_llvmpipe(benches)[0].device
+    random = np.random.default_rng(35)
+    sizes = {"x": (2, 11, terms), "w": (terms, 40), "bias": (1, 1, 40), "residual": (2, 11, 40)}
+    given = {name: values("normal", size, dml.FLOAT16, random) for name, size in sizes.items()}
+    given["x"][0, 3, 5], given["bias"][0, 0, 6] = np.inf, np.nan
+    wanted = {name: given[name] for name in sizes if name in ("x", "w", *words.split())}
+
+    def compiled(**options: Any) -> dml.CompiledGraph:
+        graph = dml.Graph(device)
+        e = {name: graph.input(name, dml.FLOAT16, array.shape) for name, array in wanted.items()}
+        y = (e["x"].reshape((22, terms)) @ e["w"]).reshape((2, 11, 40))
+        for word in words.split():
+            y = {"relu": F.activation_relu, "gelu": F.activation_gelu}[word](y) if word.endswith("lu") else e[word] + y
+        return graph.compile(y=y, flags=_ALLOWED, **options)
+
+    whole, one_by_one = compiled(), compiled(fuse=False)
+    assert [step.kernel.variant.endswith(".epilogue") for step in whole.steps][-1]
+    assert len(whole.steps) < len(one_by_one.steps)
+    made, expected = (device.run(graph, wanted)["y"] for graph in (whole, one_by_one))
+    assert np.isfinite(made).any() and not np.isfinite(made).all()
+    assert made.tobytes() == expected.tobytes()
 
 
 @BOTH_TYPES

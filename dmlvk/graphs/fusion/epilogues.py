@@ -1,8 +1,9 @@
 """What a graph computes of a product's results before anything else reads them, and the product's own kernels can.
 
 Behind a CONVOLUTION that is BATCH_NORMALIZATION, the sum with another tensor, and RELU, each of which may be missing;
-behind a GEMM it is RELU. Every step has the bits that the operator itself would give, so it does not matter to results
-what is found here. These kernels are among those that the package brings: no compiler is needed.
+behind a GEMM it is RELU (and more with device arithmetic: ``product_epilogues.py``). Every step has the bits that the
+operator itself would give, so it does not matter to results what is found here. These kernels are among those that the
+package brings: no compiler is needed.
 """
 
 from __future__ import annotations
@@ -91,18 +92,11 @@ def factor_of(normalization: NetworkNode) -> NetworkValue:
 
 def find_epilogues(network: Network, target: Target) -> list[FusedProduct]:
     """Finds what follows the products of a graph. No operator is part of two epilogues."""
-    readers: dict[NetworkValue, list[tuple[NetworkNode, int]]] = {}
-    for node in network.nodes:
-        for number, _, value in node.reads():
-            readers.setdefault(value, []).append((node, number))
-    outputs = {value for value, _ in network.outputs}
-    only = {
-        value: found[0] for value, found in readers.items() if len(found) == 1 and value not in outputs
-    }  # who alone reads a value
+    only = only_readers(network)
     taken: set[int] = set()
     epilogues = []
     for node in reversed(network.nodes):  # of two that could take a sum the later one does, when the other is there
-        if isinstance(node.desc, Convolution | Gemm) and _has_no_activation(node.desc):
+        if isinstance(node.desc, Convolution | Gemm) and has_no_activation(node.desc):
             epilogue = _followed(FusedProduct(node), only, taken, target)
             if len(epilogue.nodes) > 1:
                 taken.update(member.index for member in epilogue.nodes)
@@ -110,13 +104,24 @@ def find_epilogues(network: Network, target: Target) -> list[FusedProduct]:
     return epilogues
 
 
-def _has_no_activation(desc: OperatorDesc) -> bool:
+def only_readers(network: Network) -> dict[NetworkValue, tuple[NetworkNode, int]]:
+    """Who alone reads a value that is no output of the graph, and as which of its inputs."""
+    readers: dict[NetworkValue, list[tuple[NetworkNode, int]]] = {}
+    for node in network.nodes:
+        for number, _, value in node.reads():
+            readers.setdefault(value, []).append((node, number))
+    outputs = {value for value, _ in network.outputs}
+    return {value: found[0] for value, found in readers.items() if len(found) == 1 and value not in outputs}
+
+
+def has_no_activation(desc: OperatorDesc) -> bool:
+    """Whether nothing is fused with an operator."""
     return desc.activation is None or desc.activation.operator_name == "ACTIVATION_IDENTITY"
 
 
-def _ends_with_relu(desc: OperatorDesc) -> bool | None:
+def ends_with_relu(desc: OperatorDesc) -> bool | None:
     """Whether RELU is fused with an operator; ``None``: another activation is."""
-    if _has_no_activation(desc):
+    if has_no_activation(desc):
         return False
     assert desc.activation is not None
     return True if desc.activation.operator_name == _RELU else None
@@ -133,7 +138,7 @@ def _followed(
         reader, number = only.get(epilogue.output, (None, 0))
         if reader is None or reader.index in taken or not _keeps_layout(reader, number, tensor):
             break
-        desc, relu = reader.desc, _ends_with_relu(reader.desc)
+        desc, relu = reader.desc, ends_with_relu(reader.desc)
         if isinstance(desc, ActivationRelu):
             return dataclasses.replace(epilogue, relu=reader, has_relu=True)
         if not has_kernels or relu is None or epilogue.addition is not None:

@@ -63,6 +63,7 @@ class Product:
         inner_channels: how many channels of a place of a convolution's window are neighbouring terms; 1: the places of
             a channel are.
         has_channels: whether channels of a convolution's input and output lie behind one another, in eights.
+        addend_has_fours: as ``output_has_fours``, of what is added to a GEMM's sums.
     """
 
     family: str
@@ -88,6 +89,7 @@ class Product:
     right_has_eights: bool = False
     inner_channels: int = 1
     has_channels: bool = False
+    addend_has_fours: bool = False
 
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
@@ -96,7 +98,7 @@ class Product:
         along = self.right_along_terms
         eights = self.left_has_eights and self.right_has_eights
         made = Work(self.family, *shape, gives_results, along, any_shape, self.plane, self.data_type, eights)
-        return dataclasses.replace(made, has_channels=self.has_channels)
+        return dataclasses.replace(made, has_channels=self.has_channels, left_along_terms=self.left_along_terms)
 
     @property
     def has_plain_sums(self) -> bool:
@@ -162,6 +164,39 @@ class Epilogue:
         }
 
 
+@dataclasses.dataclass(frozen=True)
+class GemmEpilogue:
+    """What a graph computes of a GEMM's results before anything else reads them: ``product_epilogue.glsl``.
+
+    Attributes:
+        adds_apart: whether the addend is a tensor that is added to results, and not to sums.
+        gelu: whether ACTIVATION_GELU is applied then.
+        residual: what is added then, in the layout of the results; ``None``: nothing.
+        relu: whether RELU is applied at last.
+    """
+
+    adds_apart: bool
+    gelu: bool
+    residual: Region | None
+    relu: bool
+
+    def regions(self, instead: Region) -> list[Region]:
+        """What kernels bind for it, with something else where there is nothing."""
+        return [self.residual or instead]
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """The specialization constants that tell of it."""
+        return {
+            "ADDEND_IS_APART": int(self.adds_apart),
+            "EPILOGUE_APPLIES_GELU": int(self.gelu),
+            "EPILOGUE_ADDS": int(self.residual is not None),
+        }
+
+
+AnyEpilogue = Epilogue | GemmEpilogue
+
+
 @lowering(Gemm)
 def lower_gemm(desc: Gemm, target: Target) -> Program:
     """The program of a GEMM.
@@ -219,6 +254,7 @@ def gemm_product(desc: Gemm, *, with_eights: bool = False) -> Product:
         shape=others,
         left_has_eights=with_eights and left_vectors and lines(*left_lines, count=8)[1],
         right_has_eights=with_eights and right_vectors and lines(*right_lines, count=8)[1],
+        addend_has_fours=c[1] == 1 and all(is_multiple(stride, 4) for stride in (columns, c[0], *c[2:])),
     )
 
 
@@ -268,7 +304,7 @@ def lower_product(
     left: Region,
     right: Region,
     addend: Region | None,
-    epilogue: Epilogue | None = None,
+    epilogue: AnyEpilogue | None = None,
 ) -> None:
     """Adds the steps that compute a product, and those of its activation; or of what comes in the place of that.
 
@@ -298,7 +334,7 @@ def _add_sums(
     operands: tuple[Region, Region, Region | None],
     result: Region,
     relu: bool,
-    epilogue: Epilogue | None,
+    epilogue: AnyEpilogue | None,
 ) -> None:
     left, right, addend = operands
     tile = choice.tile
@@ -336,7 +372,7 @@ def _add_sums(
 
 
 def _sum_kernels(
-    product: Product, choice: Choice, ways: Ways, groups: int, target: Target, epilogue: Epilogue | None = None
+    product: Product, choice: Choice, ways: Ways, groups: int, target: Target, epilogue: AnyEpilogue | None = None
 ) -> list[PlainKernel]:
     """The launches that compute sums, or their segments."""
     tile = choice.tile
@@ -356,7 +392,7 @@ def _sum_kernels(
             constants |= _in_planes(product, tile.block)
         constants |= {} if epilogue is None else epilogue.constants
         if tile.is_cooperative:
-            constants |= _cooperative(product, tile, ways)
+            constants |= _cooperative(product, tile, ways, has_epilogue=epilogue is not None)
         elif tile.stores_fours:
             fills_tiles = tile.step > 0 and is_multiple(product.terms, tile.step)
             constants |= {"OUTPUT_HAS_FOURS": int(product.output_has_fours), "TERMS_FILL_TILES": int(fills_tiles)}
@@ -402,13 +438,13 @@ def _in_planes(product: Product, block: tuple[int, int]) -> dict[str, int]:
     return {"RIGHT_HAS_VECTORS": int(is_loaded_so), "OUTPUT_HAS_PAIRS": int(is_stored_so)}
 
 
-def _cooperative(product: Product, tile: MatrixTile, ways: Ways) -> dict[str, int]:
+def _cooperative(product: Product, tile: MatrixTile, ways: Ways, *, has_epilogue: bool) -> dict[str, int]:
     """The constants that only these kernels have: ``shaders/patterns/products/matrix_cooperative.glsl``."""
     left_is_whole = product.left_has_eights and product.rows >= tile.rows
     # What two tiles have is cut where results are stored by fours.
     is_wide = product.family == "gemm" and product.columns >= tile.columns and product.columns % 4 == 0
     right_is_whole = product.right_has_eights and is_wide
-    are_sums = product.has_plain_sums and not (ways.has_addend or ways.relu)
+    are_sums = product.has_plain_sums and not (ways.has_addend or ways.relu or has_epilogue)
     lengths = product.terms, *((tile.segment,) if product.terms > tile.segment else ())
     steps_are_whole = not any(length % tile.step for length in lengths)
     if tile.is_of_channels:
@@ -422,6 +458,8 @@ def _cooperative(product: Product, tile: MatrixTile, ways: Ways) -> dict[str, in
     }
     if product.family == "gemm":
         constants["OUTPUT_HAS_FOURS"] = int(product.output_has_fours)
+        if product.data_type is DataType.FLOAT16:
+            constants["ADDEND_HAS_FOURS"] = int(product.addend_has_fours)
     return constants
 
 

@@ -14,6 +14,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import typical
 from dmlvk.kernels.products.matrix_tiles import (
     COOPERATIVE,
+    CORES,
     EIGHT_ROWS,
     FEW_ROWS,
     FLAT,
@@ -53,6 +54,9 @@ _FEWEST_COOPERATIVE = {DataType.FLOAT16: (17, 16, 16), DataType.FLOAT32: (64, 64
 
 _FEWEST_TILES_OF_PARTS = 48
 """Work groups from which on matrices of the parts of FLOAT32 are faster than fused additions."""
+
+_EIGHT = 8
+"""Elements of FLOAT16 that kernels of cooperative matrices load at once."""
 
 _FEWEST_ROWS_FOR_TALL = 65
 
@@ -94,6 +98,7 @@ class Work:
         data_type: of the operands.
         has_eights: whether both operands of a product can be loaded by eights.
         has_channels: whether channels of a convolution's input and output lie behind one another, in eights.
+        left_along_terms: whether the left operand's neighbours in memory are neighbouring terms.
     """
 
     family: str
@@ -108,6 +113,7 @@ class Work:
     data_type: DataType = DataType.FLOAT32
     has_eights: bool = False
     has_channels: bool = False
+    left_along_terms: bool = True
 
     def groups(self, tile: MatrixTile) -> int:
         """Tiles that cover all results."""
@@ -163,13 +169,21 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
         groups = work.groups(smallest) * smallest.segments(work.terms)
         if groups < _FEWEST_TILES_OF_PARTS:
             return []
-    return [
+    fitting = [
         tile
         for tile in tiles
         if (tile is tiles[-1] or (2 * work.rows > tile.rows and 2 * work.columns > tile.columns))
         and tile.shared_memory <= target.shared_memory
         and tile.invocations <= target.work_group_size
+        and (work.left_along_terms or tile.invocations % (tile.rows // _EIGHT) == 0)  # or rows are not loaded evenly
     ]
+    timed = [tile for tile in fitting if tile.pace and work.groups(tile) >= tile.fewest_groups]
+    return [*sorted(timed, key=lambda tile: _turns(work, tile)), *(tile for tile in fitting if tile not in timed)]
+
+
+def _turns(work: Work, tile: MatrixTile) -> float:
+    """How long all work groups of a tile take: in each turn every core has one."""
+    return -(-work.groups(tile) // CORES) * tile.rows * tile.columns / tile.pace
 
 
 def _tiles_for_few_rows(work: Work) -> list[MatrixTile]:

@@ -21,6 +21,7 @@ SEGMENT = 1024
 """Terms that are added up in a row, as in ``shaders/patterns/products/matrix.glsl``: part of the bits of every sum."""
 
 TYPES = (DataType.FLOAT32, DataType.FLOAT16)
+_HALVES = (DataType.FLOAT16,)
 FAMILIES = ("gemm", "convolution")
 
 ONE_SEGMENT, SEQUENTIAL, PARALLEL = range(3)
@@ -40,7 +41,10 @@ _TERMS_PER_ITERATION = 8
 """Terms of each iteration where a segment's sums are computed with care, as in
 ``shaders/patterns/products/matrix.glsl``."""
 
-_COOPERATIVE_GROUPS = 132
+CORES = 132
+"""Of a GPU, as far as choices depend on it: an NVIDIA H100's."""
+
+_COOPERATIVE_GROUPS = CORES
 """Work groups that multiply cooperative matrices and keep a GPU busy."""
 
 
@@ -63,6 +67,7 @@ class MatrixTile:
         segment: terms that are added up in a row.
         step: terms that are in shared memory at once, of tiles that may be told that there are no others; else 0.
         types: data types for which there are kernels of it.
+        pace: results in a time, of cooperative tiles that are chosen by how long all work groups take; else 0.
     """
 
     name: str
@@ -79,6 +84,7 @@ class MatrixTile:
     segment: int = SEGMENT
     step: int = 0
     types: tuple[DataType, ...] = TYPES
+    pace: int = 0
 
     def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None) -> tuple[int, int]:
         """Tiles downwards and across that cover so many results; of images of a plane, for those that want to know."""
@@ -118,6 +124,11 @@ class MatrixTile:
         return -(-terms // self.segment)
 
     @property
+    def may_have_product_epilogue(self) -> bool:
+        """Whether there are kernels of it that compute what a graph has behind a GEMM of FLOAT16, too."""
+        return self.source == cooperative_types.FLOATS_SOURCE and self.families == ("gemm",) and self.types == _HALVES
+
+    @property
     def may_have_epilogue(self) -> bool:
         """Whether there are kernels of it that compute what a graph has behind a convolution, too."""
         runs_elsewhere = self.source.endswith("processors.comp") or self.source == cooperative_types.FLOATS_SOURCE
@@ -130,8 +141,8 @@ class MatrixTile:
             family: ``"gemm"`` or ``"convolution"``.
             data_type: of all operands.
             target: the device.
-            has_epilogue: whether it computes what a graph has behind a convolution:
-                ``patterns/products/matrix_epilogue.glsl``.
+            has_epilogue: whether it computes what a graph has behind it:
+                ``patterns/products/matrix_epilogue.glsl`` and ``product_epilogue.glsl``.
         """
         defines, name = dict(self.defines), self.name
         if has_epilogue:
@@ -300,8 +311,20 @@ def _of_channels(size: tuple[int, int, int], results: tuple[int, int], segment: 
 _LONG_SEGMENT = 4096
 """Of large tiles, whose totals are too many for registers."""
 
+
+def _of_halves(rows: int, results: tuple[int, int], pace: int) -> MatrixTile:
+    """A tile of 128 columns for a GEMM of FLOAT16; the pace is TFLOP/s of 4096 x 4096 x 4096 on an NVIDIA H100.
+
+    Their sums take so many registers that a core of that has one work group at a time.
+    """
+    made = _cooperative("gemm", DataType.FLOAT16, (rows, 128, 64), results, _LONG_SEGMENT)
+    return dataclasses.replace(made, pace=pace)
+
+
 COOPERATIVE = (
-    _cooperative("gemm", DataType.FLOAT16, (128, 128, 64), (32, 64), _LONG_SEGMENT),
+    _of_halves(192, (48, 64), 272),
+    _of_halves(128, (64, 32), 277),
+    _of_halves(96, (48, 32), 238),
     _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), SEGMENT),
     _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (64, 32), _LONG_SEGMENT, 2 * _COOPERATIVE_GROUPS),
     _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (32, 32), _LONG_SEGMENT),
@@ -457,5 +480,7 @@ def matrix_variants() -> Iterator[ShaderVariant]:
                         tile.variant(family, data_type, target, has_epilogue=True)
                         for target in (GPU, _DEVICE_ARITHMETIC)
                     )
-            if family == "convolution":
+                if family == "gemm" and tile.may_have_product_epilogue:
+                    yield tile.variant(family, data_type, GPU, has_epilogue=True)
+            if family == "convolution" or data_type in _HALVES:
                 yield sums_variant(family, data_type, has_epilogue=True)

@@ -23,7 +23,7 @@
 // Kernels are matrix_tiles.glsl for GPUs, matrix_processors.glsl and matrix_blocks.glsl for processors, and matrix_sums.glsl as a second
 // step. The compile script passes CONVOLUTION (0 or 1), OPERAND (float32 or float16) and OPERAND_BITS.
 //
-// With HAS_EPILOGUE, what a graph has behind a convolution is computed with it: matrix_epilogue.glsl.
+// With HAS_EPILOGUE, what a graph has behind it is computed with it: matrix_epilogue.glsl for a convolution, product_epilogue.glsl for GEMM.
 //
 // With DEVICE_ARITHMETIC, which is passed for FLOAT32 to those who permit it, products are not rounded before they are added, and
 // nothing looks for denormal products and sums: the order of a sum is the same, its bits are the device's.
@@ -51,12 +51,15 @@ BUFFER(1, right)
 BUFFER(2, addend)
 #define BOUND_BEFORE 3
 #endif
-#if HAS_EPILOGUE
+#if HAS_EPILOGUE && CONVOLUTION
 BUFFER(BOUND_BEFORE, mean)
 BUFFER(BOUND_BEFORE + 1, factor)
 BUFFER(BOUND_BEFORE + 2, bias)
 BUFFER(BOUND_BEFORE + 3, residual)
 BUFFER(BOUND_BEFORE + 4, output)
+#elif HAS_EPILOGUE
+BUFFER(BOUND_BEFORE, residual)
+BUFFER(BOUND_BEFORE + 1, output)
 #else
 BUFFER(BOUND_BEFORE, output)
 #endif
@@ -101,10 +104,12 @@ layout(push_constant) uniform Parameters {
     uint base_right;
 #endif
     uint base_addend;
-#if HAS_EPILOGUE
+#if HAS_EPILOGUE && CONVOLUTION
     uint base_mean;
     uint base_factor;
     uint base_bias;
+#endif
+#if HAS_EPILOGUE
     uint base_residual;
 #endif
     uint base_output;
@@ -142,8 +147,13 @@ uint left_bits(Batch batch, uint row, uint term) { return operand(LOAD(OPERAND, 
 #define RESULT(bits) float16_from_float32(bits)
 #endif
 
-#if HAS_EPILOGUE
+#if HAS_EPILOGUE && CONVOLUTION
 #include "products/matrix_epilogue.glsl"
+#elif HAS_EPILOGUE
+#include "products/product_epilogue.glsl"
+#endif
+#if !HAS_EPILOGUE || CONVOLUTION
+#define ADDEND_IS_APART false
 #endif
 
 // The result that is stored: of a complete sum. With a graph's epilogue the residual is what that adds.
@@ -154,7 +164,7 @@ uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column
 #else
     uint value = multiply_f32(sum, parameters.alpha);
 #endif
-    if (HAS_ADDEND) {
+    if (HAS_ADDEND && !ADDEND_IS_APART) {
         uint addend = WIDE_ADDEND(LOAD(OPERAND, words_addend, addend_index(batch, row, column)));
 #if CONVOLUTION
         value = add_f32(value, addend);
@@ -164,7 +174,7 @@ uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column
     }
     uint result = RESULT(value);
 #if HAS_EPILOGUE
-    result = with_epilogue(batch, result, residual, row);
+    result = with_epilogue(batch, result, residual, row, column);
 #endif
     return APPLIES_RELU ? FORM(larger, OPERAND)(result, 0u) : result;
 }

@@ -1,7 +1,7 @@
 #ifndef MATRIX_BATCH_GLSL
 #define MATRIX_BATCH_GLSL
 
-#ifndef HAS_EPILOGUE // whether what a graph has behind a convolution is computed with it: matrix_epilogue.glsl
+#ifndef HAS_EPILOGUE // whether what a graph has behind a product is computed with it: matrix_epilogue.glsl, product_epilogue.glsl
 #define HAS_EPILOGUE 0
 #endif
 
@@ -13,7 +13,7 @@ struct Batch {
     uint addend;
     uint results; // or totals, where those are written
     uint totals;  // that are read
-#if HAS_EPILOGUE
+#if HAS_EPILOGUE && CONVOLUTION
     uint channel; // of the output, the group's first
 #endif
 };

@@ -23,6 +23,7 @@ layout(constant_id = 40) const uint CHANNELS_OF_POSITION = 1u;
 layout(constant_id = 42) const bool STEPS_ARE_WHOLE = false;
 #include "products/matrix.glsl"
 #include "products/matrix_groups.glsl"
+#include "float16_fours.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
 
@@ -116,16 +117,6 @@ OfChannels of_channels(Batch batch, uint row)
     return found;
 }
 
-// Four numbers as FLOAT16, where the device rounds them so, and back.
-uvec2 packed_four(vec4 numbers)
-{
-    uvec2 four = uvec2(0u);
-    if (PACKS_TO_NEAREST_EVEN) {
-        four = uvec2(packHalf2x16(numbers.xy), packHalf2x16(numbers.zw));
-    }
-    return four;
-}
-vec4 unpacked_four(uvec2 four) { return uintBitsToFloat(uvec4(float32_from_float16_pair(four.x), float32_from_float16_pair(four.y))); }
 uint lowest_of(vec4 numbers)
 {
     uvec4 bits = floatBitsToUint(numbers) & MAGNITUDE_F32;

@@ -280,6 +280,10 @@ bool completes(Batch batch, inout uint sum, bool is_plain, uint row, uint column
     return is_complete(batch, sum, row, column, segment);
 }
 
+#if OPERAND_BITS == 16 && !CONVOLUTION
+#include "products/quick_results.glsl"
+#endif
+
 // What is done with four neighbouring sums of a segment.
 void deliver(Batch batch, uvec4 sums, bool is_plain, uint row, uint column, uint segment)
 {
@@ -535,6 +539,12 @@ void main()
         atomicMax(right_highest, own_right_highest);
         barrier();
         is_plain = is_bounded(left_highest, right_highest, parameters.terms);
+#endif
+#if OPERAND_BITS == 16 && !CONVOLUTION
+        if (SEGMENTS_COME == ONE_SEGMENT && OUTPUT_HAS_FOURS) {
+            DELIVER_QUICKLY
+            return;
+        }
 #endif
         [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
             barrier();

@@ -14,7 +14,7 @@ layout(constant_id = 37) const bool EPILOGUE_ADDS = false;
 // Where what is added lies, for a place of the output.
 uint residual_index(uint output_index) { return output_index - BASE(RESULT_BITS, output) + BASE(RESULT_BITS, residual); }
 
-uint with_epilogue(Batch batch, uint result, uint residual, uint row)
+uint with_epilogue(Batch batch, uint result, uint residual, uint row, uint column)
 {
     if (EPILOGUE_NORMALIZES) { // as normalization/batch_normalization.comp does
         uint channel = batch.channel + row;

@@ -1,0 +1,147 @@
+"""What a graph computes of a GEMM's results before anything else reads them, and the GEMM's own kernels can.
+
+That is the sum with a number for each column, ACTIVATION_GELU, the sum with another tensor, and RELU, in this order,
+each of which may be missing. Every step has the bits that the operator itself would give behind the same products.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dmlvk.datatypes import DataType
+from dmlvk.graphs.fusion.epilogues import ends_with_relu, has_no_activation, only_readers
+from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
+from dmlvk.kernels.products.product_epilogue import EpilogueOfGemm, lower_gemm_with_epilogue, may_have_epilogue
+from dmlvk.kernels.program import Program
+from dmlvk.kernels.target import Target
+from dmlvk.objects.compilation import same_elements
+from dmlvk.operators import ActivationGelu, ActivationRelu, ElementWiseAdd, ElementWiseAdd1, Gemm
+from dmlvk.tensors import TensorDesc
+
+
+@dataclasses.dataclass(frozen=True)
+class ProductEpilogue:
+    """A GEMM and what follows it.
+
+    Attributes:
+        product: the GEMM.
+        followers: the operators behind it, in order.
+        kind: what these compute.
+        bias: what is added for each column.
+        residual: the other tensor that is added.
+    """
+
+    product: NetworkNode
+    followers: tuple[NetworkNode, ...] = ()
+    kind: EpilogueOfGemm = dataclasses.field(default_factory=EpilogueOfGemm)
+    bias: NetworkValue | None = None
+    residual: NetworkValue | None = None
+
+    @property
+    def nodes(self) -> tuple[NetworkNode, ...]:
+        """All of its operators, in order."""
+        return (self.product, *self.followers)
+
+    @property
+    def output(self) -> NetworkValue:
+        """What it writes."""
+        ((_, _, value),) = self.nodes[-1].writes()
+        return value
+
+    def reads(self) -> tuple[NetworkValue, ...]:
+        """What its kernels read, in the order of their inputs."""
+        given = [value for _, _, value in self.product.reads()]
+        return (*given, *(value for value in (self.bias, self.residual) if value is not None))
+
+    def program(self, target: Target) -> Program:
+        """What computes it."""
+        desc: Any = self.product.desc
+        return lower_gemm_with_epilogue(desc, self.kind, target)
+
+    def followed_by(self, node: NetworkNode, **changes: Any) -> ProductEpilogue:
+        """The epilogue with another operator behind it."""
+        operands = {name: changes.pop(name) for name in ("bias", "residual") if name in changes}
+        kind = dataclasses.replace(self.kind, **changes)
+        return dataclasses.replace(self, followers=(*self.followers, node), kind=kind, **operands)
+
+
+def find_product_epilogues(network: Network, target: Target, taken: Iterable[int]) -> list[ProductEpilogue]:
+    """Finds what follows the GEMMs of a graph.
+
+    Args:
+        network: the graph.
+        target: the device.
+        taken: operators, by index, that stages of other kinds have.
+    """
+    only = only_readers(network)
+    busy, epilogues = set(taken), []
+    for node in reversed(network.nodes):  # of two that could take a sum the later one does, when the other is there
+        desc = node.desc
+        if not isinstance(desc, Gemm) or node.index in busy or not has_no_activation(desc):
+            continue
+        if node.index not in busy and may_have_epilogue(desc, target):
+            epilogue = _followed(ProductEpilogue(node), only, busy)
+            if epilogue.followers:
+                busy.update(member.index for member in epilogue.nodes)
+                epilogues.append(epilogue)
+    return epilogues
+
+
+def _followed(
+    epilogue: ProductEpilogue, only: Mapping[NetworkValue, tuple[NetworkNode, int]], busy: set[int]
+) -> ProductEpilogue:
+    """The epilogue with as much as can be of what follows it."""
+    while not epilogue.kind.relu:
+        reader, number = only.get(epilogue.output, (None, 0))
+        if reader is None or reader.index in busy or not _keeps_elements(reader, number):
+            return epilogue
+        longer = _with(epilogue, reader, number)
+        if longer is None:
+            return epilogue
+        epilogue = longer
+    return epilogue
+
+
+def _with(epilogue: ProductEpilogue, reader: NetworkNode, number: int) -> ProductEpilogue | None:
+    """The epilogue with the operator that reads its output; ``None``: that comes in no such place."""
+    desc, kind = reader.desc, epilogue.kind
+    if isinstance(desc, ActivationRelu):
+        return epilogue.followed_by(reader, relu=True)
+    if isinstance(desc, ActivationGelu) and not (kind.gelu or kind.adds):
+        return epilogue.followed_by(reader, gelu=True)
+    relu = ends_with_relu(desc)
+    if not isinstance(desc, ElementWiseAdd | ElementWiseAdd1) or relu is None or kind.adds:
+        return None
+    _, other, value = reader.reads()[1 - number]
+    assert isinstance(epilogue.product.desc, Gemm)
+    columns = epilogue.product.desc.output_tensor.sizes[-1]
+    if same_elements(other, desc.output_tensor):
+        return epilogue.followed_by(reader, adds=True, residual=value, relu=relu)
+    if epilogue.followers or epilogue.product.desc.c_tensor is not None or not _is_of(other, columns):
+        return None
+    return epilogue.followed_by(reader, has_bias=True, bias=value, relu=relu)
+
+
+def _is_of(tensor: TensorDesc, columns: int) -> bool:
+    """Whether a tensor is the same row of numbers, one for each column, all over."""
+    strides = tensor.element_strides
+    outside = zip(tensor.sizes[:-1], strides[:-1], strict=True)
+    return tensor.sizes[-1] == columns and strides[-1] == 1 and all(size == 1 or not stride for size, stride in outside)
+
+
+def _keeps_elements(reader: NetworkNode, number: int) -> bool:
+    """Whether an operator reads a packed tensor, whatever its sizes are called, and writes another one."""
+    if len(writes := reader.writes()) != 1:
+        return False
+    read, written = reader.desc.inputs[number][1], writes[0][1]
+    if read is None:
+        return False
+    are_packed = all(
+        same_elements(each, TensorDesc(each.data_type, each.sizes)) and not each.is_dynamic for each in (read, written)
+    )
+    return are_packed and read.sizes == written.sizes and read.data_type is written.data_type is DataType.FLOAT16
+
+
+__all__ = ["ProductEpilogue", "find_product_epilogues"]

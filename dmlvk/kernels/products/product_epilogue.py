@@ -1,0 +1,81 @@
+"""Lowers a GEMM of FLOAT16 with what a graph has behind it: a bias, an activation, another tensor that is added.
+
+The kernels are those that multiply cooperative matrices: results are finished where they are, and not written and read
+again. Other tiles have no such kernels, so that default arithmetic is as it was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from dmlvk.datatypes import DataType
+from dmlvk.kernels.products.matrix import GemmEpilogue, gemm_product, lower_product
+from dmlvk.kernels.products.matrix_choice import choose
+from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
+from dmlvk.kernels.target import Target
+from dmlvk.operators import Gemm
+from dmlvk.tensors import TensorDesc
+
+_BUFFERS = 6
+"""Storage buffers of its kernels: both operands, bias, what is added, output and coefficients."""
+
+_FOUR = 4
+"""Elements that are stored at once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EpilogueOfGemm:
+    """What follows a GEMM.
+
+    Attributes:
+        has_bias: whether a number for each column is added to results first.
+        gelu: whether ACTIVATION_GELU is applied then.
+        adds: whether another tensor of the same layout is added then.
+        relu: whether RELU comes last.
+    """
+
+    has_bias: bool = False
+    gelu: bool = False
+    adds: bool = False
+    relu: bool = False
+
+
+def may_have_epilogue(desc: Gemm, target: Target) -> bool:
+    """Whether a GEMM without an activation has kernels that compute what a graph has behind it."""
+    output = desc.output_tensor
+    if output.data_type is not DataType.FLOAT16 or not target.device_arithmetic or target.buffers < _BUFFERS:
+        return False
+    if desc.has_dynamic_sizes or output.sizes[-1] % _FOUR or output.element_strides != _packed(output).element_strides:
+        return False
+    return choose(gemm_product(desc, with_eights=True).work(), target).tile.may_have_product_epilogue
+
+
+def _packed(tensor: TensorDesc) -> TensorDesc:
+    return TensorDesc(tensor.data_type, tensor.sizes)
+
+
+def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Target) -> Program:
+    """The program of a GEMM without an activation that :func:`may_have_epilogue`, and of what a graph has behind it.
+
+    It reads the GEMM's inputs; the bias, packed, of which the GEMM has no C then; and what is added. It writes what
+    comes out behind the epilogue.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    sizes = desc.output_tensor.sizes
+    if epilogue.has_bias:
+        assert desc.c_tensor is None  # what the caller sees to
+        bias = TensorDesc(DataType.FLOAT16, sizes, (*(0 for _ in sizes[:-1]), 1))
+        desc = dataclasses.replace(desc, c_tensor=bias, beta=1.0)
+    builder = ProgramBuilder(desc, target)
+    residual = None
+    if epilogue.adds:
+        residual = Region(Place.INPUT, len(builder.reads), 0, desc.output_tensor.size_in_bytes)
+    behind = GemmEpilogue(epilogue.has_bias, epilogue.gelu, residual, epilogue.relu)
+    operands = builder.reads["a_tensor"], builder.reads["b_tensor"], builder.reads.get("c_tensor")
+    lower_product(builder, desc, gemm_product(desc, with_eights=True), target, *operands, behind)
+    return builder.program()
+
+
+__all__ = ["EpilogueOfGemm", "lower_gemm_with_epilogue", "may_have_epilogue"]
