@@ -79,7 +79,7 @@ uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column)
     uint own_column = tile_column + first_column + LANE % RESULT_FOURS * 4u; \
     uint own_line = SUBGROUP * SIDE + LANE / RESULT_FOURS; \
     uint own_at = own_line * RESULT_PITCH + LANE % RESULT_FOURS; \
-    bool has_column = own_column >= place.first_column && own_column < parameters.columns; \
+    bool has_column = own_column >= position.first_column && own_column < parameters.columns; \
     barrier(); /* all are through with what was there */ \
     [[dont_unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) { \
         uint own_row = tile_row + first_row + i * SIDE + LANE / RESULT_FOURS; \
@@ -88,10 +88,10 @@ uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column)
         uint there = 0u; /* a bit for each iteration, as of the slow path */ \
         [[unroll]] for (uint iteration = 0u; iteration < ITERATIONS; ++iteration) { \
             uint row = own_row + iteration * ROWS_OF_ITERATION; \
-            if (has_column && row >= place.first_row && row < parameters.rows) { \
+            if (has_column && row >= position.first_row && row < parameters.rows) { \
                 there |= 1u << iteration; \
-                addends[iteration] = HAS_ADDEND ? addend_four(place.batch, row, own_column) : uvec2(0u); \
-                residuals[iteration] = RESIDUAL_FOUR(output_index(place.batch, row, own_column)); \
+                addends[iteration] = HAS_ADDEND ? addend_four(position.batch, row, own_column) : uvec2(0u); \
+                residuals[iteration] = RESIDUAL_FOUR(output_index(position.batch, row, own_column)); \
             } \
         } \
         SUBGROUP_BARRIER \
@@ -110,15 +110,15 @@ uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column)
                 bool needs_slow_path = !(PACKS_TO_NEAREST_EVEN && UNPACKS_DENORMALS); \
                 vec4 own_sums = uintBitsToFloat(lines[own_at + iteration * ROWS_OF_ITERATION * RESULT_PITCH]); \
                 uvec2 results = quick_results(own_sums, addends[iteration], residuals[iteration], needs_slow_path); \
-                pairs_output[output_index(place.batch, own_row + iteration * ROWS_OF_ITERATION, own_column) >> 2u] = results; \
+                pairs_output[output_index(position.batch, own_row + iteration * ROWS_OF_ITERATION, own_column) >> 2u] = results; \
                 slow_path |= needs_slow_path ? 1u << iteration : 0u; \
             } \
         } \
         [[dont_unroll]] for (uint iteration = 0u; slow_path >> iteration != 0u; ++iteration) { \
             if ((slow_path >> iteration & 1u) != 0u) { \
                 uint row = own_row + iteration * ROWS_OF_ITERATION; \
-                uvec2 results = any_results(place.batch, lines[own_at + iteration * ROWS_OF_ITERATION * RESULT_PITCH], row, own_column); \
-                pairs_output[output_index(place.batch, row, own_column) >> 2u] = results; \
+                uvec2 results = any_results(position.batch, lines[own_at + iteration * ROWS_OF_ITERATION * RESULT_PITCH], row, own_column); \
+                pairs_output[output_index(position.batch, row, own_column) >> 2u] = results; \
             } \
         } \
     }
