@@ -116,7 +116,9 @@ def fused_stages(network: Network, target: Target, lasting: Collection[NetworkVa
     inside = {node.index for each in gated for node in each.nodes}
     alone = [each for each in packed.values() if each.product.index not in inside]
     found: list[_Joined] = [*epilogues.values(), *alone, *gated]
-    found += find_product_epilogues(network, target, [member.index for each in found for member in each.nodes])
+    found += find_product_epilogues(
+        network, target, [member.index for each in found for member in each.nodes], functions.keys()
+    )
     joined = {each.nodes[0].index: each for each in found}
     groups = grouped(network, functions, limits, target, [each.nodes for each in found])
     of_groups = _stages_of_groups(groups, network, target, joined, lasting)

@@ -375,9 +375,9 @@ def test_products_in_all_layouts(
 @pytest.mark.parametrize(
     ("words", "terms"),
     [
-        ("bias gelu", 72),
+        ("bias", 72),
         ("bias residual relu", 72),
-        pytest.param("gelu residual", 2100, marks=pytest.mark.sweep),  # finished where segments are added
+        pytest.param("residual", 2100, marks=pytest.mark.sweep),  # finished where segments are added
     ],
 )
 def test_what_a_graph_has_behind_a_product_is_computed_with_it(
@@ -397,7 +397,7 @@ def test_what_a_graph_has_behind_a_product_is_computed_with_it(
         e = {name: graph.input(name, dml.FLOAT16, array.shape) for name, array in wanted.items()}
         y = (e["x"].reshape((22, terms)) @ e["w"]).reshape((2, 11, 40))
         for word in words.split():
-            y = {"relu": F.activation_relu, "gelu": F.activation_gelu}[word](y) if word.endswith("lu") else e[word] + y
+            y = F.activation_relu(y) if word == "relu" else e[word] + y
         return graph.compile(y=y, flags=_ALLOWED, **options)
 
     whole, one_by_one = compiled(), compiled(fuse=False)

@@ -1,13 +1,15 @@
 """What a graph computes of a GEMM's results before anything else reads them, and the GEMM's own kernels can.
 
-That is the sum with a number for each column, ACTIVATION_GELU, the sum with another tensor, and RELU, in this order,
-each of which may be missing. Every step has the bits that the operator itself would give behind the same products.
+That is the sum with a number for each column, the sum with another tensor, and RELU, in this order, each of which may
+be missing. Every step has the bits that the operator itself would give behind the same products. Where an element-wise
+operator follows, which needs a kernel of its own anyway, that one computes all of it: for GELU behind a bias the
+product's kernel has too few invocations.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from dmlvk.datatypes import DataType
@@ -17,7 +19,7 @@ from dmlvk.kernels.products.product_epilogue import EpilogueOfGemm, lower_gemm_w
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import same_elements
-from dmlvk.operators import ActivationGelu, ActivationRelu, ElementWiseAdd, ElementWiseAdd1, Gemm
+from dmlvk.operators import ActivationRelu, ElementWiseAdd, ElementWiseAdd1, Gemm
 from dmlvk.tensors import TensorDesc
 
 
@@ -67,13 +69,16 @@ class ProductEpilogue:
         return dataclasses.replace(self, followers=(*self.followers, node), kind=kind, **operands)
 
 
-def find_product_epilogues(network: Network, target: Target, taken: Iterable[int]) -> list[ProductEpilogue]:
+def find_product_epilogues(
+    network: Network, target: Target, taken: Iterable[int], functions: Collection[int]
+) -> list[ProductEpilogue]:
     """Finds what follows the GEMMs of a graph.
 
     Args:
         network: the graph.
         target: the device.
         taken: operators, by index, that stages of other kinds have.
+        functions: operators, by index, that are functions of single elements.
     """
     only = only_readers(network)
     busy, epilogues = set(taken), []
@@ -83,7 +88,8 @@ def find_product_epilogues(network: Network, target: Target, taken: Iterable[int
             continue
         if node.index not in busy and may_have_epilogue(desc, target):
             epilogue = _followed(ProductEpilogue(node), only, busy)
-            if epilogue.followers:
+            reader, _ = only.get(epilogue.output, (None, 0))
+            if epilogue.followers and (reader is None or reader.index not in functions):
                 busy.update(member.index for member in epilogue.nodes)
                 epilogues.append(epilogue)
     return epilogues
@@ -109,8 +115,6 @@ def _with(epilogue: ProductEpilogue, reader: NetworkNode, number: int) -> Produc
     desc, kind = reader.desc, epilogue.kind
     if isinstance(desc, ActivationRelu):
         return epilogue.followed_by(reader, relu=True)
-    if isinstance(desc, ActivationGelu) and not (kind.gelu or kind.adds):
-        return epilogue.followed_by(reader, gelu=True)
     relu = ends_with_relu(desc)
     if not isinstance(desc, ElementWiseAdd | ElementWiseAdd1) or relu is None or kind.adds:
         return None

@@ -42,10 +42,6 @@ uvec2 quick_results(vec4 sums, uvec2 addend, uvec2 residual, inout bool needs_sl
         }
     }
 #if HAS_EPILOGUE
-    if (EPILOGUE_APPLIES_GELU) {
-        uvec4 bits = floatBitsToUint(AS_ROUNDED(values));
-        values = uintBitsToFloat(uvec4(gelu_f32(bits.x), gelu_f32(bits.y), gelu_f32(bits.z), gelu_f32(bits.w)));
-    }
     if (EPILOGUE_ADDS) {
         values = AS_ROUNDED(values) + unpacked_four(residual);
     }
