@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper
 
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair, same_shape, with_nan
@@ -130,7 +130,8 @@ def bias_gelu(node: Node) -> None:
 
 
 def gelu_by_tanh(node: Node, x: Tensor) -> Tensor:
-    """X / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))."""
+    """X / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) in FLOAT32, as the sum with 1 may cancel."""
+    element, x = x.element, node.cast(x, TensorProto.FLOAT)
 
     def product(a: Tensor, b: Tensor | float) -> Tensor:
         return pair(node, "ELEMENT_WISE_MULTIPLY", a, b if isinstance(b, Tensor) else number(b))
@@ -141,7 +142,8 @@ def gelu_by_tanh(node: Node, x: Tensor) -> Tensor:
     cubed = product(product(x, x), x)
     inner = pair(node, "ELEMENT_WISE_ADD", x, product(cubed, 0.044715))
     bent = same_shape(node, product(inner, 0.7978845608028654), "ELEMENT_WISE_TANH")
-    return product(product(x, 0.5), pair(node, "ELEMENT_WISE_ADD", bent, number(1.0)))
+    made = product(product(x, 0.5), pair(node, "ELEMENT_WISE_ADD", bent, number(1.0)))
+    return node.cast(made, element)
 
 
 @translates("PRelu", by=["ACTIVATION_PARAMETERIZED_RELU"])
