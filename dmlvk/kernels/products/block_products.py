@@ -143,7 +143,7 @@ def row_tiles(bits: int, *, is_gated: bool = False) -> list[RowTile]:
     """The tiles among which a GPU chooses."""
     vectors = {2: 2, 4: 4, 8: 4}[bits]
     if is_gated:
-        return [RowTile(bits, rows, 2, vectors // 2 if rows > 2 else vectors, 8, 64, True) for rows in (1, 4)]
+        return [RowTile(bits, rows, 2, vectors // 2, 8, 64, True) for rows in (1, 4)]
     return [*(RowTile(bits, rows, 1, vectors, 8) for rows in (1, 2, 4)), RowTile(bits, 8, 1, vectors // 2, 32)]
 
 
