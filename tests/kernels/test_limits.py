@@ -14,6 +14,7 @@ from dmlvk.conformance.samples import sample_cases
 from dmlvk.conformance.samples.products import convolution_desc
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import library
+from dmlvk.kernels.composed import matrix_attention
 from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import integer_products, matrix_tiles, packed_products
@@ -97,14 +98,19 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
         for family in tile.families
         for data_type in tile.types
         for target in (GPU, Target(device_arithmetic=True))
-        for has_epilogue in (False, tile.may_have_epilogue and family == "convolution")
+        for has_epilogue in {
+            False,
+            tile.may_have_epilogue and family == "convolution",
+            tile.may_have_product_epilogue and family == "gemm",
+        }
     }
     plans |= {
         matrix_tiles.sums_variant(family, data_type, has_epilogue=has_epilogue).name: (matrix_tiles.SUMS_INVOCATIONS, 0)
         for family in matrix_tiles.FAMILIES
         for data_type in matrix_tiles.TYPES
-        for has_epilogue in (False, family == "convolution")
+        for has_epilogue in {False, family == "convolution" or data_type is dml.FLOAT16}
     }
+    plans |= {tile.variant.name: (tile.invocations, tile.shared_memory) for tile in matrix_attention.TILES}
     plans |= {variant.name: (64, 0) for variant in integer_products.variants()}
     plans |= {
         tile.variant(family, has_dot_product).name: (tile.invocations, tile.shared_memory)
