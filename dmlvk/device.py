@@ -45,7 +45,7 @@ from dmlvk.support.integers import checked_integer
 from dmlvk.tensors import TensorDesc
 from dmlvk.trials.arithmetic_trial import arithmetic_faults
 from dmlvk.trials.arithmetic_trial import warn as warn_of_arithmetic
-from dmlvk.trials.half_trial import TRIALS
+from dmlvk.trials.device_trials import TRIALS
 
 if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph

@@ -8,12 +8,14 @@ from dmlvk.kernels.kernel import PlainKernel, work_groups
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import KernelStep, Region
 from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.spirv.cooperative_types import TRIAL_SOURCE
 
 OPERANDS, RESULTS = 3, 12
 """Words of each invocation's operands and results."""
 
 _VARIANT = ShaderVariant("trial.arithmetic", "trial/arithmetic.comp", ())
 _HALF_PRODUCTS = ShaderVariant("trial.half_products", "trial/half_products.comp", ())
+MATRIX_QUADS = ShaderVariant("trial.float16.cooperative.quads", TRIAL_SOURCE, ())
 
 
 @shader_variants
@@ -21,6 +23,7 @@ def variants() -> Iterator[ShaderVariant]:
     """Every shader variant."""
     yield _VARIANT
     yield _HALF_PRODUCTS
+    yield MATRIX_QUADS
 
 
 def arithmetic_step(count: int, read: Region, write: Region) -> KernelStep:
@@ -37,3 +40,8 @@ def half_products_step(pairs: int, factors: int, numbers: Region, by: Region, wr
     assert rows == 1
     kernel = PlainKernel(_HALF_PRODUCTS.name, (columns, 1, 1), parameters=(pairs * factors, pairs))
     return KernelStep("products of FLOAT16", kernel, (numbers, by), (write,))
+
+
+def matrix_quads_step(write: Region) -> KernelStep:
+    """Numbers the elements of two cooperative matrices by the invocations that have them."""
+    return KernelStep("matrices", PlainKernel(MATRIX_QUADS.name, (1, 1, 1)), (), (write,))

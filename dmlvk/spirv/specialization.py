@@ -27,6 +27,9 @@ PACKS_TO_NEAREST_EVEN = 1004
 MULTIPLIES_HALVES = 1005
 """The ``constant_id`` by which a shader sees that products of FLOAT16 are right here, denormal ones too."""
 
+MATRICES_LIE_IN_QUADS = 1006
+"""The ``constant_id`` by which a shader sees how elements of cooperative matrices lie: ``cooperative_quads.glsl``."""
+
 ON_NAIVE_DRIVER = 1003
 """The ``constant_id`` by which a shader sees that it runs on one of ``NAIVE_DRIVERS``."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,6 @@ from dmlvk.kernels.trials import half_products_step
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.recording import run_once
 from dmlvk.operators import ElementWiseMultiply
-from dmlvk.spirv.specialization import MULTIPLIES_HALVES, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -136,11 +134,3 @@ def multiplies_halves(engine: Engine) -> bool:
     is_nan = np.isnan(expected)
     same = found.view(np.uint16) == expected.view(np.uint16)
     return bool(np.all(np.where(is_nan, np.isnan(found), same)))
-
-
-TRIALS: Mapping[int, Callable[[Engine], bool]] = {
-    UNPACKS_DENORMALS: unpacks_denormals,
-    PACKS_TO_NEAREST_EVEN: packs_to_nearest_even,
-    MULTIPLIES_HALVES: multiplies_halves,
-}
-"""By the ``constant_id`` by which a shader is told."""

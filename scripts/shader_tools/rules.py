@@ -375,7 +375,21 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             ("float-division", "*OpFDiv*"),
             ("float-min-max", "*OpExtInst * NMax *"),
             ("half-conversion", "*OpExtInst * PackHalf2x16 *"),
+        )
+    ),
+    *(
+        Exemption(
+            rule,
+            variant,
+            instruction,
+            "elements of cooperative matrices by invocations: taken only where a trial found where these lie",
+        )
+        for variant in ("attention.float16.cooperative.*", "trial.float16.cooperative.*")
+        for rule, instruction in (
+            ("capability", "OpCapability GroupNonUniformShuffle"),
+            ("float-conversion", "*OpFConvert*"),
             ("relaxed-precision", "OpDecorate %* RelaxedPrecision"),  # of gl_SubgroupInvocationID, as below
+            ("subgroup", "*OpGroupNonUniformShuffleXor*"),
         )
     ),
     *(

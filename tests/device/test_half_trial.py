@@ -13,6 +13,7 @@ from dmlvk.runtime.kompute import Engine
 from dmlvk.spirv.modules import uses_constant
 from dmlvk.spirv.specialization import NAIVE_DRIVERS, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
 from dmlvk.trials import half_trial
+from dmlvk.trials.device_trials import TRIALS
 from tests.operators.broken import break_shader
 
 UNPACKING = "floatBitsToUint(unpackHalf2x16(x).x)"
@@ -39,7 +40,7 @@ def _answers(monkeypatch: pytest.MonkeyPatch, device: dml.Device) -> Answers:
     answers: Answers = {constant_id: [] for constant_id in CONVERSIONS}
 
     def noted(constant_id: int, engine: Engine) -> bool:
-        answers[constant_id].append(half_trial.TRIALS[constant_id](engine))
+        answers[constant_id].append(TRIALS[constant_id](engine))
         return answers[constant_id][-1]
 
     monkeypatch.setattr(device.engine.shaders, "trials", {each: partial(noted, each) for each in answers})

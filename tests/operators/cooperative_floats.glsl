@@ -1,5 +1,5 @@
-// What shaders/include/cooperative_floats.glsl offers, for devices without such matrices: each of 32 invocations has a row of the left
-// matrix, eight columns of the right one, and the eight sums that follow from both.
+// What shaders/include/cooperative_floats.glsl offers, for devices without such matrices: each of 32 invocations has two rows of the left
+// matrix, four columns of the right one, and the eight sums that follow from both, as cooperative_quads.glsl says.
 #ifndef COOPERATIVE_FLOATS_GLSL
 #define COOPERATIVE_FLOATS_GLSL
 
@@ -9,16 +9,16 @@ const uint SIDE = 16u;
 #define SUBGROUP (gl_LocalInvocationID.x / 32u)
 #define LANE (gl_LocalInvocationID.x % 32u)
 #define SUBGROUP_BARRIER barrier();
-#define OWN_ROW (gl_LocalInvocationID.x % 32u / 2u)
-#define FIRST_OWN_COLUMN (gl_LocalInvocationID.x % 2u * 8u)
+#define QUAD_ROW(is_lower) (LANE / 4u + (is_lower) * 8u)
+#define QUAD_COLUMN(each) (LANE % 4u * 2u + (each) % 2u + (each) / 2u * 8u)
 
-struct Left {
-    float of_term[16];
+struct Left { // 16 terms of the upper row, then those of the lower one
+    float of_rows[32];
 };
-struct Right { // of each term two vectors
-    vec4 of_columns[32];
+struct Right { // of each term
+    vec4 of_columns[16];
 };
-struct Sums {
+struct Sums { // of the upper row, and of the lower one
     vec4 of_columns[2];
 };
 #define LEFT_FLOATS Left
@@ -38,22 +38,22 @@ Sums filled_with(float component) { return Sums(vec4[2](vec4(component), vec4(co
 
 // Loops have few turns, of which llvmpipe has 65535 for an invocation.
 #define LOAD_LEFT_FLOATS(matrix, array, at, lines_are, pitch) \
-    for (uint term = 0u; term < 16u; ++term) { \
-        matrix.of_term[term] = NUMBER_IN(array, at, lines_are, pitch, OWN_ROW, term); \
+    for (uint each = 0u; each < 32u; ++each) { \
+        matrix.of_rows[each] = NUMBER_IN(array, at, lines_are, pitch, QUAD_ROW(each / 16u), each % 16u); \
     }
 #define LOAD_RIGHT_FLOATS(matrix, array, at, lines_are, pitch) \
-    for (uint each = 0u; each < 32u; ++each) { \
-        uint column = FIRST_OWN_COLUMN + each % 2u * 4u; \
-        matrix.of_columns[each] = vec4(NUMBER_IN(array, at, lines_are, pitch, each / 2u, column), \
-            NUMBER_IN(array, at, lines_are, pitch, each / 2u, column + 1u), NUMBER_IN(array, at, lines_are, pitch, each / 2u, column + 2u), \
-            NUMBER_IN(array, at, lines_are, pitch, each / 2u, column + 3u)); \
+    for (uint term = 0u; term < 16u; ++term) { \
+        matrix.of_columns[term] = vec4(NUMBER_IN(array, at, lines_are, pitch, term, QUAD_COLUMN(0u)), \
+            NUMBER_IN(array, at, lines_are, pitch, term, QUAD_COLUMN(1u)), NUMBER_IN(array, at, lines_are, pitch, term, QUAD_COLUMN(2u)), \
+            NUMBER_IN(array, at, lines_are, pitch, term, QUAD_COLUMN(3u))); \
     }
 #define STORE_SUMS(array, at, sums, pitch) \
     { \
         Sums own_sums = sums; \
-        uint own_place = (at) + OWN_ROW * (pitch) + FIRST_OWN_COLUMN / 4u; \
-        array[own_place] = floatBitsToUint(own_sums.of_columns[0]); \
-        array[own_place + 1u] = floatBitsToUint(own_sums.of_columns[1]); \
+        for (uint each = 0u; each < 8u; ++each) { \
+            uint own_column = QUAD_COLUMN(each % 4u); \
+            array[(at) + QUAD_ROW(each / 4u) * (pitch) + own_column / 4u][own_column % 4u] = floatBitsToUint(own_sums.of_columns[each / 4u][each % 4u]); \
+        } \
     }
 
 Sums sum_of(Sums sums, Sums further)
@@ -68,14 +68,16 @@ Sums product_of_sums(Sums sums, Sums factors)
     return Sums(vec4[2](sums.of_columns[0] * factors.of_columns[0], sums.of_columns[1] * factors.of_columns[1]));
 }
 
-#define LOAD_SUMS_OF_ROWS(sums, array, at) sums = filled_with(uintBitsToFloat(array[(at) + OWN_ROW / 4u][OWN_ROW % 4u]));
+#define ROW_NUMBER(array, at, row) uintBitsToFloat(array[(at) + (row) / 4u][(row) % 4u])
+#define LOAD_SUMS_OF_ROWS(sums, array, at) \
+    sums = Sums(vec4[2](vec4(ROW_NUMBER(array, at, QUAD_ROW(0u))), vec4(ROW_NUMBER(array, at, QUAD_ROW(1u)))));
 
 Sums matrices_product_plus(Left left, Right right, Sums sums)
 {
     for (uint each = 0u; each < 32u; ++each) {
-        precise vec4 product = left.of_term[each / 2u] * right.of_columns[each];
-        precise vec4 next = sums.of_columns[each % 2u] + product;
-        sums.of_columns[each % 2u] = next;
+        precise vec4 product = left.of_rows[each] * right.of_columns[each % 16u];
+        precise vec4 next = sums.of_columns[each / 16u] + product;
+        sums.of_columns[each / 16u] = next;
     }
     return sums;
 }

@@ -6,8 +6,10 @@ all but these instructions is what a device runs that has them.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,16 @@ from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU, Target
+from dmlvk.kernels.trials import MATRIX_QUADS
+from dmlvk.spirv.specialization import MATRICES_LIE_IN_QUADS
+from dmlvk.trials.matrix_trial import matrices_lie_in_quads
 from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid, imitate_matrices
 from tests.operators.test_products import on_llvmpipe
 
 Array = npt.NDArray[Any]
 
-VARIANTS = {tile.variant.name: tile.variant for tile in TILES}
+ATTENTION = {tile.variant.name: tile.variant for tile in TILES}
+VARIANTS = {**ATTENTION, MATRIX_QUADS.name: MATRIX_QUADS}
 ABLE = dataclasses.replace(
     GPU, has_cooperative_halves=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024, buffers=16
 )
@@ -106,9 +112,9 @@ def test_the_choice() -> None:
         {"buffers": 5},
         {"shared_memory": 8192},
     ):
-        assert not set(_variants(plain, dataclasses.replace(ABLE, **lacking))) & set(VARIANTS), lacking
+        assert not set(_variants(plain, dataclasses.replace(ABLE, **lacking))) & set(ATTENTION), lacking
     for case in (Case(15, 64, 64), Case(64, 15, 64), Case(64, 64, 168), Case(64, 64, 60)):
-        assert not set(_variants(case)) & set(VARIANTS), case
+        assert not set(_variants(case)) & set(ATTENTION), case
 
 
 @pytest.fixture
@@ -116,8 +122,9 @@ def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Devices have such matrices, or what imitates them, and divide all queries by one tile."""
     imitate_matrices(tmp_path)
     # Loops that are not written out are compiled in a fraction of the time.
-    pattern = tmp_path / "shaders" / "patterns" / "composed" / "attention_cooperative.glsl"
-    pattern.write_text(pattern.read_text().replace("[[unroll]] ", ""))
+    for name in ("cooperative", "in_memory", "in_registers"):
+        pattern = tmp_path / "shaders" / "patterns" / "composed" / f"attention_{name}.glsl"
+        pattern.write_text(pattern.read_text().replace("[[unroll]] ", ""))
     compiler = Compiler.find(SourceTree(tmp_path / "shaders"))
     load = library.load
 
@@ -148,10 +155,21 @@ def _inputs(case: Case, seed: int) -> dict[str, Array]:
     return inputs
 
 
-def _check(benches: list[Workbench], case: Case, inputs: dict[str, Array]) -> None:
-    device = on_llvmpipe(benches)[0].device
+@contextlib.contextmanager
+def _device(benches: list[Workbench], way: str) -> Iterator[dml.Device]:
+    """llvmpipe, which takes one way or the other."""
+    with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
+        trials = dict(device.engine.shaders.trials)
+        device.engine.shaders.trials = {
+            **trials,
+            MATRICES_LIE_IN_QUADS: matrices_lie_in_quads if way == "in registers" else lambda engine: False,
+        }
+        yield device
+
+
+def _check(device: dml.Device, case: Case, inputs: dict[str, Array]) -> None:
     compiled = device.compile_operator(device.create_operator(case.desc), _ALLOWED)
-    assert any(step.kernel.variant in VARIANTS for step in compiled.steps)
+    assert any(step.kernel.variant in ATTENTION for step in compiled.steps)
     expected = expected_outputs(case.desc, inputs)["OutputTensor"]
     assert isinstance(expected, Bounded)
     assert fault("MULTIHEAD_ATTENTION1", device.run(compiled, inputs)["OutputTensor"], expected) is None
@@ -169,9 +187,19 @@ CASES = {
 }
 
 
+BOTH_WAYS = pytest.mark.parametrize("way", ["in registers", "in memory"])
+
+
+def test_how_elements_lie_is_found_by_trying(benches: list[Workbench], only: Any) -> None:
+    """The imitation deals them out in quads."""
+    with _device(benches, "in registers") as device:
+        assert device.engine.shaders.does(MATRICES_LIE_IN_QUADS)
+
+
+@BOTH_WAYS
 @pytest.mark.parametrize("tile", [LARGE, SMALL], ids=["large", "small"])
 @pytest.mark.parametrize("name", CASES)
-def test_results(benches: list[Workbench], only: Any, name: str, tile: AttentionTile) -> None:
+def test_results(benches: list[Workbench], only: Any, name: str, tile: AttentionTile, way: str) -> None:
     """As in float64, within the stated error."""
     only(tile)
     case = CASES[name]
@@ -179,22 +207,24 @@ def test_results(benches: list[Workbench], only: Any, name: str, tile: Attention
     if name == "keys that no block divides":
         inputs["KeyTensor"] = (np.abs(inputs["KeyTensor"]) * -4).astype(np.float16)  # zeros would be the largest
         inputs["QueryTensor"] = np.abs(inputs["QueryTensor"])
-    _check(benches, case, inputs)
+    with _device(benches, way) as device:
+        _check(device, case, inputs)
 
 
-@pytest.mark.parametrize("tile", [tile for tile in TILES if tile.subgroups == 2 and tile.head_tiles > 2], ids=str)
-def test_larger_heads(benches: list[Workbench], only: Any, tile: AttentionTile) -> None:
+@pytest.mark.parametrize(
+    ("tile", "way"), [(TILES[3], "in registers"), (TILES[3], "in memory"), (TILES[5], "in memory")], ids=str
+)
+def test_larger_heads(benches: list[Workbench], only: Any, tile: AttentionTile, way: str) -> None:
     only(tile)
-    _check(
-        benches,
-        Case(40, 50, 16 * tile.head_tiles - 8, batch=1),
-        _inputs(Case(40, 50, 16 * tile.head_tiles - 8, batch=1), 42),
-    )
+    case = Case(40, 50, 16 * tile.head_tiles - 8, batch=1)
+    with _device(benches, way) as device:
+        _check(device, case, _inputs(case, 42))
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("tile", [LARGE, SMALL], ids=["large", "small"])
 def test_peaks_that_grow_late_and_scores_that_are_not_finite(
-    benches: list[Workbench], only: Any, tile: AttentionTile
+    benches: list[Workbench], only: Any, tile: AttentionTile, way: str
 ) -> None:
     """A key that outweighs all before it; NaN and infinity reach the rows that see them, and no others."""
     only(tile)
@@ -203,9 +233,9 @@ def test_peaks_that_grow_late_and_scores_that_are_not_finite(
     inputs["KeyTensor"][0, 90] *= 60
     inputs["QueryTensor"][0, 3, 0] = np.nan
     inputs["ValueTensor"][0, 90, 5] = np.inf
-    device = on_llvmpipe(benches)[0].device
-    compiled = device.compile_operator(device.create_operator(case.desc), _ALLOWED)
-    result = device.run(compiled, inputs)["OutputTensor"][0]
+    with _device(benches, way) as device:
+        compiled = device.compile_operator(device.create_operator(case.desc), _ALLOWED)
+        result = device.run(compiled, inputs)["OutputTensor"][0]
     wide = {name: array[0].astype(np.float64) for name, array in inputs.items()}
     with np.errstate(invalid="ignore"):
         scores = wide["QueryTensor"] @ wide["KeyTensor"].T / 4

@@ -4,8 +4,8 @@
 // T. Dao, D. Y. Fu, S. Ermon, A. Rudra, C. Ré, "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022).
 //
 // A work group has TILE_ROWS queries of a head, of which each of its subgroups has ROWS: the matrices of its queries and of its results stay
-// in registers. Keys and values go through shared memory, KEYS at once, and each subgroup makes the scores of KEY_BLOCK of them at a time:
-// they are turned into shares by the invocations of a row, which is what they are in shared memory for.
+// in registers. Keys and values go through shared memory, KEYS at once, and each subgroup makes the scores of KEY_BLOCK of them at a time.
+// They are turned into shares where they are, on devices whose matrices lie in quads (cooperative_quads.glsl), and else in shared memory.
 //
 // Its buffers are not `coherent`: it runs only where barriers are recorded between dispatches (dmlvk/kernels/target.py).
 //
@@ -14,11 +14,12 @@
 #define ATTENTION_COOPERATIVE_GLSL
 
 #define OPERAND_BITS 16
+#define INVOCATIONS (32 * SUBGROUPS)
 #include "cooperative_floats.glsl"
+#include "cooperative_quads.glsl"
 #extension GL_EXT_control_flow_attributes : require
 #define coherent
 
-#define INVOCATIONS (32 * SUBGROUPS)
 layout(local_size_x = INVOCATIONS) in;
 
 layout(push_constant) uniform Parameters {
@@ -75,27 +76,16 @@ layout(constant_id = 6) const bool HAS_MASK = false;
 
 #define ROWS 16
 #define TILE_ROWS (ROWS * SUBGROUPS)
-#define OF_ROW 2 // invocations that share a row
 #define KEY_BLOCK 32
-#define OWN_FOURS (KEY_BLOCK / 4 / OF_ROW)
 #define SCORE_TILES (KEY_BLOCK / 16)
 
 // In vectors of eight FLOAT16 or four FLOAT32; one behind each line moves what is loaded together to other banks.
 #define HEAD_VECTORS (2 * HEAD_TILES)
 #define HEAD_PITCH (HEAD_VECTORS + 1)
 #define SCORE_PITCH (KEY_BLOCK / 4 + 1)
-shared uvec4 scores_of_rows[TILE_ROWS * SCORE_PITCH]; // then their shares; before, queries; in the end, results
+shared uvec4 scores_of_rows[TILE_ROWS * SCORE_PITCH]; // or their shares; before, queries
 shared uvec4 lines_of_keys[KEYS * HEAD_PITCH];
 shared uvec4 lines_of_values[KEYS * HEAD_PITCH];
-shared uvec4 row_factors[TILE_ROWS / 4];
-shared float parts_of_rows[INVOCATIONS];
-// What the two invocations of a row have found.
-#define BOTH(number, first, second) \
-    SUBGROUP_BARRIER \
-    parts_of_rows[SUBGROUP * 32u + LANE] = number; \
-    SUBGROUP_BARRIER \
-    float first = parts_of_rows[SUBGROUP * 32u + LANE % ROWS]; \
-    float second = parts_of_rows[SUBGROUP * 32u + ROWS + LANE % ROWS];
 
 #define LOADS (KEYS * HEAD_VECTORS / INVOCATIONS)
 // The lines of keys or values from one on that an invocation stores next, with zeros behind the last one and behind the last element.
@@ -142,30 +132,8 @@ const float LEAST_PEAK = -3.0e38;
             LOAD_LEFT_FLOATS(query[first + k], scores_of_rows, first_score + k * 2u, BY_ROWS, SCORE_PITCH) \
         } \
     }
-// 32 elements of all rows.
-#define STORE_RESULTS(first) \
-    { \
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) { \
-            SUMS finished = product_of_sums(results[first + j], inverses); \
-            STORE_SUMS(scores_of_rows, first_score + j * 4u, finished, SCORE_PITCH) \
-        } \
-        SUBGROUP_BARRIER \
-        for (uint number = LANE; number < ROWS * 4u; number += 32u) { \
-            uint row = first_row + number / 4u; \
-            uint vector = first * 2u + number % 4u; \
-            if (row < parameters.queries && vector * 8u < VALUE_SIZE) { \
-                uint at = first_score + number / 4u * SCORE_PITCH + number % 4u * 2u; \
-                fours_output[output_at + row * parameters.output_row + vector] = \
-                    uvec4(as_pairs(scores_of_rows[at]), as_pairs(scores_of_rows[at + 1u])); \
-            } \
-        } \
-        SUBGROUP_BARRIER \
-    }
-uvec2 as_pairs(uvec4 numbers)
-{
-    return uvec2(float16_from_number(numbers.x) | float16_from_number(numbers.y) << 16u,
-        float16_from_number(numbers.z) | float16_from_number(numbers.w) << 16u);
-}
+#include "composed/attention_in_memory.glsl"
+#include "composed/attention_in_registers.glsl"
 
 void main()
 {
@@ -179,7 +147,6 @@ void main()
     uint own = index_in_group();
     uint first_row = group % tiles * TILE_ROWS + SUBGROUP * ROWS; // of the subgroup
     uint first_score = SUBGROUP * ROWS * SCORE_PITCH;
-    uint first_factor = SUBGROUP * (ROWS / 4);
     uint query_at = FIRST_VECTOR(query, batch, head);
     uint key_at = FIRST_VECTOR(key, batch, head / GROUP);
     uint value_at = FIRST_VECTOR(value, batch, head / GROUP);
@@ -203,12 +170,9 @@ void main()
     [[unroll]] for (uint i = 0u; i < HEAD_TILES; ++i) {
         results[i] = filled_with(0.0);
     }
-    uint own_row = first_row + LANE % ROWS;
-    uint own_part = LANE / ROWS;
-    uint own_line = first_score + LANE % ROWS * SCORE_PITCH;
-    uint row_in_bounds = min(own_row, parameters.queries - 1u);
-    float peak = LEAST_PEAK;
-    float total = 0.0;
+    // Of the rows that an invocation has: by the way through memory the first alone.
+    vec2 peaks = vec2(LEAST_PEAK);
+    vec2 totals = vec2(0.0);
     for (uint first = 0u; first < parameters.keys; first += KEYS) {
         barrier(); // all are through with what was there
         PUT_LINES(lines_of_keys, of_keys)
@@ -230,96 +194,31 @@ void main()
                     scores[j] = matrices_product_plus(query[k], keys, scores[j]);
                 }
             }
-            SUBGROUP_BARRIER // shares that were there are in registers
-            [[unroll]] for (uint j = 0u; j < SCORE_TILES; ++j) {
-                STORE_SUMS(scores_of_rows, first_score + j * 4u, scores[j], SCORE_PITCH)
-            }
-            SUBGROUP_BARRIER
-            vec4 own_scores[OWN_FOURS];
-            vec4 peaks = vec4(LEAST_PEAK);
             bool is_whole = first + block + KEY_BLOCK <= parameters.keys;
-            [[unroll]] for (uint four = 0u; four < OWN_FOURS; ++four) {
-                own_scores[four] = uintBitsToFloat(scores_of_rows[own_line + own_part * OWN_FOURS + four]) * scale;
-            }
-            if (HAS_BIAS || HAS_MASK || !is_whole) {
-                [[unroll]] for (uint four = 0u; four < OWN_FOURS; ++four) {
-                    [[unroll]] for (uint each = 0u; each < 4u; ++each) {
-                        uint key = first + block + (own_part * OWN_FOURS + four) * 4u + each;
-                        uint key_in_bounds = min(key, parameters.keys - 1u);
-                        if (HAS_BIAS) {
-                            PUT_ADDED(bias, row_in_bounds, key_in_bounds, own_scores[four][each])
-                        }
-                        if (HAS_MASK) {
-                            PUT_ADDED(mask, row_in_bounds, key_in_bounds, own_scores[four][each])
-                        }
-                        own_scores[four][each] = key < parameters.keys ? own_scores[four][each] : uintBitsToFloat(0xff800000u);
-                    }
-                }
-            }
-            [[unroll]] for (uint four = 0u; four < OWN_FOURS; ++four) {
-                peaks = max(peaks, own_scores[four]);
-            }
-            float block_peak = max(max(peaks.x, peaks.y), max(peaks.z, peaks.w));
-            BOTH(block_peak, first_peak, second_peak)
-            block_peak = max(first_peak, second_peak);
-            float next_peak = max(peak, block_peak);
-            float factor = exp2(peak - next_peak);
-            peak = next_peak;
-            vec4 totals = vec4(0.0);
-            [[unroll]] for (uint four = 0u; four < OWN_FOURS; ++four) {
-                own_scores[four] = exp2(own_scores[four] - peak);
-                totals += own_scores[four];
-            }
-            total = total * factor + (totals.x + totals.y + (totals.z + totals.w));
-            [[unroll]] for (uint four = 0u; four < OWN_FOURS; four += 2u) {
-                vec4 low = own_scores[four];
-                vec4 high = own_scores[four + 1u];
-                scores_of_rows[own_line + (own_part * OWN_FOURS + four) / 2u] =
-                    uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
-            }
-            if (own_part == 0u) {
-                row_factors[first_factor + LANE % ROWS / 4u][LANE % 4u] = floatBitsToUint(factor);
-            }
-            SUBGROUP_BARRIER
+            LEFT_FLOATS shares[SCORE_TILES];
             SUMS factors;
-            LOAD_SUMS_OF_ROWS(factors, row_factors, first_factor)
+            if (MATRICES_LIE_IN_QUADS) {
+                SHARES_IN_REGISTERS
+            } else {
+                SHARES_IN_MEMORY
+            }
             [[unroll]] for (uint k = 0u; k < HEAD_TILES; ++k) {
                 results[k] = product_of_sums(results[k], factors);
             }
             [[unroll]] for (uint j = 0u; j < SCORE_TILES; ++j) {
-                LEFT_FLOATS shares;
-                LOAD_LEFT_FLOATS(shares, scores_of_rows, first_score + j * 2u, BY_ROWS, SCORE_PITCH)
                 [[unroll]] for (uint k = 0u; k < HEAD_TILES; ++k) {
                     RIGHT_FLOATS values;
                     LOAD_RIGHT_FLOATS(values, lines_of_values, (block + j * SIDE) * HEAD_PITCH + k * 2u, BY_ROWS, HEAD_PITCH)
-                    results[k] = matrices_product_plus(shares, values, results[k]);
+                    results[k] = matrices_product_plus(shares[j], values, results[k]);
                 }
             }
         }
     }
-    BOTH(total, first_total, second_total)
-    total = first_total + second_total;
-    float inverse = 1.0 / total;
-    if (own_part == 0u) {
-        row_factors[first_factor + LANE % ROWS / 4u][LANE % 4u] = floatBitsToUint(inverse);
+    if (MATRICES_LIE_IN_QUADS) {
+        RESULTS_FROM_REGISTERS
+    } else {
+        RESULTS_FROM_MEMORY
     }
-    SUBGROUP_BARRIER
-    SUMS inverses;
-    LOAD_SUMS_OF_ROWS(inverses, row_factors, first_factor)
-    uint output_at = FIRST_VECTOR(output, batch, head);
-    STORE_RESULTS(0)
-#if HEAD_TILES > 2
-    STORE_RESULTS(2)
-#endif
-#if HEAD_TILES > 4
-    STORE_RESULTS(4)
-#endif
-#if HEAD_TILES > 6
-    STORE_RESULTS(6)
-#endif
-#if HEAD_TILES > 8
-    STORE_RESULTS(8)
-#endif
 }
 
 #endif
