@@ -384,12 +384,17 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             instruction,
             "elements of cooperative matrices by invocations: taken only where a trial found where these lie",
         )
-        for variant in ("attention.float16.cooperative.*", "trial.float16.cooperative.*")
-        for rule, instruction in (
-            ("capability", "OpCapability GroupNonUniformShuffle"),
-            ("float-conversion", "*OpFConvert*"),
-            ("relaxed-precision", "OpDecorate %* RelaxedPrecision"),  # of gl_SubgroupInvocationID, as below
-            ("subgroup", "*OpGroupNonUniformShuffleXor*"),
+        for variant, rule, instruction in (
+            ("attention.float16.cooperative.*", "capability", "OpCapability GroupNonUniformShuffle"),
+            ("attention.float16.cooperative.*", "subgroup", "*OpGroupNonUniformShuffleXor*"),
+            *(
+                (f"{name}.float16.cooperative.*", rule, instruction)
+                for name in ("attention", "trial")
+                for rule, instruction in (
+                    ("float-conversion", "*OpFConvert*"),
+                    ("relaxed-precision", "OpDecorate %* RelaxedPrecision"),  # of gl_SubgroupInvocationID, as below
+                )
+            ),
         )
     ),
     *(
@@ -435,12 +440,6 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             ("atomic", "*OpAtomicUMax*"),  # what the operation returns is not used
             ("shared-memory", "* bytes of shared memory, limit 16384"),
         )
-    ),
-    Exemption(
-        "shared-memory",
-        "blocks.*.rows.1x1.128x4x8*",
-        "* bytes of shared memory, limit 16384",
-        "taken only where a device has as much: tile_for in dmlvk/kernels/products/block_products.py",
     ),
     Exemption(
         "shared-memory",
