@@ -186,8 +186,8 @@ class Device:
         return Target.of(self.info, self.engine.enabled_features)
 
     def target_for(self, flags: ExecutionFlags) -> Target:
-        """What it may know where something is compiled with these flags."""
-        allowed = bool(flags & ExecutionFlags.ALLOW_DEVICE_ARITHMETIC)
+        """What it may know where something is compiled with these flags, and with its own."""
+        allowed = bool((flags | self.own_flags) & ExecutionFlags.ALLOW_DEVICE_ARITHMETIC)
         return dataclasses.replace(self.target, device_arithmetic=allowed)
 
     @property

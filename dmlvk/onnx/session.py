@@ -172,7 +172,7 @@ class InferenceSession(AcceptedNames, Portable):
         try:
             with memory_checked(model.name):
                 self._program = DeviceModel(
-                    self.device, self._model, strict=strict, fuse=fuse, joins=joins, flags=flags, limits=limits
+                    self.device, self._model, strict=strict, fuse=fuse, joins=joins, flags=self._flags, limits=limits
                 )
                 self._program.plan_static_shapes()
         except BaseException:

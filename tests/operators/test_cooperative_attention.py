@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from onnx import TensorProto, helper
 
 import dmlvk as dml
+import dmlvk.onnx as ort
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import Bounded, expected_outputs, fault
 from dmlvk.conformance.samples.products import values
@@ -119,7 +120,10 @@ def test_the_choice() -> None:
 
 @pytest.fixture
 def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Devices have such matrices, or what imitates them, and divide all queries by one tile."""
+    """Devices have such matrices, or what imitates them, and divide all queries by one tile.
+
+    What it gives takes the tile, and gives the modules that are made from then on.
+    """
     imitate_matrices(tmp_path)
     # Loops that are not written out are compiled in a fraction of the time.
     for name in ("cooperative", "in_memory", "in_registers"):
@@ -128,14 +132,20 @@ def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     compiler = Compiler.find(SourceTree(tmp_path / "shaders"))
     load = library.load
 
-    @functools.cache
-    def compiled(name: str) -> bytes:
-        return compiler.compile(VARIANTS[name])
+    modules: dict[str, bytes] = {}
 
-    def tile(chosen: AttentionTile) -> None:
+    def imitation(name: str) -> bytes:
+        if name not in VARIANTS:
+            return load(name)
+        if name not in modules:
+            modules[name] = compiler.compile(VARIANTS[name])
+        return modules[name]
+
+    def tile(chosen: AttentionTile) -> dict[str, bytes]:
         monkeypatch.setattr("dmlvk.kernels.composed.matrix_attention.TILES", (chosen,))
+        return modules
 
-    monkeypatch.setattr(library, "load", lambda name: compiled(name) if name in VARIANTS else load(name))
+    monkeypatch.setattr(library, "load", imitation)
     monkeypatch.setattr(
         dml.Device, "target", property(lambda self: dataclasses.replace(ABLE, shared_memory=32768, buffers=6))
     )
@@ -247,3 +257,35 @@ def test_peaks_that_grow_late_and_scores_that_are_not_finite(
     assert np.isnan(result[3]).all()
     assert not np.isfinite(result[:, 5]).any()
     np.testing.assert_allclose(result[rows][:, columns], expected[rows][:, columns], rtol=4e-3, atol=2e-3)
+
+
+def test_one_plan_serves_lengths_that_a_model_leaves_open(benches: list[Workbench], only: Any) -> None:
+    """Of sizes that follow a run: results are those of each length, whether tiles are whole or not."""
+    modules = only(SMALL)
+    names = {name: ["batch", "length" if name == "query" else "keys", 32] for name in ("query", "key", "value")}
+    node = helper.make_node("MultiHeadAttention", list(names), ["result"], domain="com.microsoft", num_heads=2)
+    graph = helper.make_graph(
+        [node],
+        "attention",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT16, sizes) for name, sizes in names.items()],
+        [helper.make_tensor_value_info("result", TensorProto.FLOAT16, ["batch", "length", 32])],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    random = np.random.default_rng(44)
+    index = on_llvmpipe(benches)[0].device.info.index
+    with dml.Device(index, arithmetic="device") as device, ort.InferenceSession(model, device=device) as session:
+        for batch, length, keys in ((1, 24, 32), (2, 40, 33), (1, 33, 71), (2, 64, 64), (1, 100, 17)):
+            feed = {
+                name: values("normal", (batch, length if name == "query" else keys, 32), dml.FLOAT16, random)
+                for name in names
+            }
+            (result,) = session.run(None, feed)
+            query, key, value = (
+                array.astype(np.float64).reshape(batch, -1, 2, 16).swapaxes(1, 2) for array in feed.values()
+            )
+            scores = query @ key.swapaxes(2, 3) / 4
+            shares = np.exp(scores - scores.max(axis=3, keepdims=True))
+            expected = (shares / shares.sum(axis=3, keepdims=True) @ value).swapaxes(1, 2).reshape(result.shape)
+            np.testing.assert_allclose(result, expected, rtol=4e-3, atol=2e-3, err_msg=f"{batch}, {length}, {keys}")
+    assert SMALL.variant.name in modules, "another kernel computed it"

@@ -112,6 +112,18 @@ float half_of(uint word, uint index) { return uintBitsToFloat(float32_from_float
         uint index = first_##name + (row) * parameters.name##_row + (key) * parameters.name##_key; \
         score += half_of(words_##name[index >> 1u], index) * BINARY_LOGARITHM_OF_E; \
     }
+// With what is added to a score, if anything is; behind the last key a score is nothing.
+#define FINISH_SCORE(score, row, key) \
+    { \
+        uint key_in_bounds = min(key, parameters.keys - 1u); \
+        if (HAS_BIAS) { \
+            PUT_ADDED(bias, row, key_in_bounds, score) \
+        } \
+        if (HAS_MASK) { \
+            PUT_ADDED(mask, row, key_in_bounds, score) \
+        } \
+        score = key < parameters.keys ? score : uintBitsToFloat(0xff800000u); \
+    }
 
 // A peak that no score is below, but -infinity: what is less than it by infinity has no share, and no difference is NaN.
 const float LEAST_PEAK = -3.0e38;

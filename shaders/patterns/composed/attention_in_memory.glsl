@@ -70,14 +70,7 @@ uvec2 as_pairs(uvec4 numbers)
         [[unroll]] for (uint four = 0u; four < OWN_FOURS; ++four) { \
             [[unroll]] for (uint each = 0u; each < 4u; ++each) { \
                 uint key = first + block + (own_part * OWN_FOURS + four) * 4u + each; \
-                uint key_in_bounds = min(key, parameters.keys - 1u); \
-                if (HAS_BIAS) { \
-                    PUT_ADDED(bias, own_row, key_in_bounds, own_scores[four][each]) \
-                } \
-                if (HAS_MASK) { \
-                    PUT_ADDED(mask, own_row, key_in_bounds, own_scores[four][each]) \
-                } \
-                own_scores[four][each] = key < parameters.keys ? own_scores[four][each] : uintBitsToFloat(0xff800000u); \
+                FINISH_SCORE(own_scores[four][each], own_row, key) \
             } \
         } \
     } \

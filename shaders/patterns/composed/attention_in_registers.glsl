@@ -15,14 +15,7 @@
             uint own_row = min(first_row + QUAD_ROW(four & 1u), parameters.queries - 1u); \
             [[unroll]] for (uint each = 0u; each < 4u; ++each) { \
                 uint key = first + block + (four >> 1u) * SIDE + QUAD_COLUMN(each); \
-                uint key_in_bounds = min(key, parameters.keys - 1u); \
-                if (HAS_BIAS) { \
-                    PUT_ADDED(bias, own_row, key_in_bounds, own_scores[four][each]) \
-                } \
-                if (HAS_MASK) { \
-                    PUT_ADDED(mask, own_row, key_in_bounds, own_scores[four][each]) \
-                } \
-                own_scores[four][each] = key < parameters.keys ? own_scores[four][each] : uintBitsToFloat(0xff800000u); \
+                FINISH_SCORE(own_scores[four][each], own_row, key) \
             } \
         } \
     } \
