@@ -16,7 +16,7 @@ except ImportError as _error:  # pragma: no cover - the tests have it
 
 from dmlvk.onnx import absent as _absent
 from dmlvk.onnx import environment as _environment
-from dmlvk.onnx.absent import *  # noqa: F403
+from dmlvk.onnx.absent import *  # noqa: F403  # each module says what it exports
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg
 from dmlvk.onnx.environment import *  # noqa: F403
 from dmlvk.onnx.execution import Usage

@@ -125,13 +125,13 @@ def _convolved(x: Array, weights: Array, groups: int, named: Mapping[str, Any]) 
     return total
 
 
-class Conv(OpRun):  # type: ignore[misc, unused-ignore]
+class Conv(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     def _run(self, x: Array, w: Array, b: Array | None = None, group: int = 1, **named: Any) -> tuple[Array]:
         made = _convolved(x, w, group or 1, named)
         return (made if b is None else made + b.reshape(-1, *[1] * (x.ndim - 2)),)
 
 
-class ConvInteger(OpRun):  # type: ignore[misc, unused-ignore]
+class ConvInteger(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     def _run(
         self, x: Array, w: Array, x_zero: Any = None, w_zero: Any = None, group: int = 1, **named: Any
     ) -> tuple[Array]:
@@ -140,7 +140,7 @@ class ConvInteger(OpRun):  # type: ignore[misc, unused-ignore]
         return (_convolved(wide, w.astype("f8") - less, group or 1, named).astype(np.int32),)
 
 
-class BatchNormalization(OpRun):  # type: ignore[misc, unused-ignore]
+class BatchNormalization(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     """The evaluator's versions before 14 take a momentum for training, and the batch's own mean."""
 
     def _run(
@@ -153,14 +153,14 @@ class BatchNormalization(OpRun):  # type: ignore[misc, unused-ignore]
         return ((x - mean.reshape(shape)) * factor.reshape(shape) + bias.reshape(shape),)
 
 
-class MaxPool(OpRun):  # type: ignore[misc, unused-ignore]
+class MaxPool(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     def _run(self, x: Array, kernel_shape: Sequence[int] = (), ceil_mode: int = 0, **named: Any) -> tuple[Array]:
         if ceil_mode or named.get("storage_order"):
             raise NotImplementedError("pools with ceil_mode")
         return (np.max([met for _, met in _windows(x, kernel_shape, named, -np.inf)], axis=0),)
 
 
-class ConvTranspose(OpRun):  # type: ignore[misc, unused-ignore]
+class ConvTranspose(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     def _run(self, x: Array, w: Array, b: Array | None = None, group: int = 1, **named: Any) -> tuple[Array]:
         rank = x.ndim - 2
         if (named.get("auto_pad") or "NOTSET") != "NOTSET" or named.get("output_shape"):
@@ -196,7 +196,7 @@ def _quantized(x: Array) -> tuple[Array, Any, Any]:
     return np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8), np.float64(scale), np.uint8(zero)
 
 
-class DynamicQuantizeLinear(OpRun):  # type: ignore[misc, unused-ignore]
+class DynamicQuantizeLinear(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     def _run(self, x: Array) -> tuple[Array, Any, Any]:
         made, scale, zero = _quantized(x)
         return made, np.asarray(scale), np.asarray(zero)
@@ -211,13 +211,13 @@ def _along(parameter: Any, rank: int, axis: int) -> Array:
     return wide.reshape(shape) if rank else wide.reshape(())
 
 
-class DequantizeLinear(OpRun):  # type: ignore[misc, unused-ignore]
+class DequantizeLinear(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     def _run(self, x: Array, scale: Any, zero: Any = None, axis: int = 1, **_: Any) -> tuple[Array]:
         less = 0.0 if zero is None else _along(zero, x.ndim, axis)
         return ((x.astype("f8") - less) * _along(scale, x.ndim, axis),)
 
 
-class QuantizeLinear(OpRun):  # type: ignore[misc, unused-ignore]
+class QuantizeLinear(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     def _run(self, x: Array, scale: Any, zero: Any = None, axis: int = 1, **_: Any) -> tuple[Array]:
         kind = np.dtype(np.uint8 if zero is None else np.asarray(zero).dtype)
         bounds = np.iinfo(kind)
@@ -225,7 +225,7 @@ class QuantizeLinear(OpRun):  # type: ignore[misc, unused-ignore]
         return (np.clip(np.rint(x / _along(scale, x.ndim, axis)) + more, bounds.min, bounds.max).astype(kind),)
 
 
-class DynamicQuantizeLSTM(OpRun):  # type: ignore[misc, unused-ignore]
+class DynamicQuantizeLSTM(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     op_domain = "com.microsoft"
 
     def _run(self, *given: Any, direction: str = "forward", hidden_size: int = 0, **_: Any) -> tuple[Array, ...]:
@@ -275,7 +275,7 @@ def _sigmoid(x: Array) -> Array:
     return made
 
 
-class STFT(OpRun):  # type: ignore[misc, unused-ignore]
+class STFT(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     def _run(
         self, signal: Array, step: Any, window: Array | None = None, length: Any = None, onesided: int = 1
     ) -> tuple[Array]:
@@ -288,7 +288,7 @@ class STFT(OpRun):  # type: ignore[misc, unused-ignore]
         return (np.stack([made.real, made.imag], axis=-1),)
 
 
-class FastGelu(OpRun):  # type: ignore[misc, unused-ignore]
+class FastGelu(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     op_domain = "com.microsoft"
 
     def _run(self, x: Array, bias: Array | None = None, **_: Any) -> tuple[Array]:
@@ -296,7 +296,7 @@ class FastGelu(OpRun):  # type: ignore[misc, unused-ignore]
         return (0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3))),)
 
 
-class SkipLayerNormalization(OpRun):  # type: ignore[misc, unused-ignore]
+class SkipLayerNormalization(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     op_domain = "com.microsoft"
 
     def _run(self, *given: Any, epsilon: float = 1e-12, **_: Any) -> tuple[Array, ...]:
@@ -309,7 +309,7 @@ class SkipLayerNormalization(OpRun):  # type: ignore[misc, unused-ignore]
         return results[: len(self.onnx_node.output)]
 
 
-class FusedMatMul(OpRun):  # type: ignore[misc, unused-ignore]
+class FusedMatMul(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no types
     op_domain = "com.microsoft"
 
     def _run(self, a: Array, b: Array, alpha: float = 1.0, transA: int = 0, transB: int = 0, **_: Any) -> tuple[Array]:

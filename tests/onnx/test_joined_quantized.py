@@ -43,7 +43,7 @@ class Quantized:
 
     def given(self, *shape: int, scale: float = 0.02) -> str:
         """Integers that the model is run with, dequantized."""
-        name, limits = f"x{len(self.feed)}", np.iinfo(self.kind)  # type: ignore[type-var]
+        name, limits = f"x{len(self.feed)}", np.iinfo(self.kind)  # type: ignore[type-var]  # of integers only
         self.feed[name] = self.rng.integers(limits.min, limits.max, shape, endpoint=True).astype(self.kind)
         return self.op("DequantizeLinear", name, self.constant(np.float32(scale)), self.constant(self.kind(9)))
 
@@ -93,7 +93,7 @@ def test_convolutions_of_integers_have_onnx_runtimes_bits(
     form = Quantized(kind)
     weights = form.weights(16, 24, 3, 3, axis=axis)
     made = form.op("Conv", form.given(1, 24, 20, 20), weights, form.bias(16, weights), pads=[1, 1, 1, 1])
-    lowest = int(np.iinfo(kind).min)  # type: ignore[type-var]
+    lowest = int(np.iinfo(kind).min)  # type: ignore[type-var]  # of integers only
     result = form.rounded(form.op("Relu", made), 0.02, lowest)
     found, expected, joined = form.both(any_device, result)
     if kind is np.int8:  # ONNX Runtime sums those as FLOAT32 on x86
@@ -141,10 +141,12 @@ def test_what_is_no_product_of_such_integers_stays_as_it_is(any_device: dml.Devi
     of_floats = form.op("MatMul", form.given(3, 4), form.constant(np.eye(4, dtype=np.float32)))
     other_scale = form.weights(4, 4)
     bias = form.op("DequantizeLinear", form.constant(np.arange(4, dtype=np.int32)), form.constant(np.float32(0.5)))
+    tiny = form.op("DequantizeLinear", form.constant(np.arange(4, dtype=np.int32)), form.constant(np.float32(9e-9)))
     results = [
         form.rounded(of_floats, 0.02),
         form.rounded(form.op("Gemm", form.given(3, 4), other_scale, bias), 0.02),
         form.rounded(form.op("Relu", form.op("Add", form.given(3, 4), form.given(3, 4))), 0.02),
+        form.rounded(form.op("Gemm", form.given(3, 4, scale=1e-6), other_scale, tiny), 1e-8),
     ]
     found, expected, joined = form.both(any_device, *results)
     for ours, theirs in zip(

@@ -7,7 +7,7 @@ is installed.
 from typing import Any
 
 from dmlvk.onnx import absent, environment, exceptions, options
-from dmlvk.onnx.absent import *  # noqa: F403
+from dmlvk.onnx.absent import *  # noqa: F403  # each module says what it exports
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg
 from dmlvk.onnx.environment import *  # noqa: F403
 from dmlvk.onnx.evaluation.runtime import onnx_runtime

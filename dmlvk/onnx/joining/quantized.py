@@ -99,7 +99,7 @@ def _bias(nodes: Nodes, operator: Step, first: _Integers, second: _Integers) -> 
     if a is None or b is None or integers is None or scale is None or integers.dtype != np.int32:
         return None
     zero = values[4] if len(values) > 4 else np.zeros(1)
-    if zero is None or zero.any() or not np.allclose(scale, a.reshape(-1) * b, rtol=1e-4):
+    if zero is None or zero.any() or not np.allclose(scale, a.reshape(-1) * b, rtol=1e-4, atol=0):
         return None
     return str(step.proto.input[0])
 
