@@ -84,7 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.table is not None:
         how = " under qemu" if root.emulator is not None else ""
         what = ", wheels by pip" if options.wheels is not None else ""
-        imported = f"CPython 3.{root.minor}{how}{what}, {first.stdout.strip()}"
+        device, _, driver = first.stdout.strip().partition(", ")
+        imported = f"CPython 3.{root.minor}{how}{what}, {device}, {driver.partition('-')[0]}".rstrip(", ")
         add_row(options.table, root.title, {"imported": imported, **table_row(result)})
     return 0 if is_well(result) else 1
 
