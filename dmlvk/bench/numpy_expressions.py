@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
+import dmlvk as dml
 from dmlvk.bench.workload import Array
 
+Clipped: TypeAlias = dml.ElementWiseClip | dml.ElementWiseClip1 | dml.ElementWiseClipGrad | dml.ElementWiseClipGrad1
 Expression = Callable[..., Array]
 """Called with the module (NumPy or CuPy), the description, and the inputs."""
 
 
-def _bounds(desc: Any, x: Array) -> tuple[Any, Any]:
+def _bounds(desc: Clipped, x: Array) -> tuple[Any, Any]:
     """Min and Max in the inputs' type, so that integers stay what they are."""
     return x.dtype.type(desc.min), x.dtype.type(desc.max)
 
@@ -20,11 +22,11 @@ def _exponential_linear(np: Any, x: Array, alpha: float) -> Any:
     return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
-def _shrunk(np: Any, desc: Any, x: Array) -> Any:
+def _shrunk(np: Any, desc: dml.ActivationShrink, x: Array) -> Any:
     return np.where(x > desc.threshold, x - desc.bias, np.where(x < -desc.threshold, x + desc.bias, 0))
 
 
-def _clipped_gradient(np: Any, desc: Any, x: Array, gradient: Array) -> Any:
+def _clipped_gradient(np: Any, desc: Clipped, x: Array, gradient: Array) -> Any:
     low, high = _bounds(desc, x)
     return np.where((x > low) & (x < high), gradient, 0)
 
@@ -48,14 +50,16 @@ def _bits_counted(np: Any, _: Any, x: Array) -> Array:
     return made
 
 
-def _quantized(np: Any, desc: Any, x: Any) -> Any:
+def _quantized(np: Any, desc: dml.OperatorDesc, x: Any) -> Any:
     """Without zero points, which are optional and not measured."""
     data_type = desc.output_type.numpy_dtype
     limits = np.iinfo(data_type)
     return np.clip(np.rint(x), limits.min, limits.max).astype(data_type)
 
 
-def _quantized_sum(np: Any, desc: Any, a: Array, a_scale: Array, b: Array, b_scale: Array, scale: Array) -> Any:
+def _quantized_sum(
+    np: Any, desc: dml.OperatorDesc, a: Array, a_scale: Array, b: Array, b_scale: Array, scale: Array
+) -> Any:
     return _quantized(np, desc, (a * a_scale + b * b_scale) / scale)
 
 

@@ -5,32 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import dmlvk as dml
+
 Expression = Callable[..., Any]
 """Called with PyTorch, the description, and the tensors."""
 
 
-def _hard_sigmoid(desc: Any, x: Any) -> Any:
+def _hard_sigmoid(desc: dml.ActivationHardSigmoid | dml.ActivationHardSwish, x: Any) -> Any:
     return (desc.alpha * x + desc.beta).clamp(0, 1)
 
 
-def _shrunk(torch: Any, desc: Any, x: Any) -> Any:
+def _shrunk(torch: Any, desc: dml.ActivationShrink, x: Any) -> Any:
     if desc.bias == desc.threshold:
         return torch.nn.functional.softshrink(x, desc.threshold)
     return torch.where(x > desc.threshold, x - desc.bias, torch.where(x < -desc.threshold, x + desc.bias, 0))
 
 
-def _clipped_gradient(torch: Any, desc: Any, x: Any, gradient: Any) -> Any:
+def _clipped_gradient(
+    torch: Any, desc: dml.ElementWiseClipGrad | dml.ElementWiseClipGrad1, x: Any, gradient: Any
+) -> Any:
     return torch.where((x > desc.min) & (x < desc.max), gradient, 0)
 
 
-def _quantized(torch: Any, desc: Any, x: Any) -> Any:
+def _quantized(torch: Any, desc: dml.OperatorDesc, x: Any) -> Any:
     """Without zero points, which are optional and not measured."""
     data_type = getattr(torch, desc.output_type.numpy_dtype.name)
     limits = torch.iinfo(data_type)
     return x.round().clamp(limits.min, limits.max).to(data_type)
 
 
-def _quantized_sum(torch: Any, desc: Any, a: Any, a_scale: Any, b: Any, b_scale: Any, scale: Any) -> Any:
+def _quantized_sum(torch: Any, desc: dml.OperatorDesc, a: Any, a_scale: Any, b: Any, b_scale: Any, scale: Any) -> Any:
     return _quantized(torch, desc, (a * a_scale + b * b_scale) / scale)
 
 

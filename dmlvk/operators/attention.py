@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import enum_attribute, float_attribute, tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import check_sizes, member_text, refuse, tensor_of
+from dmlvk.operators.shapes import Described, Draft, check_sizes, member_text, refuse, tensor_of
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -41,7 +41,10 @@ SOURCES: Mapping[str, tuple[tuple[str, int], ...]] = {
 _STACKED = {"stacked_query_key_tensor": 2, "stacked_key_value_tensor": 2, "stacked_query_key_value_tensor": 3}
 
 
-def source_of(desc: Any, role: str) -> tuple[str, int]:
+_Attention: TypeAlias = "MultiheadAttention | MultiheadAttention1 | Draft"
+
+
+def source_of(desc: Described, role: str) -> tuple[str, int]:
     """Which member has the queries, keys or values, and their place in it if it is stacked (else -1).
 
     Raises:
@@ -55,14 +58,14 @@ def source_of(desc: Any, role: str) -> tuple[str, int]:
     return given[0]
 
 
-def head_member(desc: Any, role: str) -> str:
+def head_member(desc: Described, role: str) -> str:
     """The member that says how many heads the queries, keys or values have."""
     if desc.operator_name == "MULTIHEAD_ATTENTION":
         return "head_count"
     return "query_head_count" if role == "query" else "key_value_head_count"
 
 
-def head_counts(desc: Any) -> tuple[int, int]:
+def head_counts(desc: Described) -> tuple[int, int]:
     """How many heads the queries have, and the keys and values.
 
     Raises:
@@ -78,7 +81,7 @@ def head_counts(desc: Any) -> tuple[int, int]:
     return queries, keys
 
 
-def last_sizes(desc: Any, member: str, count: int) -> tuple[int, ...]:
+def last_sizes(desc: Described, member: str, count: int) -> tuple[int, ...]:
     """A tensor's last so many sizes; those before them must be 1.
 
     Raises:
@@ -90,7 +93,7 @@ def last_sizes(desc: Any, member: str, count: int) -> tuple[int, ...]:
     return sizes[-count:]
 
 
-def part_sizes(desc: Any, role: str) -> tuple[int, int, int]:
+def part_sizes(desc: Described, role: str) -> tuple[int, int, int]:
     """Batch, length of the sequence, and size of a head, of queries, keys or values.
 
     Raises:
@@ -114,20 +117,20 @@ def part_sizes(desc: Any, role: str) -> tuple[int, int, int]:
     return batch, length, hidden // heads
 
 
-def _check(desc: Any, member: str, wanted: Sequence[int], why: str = "") -> None:
+def _check(desc: Described, member: str, wanted: Sequence[int], why: str = "") -> None:
     """A tensor that may have leading dimensions of size 1 has these sizes behind them."""
     if getattr(desc, member) is not None:
         count = tensor_of(desc, member).dimension_count
         check_sizes(desc, member, (*(1,) * (count - len(wanted)), *wanted), why)
 
 
-def _mask(desc: Any, batch: int, heads: int, queries: int, keys: int) -> None:
+def _mask(desc: _Attention, batch: int, heads: int, queries: int, keys: int) -> None:
     kind, types = desc.mask_type, MultiheadAttentionMaskType
     if (desc.mask_tensor is None) != (kind is types.NONE):
         state = "absent" if desc.mask_tensor is None else "given"
         refuse(desc, "mask_tensor", f"must be given where MaskType is not NONE; it is {state}, with {kind.name}")
     if kind is types.BOOLEAN:
-        sizes = last_sizes(desc, "mask_tensor", min(4, desc.mask_tensor.dimension_count))
+        sizes = last_sizes(desc, "mask_tensor", min(4, tensor_of(desc, "mask_tensor").dimension_count))
         full = (batch, heads, queries, keys)[-len(sizes) :]
         if any(size not in (1, whole) for size, whole in zip(sizes, full, strict=True)):
             refuse(desc, "mask_tensor.sizes", f"must be those of {list(full)} or 1; got {list(sizes)}")
@@ -140,13 +143,13 @@ def _mask(desc: Any, batch: int, heads: int, queries: int, keys: int) -> None:
         _check(desc, "mask_tensor", wanted, f"MaskType {kind.name}")
 
 
-def past_lengths(desc: Any) -> TensorDesc | None:
+def past_lengths(desc: Described) -> TensorDesc | None:
     """PastSequenceLengthsTensor, which MULTIHEAD_ATTENTION does not have."""
     given: TensorDesc | None = getattr(desc, "past_sequence_lengths_tensor", None)
     return given
 
 
-def _attention_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _attention_sizes(desc: _Attention) -> Mapping[str, Sequence[int]]:
     batch, queries, size = part_sizes(desc, "query")
     key_batch, own, key_size = part_sizes(desc, "key")
     value_batch, value_length, value_size = part_sizes(desc, "value")

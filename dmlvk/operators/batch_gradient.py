@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import float_attribute, tensor_input, tensor_output
 from dmlvk.operators.normalization import check_broadcast
+from dmlvk.operators.shapes import Draft
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
 from dmlvk.tensors import TensorDesc
+
+if TYPE_CHECKING:
+    from dmlvk.operators.batch_training import BatchNormalizationTrainingGrad
 
 __all__ = ["BatchNormalizationGrad"]
 
 
-def gradient_shapes(desc: Any) -> Mapping[str, Sequence[int]]:
+def gradient_shapes(
+    desc: BatchNormalizationGrad | BatchNormalizationTrainingGrad | Draft,
+) -> Mapping[str, Sequence[int]]:
     """Parameters broadcast; gradients have the sizes of what they are gradients of."""
     for member in ("mean_tensor", "variance_tensor", "scale_tensor"):
         check_broadcast(desc, member)

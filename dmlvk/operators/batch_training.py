@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.operators.batch_gradient import gradient_shapes
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
 from dmlvk.operators.members import float_attribute, tensor_input, tensor_output
 from dmlvk.operators.normalization import FUSED_DECISION, check_broadcast
+from dmlvk.operators.shapes import Draft
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -21,7 +22,7 @@ _SUMS_DECISION = (
 )
 
 
-def _training_shapes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _training_shapes(desc: BatchNormalizationTraining | Draft) -> Mapping[str, Sequence[int]]:
     check_broadcast(desc, "scale_tensor")
     parameters = desc.scale_tensor.sizes
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
@@ -16,7 +16,7 @@ from dmlvk.operators.members import (
     unsigned_attribute,
 )
 from dmlvk.operators.quantization import QUOTIENT_DECISIONS
-from dmlvk.operators.shapes import check_dimension_count, refuse
+from dmlvk.operators.shapes import Draft, check_dimension_count, refuse
 from dmlvk.operators.type_groups import EXACT, FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -36,7 +36,7 @@ _BLOCK_DECISIONS = (
 _WORDS = {QuantizationType.SCALE: "the scale", QuantizationType.SCALE_ZERO_POINT: "the scale and the zero point"}
 
 
-def _block_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _block_sizes(desc: Dequantize | Quantize | Draft) -> Mapping[str, Sequence[int]]:
     """Checks the scale and the zero point.
 
     Raises:

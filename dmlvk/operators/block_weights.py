@@ -7,12 +7,12 @@ of ONNX Runtime has them all. Graphs compute products with these weights without
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import check_sizes, refuse
+from dmlvk.operators.shapes import Draft, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -26,7 +26,7 @@ def row_bytes(terms: int, bits: int) -> int:
     return -(-terms * bits // _BITS_OF_BYTE)
 
 
-def _sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _sizes(desc: DequantizeBlocks | Draft) -> Mapping[str, Sequence[int]]:
     """Checks all sizes against those of the output, columns x terms.
 
     Raises:

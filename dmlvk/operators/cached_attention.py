@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
@@ -14,7 +14,7 @@ from dmlvk.operators.members import (
     tensor_output,
     unsigned_attribute,
 )
-from dmlvk.operators.shapes import check_sizes, refuse
+from dmlvk.operators.shapes import Draft, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -22,7 +22,7 @@ LARGEST_HEAD = 256
 """Elements of a head at most."""
 
 
-def _sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
     heads, key_heads = desc.query_head_count, desc.key_value_head_count
     if heads < 1 or key_heads < 1 or heads % key_heads:
         refuse(desc, "query_head_count", f"must be a multiple of KeyValueHeadCount {key_heads}; got {heads}")

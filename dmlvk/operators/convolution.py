@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
 from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
@@ -17,7 +17,7 @@ from dmlvk.operators.members import (
     unsigned_array_attribute,
     unsigned_attribute,
 )
-from dmlvk.operators.shapes import check_dimension_count, check_length, check_sizes, refuse
+from dmlvk.operators.shapes import Draft, check_dimension_count, check_length, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -41,7 +41,7 @@ class ConvolutionDirection(enum.IntEnum):
     BACKWARD = 1
 
 
-def _lengths(desc: Any, spatial: int) -> None:
+def _lengths(desc: Convolution | Draft, spatial: int) -> None:
     if desc.dimension_count != spatial:
         refuse(
             desc,
@@ -55,7 +55,7 @@ def _lengths(desc: Any, spatial: int) -> None:
             refuse(desc, member, f"must be at least 1; got {list(getattr(desc, member))}")
 
 
-def _along(desc: Any, axis: int, size: int, window: int) -> int:
+def _along(desc: Convolution | Draft, axis: int, size: int, window: int) -> int:
     """Places of the output along a spatial axis."""
     stride, dilation = int(desc.strides[axis]), int(desc.dilations[axis])
     padding, further = int(desc.start_padding[axis] + desc.end_padding[axis]), int(desc.output_padding[axis])
@@ -86,7 +86,7 @@ def _along(desc: Any, axis: int, size: int, window: int) -> int:
     return places
 
 
-def convolution_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def convolution_sizes(desc: Convolution | Draft) -> Mapping[str, Sequence[int]]:
     """The rule that the sizes of a convolution follow."""
     source, window, bias = desc.input_tensor, desc.filter_tensor, desc.bias_tensor
     check_dimension_count(desc, "filter_tensor", source.dimension_count, "as InputTensor has")

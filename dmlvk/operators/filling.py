@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
@@ -21,7 +21,7 @@ from dmlvk.operators.members import (
     unsigned_array_attribute,
 )
 from dmlvk.operators.movement import MOVED, check_within_limits, window_limits
-from dmlvk.operators.shapes import check_length, check_sizes, refuse
+from dmlvk.operators.shapes import Described, Draft, check_length, check_sizes, refuse
 from dmlvk.operators.type_groups import ALL_TYPES, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
 
@@ -37,16 +37,16 @@ __all__ = [
 ]
 
 
-def _any_output(desc: Any) -> Mapping[str, Sequence[int]]:
+def _any_output(desc: Described) -> Mapping[str, Sequence[int]]:
     """An output may have any sizes."""
     return {}
 
 
-def _like_optional_input(desc: Any) -> Mapping[str, Sequence[int]]:
+def _like_optional_input(desc: DiagonalMatrix1 | Draft) -> Mapping[str, Sequence[int]]:
     return {} if desc.input_tensor is None else {"output_tensor": tuple(desc.input_tensor.sizes)}
 
 
-def _slice_grad_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _slice_grad_sizes(desc: SliceGrad | Draft) -> Mapping[str, Sequence[int]]:
     if desc.output_gradient_tensor is not None:
         limits = window_limits(desc, "output_gradient_tensor")
         check_within_limits(desc, "input_gradient_tensor", limits)
@@ -57,7 +57,7 @@ WINDOW_ARRAYS = ("window_sizes", "strides", "dilations", "start_padding", "end_p
 """The members of UNFOLD and FOLD that have an entry for each spatial dimension."""
 
 
-def blocks_along(desc: Any, sizes: Sequence[int]) -> tuple[int, ...]:
+def blocks_along(desc: Described, sizes: Sequence[int]) -> tuple[int, ...]:
     """How many positions a window has along each spatial dimension.
 
     Args:
@@ -82,7 +82,7 @@ def blocks_along(desc: Any, sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _unfold_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _unfold_sizes(desc: Unfold | Draft) -> Mapping[str, Sequence[int]]:
     batch, channels, *spatial = desc.input_tensor.sizes
     if desc.dimension_count != len(spatial):
         rule = f"must be {len(spatial)}, InputTensor.DimensionCount less 2"
@@ -96,7 +96,7 @@ def _unfold_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {"output_tensor": sizes}
 
 
-def _fold_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _fold_sizes(desc: Fold | Draft) -> Mapping[str, Sequence[int]]:
     output = desc.output_tensor
     if output is None:
         return {}
@@ -111,7 +111,7 @@ def _fold_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {}
 
 
-def _value_scale_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _value_scale_sizes(desc: ValueScale2d | Draft) -> Mapping[str, Sequence[int]]:
     channels = desc.input_tensor.sizes[1]
     if channels not in (1, 3):
         refuse(desc, "input_tensor.sizes[1]", f"must be 1 or 3; got {channels}")

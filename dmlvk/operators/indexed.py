@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
 from dmlvk.operators.members import tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import Sizes, check_axis, check_dimension_count, check_sizes, refuse
+from dmlvk.operators.shapes import Described, Draft, Sizes, check_axis, check_dimension_count, check_sizes, refuse
 from dmlvk.operators.type_groups import ALL_TYPES, EXACT, FLOATS, TYPES_TO_32
 from dmlvk.tensors import TensorDesc
 
@@ -32,7 +32,7 @@ def _tables() -> tuple[Support, ...]:
     )
 
 
-def fitted(desc: Any, member: str, natural: Sequence[int], given: int, count: int) -> Sizes:
+def fitted(desc: Described, member: str, natural: Sequence[int], given: int, count: int) -> Sizes:
     """Sizes as an output of so many dimensions has them: right-aligned, with more or fewer leading ones.
 
     Args:
@@ -62,7 +62,7 @@ def fitted(desc: Any, member: str, natural: Sequence[int], given: int, count: in
     return (*[1] * missing, *first, *others)
 
 
-def check_leading_ones(desc: Any, member: str, counted: int, what: str) -> Sizes:
+def check_leading_ones(desc: Described, member: str, counted: int, what: str) -> Sizes:
     """The last sizes of a tensor, so many as an attribute says; those before must be 1.
 
     Raises:
@@ -75,7 +75,7 @@ def check_leading_ones(desc: Any, member: str, counted: int, what: str) -> Sizes
     return sizes[dropped:]
 
 
-def _gather_shapes(desc: Any) -> Mapping[str, Sizes]:
+def _gather_shapes(desc: Gather | Draft) -> Mapping[str, Sizes]:
     count = desc.input_tensor.dimension_count
     axis = check_axis(desc, "axis", "input_tensor")
     check_dimension_count(desc, "indices_tensor", count, "as InputTensor has")
@@ -118,13 +118,13 @@ class Gather(OperatorDesc):
     )
 
 
-def _gather_elements_shapes(desc: Any) -> Mapping[str, Sizes]:
+def _gather_elements_shapes(desc: GatherElements | Draft) -> Mapping[str, Sizes]:
     axis = check_axis(desc, "axis", "input_tensor")
     check_sizes_but_for(desc, "indices_tensor", "input_tensor", axis)
     return {"output_tensor": tuple(desc.indices_tensor.sizes)}
 
 
-def check_sizes_but_for(desc: Any, member: str, reference: str, axis: int) -> None:
+def check_sizes_but_for(desc: Described, member: str, reference: str, axis: int) -> None:
     """Checks that a tensor has another one's sizes, of which that along an axis may differ.
 
     Raises:
@@ -158,7 +158,7 @@ class GatherElements(OperatorDesc):
     )
 
 
-def _one_hot_shapes(desc: Any) -> Mapping[str, Sizes]:
+def _one_hot_shapes(desc: OneHot | Draft) -> Mapping[str, Sizes]:
     axis = check_axis(desc, "axis", "indices_tensor")
     sizes = list(desc.indices_tensor.sizes)
     check_dimension_count(desc, "values_tensor", len(sizes), "as IndicesTensor has")
@@ -197,7 +197,7 @@ class OneHot(OperatorDesc):
     )
 
 
-def _nd_sizes(desc: Any, blocks: str) -> tuple[Sizes, Sizes, Sizes]:
+def _nd_sizes(desc: GatherNd | GatherNd1 | ScatterNd | Draft, blocks: str) -> tuple[Sizes, Sizes, Sizes]:
     """Of an operator with tuples of indices: the input's sizes that count, the indices' ones, and those of its blocks.
 
     Args:
@@ -236,7 +236,7 @@ def _nd_sizes(desc: Any, blocks: str) -> tuple[Sizes, Sizes, Sizes]:
     return sizes, indices, fitted(desc, blocks, natural, len(indices) - 1, count)
 
 
-def _gather_nd_shapes(desc: Any) -> Mapping[str, Sizes]:
+def _gather_nd_shapes(desc: GatherNd | GatherNd1 | Draft) -> Mapping[str, Sizes]:
     return {"output_tensor": _nd_sizes(desc, "indices_dimension_count")[2]}
 
 
@@ -295,7 +295,7 @@ _LAST = (
 )
 
 
-def _scatter_shapes(desc: Any) -> Mapping[str, Sizes]:
+def _scatter_shapes(desc: Scatter | Draft) -> Mapping[str, Sizes]:
     axis = check_axis(desc, "axis", "input_tensor")
     check_sizes_but_for(desc, "indices_tensor", "input_tensor", axis)
     check_sizes(desc, "updates_tensor", desc.indices_tensor.sizes, "as IndicesTensor has")
@@ -323,7 +323,7 @@ class Scatter(OperatorDesc):
     )
 
 
-def _scatter_nd_shapes(desc: Any) -> Mapping[str, Sizes]:
+def _scatter_nd_shapes(desc: ScatterNd | Draft) -> Mapping[str, Sizes]:
     check_sizes(desc, "updates_tensor", _nd_sizes(desc, "indices_dimension_count")[2], "a block for each tuple")
     return {"output_tensor": tuple(desc.input_tensor.sizes)}
 
@@ -350,7 +350,7 @@ class ScatterNd(OperatorDesc):
     )
 
 
-def _reverse_shapes(desc: Any) -> Mapping[str, Sizes]:
+def _reverse_shapes(desc: ReverseSubsequences | Draft) -> Mapping[str, Sizes]:
     axis = check_axis(desc, "axis", "input_tensor")
     wanted = list(desc.input_tensor.sizes)
     wanted[axis] = 1

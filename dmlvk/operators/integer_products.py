@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.convolution import ConvolutionDirection, ConvolutionMode, convolution_sizes
@@ -15,7 +15,7 @@ from dmlvk.operators.members import (
     unsigned_array_attribute,
     unsigned_attribute,
 )
-from dmlvk.operators.shapes import Draft, check_dimension_count, refuse
+from dmlvk.operators.shapes import Described, Draft, WithInput, check_dimension_count, refuse
 from dmlvk.operators.type_groups import EXACT
 from dmlvk.tensors import TensorDesc
 
@@ -26,7 +26,7 @@ _WRAPS = "Sums are exact modulo 2^32. An absent zero point counts as 0."
 _PADDING = "What pads the input contributes nothing: it counts as the zero point."
 
 
-def check_counted(desc: Any, member: str, count: int, what: str) -> None:
+def check_counted(desc: Described, member: str, count: int, what: str) -> None:
     """Checks that an optional tensor has one element, or ``count`` of them along one axis."""
     tensor = getattr(desc, member)
     if tensor is not None:
@@ -35,7 +35,7 @@ def check_counted(desc: Any, member: str, count: int, what: str) -> None:
             refuse(desc, f"{member}.sizes", f"must hold 1 or {count} elements, {what}; got {list(tensor.sizes)}")
 
 
-def product_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def product_sizes(desc: MatrixMultiplyInteger | Draft) -> Mapping[str, Sequence[int]]:
     """The rule that the sizes of a product follow."""
     a, b = desc.a_tensor, desc.b_tensor
     check_dimension_count(desc, "b_tensor", a.dimension_count, "as ATensor has")
@@ -48,13 +48,13 @@ def product_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {"output_tensor": (*a.sizes[:-1], b.sizes[-1])}
 
 
-def _convolution_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _convolution_sizes(desc: ConvolutionInteger | Draft) -> Mapping[str, Sequence[int]]:
     check_counted(desc, "input_zero_point_tensor", 1, "for all of the input")
     check_counted(desc, "filter_zero_point_tensor", desc.filter_tensor.sizes[0], "one for each output channel")
     return convolution_sizes(as_convolution(desc))
 
 
-def as_convolution(desc: Any) -> Draft:
+def as_convolution(desc: WithInput | Draft) -> Draft:
     """The members of a CONVOLUTION that has the same sizes, steps and groups."""
     members = ("strides", "dilations", "start_padding", "end_padding", "dimension_count", "group_count")
     tensors = ("input_tensor", "filter_tensor", "output_tensor")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import boolean_attribute, float_attribute, tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import refuse
+from dmlvk.operators.shapes import Draft, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
 __all__ = ["LocalResponseNormalization", "LocalResponseNormalizationGrad"]
 
 
-def _check_numbers(desc: Any) -> None:
+def _check_numbers(desc: LocalResponseNormalization | LocalResponseNormalizationGrad | Draft) -> None:
     if desc.local_size < 1:
         refuse(desc, "local_size", f"must be at least 1; got {desc.local_size}")
     for member in ("alpha", "beta", "bias"):
@@ -23,12 +23,12 @@ def _check_numbers(desc: Any) -> None:
             refuse(desc, member, f"must be a finite number; got {getattr(desc, member)!r}")
 
 
-def _sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _sizes(desc: LocalResponseNormalization | Draft) -> Mapping[str, Sequence[int]]:
     _check_numbers(desc)
     return {"output_tensor": tuple(desc.input_tensor.sizes)}
 
 
-def _gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _gradient_sizes(desc: LocalResponseNormalizationGrad | Draft) -> Mapping[str, Sequence[int]]:
     _check_numbers(desc)
     return {"output_gradient_tensor": tuple(desc.input_tensor.sizes)}
 

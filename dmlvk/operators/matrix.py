@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS, FusedActivation, fused_activation_attribute
 from dmlvk.operators.members import enum_attribute, float_attribute, tensor_input, tensor_output
-from dmlvk.operators.shapes import check_dimension_count, check_sizes, refuse
+from dmlvk.operators.shapes import Draft, check_dimension_count, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -58,7 +58,7 @@ FUSABLE_FROM = {"ELEMENT_WISE_CLIP": "6_0", "ACTIVATION_SOFTMAX": "6_1", "ACTIVA
 """The feature levels from which some of them may be fused."""
 
 
-def _gemm_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _gemm_sizes(desc: Gemm | Draft) -> Mapping[str, Sequence[int]]:
     a, b, c = desc.a_tensor, desc.b_tensor, desc.c_tensor
     check_dimension_count(desc, "b_tensor", a.dimension_count, "as ATensor has")
     leading = tuple(a.sizes[:-2])

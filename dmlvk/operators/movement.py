@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
@@ -17,7 +17,16 @@ from dmlvk.operators.members import (
     unsigned_array_attribute,
     unsigned_attribute,
 )
-from dmlvk.operators.shapes import check_axis, check_dimension_count, check_sizes, refuse, tensor_of
+from dmlvk.operators.shapes import (
+    Described,
+    Draft,
+    WithCount,
+    check_axis,
+    check_dimension_count,
+    check_sizes,
+    refuse,
+    tensor_of,
+)
 from dmlvk.operators.type_groups import ALL_TYPES, EXACT, TYPES_TO_32
 from dmlvk.tensors import TensorDesc
 
@@ -43,7 +52,7 @@ _SLICE_SUPPORT = (
 )
 
 
-def _check_others(desc: Any, member: str, reference: Sequence[int], axis: int, why: str) -> int:
+def _check_others(desc: Described, member: str, reference: Sequence[int], axis: int, why: str) -> int:
     """Checks that a tensor agrees in all sizes but that along an axis, and returns that one."""
     check_dimension_count(desc, member, len(reference), why)
     sizes: tuple[int, ...] = tuple(tensor_of(desc, member).sizes)
@@ -51,7 +60,7 @@ def _check_others(desc: Any, member: str, reference: Sequence[int], axis: int, w
     return sizes[axis]
 
 
-def _join_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _join_sizes(desc: Join | Draft) -> Mapping[str, Sequence[int]]:
     tensors = desc.input_tensors
     if not tensors:
         refuse(desc, "input_count", "must be at least 1; got 0")
@@ -62,7 +71,7 @@ def _join_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {"output_tensor": (*first[:axis], total, *first[axis + 1 :])}
 
 
-def _split_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _split_sizes(desc: Split | Draft) -> Mapping[str, Sequence[int]]:
     axis = check_axis(desc, "axis", "input_tensor")
     outputs = desc.output_tensors
     if not outputs and not desc.output_count:
@@ -85,7 +94,7 @@ def _split_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {f"output_tensors[{i}]": part for i in range(desc.output_count)}
 
 
-def check_count_of_axes(desc: Any, tensor_member: str, arrays: Sequence[str]) -> int:
+def check_count_of_axes(desc: WithCount | Draft, tensor_member: str, arrays: Sequence[str]) -> int:
     """Checks that DimensionCount is a tensor's, and that arrays have as many entries.
 
     Raises:
@@ -102,7 +111,7 @@ def check_count_of_axes(desc: Any, tensor_member: str, arrays: Sequence[str]) ->
     return count
 
 
-def _slice_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _slice_sizes(desc: Slice | Draft) -> Mapping[str, Sequence[int]]:
     count = check_count_of_axes(desc, "input_tensor", ("offsets", "sizes", "strides"))
     sizes = tuple(desc.input_tensor.sizes)
     for axis in range(count):
@@ -122,7 +131,7 @@ def _slice_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {"output_tensor": tuple(desc.sizes)}
 
 
-def window_limits(desc: Any, tensor_member: str) -> tuple[int, ...]:
+def window_limits(desc: WithCount | Draft, tensor_member: str) -> tuple[int, ...]:
     """How many elements the window of a SLICE1 has at most along each axis of the tensor that it lies in.
 
     Raises:
@@ -150,7 +159,7 @@ def window_limits(desc: Any, tensor_member: str) -> tuple[int, ...]:
     return tuple(limits)
 
 
-def check_within_limits(desc: Any, member: str, limits: Sequence[int]) -> None:
+def check_within_limits(desc: Described, member: str, limits: Sequence[int]) -> None:
     """Checks that a tensor has at most so many elements along each axis.
 
     Raises:
@@ -163,7 +172,7 @@ def check_within_limits(desc: Any, member: str, limits: Sequence[int]) -> None:
             refuse(desc, f"{member}.sizes[{axis}]", f"{rule} = {most}; got {size}")
 
 
-def _slice1_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _slice1_sizes(desc: Slice1 | Draft) -> Mapping[str, Sequence[int]]:
     limits = window_limits(desc, "input_tensor")
     if desc.output_tensor is None:
         return {"output_tensor": limits}

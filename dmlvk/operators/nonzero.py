@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
 from dmlvk.operators.members import tensor_input, tensor_output
-from dmlvk.operators.shapes import Sizes, check_sizes, refuse
+from dmlvk.operators.shapes import Draft, Sizes, check_sizes, refuse
 from dmlvk.operators.type_groups import EXACT, TYPES_TO_32
 from dmlvk.tensors import TensorDesc
 
 _UINT32 = (DataType.UINT32,)
 
 
-def _shapes(desc: Any) -> Mapping[str, Sizes]:
+def _shapes(desc: NonzeroCoordinates | Draft) -> Mapping[str, Sizes]:
     sizes = tuple(desc.input_tensor.sizes)
     if desc.output_count_tensor is not None:
         check_sizes(desc, "output_count_tensor", [1] * desc.output_count_tensor.dimension_count, "one number")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
@@ -16,7 +16,7 @@ from dmlvk.operators.members import (
     tensor_output,
     unsigned_attribute,
 )
-from dmlvk.operators.shapes import check_axis, check_dimension_count, refuse, tensor_of
+from dmlvk.operators.shapes import Draft, WithInput, check_axis, check_dimension_count, refuse, tensor_of
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -34,7 +34,7 @@ FUSED_DECISION = (
 )
 
 
-def check_broadcast(desc: Any, member: str) -> None:
+def check_broadcast(desc: WithInput | Draft, member: str) -> None:
     """Checks that a tensor has the input's number of dimensions, each of the input's size or of size 1.
 
     Raises:
@@ -49,7 +49,7 @@ def check_broadcast(desc: Any, member: str) -> None:
             refuse(desc, f"{member}.sizes[{axis}]", f"must be 1 or InputTensor's {size}; got {own}")
 
 
-def _batch_shapes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _batch_shapes(desc: BatchNormalization | Draft) -> Mapping[str, Sequence[int]]:
     for member in ("mean_tensor", "variance_tensor", "scale_tensor", "bias_tensor"):
         check_broadcast(desc, member)
     return {"output_tensor": desc.input_tensor.sizes}
@@ -105,7 +105,7 @@ _MEAN_ACCURACY = Accuracy(
 )
 
 
-def _mean_shapes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _mean_shapes(desc: WithInput | Draft) -> Mapping[str, Sequence[int]]:
     for member in ("scale_tensor", "bias_tensor"):
         check_broadcast(desc, member)
     return {"output_tensor": desc.input_tensor.sizes}
@@ -199,7 +199,7 @@ class MeanVarianceNormalization2(OperatorDesc):
     )
 
 
-def _norm_shapes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _norm_shapes(desc: LpNormalization | Draft) -> Mapping[str, Sequence[int]]:
     check_axis(desc, "axis", "input_tensor")
     return {"output_tensor": desc.input_tensor.sizes}
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import float_attribute, tensor_input, tensor_output
-from dmlvk.operators.shapes import refuse
+from dmlvk.operators.shapes import Draft, refuse
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -19,7 +19,7 @@ _OUTPUTS = ("output_parameters_tensor", "output_first_moment_tensor", "output_se
 _STEP_TYPES = (DataType.UINT32, *FLOATS)
 
 
-def _adam_shapes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _adam_shapes(desc: AdamOptimizer | Draft) -> Mapping[str, Sequence[int]]:
     step = tuple(desc.training_step_tensor.sizes)
     if any(size != 1 for size in step):
         refuse(desc, "training_step_tensor.sizes", f"must all be 1, as there is one step; got {list(step)}")

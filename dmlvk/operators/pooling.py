@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
@@ -16,7 +16,7 @@ from dmlvk.operators.members import (
     unsigned_array_attribute,
     unsigned_attribute,
 )
-from dmlvk.operators.shapes import Draft, check_length, check_sizes, refuse
+from dmlvk.operators.shapes import Draft, WithCount, WithWindows, check_length, check_sizes, refuse
 from dmlvk.operators.type_groups import EXACT, FLOATS, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
 
@@ -33,17 +33,21 @@ __all__ = [
     "MaxUnpooling",
 ]
 
+Pooling: TypeAlias = (
+    "MaxPooling | MaxPooling1 | MaxPooling2 | AveragePooling | AveragePooling1 | LpPooling | LpPooling1"
+)
+
 _HIGHEST_PLACE = 2**31 - 1
 _FLOATS_AND_BYTES = (*FLOATS, DataType.INT8, DataType.UINT8)
 
 
-def dilations_of(desc: Any) -> tuple[int, ...]:
+def dilations_of(desc: WithCount | Draft) -> tuple[int, ...]:
     """How far apart the taps of a window are along each spatial axis: ones where the operator has no Dilations."""
     given = getattr(desc, "dilations", None)
     return (1,) * int(desc.dimension_count) if given is None else tuple(given)
 
 
-def pooled_sizes(desc: Any, *, of: str = "InputTensor") -> Mapping[str, Sequence[int]]:
+def pooled_sizes(desc: WithWindows | Draft, *, of: str = "InputTensor") -> Mapping[str, Sequence[int]]:
     """The sizes of a pooling operator's outputs, ``of`` being DirectML's name of what is pooled.
 
     Batch and channels are the input's. Along a spatial axis there are
@@ -86,18 +90,18 @@ def pooled_sizes(desc: Any, *, of: str = "InputTensor") -> Mapping[str, Sequence
     return {"output_tensor": tuple(sizes)}
 
 
-def _indexed_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _indexed_sizes(desc: MaxPooling1 | MaxPooling2 | Draft) -> Mapping[str, Sequence[int]]:
     sizes = pooled_sizes(desc)["output_tensor"]
     return {"output_tensor": sizes, "output_indices_tensor": sizes}
 
 
-def _norm_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _norm_sizes(desc: LpPooling | LpPooling1 | Draft) -> Mapping[str, Sequence[int]]:
     if desc.p < 1:
         refuse(desc, "p", f"must be at least 1; got {desc.p}")
     return pooled_sizes(desc)
 
 
-def _average_gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _average_gradient_sizes(desc: AveragePoolingGrad | Draft) -> Mapping[str, Sequence[int]]:
     output = desc.output_gradient_tensor
     if output is None:
         return {}
@@ -106,12 +110,12 @@ def _average_gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {"input_gradient_tensor": pooled_sizes(forward, of="OutputGradientTensor")["output_tensor"]}
 
 
-def _max_gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _max_gradient_sizes(desc: MaxPoolingGrad | Draft) -> Mapping[str, Sequence[int]]:
     check_sizes(desc, "input_gradient_tensor", pooled_sizes(desc)["output_tensor"], "those of MAX_POOLING2's output")
     return {"output_gradient_tensor": tuple(desc.input_tensor.sizes)}
 
 
-def _unpooled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _unpooled_sizes(desc: MaxUnpooling | Draft) -> Mapping[str, Sequence[int]]:
     check_sizes(desc, "indices_tensor", desc.input_tensor.sizes, "InputTensor's")
     return {}
 

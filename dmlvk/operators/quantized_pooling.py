@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
@@ -17,6 +17,7 @@ from dmlvk.operators.members import (
 from dmlvk.operators.pooling import pooled_sizes
 from dmlvk.operators.quantization import QUOTIENT_DECISIONS
 from dmlvk.operators.quantized_products import INFINITE_SCALE, check_parameter
+from dmlvk.operators.shapes import Draft
 from dmlvk.operators.type_groups import EXACT
 from dmlvk.tensors import TensorDesc
 
@@ -25,7 +26,7 @@ __all__ = ["QuantizedLinearAveragePooling"]
 _PARAMETERS = ("input_scale_tensor", "input_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
 
 
-def _sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _sizes(desc: QuantizedLinearAveragePooling | Draft) -> Mapping[str, Sequence[int]]:
     sizes = pooled_sizes(desc)
     source = desc.input_tensor
     for member in _PARAMETERS:

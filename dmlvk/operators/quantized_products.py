@@ -17,7 +17,7 @@ from dmlvk.operators.members import (
     unsigned_attribute,
 )
 from dmlvk.operators.quantization import QUOTIENT_DECISIONS
-from dmlvk.operators.shapes import check_dimension_count, check_sizes, refuse
+from dmlvk.operators.shapes import Described, Draft, check_dimension_count, check_sizes, refuse
 from dmlvk.operators.type_groups import EXACT, FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -51,7 +51,7 @@ _PARAMETERS = {
 _WRAPS = "The integer sum, with the bias of a convolution, is exact modulo 2^32."
 
 
-def check_parameter(desc: Any, member: str, axis: int, count: int, what: str) -> None:
+def check_parameter(desc: Described, member: str, axis: int, count: int, what: str) -> None:
     """Checks that a scale or zero point, where it is given, has one element or ``count`` of them along one axis.
 
     Args:
@@ -72,7 +72,7 @@ def check_parameter(desc: Any, member: str, axis: int, count: int, what: str) ->
         refuse(desc, f"{member}.sizes", f"must be {wanted}; got {list(sizes)}")
 
 
-def _check_counts(desc: Any, members: Sequence[str]) -> None:
+def _check_counts(desc: Described, members: Sequence[str]) -> None:
     """Checks that those of these tensors that are given have one DimensionCount."""
     first = getattr(desc, members[0])
     for member in members[1:]:
@@ -80,7 +80,9 @@ def _check_counts(desc: Any, members: Sequence[str]) -> None:
             check_dimension_count(desc, member, first.dimension_count, "as AScaleTensor has")
 
 
-def _product_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _product_sizes(
+    desc: MatrixMultiplyIntegerToFloat | QuantizedLinearMatrixMultiply | Draft,
+) -> Mapping[str, Sequence[int]]:
     a, b = desc.a_tensor, desc.b_tensor
     check_dimension_count(desc, "b_tensor", a.dimension_count, "as ATensor has")
     if b.sizes[:-2] != a.sizes[:-2]:
@@ -96,7 +98,7 @@ def _product_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {"output_tensor": (*a.sizes[:-1], b.sizes[-1])}
 
 
-def _quantized_product_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _quantized_product_sizes(desc: QuantizedLinearMatrixMultiply | Draft) -> Mapping[str, Sequence[int]]:
     sizes = _product_sizes(desc)
     for member in ("output_scale_tensor", "output_zero_point_tensor"):
         check_parameter(desc, member, -2, desc.a_tensor.sizes[-2], "one for each row of A")
@@ -104,14 +106,14 @@ def _quantized_product_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return sizes
 
 
-def _float_product_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _float_product_sizes(desc: MatrixMultiplyIntegerToFloat | Draft) -> Mapping[str, Sequence[int]]:
     sizes = _product_sizes(desc)
     if desc.bias_tensor is not None:
         check_sizes(desc, "bias_tensor", sizes["output_tensor"], "the output's")
     return sizes
 
 
-def _convolution_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _convolution_sizes(desc: QuantizedLinearConvolution | Draft) -> Mapping[str, Sequence[int]]:
     channels, rank = desc.filter_tensor.sizes[0], desc.input_tensor.dimension_count
     for name in ("input", "output"):
         for kind in ("scale", "zero_point"):
@@ -123,7 +125,7 @@ def _convolution_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return convolution_sizes(as_convolution(desc))
 
 
-def _range_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _range_sizes(desc: DynamicQuantizeLinear | Draft) -> Mapping[str, Sequence[int]]:
     ones = (1,) * desc.input_tensor.dimension_count
     sizes = tuple(desc.input_tensor.sizes)
     return {"output_tensor": sizes, "output_scale_tensor": ones, "output_zero_point_tensor": ones}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
 from dmlvk.operators.members import enum_attribute, tensor_input, tensor_output
-from dmlvk.operators.shapes import Sizes, refuse
+from dmlvk.operators.shapes import Draft, Sizes, refuse
 from dmlvk.operators.type_groups import EXACT
 from dmlvk.tensors import TensorDesc
 
@@ -23,7 +23,7 @@ class RandomGeneratorType(enum.IntEnum):
     PHILOX_4X32_10 = 0
 
 
-def _shapes(desc: Any) -> Mapping[str, Sizes]:
+def _shapes(desc: RandomGenerator | Draft) -> Mapping[str, Sizes]:
     sizes = tuple(desc.input_state_tensor.sizes)
     wanted = (*[1] * (len(sizes) - 1), STATE_WORDS)
     if sizes != wanted:

@@ -19,7 +19,7 @@ from dmlvk.operators.members import (
     unsigned_attribute,
 )
 from dmlvk.operators.movement import MOVED, check_count_of_axes
-from dmlvk.operators.shapes import refuse
+from dmlvk.operators.shapes import Draft, refuse
 from dmlvk.operators.type_groups import ALL_TYPES, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
 
@@ -67,7 +67,7 @@ _PADDING_MODES = (
 )
 
 
-def _tile_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _tile_sizes(desc: Tile | Draft) -> Mapping[str, Sequence[int]]:
     sizes = tuple(desc.input_tensor.sizes)
     if len(desc.repeats) != len(sizes):
         rule = f"must have {len(sizes)} entries, one for each dimension of InputTensor"
@@ -78,19 +78,19 @@ def _tile_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {"output_tensor": tuple(size * repeat for size, repeat in zip(sizes, desc.repeats, strict=True))}
 
 
-def _padding_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _padding_sizes(desc: Padding | Padding1 | Draft) -> Mapping[str, Sequence[int]]:
     check_count_of_axes(desc, "input_tensor", ("start_padding", "end_padding"))
     parts = zip(desc.start_padding, desc.input_tensor.sizes, desc.end_padding, strict=True)
     return {"output_tensor": tuple(sum(part) for part in parts)}
 
 
-def _block_area(desc: Any) -> int:
+def _block_area(desc: DepthToSpace | DepthToSpace1 | SpaceToDepth | SpaceToDepth1 | Draft) -> int:
     if desc.block_size < 1:
         refuse(desc, "block_size", f"must be at least 1; got {desc.block_size}")
     return int(desc.block_size) ** 2
 
 
-def _depth_to_space_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _depth_to_space_sizes(desc: DepthToSpace | DepthToSpace1 | Draft) -> Mapping[str, Sequence[int]]:
     area, block = _block_area(desc), desc.block_size
     batch, channels, height, width = desc.input_tensor.sizes
     if channels % area:
@@ -99,7 +99,7 @@ def _depth_to_space_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {"output_tensor": (batch, channels // area, height * block, width * block)}
 
 
-def _space_to_depth_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _space_to_depth_sizes(desc: SpaceToDepth | SpaceToDepth1 | Draft) -> Mapping[str, Sequence[int]]:
     area, block = _block_area(desc), desc.block_size
     batch, channels, height, width = desc.input_tensor.sizes
     for axis, size in ((2, height), (3, width)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
@@ -18,7 +18,7 @@ from dmlvk.operators.members import (
     tensor_input,
     tensor_output,
 )
-from dmlvk.operators.shapes import check_sizes, refuse
+from dmlvk.operators.shapes import Draft, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc, TensorFlags
 
@@ -33,7 +33,7 @@ class RecurrentNetworkDirection(enum.IntEnum):
     BIDIRECTIONAL = 2
 
 
-def direction_count(desc: Any) -> int:
+def direction_count(desc: Gru | Lstm | Rnn | Draft) -> int:
     """How many directions there are: two where both are asked for."""
     return 2 if desc.direction is RecurrentNetworkDirection.BIDIRECTIONAL else 1
 
@@ -50,7 +50,7 @@ _INPUTS = (
 )
 
 
-def _recurrent_sizes(desc: Any, gates: int, activations: int) -> dict[str, Sequence[int]]:
+def _recurrent_sizes(desc: Gru | Lstm | Rnn | Draft, gates: int, activations: int) -> dict[str, Sequence[int]]:
     """The rule of an operator with so many gates, and so many activations for each direction."""
     for member in _INPUTS:
         tensor = getattr(desc, member, None)
@@ -90,18 +90,18 @@ def _recurrent_sizes(desc: Any, gates: int, activations: int) -> dict[str, Seque
     return {"output_sequence_tensor": (steps, directions, batch, hidden), "output_single_tensor": state}
 
 
-def _rnn_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _rnn_sizes(desc: Rnn | Draft) -> Mapping[str, Sequence[int]]:
     return _recurrent_sizes(desc, 1, 1)
 
 
-def _lstm_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _lstm_sizes(desc: Lstm | Draft) -> Mapping[str, Sequence[int]]:
     if desc.use_clip_threshold and not desc.clip_threshold >= 0:
         refuse(desc, "clip_threshold", f"must be at least 0; got {desc.clip_threshold:g}")
     sizes = _recurrent_sizes(desc, 4, 3)
     return {**sizes, "output_cell_single_tensor": sizes["output_single_tensor"]}
 
 
-def _gru_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _gru_sizes(desc: Gru | Draft) -> Mapping[str, Sequence[int]]:
     return _recurrent_sizes(desc, 3, 2)
 
 

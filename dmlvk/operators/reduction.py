@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support, TypeChoice
@@ -16,6 +16,7 @@ from dmlvk.operators.members import (
     tensor_input,
     tensor_output,
 )
+from dmlvk.operators.shapes import Draft
 from dmlvk.operators.type_groups import (
     DENORMALS_DECISION,
     EXACT,
@@ -53,7 +54,7 @@ _AXES = (
 )
 
 
-def reduced_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def reduced_sizes(desc: Argmax | Argmin | Reduce | Draft) -> Mapping[str, Sequence[int]]:
     """The rule of operators whose output has size 1 along the axes that are reduced."""
     sizes = desc.input_tensor.sizes
     return {"output_tensor": tuple(1 if axis in desc.axes else size for axis, size in enumerate(sizes))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
@@ -18,9 +18,12 @@ from dmlvk.operators.members import (
     unsigned_attribute,
 )
 from dmlvk.operators.resampling import InterpolationMode
-from dmlvk.operators.shapes import Sizes, check_sizes, refuse
+from dmlvk.operators.shapes import Draft, Sizes, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
+
+if TYPE_CHECKING:
+    from dmlvk.operators.region_gradient import RoiAlignGrad
 
 __all__ = ["RoiAlign", "RoiAlign1"]
 
@@ -32,23 +35,25 @@ _ROI_MEMBERS = 4
 _SMALLEST_NORMAL = 2.0**-126
 _REDUCTIONS = (ReduceFunction.AVERAGE, ReduceFunction.MAX)
 
+_Alignment: TypeAlias = "RoiAlign | RoiAlign1 | RoiAlignGrad"
+
 
 def without_denormal(value: float) -> float:
     """An attribute, of which a denormal counts as 0."""
     return float(value) if not abs(value) < _SMALLEST_NORMAL else 0.0
 
 
-def fewest_samples(desc: Any) -> int:
+def fewest_samples(desc: _Alignment) -> int:
     """The fewest samples that an output has along each axis."""
     return max(int(desc.minimum_samples_per_output), 1)
 
 
-def most_samples(desc: Any, outputs: int) -> int:
+def most_samples(desc: _Alignment, outputs: int) -> int:
     """The most samples that each of so many outputs along an axis has."""
     return min(int(desc.maximum_samples_per_output), MOST_SAMPLES_OF_REGION // outputs)
 
 
-def region_count(desc: Any) -> int:
+def region_count(desc: _Alignment | Draft) -> int:
     """How many regions there are, whose tensors are checked.
 
     Raises:
@@ -63,7 +68,9 @@ def region_count(desc: Any) -> int:
     return count
 
 
-def check_sampling(desc: Any, image: Sizes, image_member: str, pooled: Sizes, pooled_member: str) -> None:
+def check_sampling(
+    desc: _Alignment | Draft, image: Sizes, image_member: str, pooled: Sizes, pooled_member: str
+) -> None:
     """Checks the attributes, and the heights and widths that they have to do with.
 
     Args:
@@ -98,7 +105,7 @@ def check_sampling(desc: Any, image: Sizes, image_member: str, pooled: Sizes, po
             refuse(desc, "minimum_samples_per_output", rule)
 
 
-def _aligned_sizes(desc: Any) -> Mapping[str, Sizes]:
+def _aligned_sizes(desc: RoiAlign | RoiAlign1 | Draft) -> Mapping[str, Sizes]:
     """Checks regions and attributes; the output's height and width are free.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
@@ -39,14 +39,14 @@ from dmlvk.operators.region_alignment import (
     region_count,
 )
 from dmlvk.operators.resampling import InterpolationMode
-from dmlvk.operators.shapes import Sizes, check_sizes, refuse
+from dmlvk.operators.shapes import Draft, Sizes, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
 __all__ = ["RoiAlignGrad"]
 
 
-def _gradient_sizes(desc: Any) -> Mapping[str, Sizes]:
+def _gradient_sizes(desc: RoiAlignGrad | Draft) -> Mapping[str, Sizes]:
     """Checks that the tensors are there that are needed, and their sizes.
 
     Raises:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
 from dmlvk.operators.members import Size2D, float_attribute, size_attribute, tensor_input, tensor_output
-from dmlvk.operators.shapes import Sizes, check_sizes, refuse
+from dmlvk.operators.shapes import Draft, Sizes, check_sizes, refuse
 from dmlvk.operators.type_groups import EXACT, FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -18,12 +18,12 @@ _ROI_MEMBERS = 5
 _SMALLEST_NORMAL = 2.0**-126
 
 
-def pooling_scale(desc: Any) -> float:
+def pooling_scale(desc: RoiPooling) -> float:
     """SpatialScale, of which a denormal counts as 0."""
     return float(desc.spatial_scale) if abs(desc.spatial_scale) >= _SMALLEST_NORMAL else 0.0
 
 
-def _pooled_sizes(desc: Any) -> Mapping[str, Sizes]:
+def _pooled_sizes(desc: RoiPooling | Draft) -> Mapping[str, Sizes]:
     """Checks regions and attributes.
 
     Raises:

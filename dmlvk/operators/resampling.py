@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
@@ -22,7 +22,7 @@ from dmlvk.operators.members import (
     tensor_input,
     tensor_output,
 )
-from dmlvk.operators.shapes import check_dimension_count, check_length, refuse
+from dmlvk.operators.shapes import Described, Draft, check_dimension_count, check_length, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -36,6 +36,10 @@ class InterpolationMode(enum.IntEnum):
 
     NEAREST_NEIGHBOR = 0
     LINEAR = 1
+
+
+Resampled: TypeAlias = "Resample | Resample1 | Resample2 | Resample3"
+ResampledGradient: TypeAlias = "ResampleGrad | ResampleGrad1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +59,9 @@ class Resampling:
     is_antialiased: bool = False
 
 
-def resamplings(desc: Any) -> tuple[Resampling, ...]:
+def resamplings(desc: Resampled | ResampledGradient | Upsample2d) -> tuple[Resampling, ...]:
     """How each axis of a description is resampled."""
-    if desc.operator_name == "UPSAMPLE_2D":
+    if isinstance(desc, Upsample2d):
         count = desc.input_tensor.dimension_count
         scales: Sequence[float] = (*[1.0] * (count - 2), float(desc.scale_size.height), float(desc.scale_size.width))
     else:
@@ -72,7 +76,7 @@ def resamplings(desc: Any) -> tuple[Resampling, ...]:
     )
 
 
-def _resampled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _resampled_sizes(desc: Described) -> Mapping[str, Sequence[int]]:
     """Checks the attributes; any output sizes are right.
 
     Raises:
@@ -82,7 +86,7 @@ def _resampled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {}
 
 
-def _gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _gradient_sizes(desc: Described) -> Mapping[str, Sequence[int]]:
     """Checks the attributes; any sizes of the forward operator's input are right.
 
     Raises:
@@ -92,7 +96,7 @@ def _gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     return {}
 
 
-def _check_resampling(desc: Any, given: str, wanted: str) -> None:
+def _check_resampling(desc: Described, given: str, wanted: str) -> None:
     source, result = getattr(desc, given), getattr(desc, wanted)
     count = source.dimension_count
     for member in ("scales", "input_pixel_offsets", "output_pixel_offsets"):
@@ -113,7 +117,7 @@ def _check_resampling(desc: Any, given: str, wanted: str) -> None:
         check_dimension_count(desc, wanted, count, f"{directml_name(given)}'s")
 
 
-def _upsampled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _upsampled_sizes(desc: Upsample2d | Draft) -> Mapping[str, Sequence[int]]:
     sizes = list(desc.input_tensor.sizes)
     for axis, factor, name in ((-2, desc.scale_size.height, "height"), (-1, desc.scale_size.width, "width")):
         highest = _UINT_MAX // sizes[axis]

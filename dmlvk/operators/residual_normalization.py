@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import float_attribute, tensor_input, tensor_output
-from dmlvk.operators.shapes import check_sizes, refuse
+from dmlvk.operators.shapes import Draft, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
 
-def _sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+def _sizes(desc: ResidualNormalization | Draft) -> Mapping[str, Sequence[int]]:
     rows, length = desc.input_tensor.sizes
     if length % 2:
         refuse(desc, "input_tensor.sizes", f"must end with an even size; got {length}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import (
@@ -15,7 +15,7 @@ from dmlvk.operators.members import (
     unsigned_attribute,
 )
 from dmlvk.operators.reduction import SPECIAL_SUMS_DECISION
-from dmlvk.operators.shapes import Sizes, check_axis
+from dmlvk.operators.shapes import Draft, Sizes, check_axis
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS_AND_WORDS, FLOATS_WORDS_AND_PAIRS
 from dmlvk.tensors import TensorDesc
 
@@ -28,7 +28,7 @@ _ORDER = (
 _INTEGERS = "Integers wrap: results are exact modulo 2^32 or 2^64."
 
 
-def _sizes(desc: Any) -> Mapping[str, Sizes]:
+def _sizes(desc: CumulativeProduct | CumulativeSummation | Draft) -> Mapping[str, Sizes]:
     check_axis(desc, "axis", "input_tensor")
     return {"output_tensor": tuple(desc.input_tensor.sizes)}
 

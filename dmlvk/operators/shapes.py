@@ -9,10 +9,11 @@ it; ``Graph.apply`` makes outputs by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators.members import directml_name
+from dmlvk.tensors import TensorDesc
 
 Sizes: TypeAlias = tuple[int, ...]
 
@@ -25,6 +26,34 @@ are given (else the member is ``None``).
 Raises:
     InvalidArgumentError: naming operator, member, rule and numbers.
 """
+
+
+class Described(Protocol):
+    """A description, or a :class:`Draft` of one, for rules that find its members by their names."""
+
+    @property
+    def operator_name(self) -> str:
+        """``"GATHER"``."""
+
+
+class WithInput(Described, Protocol):
+    """A description of an operator with one input that the others are held against."""
+
+    @property
+    def input_tensor(self) -> TensorDesc:
+        """InputTensor."""
+
+
+class WithCount(Described, Protocol):
+    """A description of an operator whose arrays have as many entries as a number says."""
+
+    @property
+    def dimension_count(self) -> int:
+        """DimensionCount."""
+
+
+class WithWindows(WithInput, WithCount, Protocol):
+    """A description of an operator that goes over its input in windows."""
 
 
 class Draft:
@@ -45,7 +74,7 @@ class Draft:
         return self._members.get(name)
 
 
-def refuse(desc: Any, member: str, rule: str) -> NoReturn:
+def refuse(desc: Described, member: str, rule: str) -> NoReturn:
     """Raises an error about a member.
 
     Args:
@@ -65,7 +94,7 @@ def member_text(member: str) -> str:
     return ".".join(parts)
 
 
-def check_sizes(desc: Any, member: str, wanted: Sequence[int], why: str = "") -> None:
+def check_sizes(desc: Described, member: str, wanted: Sequence[int], why: str = "") -> None:
     """Checks that a tensor has these sizes.
 
     Raises:
@@ -77,7 +106,7 @@ def check_sizes(desc: Any, member: str, wanted: Sequence[int], why: str = "") ->
         refuse(desc, f"{member}.sizes", f"must be {list(wanted)}{reason}; got {list(tensor.sizes)}")
 
 
-def check_dimension_count(desc: Any, member: str, wanted: int, why: str = "") -> None:
+def check_dimension_count(desc: Described, member: str, wanted: int, why: str = "") -> None:
     """Checks that a tensor has so many dimensions.
 
     Raises:
@@ -89,7 +118,7 @@ def check_dimension_count(desc: Any, member: str, wanted: int, why: str = "") ->
         refuse(desc, f"{member}.dimension_count", f"must be {wanted}{reason}; got {tensor.dimension_count}")
 
 
-def check_axis(desc: Any, member: str, tensor_member: str) -> int:
+def check_axis(desc: Described, member: str, tensor_member: str) -> int:
     """An attribute that names an axis of a tensor.
 
     Raises:
@@ -101,7 +130,7 @@ def check_axis(desc: Any, member: str, tensor_member: str) -> int:
     return axis
 
 
-def check_length(desc: Any, member: str, wanted: int, why: str = "") -> tuple[Any, ...]:
+def check_length(desc: Described, member: str, wanted: int, why: str = "") -> tuple[Any, ...]:
     """An attribute that is an array of so many numbers.
 
     Raises:
@@ -114,7 +143,7 @@ def check_length(desc: Any, member: str, wanted: int, why: str = "") -> tuple[An
     return values
 
 
-def tensor_of(desc: Any, member: str) -> Any:
+def tensor_of(desc: Described, member: str) -> Any:
     """A tensor of a description by its Python name, also one of an array: ``"input_tensors[1]"``."""
     name, bracket, index = member.partition("[")
     value = getattr(desc, name)

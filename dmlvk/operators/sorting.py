@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
 from dmlvk.operators.members import AxisDirection, enum_attribute, tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import Sizes, check_axis, refuse
+from dmlvk.operators.shapes import Draft, Sizes, check_axis, refuse
 from dmlvk.operators.type_groups import EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
 
@@ -31,7 +31,7 @@ def _tables() -> tuple[Support, ...]:
     )
 
 
-def _shapes(desc: Any) -> Mapping[str, Sizes]:
+def _shapes(desc: TopK | TopK1 | Draft) -> Mapping[str, Sizes]:
     axis = check_axis(desc, "axis", "input_tensor")
     sizes = list(desc.input_tensor.sizes)
     if not 1 <= desc.k <= sizes[axis]:

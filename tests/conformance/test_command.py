@@ -191,7 +191,7 @@ def test_a_reference_that_differs_from_the_reference_run_is_doubted_and_not_the_
     hashes = ReferenceHashes.load(made)
     right = REFERENCES["ELEMENT_WISE_SIGN"]
 
-    def of_another_processor(desc: Any, x: Any) -> Any:
+    def of_another_processor(desc: dml.OperatorDesc, x: Any) -> Any:
         return np.where(np.isnan(x), np.float32(np.nan), right(desc, x))
 
     monkeypatch.setitem(REFERENCES, "ELEMENT_WISE_SIGN", of_another_processor)

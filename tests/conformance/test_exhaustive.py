@@ -81,7 +81,7 @@ def test_stretches_of_the_profile_are_those_of_the_inputs(
     run = named("exp-float32")
     assert run.case.desc_class is small
 
-    def wrong_where(desc: Any, inputs: list[Any]) -> Any:
+    def wrong_where(desc: dml.OperatorDesc, inputs: list[Any]) -> Any:
         bits = inputs[0].view(np.uint32)
         return np.where((bits >> 20) == 5, 1.25, 1.0)
 

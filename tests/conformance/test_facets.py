@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dmlvk as dml
 from dmlvk.conformance.facets import FacetError
 from dmlvk.conformance.references.bounded import expected_outputs
 from dmlvk.conformance.references.registry import REFERENCES
@@ -20,15 +21,15 @@ RUN = ("-o", "slice1-float32", "-o", "join-int8", "-o", "sign-int8", "-o", "abs-
 OTHERS = {"join-int8", "abs-int8"}
 
 
-def _without_shape(desc: Any, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_shape(desc: dml.Slice1, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"OutputTensor": np.zeros(desc.output_tensor.sizes, np.float64)}
 
 
-def _of_another_name(desc: Any, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+def _of_another_name(desc: dml.Slice1, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"Output": np.zeros(desc.output_tensor.sizes, np.float32)}
 
 
-def _failing(desc: Any, *inputs: Any) -> Any:
+def _failing(desc: dml.OperatorDesc, *inputs: Any) -> Any:
     raise IndexError("axis 9")
 
 

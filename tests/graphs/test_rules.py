@@ -242,9 +242,9 @@ def test_members_are_of_their_types(any_device: dml.Device) -> None:
         nodes: Any = wrong
         with pytest.raises(dml.InvalidArgumentError, match="GraphDesc: nodes"):
             GraphDesc(0, 1, nodes)
-    desc: Any = negate()
+    no_graph: Any = negate()
     with pytest.raises(dml.InvalidArgumentError, match="takes a GraphDesc"):
-        any_device.compile_graph(desc)
+        any_device.compile_graph(no_graph)
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", 1], []], ids=repr)

@@ -95,7 +95,7 @@ def benches() -> Iterator[list[Workbench]]:
         yield benches
 
 
-def _check_slice(benches: list[Workbench], desc: Any) -> None:
+def _check_slice(benches: list[Workbench], desc: dml.Slice1) -> None:
     """A SLICE1 of random bytes gives what NumPy's indices give, and leaves the bytes between its elements."""
     data_type = desc.input_tensor.data_type
     random = np.random.default_rng(1)

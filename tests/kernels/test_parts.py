@@ -34,7 +34,7 @@ def _both(data_type: dml.DataType, sizes: Sequence[tuple[int, ...]], axis: int) 
     return join, Split(input_tensor=whole, output_count=count, output_tensors=tensors, axis=axis)
 
 
-def _variants(desc: Any, target: Target) -> list[str]:
+def _variants(desc: dml.OperatorDesc, target: Target) -> list[str]:
     return [step.kernel.variant for step in lower(desc, target).steps]
 
 

@@ -42,7 +42,7 @@ def _desc(operator: Any, source: dml.TensorDesc, output: dml.TensorDesc, *tensor
     return operator(**{**members, **more})
 
 
-def _run(device: dml.Device, desc: Any, source: Array, *tensors: Array) -> Array:
+def _run(device: dml.Device, desc: dml.OperatorDesc, source: Array, *tensors: Array) -> Array:
     inputs = {"InputTensor": source} | {f"QuantizationTensors[{i}]": tensor for i, tensor in enumerate(tensors)}
     result: Array = device.run(device.compile_operator(device.create_operator(desc)), inputs)["OutputTensor"]
     return result

@@ -39,7 +39,7 @@ def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     all_compute_as_gpus(monkeypatch, as_gpus=False)
 
 
-def run(bench: Workbench, desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def run(bench: Workbench, desc: dml.OperatorDesc, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """The outputs."""
     check_operator(desc, dml.FeatureLevel.from_name("6_4"))
     outcome = run_sample(bench, desc, inputs)
@@ -170,7 +170,7 @@ def test_the_bound_of_the_reference_stays_small(name: str) -> None:
             assert np.abs(expected.values).max() > 0.2
 
 
-def refusal(desc: Any) -> str:
+def refusal(desc: dml.OperatorDesc) -> str:
     with pytest.raises(dml.DmlError) as caught:
         check_operator(desc, dml.FeatureLevel.from_name("6_4"))
     return str(caught.value)

@@ -81,14 +81,14 @@ def with_tile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Tile | None], None]:
     return choose
 
 
-def run(bench: Workbench, desc: Any, inputs: Mapping[str, Array]) -> dict[str, bytes]:
+def run(bench: Workbench, desc: dml.OperatorDesc, inputs: Mapping[str, Array]) -> dict[str, bytes]:
     """The bits of all outputs."""
     outcome = run_sample(bench, desc, inputs)
     assert outcome.damage is None
     return {key: np.ascontiguousarray(values).tobytes() for key, values in outcome.outputs.items()}
 
 
-def step_variants(desc: Any, target: Target = CPU) -> list[str]:
+def step_variants(desc: dml.OperatorDesc, target: Target = CPU) -> list[str]:
     """The kernels that compute states."""
     names = [step.kernel.variant for step in lower(desc, target).steps]
     return [name for name in names if name.startswith("recurrent.")]
@@ -98,7 +98,7 @@ def assert_same_bits(
     benches: list[Workbench],
     with_tile: Callable[[Tile | None], None],
     tile: Tile,
-    desc: Any,
+    desc: dml.OperatorDesc,
     inputs: Mapping[str, Array],
 ) -> None:
     for bench in benches:

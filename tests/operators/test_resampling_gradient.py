@@ -26,7 +26,7 @@ _DIRECTIONS = [None, *dml.AxisDirection]
 
 def _desc(
     resampled: tuple[int, ...], sizes: tuple[int, ...], direction: dml.AxisDirection | None, **members: Any
-) -> dml.OperatorDesc:
+) -> dml.ResampleGrad | dml.ResampleGrad1:
     kind: Any = dml.ResampleGrad if direction is None else dml.ResampleGrad1
     return kind(  # type: ignore[no-any-return]  # any of the two classes
         input_gradient_tensor=dml.TensorDesc(members.get("data_type", dml.FLOAT32), resampled),
@@ -75,7 +75,7 @@ def test_gradients_are_the_differences_of_the_forward_operator(
     direction: dml.AxisDirection | None,
 ) -> None:
     members = {**members, "interpolation_mode": mode}
-    desc: Any = _desc(resampled, sizes, direction, **members)
+    desc = _desc(resampled, sizes, direction, **members)
     kind: Any = dml.Resample1 if direction is None else dml.Resample2
     forward = kind(
         input_tensor=desc.output_gradient_tensor,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import dmlvk as dml
 from dmlvk.conformance.references.bounded import Expected
 from dmlvk.conformance.references.products import terms_of
 from dmlvk.conformance.references.registry import reference
+from dmlvk.operators.integer_products import as_convolution
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +26,9 @@ def _zero(inputs: Mapping[str, Array], name: str, *shape: int) -> Array:
 
 
 @reference("MATRIX_MULTIPLY_INTEGER")
-def matrix_multiply_integer(desc: dml.MatrixMultiplyInteger, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def matrix_multiply_integer(
+    desc: dml.MatrixMultiplyInteger | dml.QuantizedLinearMatrixMultiply, inputs: Mapping[str, Array]
+) -> Mapping[str, Expected]:
     """The product of differences."""
     a = inputs["ATensor"].astype(np.int64) - _zero(inputs, "AZeroPointTensor", -1, 1)
     b = inputs["BTensor"].astype(np.int64) - _zero(inputs, "BZeroPointTensor", 1, -1)
@@ -34,18 +36,15 @@ def matrix_multiply_integer(desc: dml.MatrixMultiplyInteger, inputs: Mapping[str
 
 
 @reference("CONVOLUTION_INTEGER")
-def convolution_integer(desc: dml.ConvolutionInteger, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def convolution_integer(
+    desc: dml.ConvolutionInteger | dml.QuantizedLinearConvolution, inputs: Mapping[str, Array]
+) -> Mapping[str, Expected]:
     """The cross-correlation of differences."""
     source = inputs["InputTensor"].astype(np.int64) - _zero(inputs, "InputZeroPointTensor")
     spatial = source.ndim - 2
     window = inputs["FilterTensor"].astype(np.int64)
     window = window - _zero(inputs, "FilterZeroPointTensor", -1, *(1,) * (1 + spatial))
-    alike = SimpleNamespace(
-        mode=dml.ConvolutionMode.CROSS_CORRELATION,
-        direction=dml.ConvolutionDirection.FORWARD,
-        output_padding=(0,) * spatial,
-        **{name: getattr(desc, name) for name in ("output_tensor", "strides", "dilations", "start_padding")},
-    )
+    alike = as_convolution(desc)
     groups = desc.group_count
     found = []
     for channels, weights in zip(np.split(source, groups, 1), np.split(window, groups), strict=True):

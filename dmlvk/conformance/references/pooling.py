@@ -13,7 +13,7 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.registry import reference
-from dmlvk.operators.pooling import dilations_of, pooled_sizes
+from dmlvk.operators.pooling import Pooling, dilations_of, pooled_sizes
 
 Array = npt.NDArray[Any]
 
@@ -36,7 +36,7 @@ class _Tap:
     is_inside: npt.NDArray[np.bool_]
 
 
-def _taps(desc: Any, source: Array) -> Iterator[_Tap]:
+def _taps(desc: Pooling, source: Array) -> Iterator[_Tap]:
     """Every tap of the windows, row by row."""
     sizes = pooled_sizes(desc)["output_tensor"]
     numbers = np.arange(source.size, dtype=np.int64).reshape(source.shape)
@@ -56,7 +56,9 @@ def _taps(desc: Any, source: Array) -> Iterator[_Tap]:
         yield _Tap(source[grid], numbers[grid], mask)
 
 
-def _maxima(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def _maxima(
+    desc: dml.MaxPooling | dml.MaxPooling1 | dml.MaxPooling2, inputs: Mapping[str, Array]
+) -> Mapping[str, Expected]:
     source = inputs["InputTensor"]
     sizes = pooled_sizes(desc)["output_tensor"]
     is_float = source.dtype.kind == "f"
@@ -98,7 +100,7 @@ def _half_place(values: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> npt.ND
     return np.where(clipped < _SMALLEST_NORMAL, np.maximum(lost, spacing / 2), spacing / 2)
 
 
-def _averages(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def _averages(desc: dml.AveragePooling | dml.AveragePooling1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     source = inputs["InputTensor"]
     sizes = pooled_sizes(desc)["output_tensor"]
     total, magnitudes = np.zeros(sizes), np.zeros(sizes)
@@ -120,7 +122,7 @@ def _averages(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     return {"OutputTensor": Bounded(values, _half_place(values, source.dtype) + bound)}
 
 
-def _norms(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def _norms(desc: dml.LpPooling | dml.LpPooling1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     source = inputs["InputTensor"]
     sizes = pooled_sizes(desc)["output_tensor"]
     taps = [np.where(tap.is_inside, np.abs(_numbers(tap.values)), 0.0) for tap in _taps(desc, source)]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.registry import REFERENCES, reference
+from dmlvk.operators.shapes import Draft
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
@@ -168,7 +169,7 @@ def convolved(
     return np.concatenate(found, axis=1)
 
 
-def terms_of(desc: Any, channels: Array, weights: Array, spatial: int) -> Terms:
+def terms_of(desc: dml.Convolution | Draft, channels: Array, weights: Array, spatial: int) -> Terms:
     """For each input channel and place of the filter: weights, the elements met, and where there are any."""
     for channel in range(channels.shape[1]):
         for place in itertools.product(*map(range, weights.shape[2:])):
@@ -181,7 +182,7 @@ def terms_of(desc: Any, channels: Array, weights: Array, spatial: int) -> Terms:
             yield weight, met[:, None], counts
 
 
-def _met(desc: Any, axis: int, place: int, size: int, length: int) -> tuple[Array, Array]:
+def _met(desc: dml.Convolution | Draft, axis: int, place: int, size: int, length: int) -> tuple[Array, Array]:
     """Which element of the input each place of the output meets, and whether there is one."""
     reached = desc.output_tensor.sizes[2 + axis]
     outputs = np.arange(reached, dtype=np.int64)

@@ -62,7 +62,11 @@ def _nearest_float32(value: Fraction | float) -> np.float32:
 
 
 def _quantized(
-    desc: Any, sums: Array, parameters: Sequence[Array | None], divisor: Array, zero: Array | None
+    desc: dml.QuantizedLinearMatrixMultiply | dml.QuantizedLinearConvolution,
+    sums: Array,
+    parameters: Sequence[Array | None],
+    divisor: Array,
+    zero: Array | None,
 ) -> Mapping[str, Expected]:
     """Quantized results of sums; scales and zero points broadcast to them."""
     scales = [np.broadcast_to(scale, sums.shape) for scale in parameters if scale is not None]
@@ -86,7 +90,9 @@ def _of_channels(array: Array | None, rank: int) -> Array | None:
 
 
 @reference("QUANTIZED_LINEAR_MATRIX_MULTIPLY")
-def quantized_matrix_product(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def quantized_matrix_product(
+    desc: dml.QuantizedLinearMatrixMultiply, inputs: Mapping[str, Array]
+) -> Mapping[str, Expected]:
     """Each sum of its own, as a fraction."""
     sums: Any = matrix_multiply_integer(desc, inputs)["OutputTensor"]
     scales = [_of_rows(inputs["AScaleTensor"]), inputs["BScaleTensor"].reshape(1, -1)]
@@ -95,7 +101,7 @@ def quantized_matrix_product(desc: Any, inputs: Mapping[str, Array]) -> Mapping[
 
 
 @reference("QUANTIZED_LINEAR_CONVOLUTION")
-def quantized_convolution(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def quantized_convolution(desc: dml.QuantizedLinearConvolution, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Each sum of its own, as a fraction."""
     sums: Any = convolution_integer(desc, inputs)["OutputTensor"]
     rank = sums.ndim

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ from dmlvk.conformance.references.registry import reference
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+
+Recurrent: TypeAlias = dml.Rnn | dml.Lstm | dml.Gru
 
 _STEP = 2.0**-24
 """What rounding to float32 may add to a number, as a part of it."""
@@ -102,8 +104,10 @@ _FUNCTIONS: dict[str, Callable[..., Floats]] = {
 class _Layer:
     """What a direction of an operator is made of."""
 
-    desc: Any
     half: bool
+    clip: float | None
+    is_linear_before_reset: bool
+    is_coupled: bool
     weights: Floats
     recurrence: Floats
     biases: Floats
@@ -129,8 +133,8 @@ class _Layer:
     def activated(self, number: int, x: _Number) -> _Number:
         """An activation, tried within its argument's interval."""
         x = x.rounded(True) if self.half else x
-        if getattr(self.desc, "use_clip_threshold", False):
-            bound = float(np.float16(self.desc.clip_threshold)) if self.half else self.desc.clip_threshold
+        if self.clip is not None:
+            bound = float(np.float16(self.clip)) if self.half else self.clip
             x = _Number(np.clip(x.value, -bound, bound), x.error)
         fused = self.activations[number]
         function = _FUNCTIONS[fused.operator_name.removeprefix("ACTIVATION_")]
@@ -158,7 +162,7 @@ def _gru_step(layer: _Layer, x: _Number, state: _Number, cell: _Number) -> tuple
     reset = layer.activated(0, layer.products(1, x, state))
     of_input = _product(layer.of_gate(layer.weights, 2), x)
     recurrence = layer.of_gate(layer.recurrence, 2)
-    if layer.desc.linear_before_reset:
+    if layer.is_linear_before_reset:
         argument = of_input + reset * (_product(recurrence, state) + layer.state_bias(2)) + layer.input_bias(2)
     else:
         of_state = _product(recurrence, (reset * state).rounded(layer.half))
@@ -171,7 +175,7 @@ def _gru_step(layer: _Layer, x: _Number, state: _Number, cell: _Number) -> tuple
 def _lstm_step(layer: _Layer, x: _Number, state: _Number, cell: _Number) -> tuple[_Number, _Number]:
     peepholes = [_exact(layer.of_gate(layer.peepholes, number)) for number in range(3)]
     entry = layer.activated(0, layer.products(0, x, state) + peepholes[0] * cell)
-    if layer.desc.couple_input_forget:
+    if layer.is_coupled:
         forget = _exact(1.0) + _Number(-entry.value, entry.error)
     else:
         forget = layer.activated(0, layer.products(2, x, state) + peepholes[2] * cell)
@@ -184,7 +188,7 @@ def _lstm_step(layer: _Layer, x: _Number, state: _Number, cell: _Number) -> tupl
 _STEPS = {"RNN": _rnn_step, "GRU": _gru_step, "LSTM": _lstm_step}
 
 
-def _layer(desc: Any, inputs: Mapping[str, Array], direction: int, directions: int) -> _Layer:
+def _layer(desc: Recurrent, inputs: Mapping[str, Array], direction: int, directions: int) -> _Layer:
     rows, units = desc.recurrence_tensor.sizes[2:]
     each = len(desc.activation_descs) // directions
 
@@ -192,18 +196,20 @@ def _layer(desc: Any, inputs: Mapping[str, Array], direction: int, directions: i
         return inputs[name][0, 0, direction].astype(np.float64) if name in inputs else absent
 
     return _Layer(
-        desc=desc,
         half=desc.output_type is dml.FLOAT16,
+        clip=desc.clip_threshold if isinstance(desc, dml.Lstm) and desc.use_clip_threshold else None,
+        is_linear_before_reset=isinstance(desc, dml.Gru) and desc.linear_before_reset,
+        is_coupled=isinstance(desc, dml.Lstm) and desc.couple_input_forget,
         weights=inputs["WeightTensor"][0, direction].astype(np.float64),
         recurrence=inputs["RecurrenceTensor"][0, direction].astype(np.float64),
         biases=given("BiasTensor", np.zeros(2 * rows)),
         peepholes=given("PeepholeTensor", np.zeros(3 * units)),
-        activations=desc.activation_descs[direction * each : (direction + 1) * each],
+        activations=tuple(desc.activation_descs[direction * each : (direction + 1) * each]),
         units=units,
     )
 
 
-def _recurrent(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def _recurrent(desc: Recurrent, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     directions = desc.weight_tensor.sizes[1]
     _, steps, batch, _ = desc.input_tensor.sizes
     units = desc.recurrence_tensor.sizes[3]

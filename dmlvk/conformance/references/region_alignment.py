@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.registry import reference
 from dmlvk.operators.members import ReduceFunction
@@ -17,6 +18,8 @@ from dmlvk.operators.resampling import InterpolationMode
 
 Array = npt.NDArray[Any]
 Float64Array = npt.NDArray[np.float64]
+
+Alignment: TypeAlias = dml.RoiAlign | dml.RoiAlign1 | dml.RoiAlignGrad
 
 _TINY = float(np.finfo(np.float32).tiny)
 _LEAST_FRACTION = 2.0**-24
@@ -96,7 +99,9 @@ class AxisSamples:
         return matrix
 
 
-def axis_samples(desc: Any, corners: tuple[Any, Any], scale: float, outputs: int, extent: int) -> list[AxisSamples]:
+def axis_samples(
+    desc: Alignment, corners: tuple[Any, Any], scale: float, outputs: int, extent: int
+) -> list[AxisSamples]:
     """The samples of each output along an axis; none lie inside where the corners are not finite."""
     input_offset = flushed(getattr(desc, "input_pixel_offset", 0.5))
     output_offset = flushed(getattr(desc, "output_pixel_offset", -0.5))
@@ -125,7 +130,9 @@ def axis_samples(desc: Any, corners: tuple[Any, Any], scale: float, outputs: int
     return found
 
 
-def region_axes(desc: Any, region: Array, image: tuple[int, ...], pooled: tuple[int, ...]) -> list[list[AxisSamples]]:
+def region_axes(
+    desc: Alignment, region: Array, image: tuple[int, ...], pooled: tuple[int, ...]
+) -> list[list[AxisSamples]]:
     """The samples along y and along x of each row and each column of the output."""
     left, top, right, bottom = region
     return [
@@ -165,7 +172,7 @@ def _largest(samples: Array) -> Array:
 class _Output:
     """What an operator's output must be, element by element."""
 
-    def __init__(self, desc: Any, dtype: np.dtype[Any]) -> None:
+    def __init__(self, desc: dml.RoiAlign | dml.RoiAlign1, dtype: np.dtype[Any]) -> None:
         self.desc, self.dtype = desc, dtype
         self.is_exact = desc.reduction_function == ReduceFunction.MAX
         self.is_exact &= desc.interpolation_mode == InterpolationMode.NEAREST_NEIGHBOR
@@ -208,7 +215,7 @@ class _Output:
         return Bounded(values, bound + 1.02 * half_place(values, self.dtype))
 
 
-def _roi_align(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def _roi_align(desc: dml.RoiAlign | dml.RoiAlign1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     source = inputs["InputTensor"]
     regions = inputs["ROITensor"].reshape(-1, 4)
     batches = inputs["BatchIndicesTensor"].reshape(-1)

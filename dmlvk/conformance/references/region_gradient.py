@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.region_alignment import (
     AxisSamples,
@@ -59,7 +60,9 @@ def _winner(samples: Array, has_outside: bool) -> int:
     return best
 
 
-def _chosen(desc: Any, image: Array, rows: AxisSamples, columns: AxisSamples) -> Iterator[tuple[int, Array]]:
+def _chosen(
+    desc: dml.RoiAlignGrad, image: Array, rows: AxisSamples, columns: AxisSamples
+) -> Iterator[tuple[int, Array]]:
     """For each channel the share of the gradient that each sample, {rows, columns}, takes."""
     count, inside = rows.count * columns.count, (rows.places.size, columns.places.size)
     if desc.reduction_function == ReduceFunction.AVERAGE:
@@ -100,7 +103,7 @@ def _differences(image: Array, rows: AxisSamples, columns: AxisSamples) -> tuple
 
 
 def _add_slopes(
-    desc: Any,
+    desc: dml.RoiAlignGrad,
     total: _Total,
     region: int,
     axes: tuple[AxisSamples, AxisSamples],
@@ -128,12 +131,13 @@ def _add_slopes(
 
 
 @reference("ROI_ALIGN_GRAD")
-def roi_align_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def roi_align_grad(desc: dml.RoiAlignGrad, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Output by output."""
     gradients = numbers_of(inputs["InputGradientTensor"])
     regions, batches = inputs["ROITensor"].reshape(-1, 4), inputs["BatchIndicesTensor"].reshape(-1).tolist()
     source = inputs.get("InputTensor")
-    image_sizes = tuple((desc.input_tensor or desc.output_gradient_tensor).sizes)
+    (image_tensor, *_) = (tensor for tensor in (desc.input_tensor, desc.output_gradient_tensor) if tensor is not None)
+    image_sizes = tuple(image_tensor.sizes)
     images = np.zeros(image_sizes) if source is None else numbers_of(source)
     of_images, of_regions = _Total(image_sizes), _Total((len(regions), 4))
     is_linear = desc.interpolation_mode == InterpolationMode.LINEAR

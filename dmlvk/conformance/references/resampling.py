@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.registry import reference
 from dmlvk.operators.members import AxisDirection
-from dmlvk.operators.resampling import InterpolationMode, Resampling, resamplings
+from dmlvk.operators.resampling import InterpolationMode, Resampled, ResampledGradient, Resampling, resamplings
 
 Array = npt.NDArray[Any]
 Float64Array = npt.NDArray[np.float64]
@@ -61,7 +62,7 @@ def _along(matrix: Float64Array, values: Float64Array, axis: int) -> Float64Arra
     return np.moveaxis(np.stack(rows), 0, axis)
 
 
-def _numbers_of_nearest(desc: Any, how: Resampling, size: int, extent: int) -> npt.NDArray[np.int64]:
+def _numbers_of_nearest(desc: dml.OperatorDesc, how: Resampling, size: int, extent: int) -> npt.NDArray[np.int64]:
     direction = getattr(desc, "rounding_direction", None)
     places = _places(how, size, extent)
     if direction is None:
@@ -72,14 +73,14 @@ def _numbers_of_nearest(desc: Any, how: Resampling, size: int, extent: int) -> n
     return first
 
 
-def _nearest(desc: Any, source: Array) -> Array:
+def _nearest(desc: Resampled | dml.Upsample2d, source: Array) -> Array:
     for axis, how in enumerate(resamplings(desc)):
         numbers = _numbers_of_nearest(desc, how, desc.output_tensor.sizes[axis], source.shape[axis])
         source = np.take(source, numbers, axis)
     return source
 
 
-def _resampled(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def _resampled(desc: Resampled | dml.Upsample2d, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     source = inputs["InputTensor"]
     if desc.interpolation_mode == InterpolationMode.NEAREST_NEIGHBOR:
         return {"OutputTensor": _nearest(desc, source)}
@@ -102,14 +103,14 @@ def _resampled(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]
     return {"OutputTensor": Bounded(values, bound)}
 
 
-def _choices(desc: Any, how: Resampling, size: int, extent: int) -> Float64Array:
+def _choices(desc: dml.OperatorDesc, how: Resampling, size: int, extent: int) -> Float64Array:
     """The weights of nearest elements along an axis: 1 for the one that is taken."""
     matrix = np.zeros((size, extent))
     matrix[np.arange(size), _numbers_of_nearest(desc, how, size, extent)] = 1.0
     return matrix
 
 
-def _resampled_gradient(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def _resampled_gradient(desc: ResampledGradient, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """The weights' matrices, transposed."""
     source = inputs["InputGradientTensor"]
     values = source.astype(np.float64)

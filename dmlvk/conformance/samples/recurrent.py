@@ -120,7 +120,7 @@ def recurrent_desc(
     return getattr(dml, name.capitalize())(**{**members, **chosen})
 
 
-def recurrent_inputs(desc: Any, random: np.random.Generator, lengths: Any = None) -> dict[str, Array]:
+def recurrent_inputs(desc: dml.OperatorDesc, random: np.random.Generator, lengths: Any = None) -> dict[str, Array]:
     """Numbers for a description: weights so small that states and their errors do not grow."""
     made: dict[str, Array] = {}
     for field, tensor in desc.inputs:

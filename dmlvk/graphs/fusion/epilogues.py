@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import cast
 
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.lowering import lower
@@ -78,7 +78,7 @@ class FusedProduct:
 
     def program(self, target: Target) -> Program:
         """What computes it."""
-        desc: Any = self.product.desc
+        desc = cast("Convolution", self.product.desc)
         if self.normalization is None and self.addition is None:
             return lower(dataclasses.replace(desc, fused_activation=FusedActivation(ActivationRelu)), target)
         epilogue = ConvolutionEpilogue(self.normalization is not None, self.addition is not None, self.has_relu)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.fusion.epilogues import ends_with_relu, has_no_activation, only_readers
@@ -59,7 +59,7 @@ class ProductEpilogue:
 
     def program(self, target: Target) -> Program:
         """What computes it."""
-        desc: Any = self.product.desc
+        desc = cast("Gemm", self.product.desc)
         return lower_gemm_with_epilogue(desc, self.kind, target)
 
     def followed_by(self, node: NetworkNode, **changes: Any) -> ProductEpilogue:

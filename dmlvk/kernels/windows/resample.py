@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.members import AxisDirection
-from dmlvk.operators.resampling import InterpolationMode, Resampling, resamplings
+from dmlvk.operators.resampling import InterpolationMode, Resampled, Resampling, Upsample2d, resamplings
 from dmlvk.tensors import TensorDesc
 
 _AXES = 5
@@ -91,12 +91,12 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    members: Any = desc
+    members = cast("Resampled | Upsample2d", desc)
     source, result = members.input_tensor, members.output_tensor
     is_linear = members.interpolation_mode == InterpolationMode.LINEAR
     mapped = [
         (axis, how)
-        for axis, how in enumerate(resamplings(desc))
+        for axis, how in enumerate(resamplings(members))
         if not is_same(how, source.sizes[axis], result.sizes[axis], None if is_linear else rounding_of(members))
     ]
     mapped.reverse()
@@ -221,7 +221,7 @@ def is_same(how: Resampling, extent: int, size: int, rounding: int | None) -> bo
     return {NEAREST_OR_LOWER: -0.5 < moved <= 0.5, LOWER: 0 <= moved < 1, UPPER: -1 < moved <= 0}[rounding]
 
 
-def rounding_of(desc: Any) -> int:
+def rounding_of(desc: OperatorDesc) -> int:
     """How NEAREST_NEIGHBOR chooses: ROUNDING in the shaders."""
     direction = getattr(desc, "rounding_direction", None)
     if direction is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -181,11 +180,10 @@ def lower(desc: ResampleGrad | ResampleGrad1, target: Target) -> Program:
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    members: Any = desc
-    source, result = members.input_gradient_tensor, members.output_gradient_tensor
-    rounding = None if members.interpolation_mode == InterpolationMode.LINEAR else rounding_of(members)
+    source, result = desc.input_gradient_tensor, desc.output_gradient_tensor
+    rounding = None if desc.interpolation_mode == InterpolationMode.LINEAR else rounding_of(desc)
     builder = ProgramBuilder(desc, target)
-    axes = _axes_of(members, rounding)
+    axes = _axes_of(desc, rounding)
     table = builder.scratch(max(4, 4 * sum(axis.entries for axis in axes)))
     for axis in axes:
         if axis.how is not None:
