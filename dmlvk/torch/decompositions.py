@@ -9,14 +9,14 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.nn import functional
 
+from dmlvk.torch.activations import ACTIVATIONS, LOWERED
+
 _aten = torch.ops.aten
 
 _DECOMPOSED = [
     _aten.native_layer_norm_backward.default,
     _aten.native_group_norm_backward.default,
     _aten.native_batch_norm_backward.default,
-    _aten.gelu_backward.default,
-    _aten.silu_backward.default,
     _aten.nll_loss_forward.default,
     _aten.nll_loss_backward.default,
     _aten.mse_loss.default,
@@ -35,13 +35,14 @@ _DECOMPOSED = [
     _aten.as_strided_copy.default,
 ]
 
-_KEPT = [_aten.embedding_dense_backward.default]
+_KEPT = [_aten.embedding_dense_backward.default, *LOWERED]
 """Operators that are lowered, though PyTorch would take them apart."""
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Those of Core ATen and others, by operator."""
-    found: dict[Any, Callable[..., Any]] = {**core_aten_decompositions(), **get_decompositions(_DECOMPOSED), **_OWN}
+    found: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
+    found |= {**get_decompositions(_DECOMPOSED), **ACTIVATIONS, **_OWN}
     for kept in _KEPT:
         found.pop(kept, None)
     return found

@@ -202,6 +202,16 @@ def test_core_aten_is_lowered_or_taken_apart_or_the_reason_is_said() -> None:
     assert NOT_LOWERED.keys() & LOWERINGS.keys() == set()
 
 
+def test_no_version_of_pytorch_changes_how_activations_are_computed() -> None:
+    taken_apart = decompositions()
+    for name in ("elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "mish", "silu", "softplus"):
+        for operator in (getattr(torch.ops.aten, name).default, getattr(torch.ops.aten, f"{name}_backward").default):
+            if operator in taken_apart:
+                assert taken_apart[operator].__module__ == "dmlvk.torch.activations", operator
+            else:
+                assert str(operator).removeprefix("aten.") in LOWERINGS, operator
+
+
 OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "arithmetic": lambda x: (x + 1.5) * x - x / 3 + x.remainder(0.7) - (x.detach() // 0.4) + torch.fmod(x, 0.3),
     "functions": lambda x: x.exp() + x.abs().log1p() + x.sin() * x.cos() + x.erf() + x.expm1() + x.abs().rsqrt(),
@@ -274,6 +284,9 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
         + functional.hardswish(x)
         + functional.softplus(x)
         + functional.mish(x)
+    ),
+    "more activations": lambda x: (
+        functional.logsigmoid(x) + functional.hardsigmoid(x * 2) + functional.relu6(x * 4) + functional.gelu(x)
     ),
     "GELU by tanh": lambda x: functional.gelu(x, approximate="tanh") + functional.silu(x) + functional.hardtanh(x),
     "integers": lambda x: (x * 7).to(torch.int32) * 3 - (x * 5).to(torch.int32) % 4 + torch.arange(5) // 2,
