@@ -26,8 +26,9 @@ import onnxruntime
 
 import dmlvk
 import dmlvk.onnx
+from dmlvk.bench.onnx_models import chain, resnet50
 from dmlvk.onnxruntime import PROVIDER
-from tests.onnxruntime.models import chain, inputs, resnet50
+from tests.onnxruntime.models import inputs
 from tests.onnxruntime.test_programs import embedding, segmentation, voice
 
 _RUNS = 4

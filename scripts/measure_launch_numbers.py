@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dmlvk as dml  # of this checkout
 from dmlvk.bench.own import OwnLibrary
-from dmlvk.bench.report import named
+from dmlvk.bench.report import named, write_measured
 from dmlvk.bench.task import Array, Task
 from dmlvk.bench.tasks import tasks
 from dmlvk.operators import OPERATORS
-from scripts.measuring import argument_parser, write_measured
+from scripts.measuring import argument_parser
 
 _FEWEST, _MOST, _SECONDS = 4, 25, 1.5
 

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dmlvk as dml  # of this checkout
 from dmlvk.bench.own import OwnLibrary
-from dmlvk.bench.report import named
-from scripts.measuring import argument_parser, write_measured
+from dmlvk.bench.report import named, write_measured
+from scripts.measuring import argument_parser
 from scripts.new_sizes import TASKS, Made
 from scripts.new_sizes_of_more import MORE_TASKS
 

@@ -25,11 +25,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dmlvk as dml  # of this checkout
+from dmlvk.bench.report import write_measured
 from dmlvk.kernels.products import block_products
 from dmlvk.kernels.products.block_products import RowTile, row_tiles
 from dmlvk.running.host_runs import Run
 from dmlvk.spirv.specialization import MULTIPLIES_HALVES
-from scripts.measuring import argument_parser, write_measured
+from scripts.measuring import argument_parser
 
 _BITS, _BLOCK = 4, 32
 _SHAPES = "4096x57344,14336x16384"

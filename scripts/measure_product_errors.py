@@ -26,8 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dmlvk as dml  # of this checkout
 from dmlvk.bench.libraries import module
+from dmlvk.bench.report import write_measured
 from dmlvk.datatypes import DataType
-from scripts.measuring import argument_parser, write_measured
+from scripts.measuring import argument_parser
 
 Array: TypeAlias = npt.NDArray[Any]
 Product: TypeAlias = Callable[[Array, Array], Array]

@@ -36,8 +36,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dmlvk as dml  # of this checkout
 from dmlvk import functions as F
+from dmlvk.bench.report import named, write_measured
+from dmlvk.bench.torch_library import TorchLibrary
 from dmlvk.dask import BlockFunction, map_blocks
-from scripts.measuring import argument_parser, torch_named, write_measured
+from scripts.measuring import argument_parser
 from scripts.streaming_links import computed, pinned, staged
 
 _ROW = 2**16
@@ -190,7 +192,7 @@ def main() -> None:
     for name, value in measured.items():
         print(f"{name}: {value}")
     if options.json:
-        write_measured(options.json, device.info, torch_named(torch), [measured])
+        write_measured(options.json, device.info, [] if torch is None else [named(TorchLibrary(torch))], [measured])
 
 
 if __name__ == "__main__":

@@ -1,16 +1,9 @@
-"""What the scripts that measure have in common: the choice of a device, and results as JSON with their environment."""
+"""What the scripts that measure have in common: the choice of a device and of a file."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
-
-import dmlvk as dml
-from dmlvk.bench.report import environment, named, write_json
-from dmlvk.bench.torch_library import TorchLibrary
-from dmlvk.runtime.vulkan import DeviceInfo
 
 
 def argument_parser(documentation: str) -> argparse.ArgumentParser:
@@ -30,25 +23,3 @@ def _new_file(text: str) -> Path:
     if not path.absolute().parent.is_dir():  # found out before anything is measured
         raise argparse.ArgumentTypeError(f"{path}: there is no such directory")
     return path
-
-
-def write_measured(
-    path: Path,
-    device: DeviceInfo,
-    libraries: Iterable[dict[str, str]],
-    results: Sequence[dict[str, Any]],
-) -> None:
-    """Writes results that were measured a moment ago, with the environment as ``dmlvk bench --json`` has it.
-
-    Args:
-        path: the file.
-        device: the one that was measured.
-        libraries: name, version and device of each that was measured.
-        results: one entry for each.
-    """
-    write_json(path, {**environment(device, libraries), "results": list(results), "dmlvk": dml.__version__})
-
-
-def torch_named(torch: Any) -> list[dict[str, str]]:
-    """PyTorch's entry among the libraries, where it is there."""
-    return [named(TorchLibrary(torch))] if torch is not None else []

@@ -28,8 +28,9 @@ import numpy as np
 import onnxruntime
 
 import dmlvk.onnxruntime
+from dmlvk.bench.onnx_models import WIDTH, chain
 from scripts.soak import resident_mib, used_mib
-from tests.onnxruntime.models import WIDTH, chain, inputs, session_of
+from tests.onnxruntime.models import inputs, session_of
 
 _SIZES = (1, 2, 3, 5, 8, 13)
 _MOST_GROWTH_MIB = 10.0

@@ -46,6 +46,23 @@ def write_json(path: Path, contents: dict[str, Any]) -> None:
     path.write_text(f'{head},\n "results": [\n{results}\n ]\n}}\n', encoding="utf-8")
 
 
+def write_measured(
+    path: Path,
+    device: DeviceInfo,
+    libraries: Iterable[dict[str, str]],
+    results: Sequence[dict[str, Any]],
+) -> None:
+    """Writes results that were measured a moment ago, with the environment as ``dmlvk bench --json`` has it.
+
+    Args:
+        path: the file.
+        device: the one that was measured.
+        libraries: name, version and device of each that was measured.
+        results: one entry for each.
+    """
+    write_json(path, {**environment(device, libraries), "results": list(results), "dmlvk": dmlvk.__version__})
+
+
 @dataclasses.dataclass(frozen=True)
 class BenchReport:
     """One run of ``dmlvk bench``.

@@ -26,7 +26,25 @@ _DEFAULT_OPERATORS = "IDENTITY,SIGN,THRESHOLD,LOGICAL_GREATER_THAN,IF,ADD,EXP"
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 
-@click.group(invoke_without_command=True)
+class _Bench(click.Group):
+    """Its own commands, and those of :mod:`dmlvk.bench.comparisons`, which are looked up when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all."""
+        from dmlvk.bench import comparisons
+
+        return sorted([*super().list_commands(ctx), *comparisons.NAMES])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One of them."""
+        from dmlvk.bench import comparisons
+
+        if cmd_name in comparisons.NAMES:
+            return comparisons.comparison_named(cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Bench, invoke_without_command=True)
 @click.option(
     "--operators",
     "-o",
@@ -82,7 +100,7 @@ def bench(
     the device's clock, many dispatches back to back. «Alone» is one operator by the wall, from the call until its
     result is there. Times are medians, with the tenth and the ninetieth of a hundred samples.
 
-    ``dmlvk bench models`` times whole networks, ``dmlvk bench decoder`` a language model.
+    The commands below time whole networks, language models, and what else stands beside another program.
     """
     if context.invoked_subcommand is not None:
         return

@@ -1,8 +1,9 @@
-"""What ``--device`` and ``--arithmetic`` mean."""
+"""What ``--device``, ``--json`` and ``--arithmetic`` mean."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import click
@@ -33,6 +34,25 @@ class NumberRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not in the range {self.min:g} to {self.max:g}.", param, ctx)
         return number
+
+
+def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Tells before anything is measured that a file cannot be written."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"{path}: there is no such directory")
+    return path
+
+
+device_option = click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
+json_option = click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", callback=_writable,
+    help="Write everything that was measured.",
+)  # fmt: skip
+
+
+def chosen_device(text: str | None) -> int | str | None:
+    """What ``dmlvk.Device`` takes for the text of ``--device``; ``None`` when it is not given."""
+    return None if text is None else device_selector(text)
 
 
 def device_selector(text: str) -> int | str:

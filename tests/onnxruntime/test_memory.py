@@ -11,8 +11,9 @@ from onnx import helper
 
 import dmlvk.onnx
 import dmlvk.onnxruntime
+from dmlvk.bench.onnx_models import WIDTH, chain, model_of
 from dmlvk.onnxruntime.memory import Memory
-from tests.onnxruntime.models import WIDTH, chain, inputs, model_of, session_of
+from tests.onnxruntime.models import inputs, session_of
 
 VENDOR = dmlvk.onnxruntime.VENDOR_ID
 

@@ -19,10 +19,11 @@ from onnx import TensorProto, helper
 import dmlvk as dml
 import dmlvk.onnx
 import dmlvk.onnxruntime
+from dmlvk.bench.onnx_models import WIDTH, chain, model_of
 from dmlvk.onnx.engine import DeviceModel
 from dmlvk.onnx.loading import Model
 from dmlvk.onnxruntime import PROVIDER, parts
-from tests.onnxruntime.models import BOTH, WIDTH, alone, chain, inputs, model_of, parts_of, session_of
+from tests.onnxruntime.models import BOTH, alone, inputs, parts_of, session_of
 
 
 def test_every_usable_device_is_a_gpu_with_its_names() -> None:
@@ -322,7 +323,8 @@ _ENDINGS = {
 def test_the_interpreter_ends_well_with(ending: str) -> None:
     program = (
         "import dmlvk.onnxruntime\n"
-        "from tests.onnxruntime.models import chain, inputs, session_of\n"
+        "from dmlvk.bench.onnx_models import chain\n"
+        "from tests.onnxruntime.models import inputs, session_of\n"
         "session, given = session_of(chain()), inputs(2)\n"
         "wanted = session.run(None, given)[0].tobytes()\n"
         f"{_ENDINGS[ending]}"

@@ -92,6 +92,19 @@ def test_the_page_on_architecture_names_every_folder_and_no_other() -> None:
     assert families <= set(re.findall(r"`(\w+/)`", page))
 
 
+def test_the_page_names_the_folders_in_these_and_each_script() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    inner = {path.parent for path in PACKAGE.glob("*/*/__init__.py") if path.parents[1].name != "kernels"}
+    inner |= {path.parent for path in (ROOT / "scripts").glob("*/*.*") if path.suffix in (".py", ".cpp")}
+    wanted = {f"{path.relative_to(ROOT).as_posix()}/" for path in inner}
+    wanted |= {path.name for path in (ROOT / "scripts").glob("*.*") if path.name != "__init__.py"}
+    named = set(re.findall(r"`((?:scripts|dmlvk/\w+)/\w+/|\w+\.(?:py|sh))`", page))
+    known = {path.name for path in PACKAGE.rglob("*.py")}
+    assert wanted - named == set(), "which docs/architecture.md does not name"
+    gone = {name for name in named - wanted - known if not (ROOT / name).is_dir()}
+    assert gone == set(), "which docs/architecture.md names and nobody has"
+
+
 def test_patterns_lie_in_folders_of_the_same_names_as_kernels() -> None:
     kernels = {path.parent.name for path in (PACKAGE / "kernels").glob("*/__init__.py")} - {"library"}
     assert {path.name for path in (ROOT / "shaders" / "patterns").iterdir() if path.is_dir()} == kernels

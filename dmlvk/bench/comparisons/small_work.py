@@ -1,33 +1,24 @@
-#!/usr/bin/env python3
-"""Measures what is not bandwidth: one small operator, many dependent ones, ``Device.run``, arrays that
-stay on the device, uploads and downloads.
-
-    scripts/measure_small_work.py [-d DEVICE] [-m MEBIBYTES] [--json FILE]
-
-Times by the wall, medians. Beside it, in the same run: Kompute alone with the same kernel (upload, dispatch and
-download in one evaluation, from NumPy to NumPy), and PyTorch where it is installed with CUDA.
-"""
+"""Small operators and transfers, beside Kompute and PyTorch."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import statistics
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import numpy.typing as npt
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import dmlvk as dml  # of this checkout
+import dmlvk as dml
 from dmlvk.bench.libraries import module
 from dmlvk.bench.own import OwnLibrary
-from dmlvk.bench.report import named
-from scripts.measuring import argument_parser, torch_named, write_measured
+from dmlvk.bench.report import named, write_measured
+from dmlvk.bench.torch_library import TorchLibrary
+from dmlvk.cli.selection import chosen_device, device_option, json_option
 
 _ELEMENTS = 1024
 _CHAIN = 1000
@@ -236,31 +227,30 @@ def pytorch(rows: Rows, torch: Any, mebibytes: int) -> None:
     rows.show_transfer(f"PyTorch, {mebibytes} MiB from the device", back, large.nbytes)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures everything."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("-m", "--mebibytes", type=int, default=64, help="size of large transfers (default: 64)")
-    options = parser.parse_args(arguments)
+@click.command()
+@device_option
+@click.option("-m", "--mebibytes", type=click.IntRange(1), default=64, show_default=True, help="Of large transfers.")
+@json_option
+def command(device: str | None, mebibytes: int, json_file: Path | None) -> None:
+    """Time what is not bandwidth: small operators, Device.run, arrays on the device, uploads and downloads.
+
+    By the wall, medians, beside Kompute alone with the same kernel, and PyTorch where it is installed with CUDA.
+    """
     torch = module("torch")
     if torch is not None and not torch.cuda.is_available():
         torch = None
     rows = Rows()
-    with dml.Device(options.device) as device:
-        print(f"{device.info.name}, Kompute {'changed' if hasattr(module('kp'), 'OpMemoryBarrier') else 'unchanged'}")
-        small_work(rows, device)
-        in_a_row(rows, device, 16)
-        transfers(rows, device, options.mebibytes)
+    with dml.Device(chosen_device(device)) as opened:
+        print(f"{opened.info.name}, Kompute {'changed' if hasattr(module('kp'), 'OpMemoryBarrier') else 'unchanged'}")
+        small_work(rows, opened)
+        in_a_row(rows, opened, 16)
+        transfers(rows, opened, mebibytes)
         libraries = [
-            named(OwnLibrary(device)),
-            {"name": "Kompute", "version": importlib.metadata.version("kp"), "device": device.info.name},
-            *torch_named(torch),
+            named(OwnLibrary(opened)),
+            {"name": "Kompute", "version": importlib.metadata.version("kp"), "device": opened.info.name},
+            *([] if torch is None else [named(TorchLibrary(torch))]),
         ]
     if torch is not None:
-        pytorch(rows, torch, options.mebibytes)
-    if options.json is not None:
-        write_measured(options.json, device.info, libraries, rows.entries)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        pytorch(rows, torch, mebibytes)
+    if json_file is not None:
+        write_measured(json_file, opened.info, libraries, rows.entries)

@@ -1,4 +1,4 @@
-"""The scripts that measure print what they write, and write what a reader needs to judge it."""
+"""Comparisons with other programs print what they write, and write what a reader needs to judge it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from scripts import measure_fusion, measure_small_work
+from dmlvk.bench import comparisons
+from dmlvk.cli import cli
 
 
 class HostTensor:
@@ -58,6 +60,11 @@ class HostTorch:
         return self.last
 
 
+def run(*arguments: str) -> None:
+    """``dmlvk bench`` with these arguments, in this process."""
+    cli.main(["bench", *arguments], standalone_mode=False)
+
+
 def written(path: Path, device: dml.Device) -> Any:
     """The file, once its environment has been looked at."""
     found = json.loads(path.read_text(encoding="utf-8"))
@@ -80,7 +87,7 @@ def test_small_work(
     torch = HostTorch()
     monkeypatch.setitem(sys.modules, "torch", torch if has_torch else None)
     path = tmp_path / "small.json"
-    assert measure_small_work.main(["-d", str(device.info.index), "-m", "1", "--json", str(path)]) == 0
+    run("small-work", "-d", str(device.info.index), "-m", "1", "--json", str(path))
     found = written(path, device)
     assert [each["name"] for each in found["libraries"]] == ["dmlvk", "Kompute"] + ["PyTorch"] * has_torch
     names = [each["name"] for each in found["results"]]
@@ -98,7 +105,7 @@ def test_fusion(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     path = tmp_path / "fusion.json"
-    assert measure_fusion.main(["-d", str(device.info.index), "-n", "4096", "--json", str(path)]) == 0
+    run("fusion", "-d", str(device.info.index), "-n", "4096", "--json", str(path))
     found = written(path, device)
     assert [each["chain"] for each in found["results"]] == ["arithmetic", "functions", "functions_of_two"]
     for each, operators, tensors in zip(found["results"], (12, 12, 9), (2, 2, 3), strict=True):
@@ -109,8 +116,18 @@ def test_fusion(
     assert "12 operators in 1 kernel(s)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("script", [measure_small_work, measure_fusion])
-def test_a_file_that_cannot_be_written_is_an_error_at_once(script: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        script.main(["--json", "/nowhere/x.json"])
-    assert "there is no such directory" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["small-work", "fusion", "arrays", "reductions"])
+def test_a_file_that_cannot_be_written_is_an_error_at_once(name: str) -> None:
+    with pytest.raises(click.UsageError, match="there is no such directory"):
+        run(name, "--json", "/nowhere/x.json")
+
+
+def test_help_names_each_comparison_without_the_packages_that_it_needs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime_genai", None)
+    run("--help")
+    printed = capsys.readouterr().out
+    assert all(f"\n  {name} " in printed for name in comparisons.NAMES)
+    with pytest.raises(click.UsageError, match="genai: needs the package onnxruntime_genai"):
+        run("genai")

@@ -1,27 +1,19 @@
-#!/usr/bin/env python3
-"""Measures sums and maxima of 16 Mi FLOAT32 elements, along rows, along columns and of all, beside NumPy's.
-
-    scripts/measure_reductions.py [-d DEVICE] [--turns 15] [--json FILE]
-
-For CPU devices: the array lies in the device's memory already, and both take turns, so that whatever else the machine
-does meets both. Times are the least of all turns; a ratio is dmlvk's time as a multiple of NumPy's.
-"""
+"""Sums and maxima, beside NumPy's."""
 
 from __future__ import annotations
 
 import functools
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import dmlvk as dml  # of this checkout
-from scripts.measuring import argument_parser, write_measured
+import dmlvk as dml
+from dmlvk.bench.report import write_measured
+from dmlvk.cli.selection import chosen_device, device_option, json_option
 
 _SIZES = (2048, 8192)
 _AXES = {"rows": [1], "columns": [0], "all": [0, 1]}
@@ -46,15 +38,16 @@ def in_turn(own: Callable[[], object], other: Callable[[], object], turns: int) 
     return min(each[0] for each in took), min(each[1] for each in took)
 
 
-def main() -> None:
-    """Measures, and prints a line for each reduction."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("--turns", type=int, default=15)
-    options = parser.parse_args()
-    device = dml.Device(options.device)
-    print(f"{device.info.name}: {_SIZES[0]} x {_SIZES[1]} FLOAT32, ms")
+@click.command()
+@device_option
+@click.option("--turns", type=click.IntRange(1), default=15, show_default=True, help="Of each, one behind the other.")
+@json_option
+def command(device: str | None, turns: int, json_file: Path | None) -> None:
+    """Time sums and maxima of 16 Mi FLOAT32 elements, along rows, along columns and of all, beside NumPy's."""
+    opened = dml.Device(chosen_device(device))
+    print(f"{opened.info.name}: {_SIZES[0]} x {_SIZES[1]} FLOAT32, ms")
     values = np.random.default_rng(22).standard_normal(_SIZES, dtype=np.float32)
-    there = device.array(values)
+    there = opened.array(values)
     measured: list[dict[str, Any]] = []
     for (name, function), (along, axes) in ((f, a) for f in _FUNCTIONS.items() for a in _AXES.items()):
         sizes = [1 if axis in axes else size for axis, size in enumerate(_SIZES)]
@@ -65,17 +58,13 @@ def main() -> None:
             axis_count=len(axes),
             axes=axes,
         )
-        model = device.compile_operator(device.create_operator(desc))
+        model = opened.compile_operator(opened.create_operator(desc))
         took, numpy_took = in_turn(
-            functools.partial(result_of, device, model, there),
+            functools.partial(result_of, opened, model, there),
             functools.partial(function, values, axis=tuple(axes)),
-            options.turns,
+            turns,
         )
         print(f"{name} of {along}: {took:.2f}, NumPy {numpy_took:.2f}, ratio {took / numpy_took:.2f}")
         measured.append({"task": f"{name} of {along}", "dmlvk": took, "NumPy": numpy_took, "ratio": took / numpy_took})
-    if options.json:
-        write_measured(options.json, device.info, [], measured)
-
-
-if __name__ == "__main__":
-    main()
+    if json_file is not None:
+        write_measured(json_file, opened.info, [], measured)

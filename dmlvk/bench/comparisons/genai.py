@@ -1,28 +1,15 @@
-#!/usr/bin/env python3
-"""Measure what a token takes in onnxruntime-genai on dmlvk, beside dmlvk's own decoding, which ``dmlvk chat`` uses.
-
-    python scripts/measure_genai.py [--size 135M] [--tokens 32] [--length 64]
-
-A llama with random weights (those of ``dmlvk bench decoder``) is written to a folder; both generate the likeliest
-tokens behind a prompt, in turns. The median of a token, beside the least of dmlvk's own medians, which are repeated
-until the device is awake; which device it is ``DMLVK_DEVICE`` says.
-
-Exit status: 0 measured, 2 wrong usage.
-"""
+"""A token of onnxruntime-genai, beside dmlvk's own decoding."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+import click
 import numpy as np
 import onnxruntime_genai as genai
 
@@ -89,19 +76,22 @@ def seconds_of_genai(model: Any, prompt: Sequence[int], count: int) -> list[floa
     return taken[_WARM_UP:]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the script; returns the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--size", choices=SIZES, default="135M")
-    parser.add_argument("--tokens", type=int, default=32)
-    parser.add_argument("--length", type=int, default=64, help="tokens of the prompt")
-    options = parser.parse_args(arguments)
-    size, capacity = SIZES[options.size], options.length + 2 * (options.tokens + _WARM_UP) + 8
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+@click.command()
+@click.option("--size", "-s", "name", type=click.Choice(list(SIZES)), default="135M", show_default=True)
+@click.option("--tokens", "-n", type=click.IntRange(1), default=32, show_default=True, help="For medians.")
+@click.option("--length", "-l", type=click.IntRange(1), default=64, show_default=True, help="Tokens of the prompt.")
+def command(name: str, tokens: int, length: int) -> None:
+    """Time a token of onnxruntime-genai on dmlvk, beside dmlvk's own decoding, which ``dmlvk chat`` uses.
+
+    A llama of random weights; both generate the likeliest tokens behind a prompt, in turns. DMLVK_DEVICE says on which
+    device.
+    """
+    size, capacity = SIZES[name], length + 2 * (tokens + _WARM_UP) + 8
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         write_decoder(folder / "model.onnx", size, capacity)
         (folder / "genai_config.json").write_text(json.dumps(config_of(size, capacity)), encoding="utf-8")
-        prompt = np.random.default_rng(3).integers(0, size.vocabulary - 1, options.length).tolist()
+        prompt = np.random.default_rng(3).integers(0, size.vocabulary - 1, length).tolist()
         model = genai.Model(str(folder))
         seconds_of_genai(model, prompt, 1)  # plans
         with dmlvk.Device() as device:
@@ -110,20 +100,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for _ in range(_TURNS):
                 until = time.perf_counter() + _HEATED
                 while True:  # a device that has idled has a low clock
-                    alone.append(bench.tokens(options.length, options.tokens).seconds)
+                    alone.append(bench.tokens(length, tokens).seconds)
                     if time.perf_counter() >= until:
                         break
                 before = dmlvk.onnxruntime.traffic().to_device
-                inside += seconds_of_genai(model, prompt, options.tokens)
+                inside += seconds_of_genai(model, prompt, tokens)
                 sent += dmlvk.onnxruntime.traffic().to_device - before
             bench.close()
             token, own = float(np.median(inside)), float(np.min(alone))
-            print(f"{device.info.name}: {options.size}, onnxruntime-genai {token * 1e3:.2f} ms a token")
-    steps = _TURNS * (options.tokens + _WARM_UP)
+            print(f"{device.info.name}: {name}, onnxruntime-genai {token * 1e3:.2f} ms a token")
+    steps = _TURNS * (tokens + _WARM_UP)
     print(f"dmlvk's own decoding {own * 1e3:.2f} ms: {own / token:.2f} of its speed")
     print(f"bytes to the device for a token {sent // steps}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,36 +1,26 @@
-#!/usr/bin/env python3
-"""Measures chains of element-wise operators: fused, one by one, and in PyTorch, eager and compiled, in one run.
-
-    scripts/measure_fusion.py [-d DEVICE] [-n ELEMENTS] [--json FILE]
-
-dmlvk's times are the device's, PyTorch's too where it computes on CUDA; medians. Fused bits are compared with those of
-the operators one by one, and values with PyTorch's.
-"""
+"""Fused chains of element-wise operators, beside PyTorch."""
 
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import numpy.typing as npt
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import dmlvk as dml  # of this checkout
+import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.bench.libraries import module
 from dmlvk.bench.own import OwnLibrary
-from dmlvk.bench.report import named
+from dmlvk.bench.report import named, write_measured
+from dmlvk.bench.torch_library import TorchLibrary
+from dmlvk.cli.selection import chosen_device, device_option, json_option
 from dmlvk.kernels.library import glsl
 from dmlvk.running.host_runs import Run
-from scripts.measuring import argument_parser, torch_named, write_measured
-from scripts.shader_tools.operations import operations
-from scripts.shader_tools.spirv import Module
 
 _NAMES = ("x", "b")
 """Of inputs."""
@@ -89,23 +79,6 @@ _CHAINS: tuple[Chain, ...] = (
     (functions_of_two, functions_of_two_in_torch, 2),
 )
 """In dmlvk's words and in PyTorch's, and how many tensors each reads."""
-
-
-def operations_per_element(device: dml.Device, build: Build, inputs: int = 1) -> float:
-    """What a fused chain computes for an element, as docs/accuracy.md counts; memory and indices are not counted.
-
-    They are counted in the walk of any strides, where a kernel has the code for each of four elements once; what is
-    around it is that of a chain of two operations.
-    """
-
-    def count(build: Build) -> int:
-        graph = dml.Graph(device)
-        tensors = [graph.input(name, dml.FLOAT32, (4, 6), (7, 1)) for name in _NAMES[:inputs]]
-        (stage,) = graph.compile(build(*tensors)).stages
-        return operations(Module(stage.program.steps[0].kernel.spirv()))
-
-    little: Build = (lambda x: -abs(x)) if inputs == 1 else (lambda x, b: -(x + b))
-    return (count(build) - count(little)) / 4 + 2
 
 
 def on_the_device(
@@ -186,13 +159,9 @@ def measured(device: dml.Device, chain: Chain, arrays: Sequence[npt.NDArray[Any]
         "elements": arrays[0].size,
         "operators": len(unfused.stages),
         "kernels": len(fused.stages),
-        "operations_per_element": operations_per_element(device, build, inputs),
         "same_bits": output.tobytes() == expected.tobytes(),
     }
-    print(
-        f"{build.__name__}: {entry['operators']} operators in {entry['kernels']} kernel(s), "
-        f"{entry['operations_per_element']:.0f} operations for each element"
-    )
+    print(f"{build.__name__}: {entry['operators']} operators in {entry['kernels']} kernel(s)")
     if not entry["same_bits"]:
         print("  the bits differ from those of the operators one by one")
     if torch is not None:
@@ -209,26 +178,28 @@ def measured(device: dml.Device, chain: Chain, arrays: Sequence[npt.NDArray[Any]
     return entry
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures all chains."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("-n", "--elements", type=int, default=2**26, help="FLOAT32 elements (default: 64 Mi)")
-    options = parser.parse_args(arguments)
+@click.command()
+@device_option
+@click.option("-n", "--elements", type=click.IntRange(1), default=2**26, show_default=True, help="Of FLOAT32.")
+@json_option
+def command(device: str | None, elements: int, json_file: Path | None) -> None:
+    """Time chains of element-wise operators: fused, one by one, and in PyTorch, eager and compiled.
+
+    dmlvk's times are the device's, PyTorch's too where it computes on CUDA; medians. Exits with 1 where fused bits
+    are not those of the operators one by one.
+    """
     if glsl.compiler() is None:
-        parser.error("nothing is fused without a GLSL compiler: install glslangValidator (Debian: glslang-tools)")
-    random = np.random.default_rng(1)
-    arrays = [random.standard_normal(options.elements, np.float32) for _ in _NAMES]
-    torch = module("torch")
-    with dml.Device(options.device) as device:
-        print(
-            f"{device.info.name}, {options.elements} FLOAT32 elements"
-            + (f", PyTorch {torch.__version__}" if torch else "")
+        raise click.UsageError(
+            "nothing is fused without a GLSL compiler: install glslangValidator (Debian: glslang-tools)"
         )
-        entries = [measured(device, chain, arrays, torch) for chain in _CHAINS]
-        if options.json is not None:
-            write_measured(options.json, device.info, [named(OwnLibrary(device)), *torch_named(torch)], entries)
-    return int(not all(entry["same_bits"] for entry in entries))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    random = np.random.default_rng(1)
+    arrays = [random.standard_normal(elements, np.float32) for _ in _NAMES]
+    torch = module("torch")
+    with dml.Device(chosen_device(device)) as opened:
+        print(f"{opened.info.name}, {elements} FLOAT32 elements" + (f", PyTorch {torch.__version__}" if torch else ""))
+        entries = [measured(opened, chain, arrays, torch) for chain in _CHAINS]
+        if json_file is not None:
+            others = [] if torch is None else [named(TorchLibrary(torch))]
+            write_measured(json_file, opened.info, [named(OwnLibrary(opened)), *others], entries)
+    if not all(entry["same_bits"] for entry in entries):
+        raise click.exceptions.Exit(1)

@@ -1,29 +1,21 @@
-#!/usr/bin/env python3
-"""Measures chains of element-wise operations on arrays of the standard: waiting and fused, and each at once.
-
-    scripts/measure_lazy_arrays.py [-d DEVICE] [-n ELEMENTS] [--json FILE]
-
-Times are from the first call to the last element on the device, medians of runs in turn; bits are compared. NumPy's
-time for the same lines stands beside them.
-"""
+"""Operations on arrays of the standard, waiting and fused, beside NumPy."""
 
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import dmlvk as dml  # of this checkout
+import dmlvk as dml
 import dmlvk.array_api as xp
 from dmlvk.array_api.lazy import SETTINGS
-from scripts.measuring import argument_parser, write_measured
+from dmlvk.bench.report import write_measured
+from dmlvk.cli.selection import chosen_device, device_option, json_option
 
 _REPEATS = 9
 
@@ -74,21 +66,25 @@ def _times(chain: Callable[..., Any], namespaces: Sequence[tuple[Any, bool, Any,
     return [statistics.median(times) for times in taken]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a row for each chain; 1 where bits differ."""
-    parser = argument_parser(__doc__ or "")
-    parser.add_argument("-n", "--elements", type=int, default=2**22, help="of each array, a multiple of 256")
-    given = parser.parse_args(arguments)
-    device = dml.Device(given.device)
+@click.command()
+@device_option
+@click.option("-n", "--elements", type=int, default=2**22, show_default=True, help="Of each array; a multiple of 256.")
+@json_option
+def command(device: str | None, elements: int, json_file: Path | None) -> None:
+    """Time chains of operations on arrays of the standard: waiting and fused, each at once, and in NumPy.
+
+    Medians, from the first call to the last element on the device. Exits with 1 where bits differ.
+    """
+    opened = dml.Device(chosen_device(device))
     generator = np.random.default_rng(0)
-    hosts = [generator.normal(size=given.elements).astype(np.float32) for _ in range(2)]
-    x, y = (xp.asarray(one, device=device) for one in hosts)
-    print(f"{device.info.name}, {given.elements} elements; milliseconds")
+    hosts = [generator.normal(size=elements).astype(np.float32) for _ in range(2)]
+    x, y = (xp.asarray(one, device=opened) for one in hosts)
+    print(f"{opened.info.name}, {elements} elements; milliseconds")
     print(f"{'':12}{'waiting':>10}{'at once':>10}{'NumPy':>10}{'gain':>8}")
     results: list[dict[str, Any]] = []
     are_equal = True
     for chain in CHAINS:
-        waiting, at_once, numpy = _times(chain, [(xp, True, x, y), (xp, False, x, y), (np, True, *hosts)])
+        waiting, at_once, numpy = _times(chain, [(xp, True, x, y), (xp, False, x, y), (np, True, hosts[0], hosts[1])])
         SETTINGS.is_lazy = False
         eager = np.asarray(chain(xp, x, y))
         SETTINGS.is_lazy = True
@@ -97,10 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         note = "" if is_equal else "  OTHER BITS"
         print(f"{chain.__name__:12}{waiting:10.2f}{at_once:10.2f}{numpy:10.2f}{at_once / waiting:7.2f}x{note}")
         results.append({"name": chain.__name__, "waiting": waiting, "at once": at_once, "numpy": numpy})
-    if given.json:
-        write_measured(given.json, device.info, [], results)
-    return 0 if are_equal else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    if json_file is not None:
+        write_measured(json_file, opened.info, [], results)
+    if not are_equal:
+        raise click.exceptions.Exit(1)

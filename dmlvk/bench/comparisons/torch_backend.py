@@ -1,32 +1,27 @@
-#!/usr/bin/env python3
-"""Measures ResNet-50 by torch.compile(backend="dmlvk") beside dmlvk.onnx, in one run, with the same weights.
-
-    scripts/measure_torch_resnet.py [-d DEVICE] [-b BATCH] [-s SIZE] [--json FILE]
-
-Both take pictures from the host and give logits to it; medians of calls in turn. Logits are compared.
-"""
+"""ResNet-50 by torch.compile, beside dmlvk.onnx."""
 
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import onnx
 import torch
 from onnx import helper, numpy_helper
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import dmlvk as dml  # of this checkout
+import dmlvk as dml
 import dmlvk.onnx
 import dmlvk.torch
-from scripts.measuring import argument_parser, torch_named, write_measured
+from dmlvk.bench.report import named, write_measured
+from dmlvk.bench.torch_library import TorchLibrary
+from dmlvk.cli.selection import arithmetic_option, chosen_device, device_option, json_option
+from dmlvk.support.arithmetic import Arithmetic
 
 _REPEATS = 30
 _STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
@@ -149,33 +144,35 @@ def _medians(calls: Sequence[Callable[[], Any]]) -> list[float]:
     return [statistics.median(times) for times in taken]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints both times and their ratio; 1 where logits differ by more than 1e-4 of the largest."""
-    parser = argument_parser(__doc__ or "")
-    parser.add_argument("-b", "--batch", type=int, default=1)
-    parser.add_argument("-s", "--size", type=int, default=224, help="of pictures, in both directions")
-    parser.add_argument("--arithmetic", choices=["device"], default=None)
-    given = parser.parse_args(arguments)
+@click.command()
+@device_option
+@click.option("-b", "--batch", type=click.IntRange(1), default=1, show_default=True, help="Pictures at once.")
+@click.option("-s", "--size", type=click.IntRange(32), default=224, show_default=True, help="Rows and columns of one.")
+@arithmetic_option
+@json_option
+def command(device: str | None, batch: int, size: int, arithmetic: Arithmetic | None, json_file: Path | None) -> None:
+    """Time ResNet-50 by torch.compile(backend="dmlvk") beside dmlvk.onnx, with the same weights.
+
+    Both take pictures from the host and give logits to it; medians of calls in turn. Exits with 1 where logits differ
+    by more than 1e-4 of the largest.
+    """
     torch.manual_seed(0)
     network = ResNet50().eval()
-    pictures = torch.randn(given.batch, 3, given.size, given.size)
-    device = dml.Device(given.device, arithmetic=given.arithmetic)
-    compiled = torch.compile(network, backend="dmlvk", options={"device": device})
-    session = dmlvk.onnx.InferenceSession(Writer().model(network, tuple(pictures.shape)), device=device)
+    pictures = torch.randn(batch, 3, size, size)
+    opened = dml.Device(chosen_device(device), arithmetic=arithmetic)
+    compiled = torch.compile(network, backend="dmlvk", options={"device": opened})
+    session = dmlvk.onnx.InferenceSession(Writer().model(network, tuple(pictures.shape)), device=opened)
     feed = {"x": pictures.numpy()}
     with torch.no_grad():
         first, second = compiled(pictures).numpy(), session.run(None, feed)[0]
         difference = float(np.abs(first - second).max() / np.abs(second).max())
         by_torch, by_onnx = _medians([lambda: compiled(pictures), lambda: session.run(None, feed)])
     print(
-        f"{device.info.name}: ResNet-50, {list(pictures.shape)}: torch.compile {by_torch:.2f} ms, dmlvk.onnx ", end=""
+        f"{opened.info.name}: ResNet-50, {list(pictures.shape)}: torch.compile {by_torch:.2f} ms, dmlvk.onnx ", end=""
     )
     print(f"{by_onnx:.2f} ms, {by_torch / by_onnx:.3f} times; logits differ by {difference:.1e} of the largest")
-    if given.json:
+    if json_file is not None:
         result = {"torch": by_torch, "onnx": by_onnx, "difference": difference, "shape": list(pictures.shape)}
-        write_measured(given.json, device.info, torch_named(torch), [result])
-    return 0 if difference < 1e-4 else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        write_measured(json_file, opened.info, [named(TorchLibrary(torch))], [result])
+    if not difference < 1e-4:
+        raise click.exceptions.Exit(1)
