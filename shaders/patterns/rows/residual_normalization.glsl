@@ -3,7 +3,7 @@
 //
 // The mean square has two words. Invocation i adds the squares of the pairs i, i + 256, … in order; then one half of the invocations
 // is added to the other, until one is left. Numbers below 2^-50 count as zeros there, and rows with numbers above 2^20 are scaled by a
-// power of two.
+// power of two. Of FLOAT16 squares are exact, and no sum or product is a denormal of FLOAT32.
 //
 // What an invocation reads of a row is loaded at once, as far as it is kept: GPUs wait for each load of a loop.
 //
@@ -54,7 +54,9 @@ layout(constant_id = 6) const bool ALL_ARE_HELD = false; // whether a row has no
 
 shared float highs[INVOCATIONS];
 shared float lows[INVOCATIONS];
+#if ELEMENT_BITS == 32
 shared uint least; // of the magnitudes' complements
+#endif
 
 uint rounded(uint x)
 {
@@ -65,6 +67,20 @@ uint rounded(uint x)
 #endif
 }
 
+#if ELEMENT_BITS == 16
+#define SUM(a, b) plain_sum(a, b)
+#define PRODUCT(a, b) plain_product(a, b) // a factor is at least 2^-65
+#else
+#define SUM(a, b) add_f32(a, b)
+#define PRODUCT(a, b) multiply_f32(a, b)
+#endif
+
+uint scaled(uint x, uint factor, uint scale)
+{
+    uint product = PRODUCT(x, factor);
+    return PRODUCT(product, scale);
+}
+
 uvec2 sum_at(uint row, uint pair)
 {
     uvec2 a = PAIR_BITS(input, row * parameters.pairs + pair);
@@ -72,12 +88,19 @@ uvec2 sum_at(uint row, uint pair)
         return a;
     }
     uvec2 b = PAIR_BITS(skip, (row % parameters.skip_rows) * parameters.pairs + pair);
-    uvec2 result = uvec2(rounded(add_f32(a.x, b.x)), rounded(add_f32(a.y, b.y)));
+    uvec2 result = uvec2(rounded(SUM(a.x, b.x)), rounded(SUM(a.y, b.y)));
     if (HAS_BIAS) {
         uvec2 c = PAIR_BITS(bias, pair);
-        result = uvec2(rounded(add_f32(result.x, c.x)), rounded(add_f32(result.y, c.y)));
+        result = uvec2(rounded(SUM(result.x, c.x)), rounded(SUM(result.y, c.y)));
     }
     return result;
+}
+
+// The second word of something that is not finite is nothing.
+Double finite_words(float high, float low)
+{
+    bool is_finite = (floatBitsToUint(high) & MAGNITUDE_F32) < INFINITY_F32;
+    return Double(high, is_finite ? low : 0.0);
 }
 
 Double added(Double a, Double b)
@@ -85,17 +108,32 @@ Double added(Double a, Double b)
     Double high = two_sum(a.high, b.high);
     precise float low = a.low + b.low;
     precise float all = low + high.low;
-    bool is_finite = (floatBitsToUint(high.high) & MAGNITUDE_F32) < INFINITY_F32;
-    return Double(high.high, is_finite ? all : 0.0);
+    return finite_words(high.high, all);
 }
 
 Double with_square(Double total, uint bits, float shrunk)
 {
+#if ELEMENT_BITS == 16
+    precise float square = uintBitsToFloat(bits) * uintBitsToFloat(bits);
+    Double sum = two_sum(total.high, square);
+    precise float low = total.low + sum.low;
+    return Double(sum.high, low);
+#else
     precise float x = uintBitsToFloat(bits) * shrunk;
     if ((floatBitsToUint(x) & MAGNITUDE_F32) < 0x26800000u) { // 2^-50
         return total;
     }
     return added(total, two_square(x));
+#endif
+}
+
+// What two halvings leave of the sums of four invocations.
+#define SUM_OF(invocation) Double(highs[invocation], lows[invocation])
+Double sum_of_four(uint first, uint step)
+{
+    Double even = added(SUM_OF(first), SUM_OF(first + 2u * step));
+    Double odd = added(SUM_OF(first + step), SUM_OF(first + 3u * step));
+    return added(even, odd);
 }
 
 #define PAIR(first, i) ((first) + (i) * INVOCATIONS)
@@ -116,12 +154,12 @@ void main()
         return;
     }
     uint invocation = index_in_group();
+    float shrunk = 1.0;
+#if ELEMENT_BITS == 32
     if (invocation == 0u) {
         least = 0xffffffffu;
     }
     barrier();
-    float shrunk = 1.0;
-#if ELEMENT_BITS == 32
     uint greatest = 0u;
     for (uint pair = invocation; pair < parameters.pairs; pair += INVOCATIONS) {
         uvec2 bits = sum_at(row, pair);
@@ -148,24 +186,25 @@ void main()
             }
         }
     }
-    highs[invocation] = total.high;
-    lows[invocation] = total.low;
+    Double own = finite_words(total.high, total.low);
+    highs[invocation] = own.high;
+    lows[invocation] = own.low;
     barrier();
-    for (uint half_ = INVOCATIONS / 2u; half_ > 0u; half_ /= 2u) {
-        if (invocation < half_) {
-            uint other = invocation + half_;
-            Double joined = added(Double(highs[invocation], lows[invocation]), Double(highs[other], lows[other]));
+    for (uint step = INVOCATIONS / 4u; step > 1u; step /= 4u) {
+        if (invocation < step) {
+            Double joined = sum_of_four(invocation, step);
             highs[invocation] = joined.high;
             lows[invocation] = joined.low;
         }
         barrier();
     }
-    precise float whole = highs[0] + lows[0];
+    Double all = sum_of_four(0u, 1u);
+    precise float whole = all.high + all.low;
     uint count = floatBitsToUint(float(int(2u * parameters.pairs)));
     uint mean = divide_f32(as_result(whole), count);
     int magnitude = int(floatBitsToUint(whole) & MAGNITUDE_F32);
     if (magnitude >= 0x21800000 && magnitude < 0x5d800000) { // 2^-60 to 2^60
-        Double exact = quotient(Double(highs[0], lows[0]), Double(uintBitsToFloat(count), 0.0));
+        Double exact = quotient(all, Double(uintBitsToFloat(count), 0.0));
         mean = as_result(exact.high);
     }
     precise float epsilon = uintBitsToFloat(parameters.epsilon) * shrunk;
@@ -178,9 +217,7 @@ void main()
         }
         [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) {
             if (IS_HELD(first, i)) {
-                uvec2 result = uvec2(
-                    multiply_f32(multiply_f32(held[i].x, factor), scales[i].x),
-                    multiply_f32(multiply_f32(held[i].y, factor), scales[i].y));
+                uvec2 result = uvec2(scaled(held[i].x, factor, scales[i].x), scaled(held[i].y, factor, scales[i].y));
                 STORE_PAIR(output, row * parameters.pairs + PAIR(first, i), result);
             }
         }
