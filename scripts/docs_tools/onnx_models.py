@@ -112,8 +112,8 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   ORT_ENABLE_EXTENDED leaves them as they are.
 - Conv, MatMul, Gemm, Add and Mul between DequantizeLinear and QuantizeLinear (`quantize_static` writes such models)
   compute with the integers: sums below 2^24 are exact, and rounded to ONNX Runtime's integers, bit for bit. INT8
-  activations it sums as FLOAT32 on x86, which may end one integer beside; its softmax of integers takes the
-  reciprocal of the result's scale for a whole number, which dmlvk does not.
+  activations it sums as FLOAT32 on x86, which may end one integer beside. Softmax there, and QLinearSoftmax, take the
+  reciprocal of the result's scale rounded down, as it does, and are one integer beside where a sum's order decides.
 - `add_free_dimension_override_by_name` (and `_by_denotation`) of `SessionOptions` fixes sizes, so that the model
   is planned when it is loaded; with `enable_profiling` `session.end_profiling()` writes a trace of every kernel. What
   `add_initializer` and `add_external_initializers` are given stands for the file's; `optimized_model_filepath` gets the

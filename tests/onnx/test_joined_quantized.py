@@ -136,6 +136,20 @@ def test_sums_and_products_of_elements_have_onnx_runtimes_bits(any_device: dml.D
     assert joined == {kind, "QuantizeLinear"}
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_softmax_of_integers_counts_steps_as_onnx_runtime_does(any_device: dml.Device, kind: type[np.generic]) -> None:
+    """What a sum's order brings to a half may be one integer beside."""
+    form = Quantized(kind)
+    lowest = int(np.iinfo(kind).min)  # type: ignore[type-var]  # of integers only
+    rows = form.given(8, 60, 40, scale=0.06)
+    results = [form.rounded(form.op("Softmax", rows, axis=axis), 0.0037, lowest) for axis in (-1, 1)]
+    found, expected, joined = form.both(any_device, *results)
+    for one, other in zip(found, expected, strict=True):
+        apart = np.abs(one.astype(int) - other)
+        assert apart.max() <= 1 and (apart != 0).sum() <= 1 and len(np.unique(one)) > 50
+    assert joined == {"Softmax", "QuantizeLinear"}
+
+
 def test_what_is_no_product_of_such_integers_stays_as_it_is(any_device: dml.Device) -> None:
     form = Quantized()
     of_floats = form.op("MatMul", form.given(3, 4), form.constant(np.eye(4, dtype=np.float32)))

@@ -125,18 +125,29 @@ def _product_of_integers(nodes: Nodes, operator: Step) -> Joined | None:
 def _element_wise(nodes: Nodes, operator: Step, body: list[Step], made: _Integers) -> Joined | None:
     """An Add or Mul: integers, and the parameters of both operands and of the result."""
     first, second = (_operand(nodes, name) for name in operator.proto.input)
-    if first is None or second is None:
-        return None
-    kinds = {zero.dtype for item in (first, second, made) if (zero := nodes.array(item.zero)) is not None}
-    if len(kinds) != 1:
+    if first is None or second is None or not _are_of_one_kind(nodes, first, second, made):
         return None
     inputs = [first.name, first.scale, first.zero, second.name, second.scale, second.zero, made.scale, made.zero]
     return _joined(nodes, operator, inputs, body)
 
 
-def _joined(nodes: Nodes, operator: Step, inputs: list[str], body: list[Step]) -> Joined | None:
+def _are_of_one_kind(nodes: Nodes, *items: _Integers) -> bool:
+    return len({zero.dtype for item in items if (zero := nodes.array(item.zero)) is not None}) == 1
+
+
+def _softmax(nodes: Nodes, operator: Step, body: list[Step], made: _Integers) -> Joined | None:
+    """A Softmax: integers, and their parameters and the result's."""
+    first = _operand(nodes, operator.proto.input[0])
+    if first is None or not _are_of_one_kind(nodes, first, made):
+        return None
+    inputs = [first.name, first.scale, first.zero, made.scale, made.zero]
+    axis = attribute(operator, "axis", -1 if operator.version >= 13 else 1)
+    return _joined(nodes, operator, inputs, body, axis=axis, opset=operator.version)
+
+
+def _joined(nodes: Nodes, operator: Step, inputs: list[str], body: list[Step], **more: int) -> Joined | None:
     """The node, which keeps what dequantizes: where the device cannot compute it, its body reads that."""
-    given = {item.name: attribute(operator, item.name) for item in operator.proto.attribute}
+    given = {item.name: attribute(operator, item.name) for item in operator.proto.attribute} | more
     made = nodes.join(operator.proto.op_type, inputs, body, **given)
     if made is None:
         return None
@@ -147,4 +158,5 @@ def _joined(nodes: Nodes, operator: Step, inputs: list[str], body: list[Step]) -
 _BUILDERS = {
     **dict.fromkeys(("Conv", "MatMul", "Gemm"), _product),
     **dict.fromkeys(("Add", "Mul"), _element_wise),
+    "Softmax": _softmax,
 }

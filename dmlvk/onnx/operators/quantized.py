@@ -13,12 +13,13 @@ from onnx import TensorProto
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.joining.pattern import JOINED
 from dmlvk.onnx.operators.convolution import per_channel, widened
-from dmlvk.onnx.operators.elementwise import pair
+from dmlvk.onnx.operators.elementwise import pair, same_shape
 from dmlvk.onnx.operators.matrix import largest_operand, product
 from dmlvk.onnx.operators.pooling import pool_window, pooled_sizes
 from dmlvk.onnx.operators.quantization import by_quotient, dynamically, matrices, of_matrix, rounded_to
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor, broadcast_shape
+from dmlvk.operators import RoundingMode
 from dmlvk.operators.block_weights import row_bytes
 
 _DEQUANTIZE, _QUANTIZE = "ELEMENT_WISE_DEQUANTIZE_LINEAR", "ELEMENT_WISE_QUANTIZE_LINEAR"
@@ -142,13 +143,34 @@ def quantized_leaky_relu(node: Node) -> None:
     _bent(node, "ACTIVATION_LEAKY_RELU", alpha=node.real("alpha", 0.01))
 
 
-@translates("QLinearSoftmax", by=[_DEQUANTIZE, "ACTIVATION_SOFTMAX1", _QUANTIZE], domain=MICROSOFT)
+_ROUNDED_BY = ("ELEMENT_WISE_ROUND", "ELEMENT_WISE_CLIP1", "CAST")
+_SOFTMAX_BY = (_DEQUANTIZE, "ACTIVATION_SOFTMAX1", "ELEMENT_WISE_FLOOR", "ELEMENT_WISE_MULTIPLY", *_ROUNDED_BY)
+
+
+@translates("QLinearSoftmax", by=_SOFTMAX_BY, domain=MICROSOFT)
+@translates("Softmax", by=_SOFTMAX_BY, domain=JOINED)
 def quantized_softmax(node: Node) -> None:
-    """Along one axis; before opset 13 along all axes from that one on."""
-    rank = len(node.shape(0))
-    axis = node.axis(node.integer("axis", -1), rank)
-    axes = [axis] if node.integer("opset", 13) >= _ONE_AXIS else list(range(axis, rank))
-    _bent(node, "ACTIVATION_SOFTMAX1", axis_count=len(axes), axes=axes)
+    """Along one axis; before opset 13 along all axes from that one on.
+
+    As ONNX Runtime rounds it: shares are multiplied by a whole number, the reciprocal of the result's scale rounded
+    down, and the zero point is added behind the rounding.
+    """
+    plain, scale, zero = _numbers_of(node, 0), _number(node, 3), _number(node, 4)
+    if scale is None or scale.element != TensorProto.FLOAT:
+        raise NotOnDevice("a scale of FLOAT is needed")
+    is_one_axis = node.integer("opset", _ONE_AXIS) >= _ONE_AXIS
+    axis = node.axis(node.integer("axis", -1), plain.rank)
+    axes = [axis] if is_one_axis else list(range(axis, plain.rank))
+    made = New(plain.element, plain.shape)
+    shares = node.apply("ACTIVATION_SOFTMAX1", input_tensor=plain, output_tensor=made, axis_count=len(axes), axes=axes)
+    one = node.scalar(1.0, TensorProto.FLOAT).viewed(())
+    steps = same_shape(node, pair(node, "ELEMENT_WISE_DIVIDE", one, scale), "ELEMENT_WISE_FLOOR", scale_bias=None)
+    mode = RoundingMode.HALVES_TO_NEAREST_EVEN
+    counted = pair(node, "ELEMENT_WISE_MULTIPLY", shares, steps)
+    whole = same_shape(node, counted, "ELEMENT_WISE_ROUND", rounding_mode=mode)
+    if zero is not None:
+        whole = pair(node, "ELEMENT_WISE_ADD", whole, node.cast(zero, TensorProto.FLOAT))
+    node.set(rounded_to(node, whole, node.element(0)))
 
 
 @translates("QLinearConcat", by=[_DEQUANTIZE, _QUANTIZE, "JOIN"], domain=MICROSOFT)
