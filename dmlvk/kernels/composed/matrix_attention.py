@@ -78,8 +78,10 @@ class AttentionTile:
 
     @property
     def shared_memory(self) -> int:
-        """Bytes that a work group has: scores, keys and values, and numbers of rows, as in the shader."""
-        vectors = self.rows * (_KEY_BLOCK // 4 + 1) + 2 * self.keys * (2 * self.head_tiles + 1) + self.rows // 4
+        """Bytes that a work group has at most: keys and values or queries, scores, numbers of rows."""
+        pitch = 2 * self.head_tiles + 1
+        lines = max(2 * self.keys * pitch, self.rows * min(pitch, 9))
+        vectors = lines + self.rows * (_KEY_BLOCK // 4 + 1) + self.rows // 4
         return 16 * vectors + 4 * self.invocations
 
     @property

@@ -83,12 +83,22 @@ layout(constant_id = 6) const bool HAS_MASK = false;
 #define HEAD_VECTORS (2 * HEAD_TILES)
 #define HEAD_PITCH (HEAD_VECTORS + 1)
 #define SCORE_PITCH (KEY_BLOCK / 4 + 1)
-shared uvec4 scores_of_rows[TILE_ROWS * SCORE_PITCH]; // or their shares; before, queries
-shared uvec4 lines_of_keys[KEYS * HEAD_PITCH];
-shared uvec4 lines_of_values[KEYS * HEAD_PITCH];
+#if HEAD_TILES < 4
+#define QUERY_PITCH HEAD_PITCH
+#else
+#define QUERY_PITCH 9 // of four matrices at a time
+#endif
+#define FIRST_VALUE (KEYS * HEAD_PITCH)
+#if TILE_ROWS * QUERY_PITCH > 2 * KEYS * HEAD_PITCH
+shared uvec4 lines[TILE_ROWS * QUERY_PITCH]; // keys, then values; before, queries
+#else
+shared uvec4 lines[2 * KEYS * HEAD_PITCH];
+#endif
+shared uvec4 scores_of_rows[MATRICES_LIE_IN_QUADS ? 1 : TILE_ROWS * SCORE_PITCH]; // or their shares
 
 #define LOADS (KEYS * HEAD_VECTORS / INVOCATIONS)
-// The lines of keys or values from one on that an invocation stores next, with zeros behind the last one and behind the last element.
+// The lines of keys or values from one on that an invocation stores, with zeros behind the last one and behind the last element. They are
+// not loaded while the former ones are multiplied: other work groups of a core cover for that, of which there are more with fewer registers.
 #define LOAD_LINES(name, into, at, size, first) \
     [[unroll]] for (uint i = 0u; i < LOADS; ++i) { \
         uint line = (first) + (own + i * INVOCATIONS) / HEAD_VECTORS; \
@@ -96,9 +106,9 @@ shared uvec4 lines_of_values[KEYS * HEAD_PITCH];
         bool is_there = line < parameters.keys && vector * 8u < size; \
         into[i] = is_there ? fours_##name[(at) + line * parameters.name##_row + vector] : uvec4(0u); \
     }
-#define PUT_LINES(lines, from) \
+#define PUT_LINES(at, from) \
     [[unroll]] for (uint i = 0u; i < LOADS; ++i) { \
-        lines[(own + i * INVOCATIONS) / HEAD_VECTORS * HEAD_PITCH + (own + i * INVOCATIONS) % HEAD_VECTORS] = from[i]; \
+        lines[(at) + (own + i * INVOCATIONS) / HEAD_VECTORS * HEAD_PITCH + (own + i * INVOCATIONS) % HEAD_VECTORS] = from[i]; \
     }
 
 #define FIRST_VECTOR(name, batch, head) \
@@ -128,20 +138,22 @@ float half_of(uint word, uint index) { return uintBitsToFloat(float32_from_float
 // A peak that no score is below, but -infinity: what is less than it by infinity has no share, and no difference is NaN.
 const float LEAST_PEAK = -3.0e38;
 
-// Written out, as loops with barriers are not unrolled by every driver, and matrices that a loop counts are in memory then.
+// Matrices of queries from one on, by way of the place of keys. Written out, as loops with barriers are not unrolled by every driver, and
+// matrices that a loop counts are in memory then.
 #define LOAD_QUERIES(first, count) \
     { \
+        uint first_line = SUBGROUP * ROWS * QUERY_PITCH; \
         SUBGROUP_BARRIER \
-        for (uint number = LANE; number < ROWS * 8u; number += 32u) { \
-            uint row = first_row + number / 8u; \
-            uint vector = first * 2u + number % 8u; \
+        for (uint number = LANE; number < ROWS * count * 2u; number += 32u) { \
+            uint row = first_row + number / (count * 2u); \
+            uint vector = first * 2u + number % (count * 2u); \
             bool is_there = row < parameters.queries && vector * 8u < SIZE; \
-            scores_of_rows[first_score + number / 8u * SCORE_PITCH + number % 8u] = \
+            lines[first_line + number / (count * 2u) * QUERY_PITCH + number % (count * 2u)] = \
                 is_there ? fours_query[query_at + row * parameters.query_row + vector] : uvec4(0u); \
         } \
         SUBGROUP_BARRIER \
         [[unroll]] for (uint k = 0u; k < count; ++k) { \
-            LOAD_LEFT_FLOATS(query[first + k], scores_of_rows, first_score + k * 2u, BY_ROWS, SCORE_PITCH) \
+            LOAD_LEFT_FLOATS(query[first + k], lines, first_line + k * 2u, BY_ROWS, QUERY_PITCH) \
         } \
     }
 #include "composed/attention_in_memory.glsl"
@@ -166,10 +178,6 @@ void main()
     uint first_mask = BASE_16(BASE_WORD(mask)) + batch * parameters.mask_batch + head * parameters.mask_head;
     float scale = uintBitsToFloat(parameters.scale);
 
-    uvec4 of_keys[LOADS];
-    uvec4 of_values[LOADS];
-    LOAD_LINES(key, of_keys, key_at, SIZE, 0u)
-    LOAD_LINES(value, of_values, value_at, VALUE_SIZE, 0u)
     LEFT_FLOATS query[HEAD_TILES];
     LOAD_QUERIES(0, (HEAD_TILES < 4 ? HEAD_TILES : 4))
 #if HEAD_TILES > 4
@@ -186,14 +194,14 @@ void main()
     vec2 peaks = vec2(LEAST_PEAK);
     vec2 totals = vec2(0.0);
     for (uint first = 0u; first < parameters.keys; first += KEYS) {
+        uvec4 of_keys[LOADS];
+        uvec4 of_values[LOADS];
+        LOAD_LINES(key, of_keys, key_at, SIZE, first)
+        LOAD_LINES(value, of_values, value_at, VALUE_SIZE, first)
         barrier(); // all are through with what was there
-        PUT_LINES(lines_of_keys, of_keys)
-        PUT_LINES(lines_of_values, of_values)
+        PUT_LINES(0u, of_keys)
+        PUT_LINES(FIRST_VALUE, of_values)
         barrier();
-        if (first + KEYS < parameters.keys) {
-            LOAD_LINES(key, of_keys, key_at, SIZE, first + KEYS)
-            LOAD_LINES(value, of_values, value_at, VALUE_SIZE, first + KEYS)
-        }
         for (uint block = 0u; block < KEYS && first + block < parameters.keys; block += KEY_BLOCK) {
             SUMS scores[SCORE_TILES];
             [[unroll]] for (uint i = 0u; i < SCORE_TILES; ++i) {
@@ -202,7 +210,7 @@ void main()
             [[unroll]] for (uint k = 0u; k < HEAD_TILES; ++k) {
                 [[unroll]] for (uint j = 0u; j < SCORE_TILES; ++j) {
                     RIGHT_FLOATS keys;
-                    LOAD_RIGHT_FLOATS(keys, lines_of_keys, (block + j * SIDE) * HEAD_PITCH + k * 2u, BY_COLUMNS, HEAD_PITCH)
+                    LOAD_RIGHT_FLOATS(keys, lines, (block + j * SIDE) * HEAD_PITCH + k * 2u, BY_COLUMNS, HEAD_PITCH)
                     scores[j] = matrices_product_plus(query[k], keys, scores[j]);
                 }
             }
@@ -220,7 +228,7 @@ void main()
             [[unroll]] for (uint j = 0u; j < SCORE_TILES; ++j) {
                 [[unroll]] for (uint k = 0u; k < HEAD_TILES; ++k) {
                     RIGHT_FLOATS values;
-                    LOAD_RIGHT_FLOATS(values, lines_of_values, (block + j * SIDE) * HEAD_PITCH + k * 2u, BY_ROWS, HEAD_PITCH)
+                    LOAD_RIGHT_FLOATS(values, lines, FIRST_VALUE + (block + j * SIDE) * HEAD_PITCH + k * 2u, BY_ROWS, HEAD_PITCH)
                     results[k] = matrices_product_plus(shares[j], values, results[k]);
                 }
             }
