@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Measures what it costs that kernels are told sizes with each launch, and do not have them compiled in.
 
-    scripts/measure_launch_numbers.py [-d DEVICE] [-s MEBIBYTES,...] [-k NAME] [--json FILE]
+    scripts/measure_launch_numbers.py [-d DEVICE] [-s MEBIBYTES,...] [-k NAME,...] [--every] [--json FILE]
 
 The tasks of ``dmlvk bench`` in growing sizes, by two devices of a process in turn: one as users open it, one whose
 shaders have everything compiled in. Ratios are those of the processor's time of ``Device.run``, the lower quartiles: 1
-where both are as fast, less where the first is slower. For CPU devices; others always have all compiled in.
+where both are as fast, less where the first is slower; behind them the seconds of the first run, which compiles. For
+CPU devices; others always have all compiled in.
+
+With ``--every`` a shader is told all numbers that it computes with, not only those that were found to vary: what one
+boolean constant in its source, which chooses between compiled-in numbers and a buffer, would give.
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -25,6 +30,7 @@ from dmlvk.bench.report import named, write_measured
 from dmlvk.bench.task import Array, Task
 from dmlvk.bench.tasks import tasks
 from dmlvk.operators import OPERATORS
+from dmlvk.runtime import launch_numbers
 from scripts.measuring import argument_parser
 
 _FEWEST, _MOST, _SECONDS = 4, 25, 1.5
@@ -36,23 +42,23 @@ def _seconds(device: dml.Device, task: Task, inputs: dict[str, Array]) -> float:
     return time.process_time() - start
 
 
-def ratio(told: dml.Device, compiled_in: dml.Device, task: Task) -> float:
-    """How fast a task is where kernels are told what varies, by where it is compiled in."""
+def ratio(told: dml.Device, compiled_in: dml.Device, task: Task) -> tuple[float, float]:
+    """How fast a task is where kernels are told what varies, by where it is compiled in; and its first run there."""
     inputs = task.inputs()
-    for device in (told, compiled_in):
-        _seconds(device, task, inputs)
+    first_run = _seconds(told, task, inputs)
+    _seconds(compiled_in, task, inputs)
     start = time.monotonic()
     taken: list[tuple[float, float]] = []
     while len(taken) < _FEWEST or (len(taken) < _MOST and time.monotonic() < start + _SECONDS):
         taken.append((_seconds(told, task, inputs), _seconds(compiled_in, task, inputs)))
     first, second = np.percentile(np.array(taken), 25, axis=0)
-    return float(second / first)
+    return float(second / first), first_run
 
 
 def chosen(part: str, sizes: Sequence[float]) -> Iterator[Task]:
     """The tasks of each operator, the small ones first: later ones have other sizes than these."""
     for name in OPERATORS:
-        if part.upper() in name:
+        if any(each in name for each in part.upper().split(",")):
             for size in sizes:
                 try:
                     yield from tasks(name, dml.FLOAT32, int(size * 2**20))
@@ -64,25 +70,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, and prints a line for each task."""
     parser = argument_parser(__doc__)
     parser.add_argument("-s", "--sizes", default="0.06,0.12,0.25,0.5", help="MiB (default: %(default)s)")
-    parser.add_argument("-k", "--task", default="", help="only operators whose names contain this")
+    parser.add_argument("-k", "--task", default="", help="only operators whose names contain one of these")
+    parser.add_argument("--every", action="store_true", help="tell every number, not only those that vary")
     options = parser.parse_args(arguments)
+    if options.every:
+        launch_numbers.MOST_TIMES = 0
     ratios: list[float] = []
     entries: list[dict[str, object]] = []
     with dml.Device(options.device) as told, dml.Device(options.device) as compiled_in:
         compiled_in.engine._numbers = None  # as on GPUs
         for task in chosen(options.task, [float(size) for size in options.sizes.split(",")]):
             try:
-                found = ratio(told, compiled_in, task)
+                found, first_run = ratio(told, compiled_in, task)
             except dml.InvalidArgumentError as error:  # its numbers are for buffers, where some tensors repeat elements
                 print(f"{task.name}: left out, {error}")
                 continue
             ratios.append(found)
-            entries.append({"name": task.name, "ratio": found})
-            print(f"{task.name:<70}{found:6.2f}", flush=True)
+            entries.append({"name": task.name, "ratio": found, "first_run": first_run})
+            print(f"{task.name:<70}{found:6.2f}{first_run:8.3f} s", flush=True)
         if options.json is not None:
             write_measured(options.json, told.info, [named(OwnLibrary(told))], entries)
     if ratios:
-        print(f"{len(ratios)} tasks: the least {min(ratios):.2f}, {sum(r >= 0.95 for r in ratios)} of at least 0.95")
+        least, mean = min(ratios), statistics.geometric_mean(ratios)
+        compiling = sum(float(str(entry["first_run"])) for entry in entries)
+        print(f"{len(ratios)} tasks: the least {least:.2f}, the geometric mean {mean:.2f}, ", end="")
+        print(f"{sum(r >= 0.95 for r in ratios)} of at least 0.95; first runs {compiling:.2f} s")
     return 0
 
 

@@ -168,7 +168,8 @@ def _by_kind(names: list[str]) -> tuple[list[str], list[str]]:
     with_tasks = [name for name in names if name in OPERATORS_WITH_TASKS]
     if not regular and not with_tasks:
         raise click.UsageError(
-            f"--operators: there is nothing to time {names[0]} with; such are {', '.join(OPERATORS_WITH_TASKS)}"
+            f"--operators: {names[0]} has no bench task in dmlvk/bench/tasks.py; "
+            f"those that have: {', '.join(OPERATORS_WITH_TASKS)}"
         )
     if lacking:
         click.echo(f"not timed, for there is no bench task in dmlvk/bench/tasks.py: {', '.join(lacking)}", err=True)

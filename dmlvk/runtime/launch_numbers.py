@@ -30,7 +30,7 @@ MOST_BYTES = 2**20
 MOST_NUMBERS = 128
 """That a launch reads."""
 
-_MOST_TIMES = 2
+MOST_TIMES = 2
 """That a shader is compiled for what was found to vary, before it is compiled for everything that may."""
 
 _PLACES = 512
@@ -148,7 +148,7 @@ class LaunchNumbers:
     def _compile(self, launch: Launch, numbers: frozenset[int], varying: _Varying, differing: set[int]) -> bool:
         """Makes a module that reads more; not where there is no room for it."""
         every = numbers.intersection(range(len(launch.specialization)))
-        dynamic = varying.dynamic | differing if varying.times < _MOST_TIMES else every
+        dynamic = varying.dynamic | differing if varying.times < MOST_TIMES else every
         bindings = binding_count(launch.spirv)
         if not self._has_room(launch, bindings, dynamic):
             return False
