@@ -129,7 +129,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     os.environ["HF_HUB_OFFLINE"] = "1"
     onnxruntime.set_default_logger_severity(4)
-    failed = []
+    failed, same, left = [], 0, 0
     with tempfile.TemporaryDirectory() as temporary, dml.Device() as device:
         for name in arguments.names or BUILT:
             folder = (arguments.keep or Path(temporary)) / name
@@ -143,13 +143,15 @@ def main() -> int:
                     told, is_right = compared(path, device)
                 except subprocess.CalledProcessError as error:
                     print(f"--  {name} for {provider}: not built: {error.stderr.strip().splitlines()[-1]}", flush=True)
+                    left += 1
                     continue
                 except dml.DmlError as error:
                     told, is_right = " ".join(str(error).split()), False
                 print(f"{'ok ' if is_right else 'BAD'} {name} for {provider}: {told}", flush=True)
+                same += is_right
                 failed += [] if is_right else [f"{name} for {provider}"]
-    print(f"{len(failed)} differ: {', '.join(failed)}" if failed else "all decoders are the same")
-    return int(bool(failed))
+    print(f"{same} are the same, {left} were not built, {len(failed)} differ: {', '.join(failed) or '-'}")
+    return int(bool(failed) or not same)
 
 
 if __name__ == "__main__":

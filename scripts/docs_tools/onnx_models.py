@@ -58,13 +58,12 @@ dmlvk.onnx.install()                                # from now on `import onnxru
 
 `python -m scripts.try_packages` does that with programs around packages that ship their models, from OCR to speech,
 and compares texts, labels, scores and every output of every model with ONNX Runtime's: no float differs by more than
-1e-4 of the largest, or the model in FLOAT64 says how far both are off. ONNX Runtime was further off in rapidocr's
-detectors (2.8e-4, dmlvk 1e-5: its Sigmoid is one number for all below -18) and ddddocr's old model, whose recurrent
-network rounds to int8 in each step (1.6e-2, dmlvk 1.2e-2); dmlvk in basic-pitch, by logarithms of sums that cancel
-(2.7e-3, ONNX Runtime 2.4e-3), and in pipecat-ai's smart-turn of int8 (1.4e-3; ONNX Runtime 0 as it changes the model,
-2.2e-3 as it is: its integers are the same up to the first softmax). One program prints something
-else: kokoro's speech of int8 has another length, since how long a sound lasts is rounded (in FLOAT64 1.68 frames,
-dmlvk 1.57, ONNX Runtime 1.499; together 72, 71 and 70).
+1e-4 of the largest, or the model in FLOAT64 says how far both are off, which the command prints. ONNX Runtime was
+further off in rapidocr's two detectors (2.8e-4, dmlvk 1e-5 and 8e-5: its Sigmoid is one number for all below -18) and
+ddddocr's old model, whose recurrent network rounds to int8 in each step (1.6e-2, dmlvk 1.2e-2); dmlvk in basic-pitch,
+by logarithms of sums that cancel (2.7e-3, ONNX Runtime 2.4e-3). One program prints something else: kokoro's speech of
+int8 has another length, since how long a sound lasts is rounded (in FLOAT64 1.68 frames, dmlvk 1.57, ONNX Runtime
+1.499; together 72, 71 and 70).
 
 `python scripts/try_exports.py` exports tiny models of transformers (BERT, GPT-2, T5, Whisper, CLIP, ViT, DETR,
 SegFormer, Swin, SAM, Llama, Qwen3, Gemma 2) by both of PyTorch's exporters, and compares their outputs.
@@ -131,6 +130,8 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
 - Resize with align_corners and scales that give no whole size places elements by the scale, as ONNX's own suite has it;
   ONNX Runtime takes the whole size. RoiAlign with sampling_ratio 0 takes at most four samples for each element of the
   image's longer side (of 256 at least) along an axis, however large a region is.
+- STFT is a product with cosines and sines: where a spectrum is 0, dmlvk's is below 1e-13 of the largest, and ONNX
+  Runtime's fast transform leaves what FLOAT32 rounds (4e-8 of the largest), which dmlvk does not imitate.
 - MeanVarianceNormalization of equal values gives 0, as ONNX defines it; ONNX Runtime divides 0 by 0 and gives NaN.
 - `session.usage` tells launches, waits and memory of the last run, beside the least memory that any plan needs.
 - `session.profile(inputs)` gives the device's time of each kernel; `session.write_picture("graph.svg")` draws the

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -475,6 +476,23 @@ def test_a_kernel_under_another_ones_name_is_compiled_anew(any_device: dml.Devic
     other.replace(file)
     glsl._in_memory.clear()
     assert (any_device.run(build_chain(any_device), ARRAYS)["output"] == EXPECTED).all()
+
+
+def test_sources_that_were_changed_since_the_start_make_no_kernels(
+    any_device: dml.Device, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when dmlvk is installed anew under a program that runs: the new sources may not know the old names."""
+    sources = glsl.source_directory()
+    assert sources is not None
+    shutil.copytree(sources, tmp_path / "shaders")
+    monkeypatch.setattr(glsl, "source_directory", lambda: tmp_path / "shaders")
+    monkeypatch.setattr(glsl, "_SOURCES_AT_START", glsl._touched_sources())
+    assert build_chain(any_device).fusion_remark == ""
+    changed = tmp_path / "shaders" / "patterns" / "elementwise" / "elementwise.glsl"
+    changed.write_text(changed.read_text().replace("ACCESS_ORDER", "ANOTHER_NAME"))
+    other = compiled(any_device, (4, 6), lambda a, b: abs(a - b) + b)
+    assert "was changed since this program was started" in other.fusion_remark
+    assert (any_device.run(other, ARRAYS)["output"] == abs(ARRAYS["a"] - ARRAYS["b"]) + ARRAYS["b"]).all()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such pipes")

@@ -25,6 +25,7 @@ if sys.platform == "linux":
 
 from dmlvk.errors import ShaderCompilationError
 from dmlvk.kernels.library import glslang
+from dmlvk.kernels.library.keys import touched
 from dmlvk.spirv.decorations import PASSES, with_decorations
 from dmlvk.support.caches import file_contents, is_own, user_cache
 
@@ -67,6 +68,16 @@ def source_directory() -> Path | None:
         if (directory / "include").is_dir():
             return directory
     return None
+
+
+def _touched_sources() -> str:
+    directory = source_directory()
+    return "" if directory is None else touched([(directory, (".glsl",))])
+
+
+_SOURCES_AT_START = _touched_sources()
+"""What this process writes kernels for. Sources that came since then may define and ask for other names, and a name
+that the preprocessor does not know is 0 to it: a kernel of both would be wrong without a word."""
 
 
 @functools.cache
@@ -151,6 +162,8 @@ def _made(key: str, source: str) -> bytes | None:
         return None
     try:
         spirv = _compile(source, found, directory)
+        if _touched_sources() != _SOURCES_AT_START:
+            raise ShaderCompilationError(f"{directory} was changed since this program was started: start it anew")
     except ShaderCompilationError as error:
         with _lock:
             _refused[key] = str(error)  # so that nobody waits again for a compiler that does not end
