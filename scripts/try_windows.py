@@ -101,12 +101,12 @@ class Wine:
             "WINEPATH": f"{python};{python / 'Scripts'}",
         }
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Runs Python with arguments."""
+    def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Runs Python with arguments, and further environment variables."""
         return subprocess.run(
             ["wine", str(self.python / "python.exe"), *words],
             cwd=self.python,
-            env=self._environment,
+            env={**self._environment, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -154,7 +154,7 @@ def tried(wine: Wine, options: argparse.Namespace) -> int:
         if check.needs and wine.run("-c", check.needs).returncode != 0:
             print(f"left out: {check.name}: it needs that this works there: {check.needs}", flush=True)
             continue
-        done = wine.run("-c", f"ROOT = {_drive(ROOT)!r}\n{check.program}")
+        done = wine.run("-c", f"ROOT = {_drive(ROOT)!r}\n{check.program}", **check.environment)
         passed += done.returncode == 0
         said = "passed" if done.returncode == 0 else "FAILED"
         print(f"{said}: {check.name} ({time.monotonic() - begun:.1f} s)", flush=True)

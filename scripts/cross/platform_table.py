@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 COLUMNS = ("built", "imported", "operators", "conformance", "bits", "more")
@@ -22,20 +23,26 @@ TITLES = (
 )
 
 
-def compared(pairs: Mapping[str, Sequence[subprocess.CompletedProcess[str]]]) -> dict[str, Any]:
+def compared(
+    bits: tuple[Mapping[str, str], Mapping[str, str]],
+    families: Sequence[subprocess.CompletedProcess[str]],
+    ended: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     """What scripts in ``scripts/cross`` have said here and there.
 
     Args:
-        pairs: by script (``"bits"``, ``"families"``): of this machine's own Python, and of the other platform.
+        bits: digests by operator, of this machine's own Python, and of the other platform.
+        families: what ``families.py`` has printed here, and there.
+        ended: operators that ended the other platform's process, and what it said last.
 
     Returns:
         see :func:`comparison`; where a script has said no results, nothing was run, and the line tells what it said.
     """
-    lines: list[str] = []
-    bits = _said(pairs["bits"], "bits", lines)
-    cases = _said(pairs["families"], "cases", lines)
-    result = comparison(*bits, *cases)
-    return {**result, "told": "; ".join([result["told"], *lines])}
+    lines = [f"{name or 'what comes before operators'} ends the process: {said}" for name, said in ended.items()]
+    here, there = bits
+    cases = _said(families, "cases", lines)
+    result = comparison({name: here[name] for name in here if name not in ended}, there, *cases)
+    return {**result, "ended": sorted(ended), "told": "; ".join([result["told"], *lines])}
 
 
 def comparison(
@@ -85,18 +92,20 @@ def _said(
 
 def is_well(result: Mapping[str, Any]) -> bool:
     """Whether everything was run, with the same bits, and promises were kept."""
-    return bool(result["operators"] and result["cases"]) and not result["different"] and not result["broken"]
+    faults = (*result["different"], *result["broken"], *result.get("ended", ()))
+    return bool(result["operators"] and result["cases"]) and not faults
 
 
 def table_row(result: Mapping[str, Any]) -> dict[str, str]:
     """The columns that follow from a comparison."""
-    different = result["different"]
-    ran = result["operators"] or result["cases"]
+    different, ended = result["different"], result.get("ended", ())
+    ran = result["operators"] and result["cases"]
+    bits = f"not {', '.join(different)}" if different else "all" if ran else "–"
     kept = result["cases"] - len(result["broken"])
     return {
         "operators": str(result["operators"]),
         "conformance": f"{kept} of {result['cases']}",
-        "bits": f"not {', '.join(different)}" if different else "all" if ran else "–",
+        "bits": f"{bits}; ended by {'; '.join(ended)}" if ended else bits,
     }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
 
 _HEAD = "import os, sys, subprocess, threading, tempfile, json, re, pathlib\nimport numpy as np\nimport dmlvk as dml\n"
 
@@ -15,11 +17,13 @@ class Check:
         name: what it shows.
         program: Python; ``ROOT`` is the checkout's folder.
         needs: a statement; where it fails, the check is left out.
+        environment: further variables for wine.
     """
 
     name: str
     program: str
     needs: str = ""
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 _DESC = """
@@ -190,18 +194,22 @@ assert done.returncode == 0, done.stderr
 """,
     ),
     Check(
-        "a missing loader is named, and what brings it",
+        "without vulkan-1.dll a line says what brings it",
         """
-from dmlvk.runtime.vulkan import loader
-loader.library_candidates = lambda: ["no-vulkan-1.dll"]
+import subprocess, sys
 import dmlvk
 try:
     dmlvk.Device()
 except dmlvk.DeviceNotFoundError as error:
-    assert "No Vulkan loader found" in str(error) and "graphics driver" in str(error), error
+    said = str(error)
 else:
     raise AssertionError("it was found")
+assert said.startswith("No Vulkan loader found (vulkan-1.dll: ") and "graphics driver" in said, said
+words = [sys.executable, "-m", "dmlvk", "devices"]
+done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, text=True)
+assert (done.returncode, done.stderr.strip()) == (2, f"dmlvk: {said}"), done
 """,
+        environment=MappingProxyType({"WINEDLLOVERRIDES": "vulkan-1="}),
     ),
     Check(
         "a wheel for another system is refused in one line",

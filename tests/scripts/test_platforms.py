@@ -14,7 +14,7 @@ import pytest
 from dmlvk.kernels import library
 from dmlvk.operators import OPERATORS
 from scripts import compile_for_gpus, translate_to_metal
-from scripts.cross import families, platform_table
+from scripts.cross import both, families, platform_table
 from scripts.cross.wheel import write_wheel
 from scripts.docs_tools.install import install_page
 from scripts.shader_tools.metal import with_products_as_fma
@@ -102,23 +102,51 @@ def test_the_table_says_what_differs_and_what_is_broken() -> None:
     here = {"abs": "1", "add": "2", "if": "3"}
     cases = {"gemm": {"sha256": "4", "fault": ""}, "cast": {"sha256": "5", "fault": ""}}
 
-    def told(bits: dict[str, str] | None, found: dict[str, dict[str, str]] | None) -> dict[str, str]:
-        def said(key: str, value: object) -> subprocess.CompletedProcess[str]:
-            return subprocess.CompletedProcess([], 0, "no JSON" if value is None else json.dumps({key: value}), "oh")
+    def told(
+        bits: dict[str, str], found: dict[str, dict[str, str]] | None, ended: dict[str, str] | None = None
+    ) -> dict[str, str]:
+        def said(value: object) -> subprocess.CompletedProcess[str]:
+            return subprocess.CompletedProcess(
+                [], 0, "no JSON" if value is None else json.dumps({"cases": value}), "oh"
+            )
 
-        pairs = {
-            "bits": (said("bits", here), said("bits", bits)),
-            "families": (said("cases", cases), said("cases", found)),
-        }
-        result = platform_table.compared(pairs)
+        result = platform_table.compared((here, bits), (said(cases), said(found)), ended or {})
         assert platform_table.is_well(result) == (bits == here and found == cases)
-        assert ("oh" in result["told"]) == (bits is None or found is None)
+        assert ("oh" in result["told"]) == (found is None)
+        assert not ended or "if ends the process: LLVM ERROR" in result["told"]
         return platform_table.table_row(result)
 
     assert told(here, cases) == {"operators": "3", "conformance": "2 of 2", "bits": "all"}
     other = told({"abs": "1", "add": "4"}, {**cases, "gemm": {"sha256": "6", "fault": "3 of 8 results"}})
     assert other == {"operators": "2", "conformance": "1 of 2", "bits": "not add, gemm, if"}
-    assert told(None, None) == {"operators": "0", "conformance": "0 of 0", "bits": "–"}
+    assert told({}, None) == {"operators": "0", "conformance": "0 of 0", "bits": "not abs, add, if"}
+    ended = told({"abs": "1", "add": "2"}, cases, {"if": "LLVM ERROR"})
+    assert ended == {"operators": "2", "conformance": "2 of 2", "bits": "all; ended by if"}
+
+
+def test_operators_after_one_that_ends_the_process_are_run_by_another() -> None:
+    names = ("abs", "add", "if", "sign")
+
+    def run(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+        assert (script, words[:3]) == ("bits", ("--every", "2", "--skip"))
+        lines = []
+        for name in names[int(words[3]) :]:
+            lines.append(json.dumps({"begun": name}))
+            if name in ("add", "sign"):
+                return subprocess.CompletedProcess([], -6, "\n".join(lines), "words\nLLVM ERROR: no\ncore dumped")
+            lines.append(json.dumps({"name": name, "sha256": name * 2}))
+        return subprocess.CompletedProcess([], 0, "\n".join(lines), "")
+
+    found, ended = both.bits_of(run, 2)
+    assert found == {"abs": "absabs", "if": "ifif"}
+    assert ended == {"add": "LLVM ERROR: no", "sign": "LLVM ERROR: no"}
+
+
+def test_a_platform_without_a_device_is_not_asked_again() -> None:
+    def run(*_: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 1, "", "dmlvk.errors.DeviceNotFoundError: none")
+
+    assert both.bits_of(run, 1) == ({}, {"": "dmlvk.errors.DeviceNotFoundError: none"})
 
 
 def test_every_family_has_a_conformance_case() -> None:

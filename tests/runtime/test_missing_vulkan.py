@@ -1,0 +1,124 @@
+"""Machines that lack something: whoever opens a device, or calls a command, reads one line: what to install."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dmlvk.runtime.vulkan import loader
+
+DRIVER_SOURCE = Path(__file__).with_name("fake_driver.c")
+
+OPEN = """
+import dmlvk as dml
+try:
+    dml.Device()
+except dml.DmlError as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+def told(code: str = OPEN, **environment: str) -> str:
+    """What a program prints in a Python of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def command(*words: str, **environment: str) -> str:
+    """What a command that fails prints to the error stream, after checking that it is one line, and status 2."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dmlvk", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2, done
+    (line,) = done.stderr.strip().splitlines()
+    return line
+
+
+@pytest.fixture(scope="module")
+def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which the loader finds this machine's driver behind one that spoils it."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if sys.platform != "linux" or compiler is None:
+        pytest.skip("the driver is built by a C compiler on Linux")
+    manifest = Path(os.environ["VK_DRIVER_FILES"].split(os.pathsep)[0])
+    library = json.loads(manifest.read_text())["ICD"]["library_path"]
+    real = library if "/" not in library else str((manifest.parent / library).resolve())
+    folder = tmp_path_factory.mktemp("driver")
+    words = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(folder / "fake.so"), str(DRIVER_SOURCE)]
+    subprocess.run([*words, "-ldl"], check=True)
+    made = folder / "fake.json"
+    made.write_text(
+        json.dumps({"file_format_version": "1.0.0", "ICD": {"library_path": "./fake.so", "api_version": "1.3.0"}})
+    )
+    return {"VK_DRIVER_FILES": str(made), "VK_ICD_FILENAMES": str(made), "DMLVK_TEST_DRIVER": real}
+
+
+def test_behind_the_fake_driver_all_is_well(fake_driver: dict[str, str]) -> None:
+    assert told(OPEN + 'print("opened")', **fake_driver) == "opened"
+
+
+def test_a_driver_older_than_vulkan_1_1_is_to_be_updated(fake_driver: dict[str, str]) -> None:
+    environment = {**fake_driver, "FAKE_VERSION": str(loader.API_VERSION_1_0 | 42)}
+    reason = "not usable: needs Vulkan 1.1, and loader and driver together offer 1.0.0: update the graphics driver"
+    line = told(**environment)
+    assert line.startswith("DeviceNotFoundError: No Vulkan device here can be used. Devices:")
+    assert line.endswith(reason)
+    assert command("run", "examples/sign.json", **environment).endswith(reason)
+
+
+def test_a_driver_without_a_device_is_answered_with_what_to_install(fake_driver: dict[str, str]) -> None:
+    environment = {**fake_driver, "FAKE_EMPTY": "1"}
+    line = told(**environment)  # newer loaders make an error of it, older ones an empty list
+    assert line.startswith("DeviceNotFoundError: ")
+    assert line.endswith(loader.how_to_install())
+    assert command("devices", **environment) == line.replace("DeviceNotFoundError", "dmlvk")
+
+
+def test_without_a_driver_a_command_says_what_to_install() -> None:
+    line = command("devices", VK_DRIVER_FILES=os.devnull, VK_ICD_FILENAMES=os.devnull)
+    assert "no Vulkan driver works on this machine" in line
+    assert line.endswith(loader.how_to_install())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems look for libraries elsewhere")
+def test_a_loader_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    for name in loader.library_candidates():
+        (tmp_path / name).write_bytes(b"")
+    line = command("devices", LD_LIBRARY_PATH=str(tmp_path))
+    assert line.startswith("dmlvk: No Vulkan loader found (libvulkan.so.1: ")
+    assert line.endswith(loader.how_to_install())
+
+
+MACOS = "import urllib.request, sys\nsys.platform = 'darwin'\n"
+"""What the standard library has for macOS alone is loaded before."""
+
+
+def test_on_macos_without_a_loader_homebrew_is_named(tmp_path: Path) -> None:
+    line = told(MACOS + OPEN, HOME=str(tmp_path), VULKAN_SDK="")
+    assert line.startswith("DeviceNotFoundError: No Vulkan loader found (libvulkan.1.dylib: ")
+    assert line.endswith("Install MoltenVK, for example with: brew install molten-vk vulkan-loader")
+
+
+def test_on_macos_with_a_loader_and_without_moltenvk_homebrew_is_named(tmp_path: Path) -> None:
+    found = (
+        "from dmlvk.runtime.vulkan import loader\n"
+        "names = loader.library_candidates\n"
+        "loader.library_candidates = lambda: names('linux')\n"
+    )
+    environment = {"VK_DRIVER_FILES": os.devnull, "VK_ICD_FILENAMES": os.devnull, "HOME": str(tmp_path)}
+    line = told(MACOS + found + OPEN, **environment)
+    assert "VK_ERROR_INCOMPATIBLE_DRIVER (-9): no Vulkan driver works on this machine" in line
+    assert line.endswith("brew install molten-vk vulkan-loader")
