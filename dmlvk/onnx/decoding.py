@@ -152,12 +152,32 @@ class Decoding:
             earlier = run.arrays[name]
             if not isinstance(value, np.ndarray) or value.shape != earlier.shape or value.dtype != earlier.dtype:
                 return None
+        return given if self._have_room(counted, lengths) else None
+
+    def _have_room(self, counted: Mapping[str, Any], lengths: Sequence[tuple[Lengths, Sequence[Cache]]]) -> bool:
         for of, caches in lengths:
             total = np.asarray(counted[of.total] if of.total else 0)
             if total.size != 1 or any(int(total.reshape(-1)[0]) > cache.rows for cache in caches):
-                return None
+                return False
             check_lengths(self._model.name, of, counted, caches)
-        return given
+        return True
+
+    def row_of_step(self, counted: Mapping[str, Any], lengths: Sequence[tuple[Lengths, Sequence[Cache]]]) -> int | None:
+        """Where in its caches a step of one sequence writes; ``None`` where it cannot be run on them.
+
+        Args:
+            counted: numbers as far as the device reads them.
+            lengths: as :meth:`lengths_in` gives them.
+        """
+        if not all(name in counted for of, _ in lengths for name in (of.ends, of.total) if name):
+            return None
+        try:
+            if not self._have_room(counted, lengths):
+                return None
+        except InvalidArgumentError:  # a text of the greatest length has no next step
+            return None
+        rows = {past for of, _ in lengths for past in of.pasts(counted)}
+        return rows.pop() if len(rows) == 1 else None
 
     def _longest(self, pair: CachePair, counted: Mapping[str, Any], arrays: Mapping[str, Any]) -> int | None:
         """How long the longest sequence of a cache is at most; 0: as long as the cache has room for."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dmlvk.arrays.tensor_bytes import copy_elements
 from dmlvk.onnx.values import stored
-from dmlvk.runtime.waiting import run_between
+from dmlvk.runtime.waiting import run_between, start_behind, take_behind
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -70,17 +70,24 @@ class WholeRun:
         Raises:
             DeviceRemovedError: when the device is lost or closed.
         """
+        run_between(self._engine, self._recording, lambda: self._fill(given), lambda: self._take(results))
 
-        def fill() -> None:
-            for name, target in self._given.items():
-                source = given[name] if name in given else self._fixed[name]
-                copy_elements(target[: source.size], source)
+    def start(self, given: Mapping[str, Bytes]) -> None:
+        """Begins a run, without waiting."""
+        start_behind(self._engine, self._recording, lambda: self._fill(given))
 
-        def take() -> None:
-            for name, target in results.items():
-                copy_elements(target, self._fetched[name][: target.size])
+    def finish(self, results: Mapping[str, Bytes]) -> None:
+        """Waits for the run that was begun last, behind which nothing else has run on the same memory."""
+        take_behind(self._engine, self._recording, lambda: self._take(results))
 
-        run_between(self._engine, self._recording, fill, take)
+    def _fill(self, given: Mapping[str, Bytes]) -> None:
+        for name, target in self._given.items():
+            source = given[name] if name in given else self._fixed[name]
+            copy_elements(target[: source.size], source)
+
+    def _take(self, results: Mapping[str, Bytes]) -> None:
+        for name, target in results.items():
+            copy_elements(target, self._fetched[name][: target.size])
 
 
 __all__ = ["Bytes", "WholeRun", "bytes_of"]

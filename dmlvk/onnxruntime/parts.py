@@ -20,6 +20,7 @@ from dmlvk.onnx.loading import Model
 from dmlvk.onnx.states import State
 from dmlvk.onnx.values import NUMPY_TYPES, element_of, stored
 from dmlvk.onnx.whole_runs import Bytes, bytes_of
+from dmlvk.onnxruntime.ahead import Ahead
 from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import ProviderLibrary
 from dmlvk.onnxruntime.memory import Content, Memory, address_of, size_of
@@ -70,6 +71,8 @@ class Part:
         self._read: set[str] = set()
         """The outputs that the host has read."""
         self._repeats = Repeats(self._program, inputs, outputs)
+        self._ahead: Ahead | None = None
+        """What may have begun a step that nobody has asked for yet."""
         try:
             self._program.plan_static_shapes()
         except DEVICE_CANNOT as error:
@@ -79,6 +82,7 @@ class Part:
         """Frees what lies on the device."""
         with self._lock:
             self._repeats.clear()
+            self._ahead = None
             self._program.forget()
 
     def run(self, context: int, table: Table) -> None:
@@ -95,10 +99,16 @@ class Part:
         with self._lock:
             self._settle()
             repeat = None if self._session.profiles else self._repeats.of(table, self._read)
+            ahead = None if repeat is None else repeat.ahead
+            if self._ahead is not None and self._ahead is not ahead:
+                self._ahead.stop()
+            self._ahead = ahead
             if repeat is None or not self._repeated(repeat, context, table):
                 self._run_anew(context, table)
 
     def _run_anew(self, context: int, table: Table) -> None:
+        if self._ahead is not None:
+            self._ahead.stop()
         arrays: dict[str, Any] = {}
         addresses: dict[str, int] = {}
         for name, record in zip(self._inputs, table.tolist(), strict=True):
@@ -130,7 +140,10 @@ class Part:
         if repeat.caches is not None and not self._are_bound(repeat.caches, table, rooms):
             return False
         results = {name: self._memory.room(size) for name, size in repeat.read.items()}
-        repeat.whole.run(given, results)
+        if repeat.ahead is None:
+            repeat.whole.run(given, results)
+        else:
+            repeat.ahead.run(given, results)
         for name, place in repeat.places.items():
             address, is_on_device = rooms[place].tolist()
             if name in repeat.lent:

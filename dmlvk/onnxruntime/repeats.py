@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.errors import DmlError
 from dmlvk.onnx.execution import Held, Resident, Segment
-from dmlvk.onnx.values import DATA_TYPES
+from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES
 from dmlvk.onnx.whole_runs import WholeRun
+from dmlvk.onnxruntime.ahead import Ahead
+from dmlvk.onnxruntime.kept_rows import KeptRows
 from dmlvk.onnxruntime.memory import Content, size_of
 
 if TYPE_CHECKING:
+    from dmlvk.arrays.device_array import Array as DeviceArray
     from dmlvk.onnx.caches import Cache, Lengths
     from dmlvk.onnx.decoding import DecoderRun, Decoding
     from dmlvk.onnx.dynamic_execution import DynamicSegment
@@ -84,6 +89,7 @@ class Repeat:
         places: the numbers of both.
         shapes: of all outputs, in order.
         caches: of a decoder.
+        ahead: runs the steps of one that gives the logits of one token; ``None``: the run is no such step.
     """
 
     whole: WholeRun
@@ -93,6 +99,7 @@ class Repeat:
     places: Mapping[str, int]
     shapes: tuple[tuple[int, ...], ...]
     caches: DecoderCaches | None = None
+    ahead: Ahead | None = None
 
 
 class Repeats:
@@ -213,6 +220,29 @@ class Repeats:
         lent = {name: tensors[name] for name in places if name not in read}
         return Repeat(whole, given, sizes, lent, places, tuple(shapes[name] for name in self._outputs), caches)
 
+    def _ahead(
+        self, repeat: Repeat, tensors: Mapping[str, Resident], caches: DecoderCaches, memory: Mapping[str, DeviceArray]
+    ) -> Ahead | None:
+        """What begins a decoder's next step; ``None`` where the run gives more than the logits of one token."""
+        name, *more = repeat.read
+        tensor = tensors[name].tensor
+        is_one = math.prod(tensor.shape) == tensor.shape[-1] and NUMPY_TYPES[tensor.element].kind == "f"
+        if more or repeat.lent or not is_one:
+            return None
+        pasts = {str(self._inputs[row]) for row in caches.rows}
+        arrays = {name: array for name, array in caches.run.arrays.items() if name not in pasts}
+        checks = self._program.index_checks
+
+        def row_of(given: Mapping[str, npt.NDArray[Any]]) -> int | None:
+            try:
+                checks.check(given)
+            except DmlError:  # fewer embeddings than logits
+                return None
+            return caches.decoding.row_of_step(given, caches.lengths)
+
+        rows = KeptRows(self._program.device, list(memory.values()))
+        return Ahead(repeat.whole, arrays, name, NUMPY_TYPES[tensor.element], row_of, rows)
+
     def _made_for_decoder(
         self,
         segment: Segment,
@@ -225,7 +255,7 @@ class Repeats:
         run = None if decoding is None else decoding.taken(arrays)
         if decoding is None or run is None or not _are_whole_bytes(tensors.values()):
             return None
-        memory = {}
+        memory: dict[str, DeviceArray] = {}
         shapes = {name: there.tensor.shape for name, there in tensors.items()}
         for cache in run.caches:
             name, there = cache.pair.present, contents.get(cache.pair.present)
@@ -248,7 +278,8 @@ class Repeats:
             np.array([presents[str(self._inputs[row])] for row in self._caches], np.intp),
             [(row, name) for row, name in enumerate(self._inputs) if name is not None and name not in presents],
         )
-        return self._repeat(segment.whole(read, memory), (), read, tensors, shapes, caches)
+        repeat = self._repeat(segment.whole(read, memory), (), read, tensors, shapes, caches)
+        return dataclasses.replace(repeat, ahead=self._ahead(repeat, tensors, caches, memory))
 
 
 def _only_segment(program: DeviceModel) -> Segment | DynamicSegment | None:

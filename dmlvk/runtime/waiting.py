@@ -86,6 +86,13 @@ def run_between(engine: Engine, recording: Recording, fill: Callable[[], object]
         fill: writes the host's side of memory, when nothing is under way any more that uses it.
         take: reads the host's side of memory; the device is not closed meanwhile.
     """
+    with engine.afterwards, engine.afterwards.visit():
+        start_behind(engine, recording, fill)
+        take_behind(engine, recording, take)
+
+
+def start_behind(engine: Engine, recording: Recording, fill: Callable[[], object]) -> None:
+    """The first half of :func:`run_between`: hands the recording to the device."""
 
     def begin() -> None:
         fill()
@@ -93,6 +100,11 @@ def run_between(engine: Engine, recording: Recording, fill: Callable[[], object]
 
     with engine.afterwards, engine.afterwards.visit():
         once_free(engine, _RUNNING, lambda: engine.submissions.rivals(recording), begin)
+
+
+def take_behind(engine: Engine, recording: Recording, take: Callable[[], object]) -> None:
+    """The second half of :func:`run_between`: waits, unless somebody else has done so, and reads."""
+    with engine.afterwards, engine.afterwards.visit():
         with Guard(engine, _RUNNING):
             engine.submissions.finish(recording)
         take()

@@ -12,6 +12,7 @@ import pytest
 
 import dmlvk.onnxruntime
 from dmlvk.language import convert_gguf
+from dmlvk.onnx.whole_runs import WholeRun
 from tests.language.small_llama import KEY_HEADS, LAYERS, write_llama
 
 genai = pytest.importorskip("onnxruntime_genai")
@@ -69,6 +70,59 @@ def test_tokens_are_those_of_the_cpu_and_caches_stay_on_the_device(folder: Path,
     assert to_device < 6 * 2 * LAYERS * KEY_HEADS * 16 * 4 * len(PROMPT) / 4
 
 
+def taken_ahead(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """An element for each step that had been begun before it was asked for."""
+    found: list[None] = []
+    finish = WholeRun.finish
+
+    def counted(run: WholeRun, results: Any) -> None:
+        found.append(None)
+        finish(run, results)
+
+    monkeypatch.setattr(WholeRun, "finish", counted)
+    return found
+
+
+def test_the_likeliest_tokens_step_is_begun_before_it_is_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dmlvk.onnxruntime.genai
+
+    assert dmlvk.onnxruntime.genai
+    taken = taken_ahead(monkeypatch)
+    room = 64 - len(PROMPT)
+    assert tokens_of(folder, "webgpu", room, is_shared=True) == tokens_of(folder, None, room, is_shared=True)
+    assert len(taken) >= room - 8
+
+
+def test_tokens_that_were_not_looked_for_are_computed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dmlvk.onnxruntime.genai
+
+    assert dmlvk.onnxruntime.genai
+    tokens_of(folder, None, 1, is_shared=True)  # writes the configuration
+    taken, found = taken_ahead(monkeypatch), []
+    for provider in (None, "webgpu"):
+        config = genai.Config(str(folder))
+        config.clear_providers()
+        if provider is not None:
+            config.append_provider(provider)
+        model = genai.Model(config)
+        generator, tokens = genai.Generator(model, genai.GeneratorParams(model)), []
+        generator.append_tokens(PROMPT)
+        for turn in range(3):
+            for _ in range(7):
+                generator.generate_next_token()
+                tokens.append(int(generator.get_next_tokens()[0]))
+            if turn == 0:
+                generator.append_tokens([(tokens[-1] + 5) % 256])  # another token than the likeliest
+            else:
+                generator.rewind_to(len(PROMPT) + 3)
+                generator.append_tokens([(tokens[-1] + 9) % 256])
+        found.append(tokens)
+    assert found[0] == found[1]
+    assert taken
+
+
 def test_a_provider_of_its_own_name_gives_the_same_tokens(folder: Path) -> None:
     genai.register_execution_provider_library("dmlvk", dmlvk.onnxruntime.library_path())
     assert tokens_of(folder, dmlvk.onnxruntime.PROVIDER, 5) == tokens_of(folder, None, 5)
@@ -107,7 +161,8 @@ def test_the_interpreter_ends_well_with_a_generator_that_only_a_cycle_keeps(fold
         "model = genai.Model(config)\n"
         "generator = genai.Generator(model, genai.GeneratorParams(model))\n"
         "generator.append_tokens([7, 200, 31])\n"
-        "generator.generate_next_token()\n"
+        "for _ in range(7):\n"
+        "    generator.generate_next_token()\n"
         "numpy.kept = lambda: generator\n"
         "print('end')\n"
     )

@@ -1,0 +1,147 @@
+"""A decoder's next step is begun before it is asked for, while programs take the likeliest tokens.
+
+Between two steps onnxruntime-genai looks at logits, chooses a token, and hands over masks and lengths; the device would
+wait for that. So the step of the likeliest token is begun as soon as the logits are there. Where it is the one that is
+asked for, it has run meanwhile. Else the step that is asked for writes over what this one wrote; where it does not,
+since it stands elsewhere in the text, the rows of the caches are put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.errors import OutOfMemoryError
+from dmlvk.onnx.whole_runs import Bytes, WholeRun, bytes_of
+from dmlvk.onnxruntime.kept_rows import KeptRows
+
+_CERTAIN = 2
+"""Tokens in a row that were the likeliest ones before the next one is counted upon."""
+
+_MOST_ERRORS = 4
+"""Tokens that were others than those looked for, after which nothing is begun any more: they are drawn at random."""
+
+_Array = npt.NDArray[Any]
+
+
+class Ahead:
+    """The steps of one decoder on caches that stay where they are.
+
+    Args:
+        whole: a step, as one submission.
+        inputs: of a step, by name: arrays as the host writes them.
+        logits: the output's name.
+        dtype: of the logits, which are those of one token.
+        row_of: where in the caches a step on such inputs writes; ``None``: it cannot be run with them as they lie.
+        rows: the rows of the caches.
+    """
+
+    def __init__(
+        self,
+        whole: WholeRun,
+        inputs: Mapping[str, _Array],
+        logits: str,
+        dtype: npt.DTypeLike,
+        row_of: Callable[[Mapping[str, _Array]], int | None],
+        rows: KeptRows,
+    ) -> None:
+        self._whole, self._logits, self._dtype = whole, logits, np.dtype(dtype)
+        self._kinds = {name: (array.dtype, array.shape) for name, array in inputs.items()}
+        self._row_of, self._rows = row_of, rows
+        self._last: Mapping[str, _Array] | None = None
+        self._likeliest = -1
+        self._token: str | None = None
+        self._certain = self._errors = 0
+        self._begun: Mapping[str, _Array] | None = None
+        self._row = 0
+        """Where what was begun writes."""
+
+    def run(self, given: Mapping[str, Bytes], results: Mapping[str, Bytes]) -> None:
+        """Runs a step, or takes what it gave; then begins the next one.
+
+        Args:
+            given: as for :meth:`WholeRun.run`.
+            results: likewise; the logits among them.
+
+        Raises:
+            DeviceRemovedError: when the device is lost or closed.
+        """
+        now = {name: given[name].view(dtype).reshape(shape) for name, (dtype, shape) in self._kinds.items()}
+        begun, self._begun = self._begun, None
+        if begun is not None and all(np.array_equal(now[name], array) for name, array in begun.items()):
+            self._whole.finish(results)
+        else:
+            if begun is not None:
+                self._errors += 1
+                if self._row_of(now) != self._row:
+                    self._rows.put_back(self._row)
+                self._rows.forget()
+            self._whole.run(given, results)
+        if self._errors >= _MOST_ERRORS:
+            return
+        growing = self._growing(now)
+        is_likeliest = self._token is not None and int(now[self._token].item()) == self._likeliest
+        self._certain = self._certain + 1 if is_likeliest else 0
+        self._last = {name: array.copy() for name, array in now.items()}  # they may be views of memory that is reused
+        self._likeliest = _place_of_largest(results[self._logits].view(self._dtype))
+        if growing is not None and self._certain >= _CERTAIN:
+            self._begin(growing)
+
+    def stop(self) -> None:
+        """Forgets what was begun: something else is about to run."""
+        if self._begun is not None:
+            self._rows.put_back(self._row)
+        self._rows.forget()
+        self._begun = self._last = None
+        self._certain = 0
+
+    def _growing(self, now: Mapping[str, _Array]) -> list[str] | None:
+        """The inputs that grow by one from step to step; ``None`` where others than these and the token change."""
+        if self._last is None:
+            return None
+        growing: list[str] = []
+        others: list[str] = []
+        for name, array in now.items():
+            last = self._last[name]
+            if name == self._token or np.array_equal(array, last):
+                continue
+            is_counted = array.dtype.kind in "iu" and np.array_equal(array, _one_more(last))
+            (growing if is_counted else others).append(name)
+        if self._token is None and len(others) == 1 and now[others[0]].size == 1 and now[others[0]].dtype.kind in "iu":
+            self._token = others.pop()
+        return growing if self._token is not None and not others else None
+
+    def _begin(self, growing: Collection[str]) -> None:
+        """Hands the step of the likeliest token to the device, if the caches have room for it."""
+        assert self._last is not None and self._token is not None  # else nothing is certain
+        following = {name: _one_more(array) if name in growing else array for name, array in self._last.items()}
+        following[self._token] = np.full_like(self._last[self._token], self._likeliest)
+        row = self._row_of(following)
+        if row is None:
+            return
+        try:
+            self._rows.keep(row)
+        except OutOfMemoryError:
+            self._errors = _MOST_ERRORS  # it works without
+            return
+        self._whole.start({name: bytes_of(array) for name, array in following.items()})
+        self._begun, self._row = following, row
+
+
+def _one_more(array: _Array) -> _Array:
+    return np.asarray(np.add(array, 1, dtype=array.dtype))  # whose type NumPy 1 would not keep of a single number
+
+
+def _place_of_largest(logits: _Array) -> int:
+    """The first of the largest ones."""
+    if logits.dtype == np.float16:
+        bits = logits.view(np.int16)  # which are ordered as positive halves are, and compared many at a time
+        place = int(bits.argmax())
+        return place if bits[place] > 0 else int(logits.argmax())
+    return int(logits.argmax())
+
+
+__all__ = ["Ahead"]
