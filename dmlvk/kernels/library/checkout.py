@@ -161,7 +161,9 @@ class Checkout:
             return ""
 
     def _made(self, variant_name: str) -> bytes:
-        """Compiles a variant from the sources as they are now."""
+        """Compiles a variant from its sources, which must be those of this process's start: its code is written for
+        them, and gives others what they may call otherwise.
+        """
         from dmlvk.kernels.library.compiler import CompileError, MissingToolError
         from dmlvk.kernels.library.sources import SourceError
 
@@ -172,6 +174,10 @@ class Checkout:
             compiler = self._compiler(signature)
             variant = _variants()[variant_name]
             key = compiler.key(variant)
+            if key != self.keys().find(variant_name):
+                raise ShaderLibraryError(
+                    f"{variant_name}: its sources were changed since this program was started: start it anew"
+                )
             module = compiler.compile(variant)
         except MissingToolError as error:
             raise ShaderLibraryError(f"{variant_name} is not compiled yet, and {error}, {OR_SET_UP}") from error
