@@ -116,6 +116,17 @@ def test_fusion(
     assert "12 operators in 1 kernel(s)" in capsys.readouterr().out
 
 
+def test_a_cluster_gives_the_same_results_as_one_device(device: dml.Device, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    each = ("-d", str(device.info.index))
+    run("cluster", *each, *each, "--small", "-b", "2", "-n", "8", "--json", str(path))
+    found = written(path, device)
+    assert [(each["workers"], each["batch"]) for each in found["results"]] == [(1, 2), (2, 2)]
+    assert all(each["pictures_per_second"] > 0 for each in found["results"])
+    with pytest.raises(click.UsageError, match="takes two devices or more, and there is 1"):
+        run("cluster", *each)
+
+
 @pytest.mark.parametrize("name", ["small-work", "fusion", "arrays", "reductions"])
 def test_a_file_that_cannot_be_written_is_an_error_at_once(name: str) -> None:
     with pytest.raises(click.UsageError, match="there is no such directory"):
