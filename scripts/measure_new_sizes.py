@@ -25,7 +25,6 @@ from dmlvk.bench.own import OwnLibrary
 from dmlvk.bench.report import named, write_measured
 from scripts.measuring import argument_parser
 from scripts.new_sizes import TASKS, Made
-from scripts.new_sizes_of_more import MORE_TASKS
 
 
 def timed(device: dml.Device, made: Made) -> tuple[float, float]:
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with dml.Device(options.device) as device:
         print(f"{device.info.name}; milliseconds, by the wall, and of the process")
         print(f"  {'':<44}{'new':>9}{'process':>9}{'slowest':>9}{'known':>9}")
-        for name, task in {**TASKS, **MORE_TASKS}.items():
+        for name, task in TASKS.items():
             if options.task.lower() not in name.lower():
                 continue
             made = [task(number) for number in range(options.number + 2)]

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+from dmlvk.conformance.samples.normalization import gradient_desc
 from dmlvk.operators import check_operator
 from dmlvk.operators.levels import FeatureLevel
 
@@ -85,17 +86,7 @@ def test_gradients_agree_with_finite_differences(any_device: dml.Device) -> None
     forward = any_device.run(
         _training(x.shape, scale.shape, epsilon=epsilon), {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias}
     )
-    desc = dml.BatchNormalizationTrainingGrad(
-        input_tensor=large,
-        input_gradient_tensor=large,
-        mean_tensor=small,
-        variance_tensor=small,
-        scale_tensor=small,
-        output_gradient_tensor=large,
-        output_scale_gradient_tensor=small,
-        output_bias_gradient_tensor=small,
-        epsilon=epsilon,
-    )
+    desc = gradient_desc(dml.BatchNormalizationTrainingGrad, large, small, epsilon)
     inputs = {"InputTensor": x, "InputGradientTensor": gradient, "ScaleTensor": scale}
     inputs |= {"MeanTensor": forward["OutputMeanTensor"], "VarianceTensor": forward["OutputVarianceTensor"]}
     got = any_device.run(desc, inputs)
@@ -124,17 +115,7 @@ def test_means_that_are_not_the_batch_s(any_device: dml.Device) -> None:
     """OutputScaleGradient is made with MeanTensor, OutputGradient with the mean of the values."""
     x, gradient = (np.array([[0, 2, 4, 6]], np.float32), np.array([[1, 0, 0, 1]], np.float32))
     large, small = dml.TensorDesc(dml.FLOAT32, (1, 4)), dml.TensorDesc(dml.FLOAT32, (1, 1))
-    desc = dml.BatchNormalizationTrainingGrad(
-        input_tensor=large,
-        input_gradient_tensor=large,
-        mean_tensor=small,
-        variance_tensor=small,
-        scale_tensor=small,
-        output_gradient_tensor=large,
-        output_scale_gradient_tensor=small,
-        output_bias_gradient_tensor=small,
-        epsilon=0.0,
-    )
+    desc = gradient_desc(dml.BatchNormalizationTrainingGrad, large, small, 0.0)
     mean, variance, scale = (np.array([[value]], np.float32) for value in (1, 4, 6))
     inputs = {"InputTensor": x, "InputGradientTensor": gradient, "MeanTensor": mean}
     got = any_device.run(desc, {**inputs, "VarianceTensor": variance, "ScaleTensor": scale})

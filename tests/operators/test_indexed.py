@@ -12,16 +12,6 @@ import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
-from dmlvk.operators.indexed import (
-    Gather,
-    GatherElements,
-    GatherNd,
-    GatherNd1,
-    OneHot,
-    ReverseSubsequences,
-    Scatter,
-    ScatterNd,
-)
 from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
@@ -57,7 +47,7 @@ def test_gathers_examples(
     source, x = _tensor(F32, values)
     chosen, i = _tensor(U32, indices)
     output, wanted = _tensor(F32, expected)
-    desc = Gather(
+    desc = dml.Gather(
         input_tensor=source, indices_tensor=chosen, output_tensor=output, axis=axis, index_dimensions=index_dimensions
     )
     np.testing.assert_array_equal(_results(benches, desc, InputTensor=x, IndicesTensor=i), wanted)
@@ -67,7 +57,7 @@ def test_gather_elements_example(benches: list[Workbench]) -> None:
     source, x = _tensor(F32, [[1, 2, 3], [4, 5, 6], [7, 8, 9]])
     chosen, i = _tensor(U32, [[1, 2, 0], [2, 0, 0]])
     output, wanted = _tensor(F32, [[4, 8, 3], [7, 2, 3]])
-    desc = GatherElements(input_tensor=source, indices_tensor=chosen, output_tensor=output, axis=0)
+    desc = dml.GatherElements(input_tensor=source, indices_tensor=chosen, output_tensor=output, axis=0)
     np.testing.assert_array_equal(_results(benches, desc, InputTensor=x, IndicesTensor=i), wanted)
 
 
@@ -86,7 +76,7 @@ def test_one_hots_examples(
     chosen, i = _tensor(data_type, indices)
     pair, v = _tensor(F32, values)
     output, wanted = _tensor(F32, expected)
-    desc = OneHot(indices_tensor=chosen, values_tensor=pair, output_tensor=output, axis=axis)
+    desc = dml.OneHot(indices_tensor=chosen, values_tensor=pair, output_tensor=output, axis=axis)
     np.testing.assert_array_equal(_results(benches, desc, IndicesTensor=i, ValuesTensor=v), wanted)
 
 
@@ -106,7 +96,7 @@ def test_scatters_examples(values: Any, indices: Any, updates: Any, expected: An
     source, x = _tensor(F32, values)
     chosen, i = _tensor(U32, indices)
     new, u = _tensor(F32, updates)
-    desc = Scatter(input_tensor=source, indices_tensor=chosen, updates_tensor=new, output_tensor=source, axis=0)
+    desc = dml.Scatter(input_tensor=source, indices_tensor=chosen, updates_tensor=new, output_tensor=source, axis=0)
     got = _results(benches, desc, InputTensor=x, IndicesTensor=i, UpdatesTensor=u)
     np.testing.assert_array_equal(got, expected)
 
@@ -116,7 +106,7 @@ def test_scatter_nd_example(benches: list[Workbench]) -> None:
     source, x = _tensor(F32, [[1, 2, 3, 4, 5, 6, 7, 8]])
     chosen, i = _tensor(U32, [[4], [3], [1], [7]])
     new, u = _tensor(F32, [[9, 10, 11, 12]])
-    desc = ScatterNd(
+    desc = dml.ScatterNd(
         input_tensor=source,
         indices_tensor=chosen,
         updates_tensor=new,
@@ -150,7 +140,7 @@ def test_gather_nds_examples(
     output, wanted = _tensor(F32, expected)
     members: dict[str, Any] = {"input_tensor": source, "indices_tensor": chosen, "output_tensor": output}
     members |= {"input_dimension_count": counts[0], "indices_dimension_count": counts[1]}
-    desc = GatherNd(**members) if len(counts) == 2 else GatherNd1(**members, batch_dimension_count=counts[2])
+    desc = dml.GatherNd(**members) if len(counts) == 2 else dml.GatherNd1(**members, batch_dimension_count=counts[2])
     np.testing.assert_array_equal(_results(benches, desc, InputTensor=x, IndicesTensor=i), wanted)
 
 
@@ -164,7 +154,7 @@ def test_gather_nds_examples(
 def test_reverse_subsequences_examples(lengths: Any, axis: int, expected: Any, benches: list[Workbench]) -> None:
     source, x = _tensor(F32, [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]])
     counts, n = _tensor(U32, lengths)
-    desc = ReverseSubsequences(input_tensor=source, sequence_lengths_tensor=counts, output_tensor=source, axis=axis)
+    desc = dml.ReverseSubsequences(input_tensor=source, sequence_lengths_tensor=counts, output_tensor=source, axis=axis)
     np.testing.assert_array_equal(_results(benches, desc, InputTensor=x, SequenceLengthsTensor=n), expected)
 
 
@@ -175,7 +165,7 @@ def test_of_many_updates_of_few_places_the_last_ones_win(data_type: dml.DataType
     updates = random.integers(0, 100, 50_000).astype(data_type.numpy_dtype)
     source, x = _tensor(data_type, np.arange(100, 110))
     chosen, changes = dml.TensorDesc(U32, indices.shape), dml.TensorDesc(data_type, updates.shape)
-    desc = Scatter(input_tensor=source, indices_tensor=chosen, updates_tensor=changes, output_tensor=source, axis=0)
+    desc = dml.Scatter(input_tensor=source, indices_tensor=chosen, updates_tensor=changes, output_tensor=source, axis=0)
     expected = x.copy()
     expected[indices] = updates  # NumPy keeps the last one, too
     got = _results(benches, desc, InputTensor=x, IndicesTensor=indices, UpdatesTensor=updates)
@@ -212,7 +202,7 @@ def test_whole_lines_have_the_last_updates(
         "updates_tensor": _tensor(U32, y)[0],
         "output_tensor": _tensor(U32, x)[0],
     }
-    desc = Scatter(indices_tensor=_tensor(index_type, indices)[0], axis=2, **tensors)
+    desc = dml.Scatter(indices_tensor=_tensor(index_type, indices)[0], axis=2, **tensors)
     assert len(lower(desc, GPU).steps) == 1
     expected = x.copy()
     for line in np.ndindex(lines):
@@ -236,7 +226,7 @@ def test_elements_are_gathered_from_whole_lines(
     indices = random.integers(least, 1300, (2, 64, 900)).astype(index_type.numpy_dtype)
     output = dml.TensorDesc(U32, indices.shape)
     source, chosen = _tensor(U32, x)[0], _tensor(index_type, indices)[0]
-    desc = GatherElements(input_tensor=source, indices_tensor=chosen, output_tensor=output, axis=2)
+    desc = dml.GatherElements(input_tensor=source, indices_tensor=chosen, output_tensor=output, axis=2)
     (step,) = lower(desc, GPU).steps
     assert step.kernel.variant == "gather_lines"
     places = np.where(indices < 0, indices.astype(np.int64) + 1300, indices).astype(np.int64)
@@ -270,7 +260,7 @@ def test_gather_refuses_what_does_not_fit() -> None:
             "OutputTensor.Sizes must be [5, 4] (as its inputs and attributes say); got [5, 3]",
         ),
     ):
-        _refused(f"GATHER: {message}", Gather, **{**fitting, **changed})
+        _refused(f"GATHER: {message}", dml.Gather, **{**fitting, **changed})
 
 
 def test_gather_elements_refuses_what_does_not_fit() -> None:
@@ -291,7 +281,7 @@ def test_gather_elements_refuses_what_does_not_fit() -> None:
             "OutputTensor.Sizes must be [5, 4] (as its inputs and attributes say); got [5, 3]",
         ),
     ):
-        _refused(f"GATHER_ELEMENTS: {message}", GatherElements, **{**fitting, **changed})
+        _refused(f"GATHER_ELEMENTS: {message}", dml.GatherElements, **{**fitting, **changed})
 
 
 def test_one_hot_refuses_what_does_not_fit() -> None:
@@ -310,7 +300,7 @@ def test_one_hot_refuses_what_does_not_fit() -> None:
             "OutputTensor.Sizes must be [5, 4] (as its inputs and attributes say); got [6, 4]",
         ),
     ):
-        _refused(f"ONE_HOT: {message}", OneHot, **{**fitting, **changed})
+        _refused(f"ONE_HOT: {message}", dml.OneHot, **{**fitting, **changed})
 
 
 def test_tuples_that_do_not_fit_are_refused() -> None:
@@ -347,7 +337,7 @@ def test_tuples_that_do_not_fit_are_refused() -> None:
             "got sizes [2, 5, 3, 4]",
         ),
     ):
-        _refused(f"GATHER_ND1: {message}", GatherNd1, **{**fitting, **changed})
+        _refused(f"GATHER_ND1: {message}", dml.GatherNd1, **{**fitting, **changed})
 
 
 def test_scatter_and_reverse_subsequences_refuse_what_does_not_fit() -> None:
@@ -366,11 +356,11 @@ def test_scatter_and_reverse_subsequences_refuse_what_does_not_fit() -> None:
             "OutputTensor.Sizes must be [3, 4] (as its inputs and attributes say); got [5, 4]",
         ),
     ):
-        _refused(f"SCATTER: {message}", Scatter, **{**fitting, **changed})
+        _refused(f"SCATTER: {message}", dml.Scatter, **{**fitting, **changed})
     _refused(
         "REVERSE_SUBSEQUENCES: SequenceLengthsTensor.Sizes must be [1, 4] (a length for each sequence along axis 0); "
         "got [3, 1]",
-        ReverseSubsequences,
+        dml.ReverseSubsequences,
         input_tensor=(3, 4),
         sequence_lengths_tensor=(3, 1),
         output_tensor=(3, 4),
@@ -394,7 +384,7 @@ def test_rows_are_moved_in_units_as_wide_as_memory_allows() -> None:
         (dml.DataType.UINT8, 6, 0, "gather.16bits"),
         (dml.DataType.UINT8, 5, 0, "gather.8bits"),
     ):
-        desc = Gather(
+        desc = dml.Gather(
             input_tensor=dml.TensorDesc(data_type, (10, row), (row + gap, 1)),
             indices_tensor=dml.TensorDesc(U32, (1, 20)),
             output_tensor=dml.TensorDesc(data_type, (20, row)),

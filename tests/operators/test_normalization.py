@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+from dmlvk.conformance.samples.normalization import gradient_desc
 from dmlvk.operators import check_operator
 from dmlvk.operators.levels import FeatureLevel
 
@@ -84,17 +85,7 @@ def test_batch_normalization_grad_agrees_with_finite_differences(any_device: dml
     mean, scale = random.normal(0, 1, (2, 1, 3, 1, 1)).astype(np.float32)
     variance = random.uniform(0.5, 2, (1, 3, 1, 1)).astype(np.float32)
     large, small = (dml.TensorDesc(dml.DataType.FLOAT32, sizes) for sizes in (x.shape, mean.shape))
-    desc = dml.BatchNormalizationGrad(
-        input_tensor=large,
-        input_gradient_tensor=large,
-        mean_tensor=small,
-        variance_tensor=small,
-        scale_tensor=small,
-        output_gradient_tensor=large,
-        output_scale_gradient_tensor=small,
-        output_bias_gradient_tensor=small,
-        epsilon=0.25,
-    )
+    desc = gradient_desc(dml.BatchNormalizationGrad, large, small, 0.25)
     inputs = {"InputTensor": x, "InputGradientTensor": gradient, "MeanTensor": mean}
     got = any_device.run(desc, {**inputs, "VarianceTensor": variance, "ScaleTensor": scale})
 
@@ -117,16 +108,6 @@ def test_batch_normalization_grad_agrees_with_finite_differences(any_device: dml
 
 def test_batch_normalization_grad_refuses_sizes_that_are_not_the_parameters() -> None:
     large, small = (dml.TensorDesc(dml.DataType.FLOAT32, sizes) for sizes in ((2, 3, 4), (1, 3, 2)))
-    desc = dml.BatchNormalizationGrad(
-        input_tensor=large,
-        input_gradient_tensor=large,
-        mean_tensor=small,
-        variance_tensor=small,
-        scale_tensor=small,
-        output_gradient_tensor=large,
-        output_scale_gradient_tensor=small,
-        output_bias_gradient_tensor=small,
-        epsilon=0.0,
-    )
+    desc = gradient_desc(dml.BatchNormalizationGrad, large, small, 0.0)
     with pytest.raises(dml.InvalidArgumentError, match=r"MeanTensor.Sizes\[2\] must be 1 or InputTensor's 4; got 2"):
         check_operator(desc, max(FeatureLevel))

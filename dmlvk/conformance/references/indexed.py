@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.registry import reference
-from dmlvk.operators.indexed import (
-    Gather,
-    GatherElements,
-    GatherNd,
-    GatherNd1,
-    OneHot,
-    ReverseSubsequences,
-    Scatter,
-    ScatterNd,
-)
 
 Array = npt.NDArray[Any]
 
@@ -50,7 +41,7 @@ def as_bits(values: Array) -> Array:
 
 
 @reference("GATHER")
-def gather(desc: Gather, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def gather(desc: dml.Gather, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """numpy.take."""
     source = inputs["InputTensor"]
     indices = inputs["IndicesTensor"]
@@ -61,7 +52,7 @@ def gather(desc: Gather, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 @reference("GATHER_ELEMENTS")
-def gather_elements(desc: GatherElements, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def gather_elements(desc: dml.GatherElements, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """numpy.take_along_axis."""
     source = inputs["InputTensor"]
     places = nearest_places(inputs["IndicesTensor"], source.shape[desc.axis])
@@ -69,7 +60,7 @@ def gather_elements(desc: GatherElements, inputs: Mapping[str, Array]) -> Mappin
 
 
 @reference("ONE_HOT")
-def one_hot(desc: OneHot, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def one_hot(desc: dml.OneHot, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """Off everywhere, then on in the places that are inside."""
     values = inputs["ValuesTensor"]
     last = max(axis for axis, size in enumerate(values.shape) if size > 1)
@@ -91,11 +82,11 @@ def _last(values: Array, count: int) -> Array:
 
 
 @reference("GATHER_ND1", "GATHER_ND")
-def gather_nd(desc: GatherNd | GatherNd1, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def gather_nd(desc: dml.GatherNd | dml.GatherNd1, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """Tuple after tuple."""
     source = _last(as_bits(inputs["InputTensor"]), desc.input_dimension_count)
     indices = _last(inputs["IndicesTensor"], desc.indices_dimension_count)
-    batches = desc.batch_dimension_count if isinstance(desc, GatherNd1) else 0
+    batches = desc.batch_dimension_count if isinstance(desc, dml.GatherNd1) else 0
     parts = [nearest_places(indices[..., n], source.shape[batches + n]) for n in range(indices.shape[-1])]
     blocks = []
     for at in np.ndindex(parts[0].shape):
@@ -106,7 +97,7 @@ def gather_nd(desc: GatherNd | GatherNd1, inputs: Mapping[str, Array]) -> Mappin
 
 
 @reference("SCATTER_ND")
-def scatter_nd(desc: ScatterNd, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def scatter_nd(desc: dml.ScatterNd, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """Tuple after tuple, in row-major order; a later one overwrites."""
     result = as_bits(inputs["InputTensor"]).copy()
     kept = _last(result, desc.input_dimension_count)
@@ -121,7 +112,7 @@ def scatter_nd(desc: ScatterNd, inputs: Mapping[str, Array]) -> Mapping[str, Arr
 
 
 @reference("SCATTER")
-def scatter(desc: Scatter, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def scatter(desc: dml.Scatter, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """Update after update, in row-major order; a later one overwrites."""
     result = as_bits(inputs["InputTensor"]).copy()
     updates = as_bits(inputs["UpdatesTensor"])
@@ -134,7 +125,7 @@ def scatter(desc: Scatter, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 @reference("REVERSE_SUBSEQUENCES")
-def reverse_subsequences(desc: ReverseSubsequences, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def reverse_subsequences(desc: dml.ReverseSubsequences, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """Sequence after sequence."""
     result = as_bits(inputs["InputTensor"]).copy()
     sequences = np.moveaxis(result, desc.axis, -1)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples.normalization import gradient_desc
 
 Array = npt.NDArray[Any]
 
@@ -70,16 +71,6 @@ def batch_normalization_training_grad(types: Types, random: np.random.Generator)
             np.asarray(made(x.astype(np.float64), axis=axes, keepdims=True)).astype(dtype) for made in (np.mean, np.var)
         )
         large, small = dml.TensorDesc(data_type, sizes), dml.TensorDesc(data_type, parameters)
-        desc = dml.BatchNormalizationTrainingGrad(
-            input_tensor=large,
-            input_gradient_tensor=large,
-            mean_tensor=small,
-            variance_tensor=small,
-            scale_tensor=small,
-            output_gradient_tensor=large,
-            output_scale_gradient_tensor=small,
-            output_bias_gradient_tensor=small,
-            epsilon=1e-3,
-        )
+        desc = gradient_desc(dml.BatchNormalizationTrainingGrad, large, small, 1e-3)
         names = ("InputTensor", "InputGradientTensor", "MeanTensor", "VarianceTensor", "ScaleTensor")
         yield Sample(name, desc, dict(zip(names, (x, gradient, mean, variance, scale), strict=True)))

@@ -9,18 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.samples import Sample, Types, sampler
 from dmlvk.datatypes import DataType
-from dmlvk.operators.indexed import (
-    Gather,
-    GatherElements,
-    GatherNd,
-    GatherNd1,
-    OneHot,
-    ReverseSubsequences,
-    Scatter,
-    ScatterNd,
-)
 from dmlvk.tensors import TensorDesc
 
 Array = npt.NDArray[Any]
@@ -87,7 +78,7 @@ def _gather_sample(
     counted: int,
     output: Sequence[int],
 ) -> Sample:
-    desc = Gather(
+    desc = dml.Gather(
         input_tensor=TensorDesc(types["input_tensor"], sizes),
         indices_tensor=TensorDesc(types["indices_tensor"], index_sizes),
         output_tensor=TensorDesc(types["output_tensor"], output),
@@ -114,7 +105,7 @@ def _gather_elements_samples(types: Types, random: np.random.Generator) -> Itera
         ("line", (300,), 1030, 0),
     ):
         index_sizes = (*sizes[:axis], count, *sizes[axis + 1 :])
-        desc = GatherElements(
+        desc = dml.GatherElements(
             input_tensor=TensorDesc(types["input_tensor"], sizes),
             indices_tensor=TensorDesc(types["indices_tensor"], index_sizes),
             output_tensor=TensorDesc(types["output_tensor"], index_sizes),
@@ -140,7 +131,7 @@ def _one_hot_samples(types: Types, random: np.random.Generator) -> Iterator[Samp
         ("one sequence", (40,), 0, (5,)),
     ):
         index_sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
-        desc = OneHot(
+        desc = dml.OneHot(
             indices_tensor=TensorDesc(types["indices_tensor"], index_sizes),
             values_tensor=TensorDesc(types["values_tensor"], values),
             output_tensor=TensorDesc(types["output_tensor"], sizes),
@@ -176,17 +167,17 @@ def _tuples(types: Types, random: np.random.Generator, sizes: Sequence[int], ind
 @sampler("GATHER_ND")
 def gather_nd(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Blocks of whole vectors, single elements, odd blocks."""
-    yield from of_interest(_gather_nd_samples(types, random, GatherNd), types)
+    yield from of_interest(_gather_nd_samples(types, random, dml.GatherNd), types)
 
 
 @sampler("GATHER_ND1")
 def gather_nd1(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """The same, and batches."""
-    yield from of_interest(_gather_nd_samples(types, random, GatherNd1), types)
+    yield from of_interest(_gather_nd_samples(types, random, dml.GatherNd1), types)
 
 
 def _gather_nd_samples(
-    types: Types, random: np.random.Generator, kind: type[GatherNd] | type[GatherNd1]
+    types: Types, random: np.random.Generator, kind: type[dml.GatherNd] | type[dml.GatherNd1]
 ) -> Iterator[Sample]:
     for name, sizes, index_sizes, counted, indices_counted, batches, blocks in _TUPLES:
         members: dict[str, Any] = {
@@ -196,7 +187,7 @@ def _gather_nd_samples(
             "input_dimension_count": counted,
             "indices_dimension_count": indices_counted,
         }
-        if kind is GatherNd1:
+        if kind is dml.GatherNd1:
             members["batch_dimension_count"] = batches
         elif batches:
             continue
@@ -218,7 +209,7 @@ def scatter_nd(types: Types, random: np.random.Generator) -> Iterator[Sample]:
 
 def _scatter_nd_samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     for name, sizes, index_sizes, counted, indices_counted, _, blocks in _TUPLES[:-1]:
-        desc = ScatterNd(
+        desc = dml.ScatterNd(
             input_tensor=TensorDesc(types["input_tensor"], sizes),
             indices_tensor=TensorDesc(types["indices_tensor"], index_sizes),
             updates_tensor=TensorDesc(types["updates_tensor"], blocks),
@@ -247,7 +238,7 @@ def _scatter_samples(types: Types, random: np.random.Generator) -> Iterator[Samp
         ("line", (1030,), 300, 0),
     ):
         index_sizes = (*sizes[:axis], count, *sizes[axis + 1 :])
-        desc = Scatter(
+        desc = dml.Scatter(
             input_tensor=TensorDesc(types["input_tensor"], sizes),
             indices_tensor=TensorDesc(types["indices_tensor"], index_sizes),
             updates_tensor=TensorDesc(types["updates_tensor"], index_sizes),
@@ -269,7 +260,7 @@ def reverse_subsequences(types: Types, random: np.random.Generator) -> Iterator[
         lengths = (*sizes[:axis], 1, *sizes[axis + 1 :])
         if name == "columns of vectors":
             lengths = (1, 15, 16)
-        desc = ReverseSubsequences(
+        desc = dml.ReverseSubsequences(
             input_tensor=TensorDesc(types["input_tensor"], sizes),
             sequence_lengths_tensor=TensorDesc(types["sequence_lengths_tensor"], lengths),
             output_tensor=TensorDesc(types["output_tensor"], sizes),

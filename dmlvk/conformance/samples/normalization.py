@@ -157,6 +157,26 @@ def lp_normalization(types: Types, random: np.random.Generator) -> Iterator[Samp
         yield Sample(f"P {norm}, axis {axis}", desc, {"InputTensor": x})
 
 
+def gradient_desc(
+    kind: type[dml.BatchNormalizationGrad] | type[dml.BatchNormalizationTrainingGrad],
+    large: dml.TensorDesc,
+    small: dml.TensorDesc,
+    epsilon: float,
+) -> dml.BatchNormalizationGrad | dml.BatchNormalizationTrainingGrad:
+    """The gradient of a batch normalization of ``large`` values, whose parameters are ``small``."""
+    return kind(
+        input_tensor=large,
+        input_gradient_tensor=large,
+        mean_tensor=small,
+        variance_tensor=small,
+        scale_tensor=small,
+        output_gradient_tensor=large,
+        output_scale_gradient_tensor=small,
+        output_bias_gradient_tensor=small,
+        epsilon=epsilon,
+    )
+
+
 @sampler("BATCH_NORMALIZATION_GRAD")
 def batch_normalization_grad(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Parameters for each channel, for all elements, for each, for lines; infinities and NaN."""
@@ -178,17 +198,7 @@ def batch_normalization_grad(types: Types, random: np.random.Generator) -> Itera
             least = np.finfo(dtype).smallest_subnormal
             gradient[0], gradient[1, :2], x[2, :2] = (3 * least, -least, -0.0, np.inf), np.nan, (5 * least, np.inf)
         large, small = dml.TensorDesc(data_type, sizes), dml.TensorDesc(data_type, parameters)
-        desc = dml.BatchNormalizationGrad(
-            input_tensor=large,
-            input_gradient_tensor=large,
-            mean_tensor=small,
-            variance_tensor=small,
-            scale_tensor=small,
-            output_gradient_tensor=large,
-            output_scale_gradient_tensor=small,
-            output_bias_gradient_tensor=small,
-            epsilon=1e-5,
-        )
+        desc = gradient_desc(dml.BatchNormalizationGrad, large, small, 1e-5)
         names = ("InputTensor", "InputGradientTensor", "MeanTensor", "VarianceTensor", "ScaleTensor")
         arrays = (x, gradient, mean, np.abs(variance), scale)
         yield Sample(name, desc, dict(zip(names, arrays, strict=True)))

@@ -62,11 +62,6 @@ class Range:
         """Whether a denormal makes no difference in a sum with it."""
         return not self.may_be_zero and self.lowest >= _OUTWEIGHS_DENORMALS
 
-    @property
-    def is_as_stored(self) -> bool:
-        """Whether its bits are those of the operator's result."""
-        return SpecialBits.STAND_IN not in (self.denormals, self.nans)
-
     def as_stored(self) -> Range:
         """When zeros and the canonical NaN have been put into the places of their stand-ins."""
         denormals = SpecialBits.NOTHING if self.denormals is SpecialBits.STAND_IN else self.denormals
