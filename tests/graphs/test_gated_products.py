@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+from dmlvk.kernels.products.block_products import RowTile
 from dmlvk.kernels.target import Target
 from tests.effort import some
 from tests.targets import all_compute_as_gpus
@@ -88,6 +89,21 @@ def test_a_gated_product_is_one_kernel_with_the_bits_of_four(
     assert len(_variants(fused)) == 1
     assert ".gated" in _variants(fused)[0]
     assert results[0].tobytes() == results[1].tobytes(), np.argwhere(results[0] != results[1])[:4]
+
+
+@pytest.mark.parametrize(("rows", "tile"), [(1, "1x2.32x4x4"), (8, "8x2.64x2x32")])
+def test_long_sums_have_tiles_of_their_own_and_the_same_bits(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, rows: int, tile: str
+) -> None:
+    """Of four segments, the last of them not whole; of columns as there are in models many rows have the wide tile."""
+    _as_gpu(device, monkeypatch)
+    monkeypatch.setattr(RowTile, "cost", lambda tile, product: int(tile.rows != rows))
+    types = (dml.FLOAT16, dml.UINT4)
+    fused, single = (_gated(device, types, (rows, 3104), has_zero=False, fuse=fuse) for fuse in (True, False))
+    inputs = _inputs(fused, rows)
+    results = [device.run(graph, inputs)["y"] for graph in (fused, single)]
+    assert f".{tile}.gated" in _variants(fused)[0]
+    assert results[0].tobytes() == results[1].tobytes()
 
 
 @pytest.mark.parametrize("given", [{"scale": 2.0}, {"shows_gate": True}])

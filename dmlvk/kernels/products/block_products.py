@@ -8,6 +8,7 @@ scratch memory as numbers. The bits are the same, and those of DEQUANTIZE and GE
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType, float32_bits
@@ -43,8 +44,11 @@ _MOST_ROWS = 32
 _MOST_ROWS_OF_PROCESSORS = 3
 """Each is computed by itself: with several rows of a column llvmpipe keeps in memory what others keep in registers."""
 
+_WHOLE_BYTES = 128 * 2**20
+"""Up to so many of a GPU's weights become numbers at once: small parts leave most of its cores without a tile."""
+
 _PART_BYTES = 32 * 2**20
-"""Of weights that become numbers at once, but for two parts that take turns."""
+"""Of larger weights, and on processors, become numbers at once, but for two parts that take turns."""
 
 _BUFFERS = 6
 """That a kernel here binds, at most."""
@@ -57,8 +61,14 @@ _PART_COLUMNS = 64
 _COUNTERS = 12
 """Bytes of what a kernel looks for among FLOAT32 operands."""
 
+_INVOCATIONS = 64
+"""Of most work groups."""
+
 _BUSY_GROUPS = 264
 """Work groups that keep a GPU busy."""
+
+_LONG = 4
+"""Segments of sums from which on other tiles were found to be faster with weights of 4 bits."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +83,7 @@ class RowTile:
         left_lines: rows, times segments beside one another, that a stage has room for.
         invocations: of a work group.
         is_gated: whether the second of two columns is of other weights, and the first one its gate.
+        fewest_segments: of the sums of products for which it is chosen.
     """
 
     bits: int
@@ -80,8 +91,9 @@ class RowTile:
     columns: int
     line_vectors: int
     left_lines: int
-    invocations: int = 64
+    invocations: int = _INVOCATIONS
     is_gated: bool = False
+    fewest_segments: int = 1
 
     @property
     def stage_terms(self) -> int:
@@ -116,7 +128,8 @@ class RowTile:
         """What a product takes, in about the same units for all: a work group's time, as often as it counts."""
         segments = -(-product.terms // _SEGMENT)
         iterations = -(-segments // self.segments_beside(segments))
-        return iterations * self.columns * (28 + 8 * self.rows) * max(self.groups(product), _BUSY_GROUPS)
+        groups = max(self.groups(product) * self.invocations // _INVOCATIONS, _BUSY_GROUPS)
+        return iterations * self.columns * (28 + 8 * self.rows) * groups
 
     def variant(self, data_type: DataType, target: Target, *, has_halves: bool = False) -> ShaderVariant:
         """Its shader; with arithmetic of FLOAT16 where weights are made by it."""
@@ -143,15 +156,23 @@ def row_tiles(bits: int, *, is_gated: bool = False) -> list[RowTile]:
     """The tiles among which a GPU chooses."""
     vectors = {2: 2, 4: 4, 8: 4}[bits]
     if is_gated:
-        return [RowTile(bits, rows, 2, vectors // 2, 8, 64, True) for rows in (1, 4)]
+        gated = functools.partial(RowTile, bits, columns=2, is_gated=True)
+        found = [gated(rows, line_vectors=vectors // 2, left_lines=8) for rows in (1, 4)]
+        if bits != 4:
+            return found
+        narrow = gated(1, line_vectors=vectors, left_lines=4, invocations=32, fewest_segments=_LONG)
+        return [narrow, *found, gated(8, line_vectors=vectors // 2, left_lines=32, fewest_segments=_LONG)]
     return [*(RowTile(bits, rows, 1, vectors, 8) for rows in (1, 2, 4)), RowTile(bits, 8, 1, vectors // 2, 32)]
 
 
 def tile_for(product: Product, bits: int, target: Target, *, is_gated: bool = False) -> RowTile:
     """The tile in which a GPU computes a product."""
     tiles = row_tiles(bits, is_gated=is_gated)
-    held = [tile for tile in tiles if tile.shared_memory <= target.shared_memory]
-    return min(held, key=lambda tile: tile.cost(product))
+    segments = -(-product.terms // _SEGMENT)
+    fitting = [
+        tile for tile in tiles if tile.shared_memory <= target.shared_memory and tile.fewest_segments <= segments
+    ]
+    return min(fitting, key=lambda tile: tile.cost(product))
 
 
 def _processor_variant(data_type: DataType, bits: int, target: Target) -> ShaderVariant:
@@ -362,6 +383,8 @@ def _add_parts(
     line = -(-weights.terms // _EIGHT) * _EIGHT  # of a column's numbers
     at_once = max(_PART_BYTES // (line * width) // _PART_COLUMNS * _PART_COLUMNS, _PART_COLUMNS)
     columns = weights.columns
+    if not builder.target.is_cpu and line * width * columns <= _WHOLE_BYTES:
+        at_once = columns
     parts = [(first, min(first + at_once, columns)) for first in range(0, columns, at_once)]
     widest = min(at_once, columns)
     if not along_terms:
