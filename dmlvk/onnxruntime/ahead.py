@@ -3,12 +3,14 @@
 Between two steps onnxruntime-genai looks at logits, chooses a token, and hands over masks and lengths; the device would
 wait for that. So the step of the likeliest token is begun as soon as the logits are there. Where it is the one that is
 asked for, it has run meanwhile. Else the step that is asked for writes over what this one wrote; where it does not,
-since it stands elsewhere in the text, the rows of the caches are put back.
+since it stands elsewhere in the text, the rows of the caches are put back. So they are before anyone else reads caches
+or appends to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,16 @@ import numpy.typing as npt
 from dmlvk.errors import OutOfMemoryError
 from dmlvk.onnx.whole_runs import Bytes, WholeRun, bytes_of
 from dmlvk.onnxruntime.kept_rows import KeptRows
+from dmlvk.onnxruntime.memory import Content
 
 _CERTAIN = 2
 """Tokens in a row that were the likeliest ones before the next one is counted upon."""
 
 _MOST_ERRORS = 4
-"""Tokens that were others than those looked for, after which nothing is begun any more: they are drawn at random."""
+"""Steps that nobody asked for, after which nothing is begun any more: tokens are drawn at random, or caches shared."""
+
+_FORGIVEN = 32
+"""Steps in a row that were asked for, behind which earlier errors do not count."""
 
 _Array = npt.NDArray[Any]
 
@@ -37,6 +43,7 @@ class Ahead:
         dtype: of the logits, which are those of one token.
         row_of: where in the caches a step on such inputs writes; ``None``: it cannot be run with them as they lie.
         rows: the rows of the caches.
+        contents: what lies at the caches' places.
     """
 
     def __init__(
@@ -47,17 +54,24 @@ class Ahead:
         dtype: npt.DTypeLike,
         row_of: Callable[[Mapping[str, _Array]], int | None],
         rows: KeptRows,
+        contents: Sequence[Content],
     ) -> None:
         self._whole, self._logits, self._dtype = whole, logits, np.dtype(dtype)
         self._kinds = {name: (array.dtype, array.shape) for name, array in inputs.items()}
-        self._row_of, self._rows = row_of, rows
+        self._row_of, self._rows, self._contents = row_of, rows, contents
         self._last: Mapping[str, _Array] | None = None
         self._likeliest = -1
         self._token: str | None = None
-        self._certain = self._errors = 0
+        self._certain = self._errors = self._taken = 0
         self._begun: Mapping[str, _Array] | None = None
         self._row = 0
         """Where what was begun writes."""
+        self._lock = threading.RLock()  # caches may be read while another thread runs the decoder
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a step that nobody has asked for yet."""
+        return self._begun is not None
 
     def run(self, given: Mapping[str, Bytes], results: Mapping[str, Bytes]) -> None:
         """Runs a step, or takes what it gave; then begins the next one.
@@ -69,13 +83,20 @@ class Ahead:
         Raises:
             DeviceRemovedError: when the device is lost or closed.
         """
+        with self._lock:
+            self._run(given, results)
+
+    def _run(self, given: Mapping[str, Bytes], results: Mapping[str, Bytes]) -> None:
         now = {name: given[name].view(dtype).reshape(shape) for name, (dtype, shape) in self._kinds.items()}
-        begun, self._begun = self._begun, None
+        begun = self._taken_over()
         if begun is not None and all(np.array_equal(now[name], array) for name, array in begun.items()):
+            self._taken += 1
+            if self._taken >= _FORGIVEN:
+                self._errors = 0
             self._whole.finish(results)
         else:
             if begun is not None:
-                self._errors += 1
+                self._count_error()
                 if self._row_of(now) != self._row:
                     self._rows.put_back(self._row)
                 self._rows.forget()
@@ -91,12 +112,26 @@ class Ahead:
             self._begin(growing)
 
     def stop(self) -> None:
-        """Forgets what was begun: something else is about to run."""
-        if self._begun is not None:
-            self._rows.put_back(self._row)
-        self._rows.forget()
-        self._begun = self._last = None
-        self._certain = 0
+        """Takes back what was begun: something else is about to run, or to use the caches."""
+        with self._lock:
+            if self._taken_over() is not None:
+                self._count_error()
+                self._rows.put_back(self._row)
+            self._rows.forget()
+            self._last = None
+            self._certain = 0
+
+    def _count_error(self) -> None:
+        self._errors += 1
+        self._taken = 0
+
+    def _taken_over(self) -> Mapping[str, _Array] | None:
+        """What was begun, which is no longer on its own from now on."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            for content in self._contents:
+                content.take_back = None
+        return begun
 
     def _growing(self, now: Mapping[str, _Array]) -> list[str] | None:
         """The inputs that grow by one from step to step; ``None`` where others than these and the token change."""
@@ -129,6 +164,8 @@ class Ahead:
             return
         self._whole.start({name: bytes_of(array) for name, array in following.items()})
         self._begun, self._row = following, row
+        for content in self._contents:
+            content.take_back = self.stop
 
 
 def _one_more(array: _Array) -> _Array:

@@ -15,6 +15,7 @@ import dataclasses
 import math
 import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +60,7 @@ class Content:
         reads: how many parts have read it.
         is_there: whether it still lies at its place.
         output: of which part's outputs it is which; ``None``: of none.
+        take_back: takes back what a decoder's step that nobody has asked for yet writes here; ``None``: there is none.
     """
 
     value: Any
@@ -68,6 +70,7 @@ class Content:
     is_there: bool = True
     output: tuple[set[str], str] | None = None
     """The names of those that the host reads, and its name."""
+    take_back: Callable[[], None] | None = None
 
     def is_read(self, *, by_host: bool) -> None:
         """Notes for the part's next runs who reads what they give."""
@@ -75,8 +78,14 @@ class Content:
             names, name = self.output
             (names.add if by_host else names.discard)(name)
 
+    def is_used(self) -> None:
+        """Is called before anyone but the decoder whose cache it is reads or writes it."""
+        if self.take_back is not None:
+            self.take_back()
+
     def settle(self) -> None:
         """Moves what a part's next run would write again into memory of its own."""
+        self.is_used()
         if isinstance(self.value, Resident):
             assert self.device is not None
             self.value = lasting(self.value, self.device)
@@ -229,6 +238,7 @@ class Memory:
 
     def _bytes(self, content: Content) -> npt.NDArray[np.uint8]:
         """What it holds, as the host has it."""
+        content.is_used()
         value = content.value
         if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1 and value.size == content.size:
             return value

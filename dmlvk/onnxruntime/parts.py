@@ -137,8 +137,12 @@ class Part:
         if given is None:
             return False
         rooms = self._rooms(context, 0, repeat.shapes)
-        if repeat.caches is not None and not self._are_bound(repeat.caches, table, rooms):
-            return False
+        if repeat.caches is not None:
+            if not self._are_bound(repeat.caches, table, rooms):
+                return False
+            if repeat.ahead is None or not repeat.ahead.has_begun:
+                for content in repeat.caches.contents:
+                    content.is_used()  # another session's decoder may have begun a step on the same caches
         results = {name: self._memory.room(size) for name, size in repeat.read.items()}
         if repeat.ahead is None:
             repeat.whole.run(given, results)

@@ -241,7 +241,7 @@ class Repeats:
             return caches.decoding.row_of_step(given, caches.lengths)
 
         rows = KeptRows(self._program.device, list(memory.values()))
-        return Ahead(repeat.whole, arrays, name, NUMPY_TYPES[tensor.element], row_of, rows)
+        return Ahead(repeat.whole, arrays, name, NUMPY_TYPES[tensor.element], row_of, rows, caches.contents)
 
     def _made_for_decoder(
         self,
