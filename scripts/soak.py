@@ -4,7 +4,7 @@
     python scripts/soak.py --minutes 5 [--device N|NAME] [--seed N]
 
 In turn, in an order that follows from the seed: operators of ever new shapes, graphs, arrays that stay on the device,
-several threads on one device, a second device that is opened and closed in the middle of things, forks, signals
+several threads on one device, sessions of ONNX models that threads share, a second device that is opened and closed in the middle of things, forks, signals
 during runs, and calls that must be refused. Every result is compared with NumPy's. Memory is noted after five minutes,
 or half of a shorter run, when the bounded caches (a few hundred compiled operators and pipelines for each open device)
 should be full.
@@ -39,7 +39,9 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+import dmlvk.onnx as ort
 from dmlvk import functions as F
+from tests.onnx.models import two_branches
 
 _HANG_SECONDS = 120
 _WARM_MINUTES = 5.0
@@ -157,11 +159,40 @@ def threads(device: dml.Device, choice: random.Random) -> None:
         except Exception as error:  # noqa: BLE001  # whatever it is, the main thread reports it
             faults.append(error)
 
+    _side_by_side(work, choice)
+    if faults:
+        raise faults[0]
+
+
+def _side_by_side(work: Callable[[int], None], choice: random.Random) -> None:
+    """Threads that have a seed each."""
     workers = [threading.Thread(target=work, args=(choice.randrange(2**32),)) for _ in range(_THREADS)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
+
+
+def sessions(device: dml.Device, choice: random.Random) -> None:
+    """A session of an ONNX model, on this device, the process's or its own; threads run it with ever new sizes."""
+    options = ort.SessionOptions()
+    options.shares_device = choice.random() < 0.9
+    session = ort.InferenceSession(two_branches(), options, device=choice.choice((device, None)))
+    faults: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        own = random.Random(seed)
+        try:
+            for _ in range(3):
+                x = _array(own, (own.randrange(1, 5000), 3))
+                bent, _ = session.run(None, {"x": x})
+                _same(bent, np.maximum(x + np.array([1, -2, 3], np.float32), 0).reshape(3, -1), "a session")
+        except Exception as error:  # noqa: BLE001  # whatever it is, the main thread reports it
+            faults.append(error)
+
+    _side_by_side(work, choice)
+    if choice.random() < 0.5:
+        session.close()
     if faults:
         raise faults[0]
 
@@ -248,6 +279,7 @@ ACTIONS: tuple[tuple[Action, int], ...] = (
     (resident, 20),
     (refused, 10),
     (threads, 4),
+    (sessions, 4),
     (interrupted, 4),
     (another_device, 1),
     (fork, 1),
