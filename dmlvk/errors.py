@@ -41,7 +41,15 @@ class UnsupportedError(DmlError):
 
 
 class DeviceLimitError(DmlError):
-    """A size or count is above what the chosen device can do."""
+    """A size or count is above what the chosen device can do.
+
+    Attributes:
+        node: the place in its graph of the node whose work is too large, where it is one's.
+    """
+
+    def __init__(self, *arguments: object, node: int | None = None) -> None:
+        super().__init__(*arguments)
+        self.node = node
 
 
 class OutOfMemoryError(DmlError, MemoryError):

@@ -194,7 +194,7 @@ def _too_large_for(node: NetworkNode) -> Iterator[None]:
         yield
     except DeviceLimitError as error:
         given = ", ".join(f"{tensor.data_type.name} {list(tensor.sizes)}" for _, tensor, _ in node.writes())
-        raise DeviceLimitError(f"the node {node.name!r}, which gives {given}: {error}") from error
+        raise DeviceLimitError(f"the node {node.name!r}, which gives {given}: {error}", node=node.index) from error
 
 
 def _stages_or_remark(

@@ -63,6 +63,7 @@ class _Node:
     node: OperatorGraphNode
     reads: tuple[tuple[int, DeviceSource], ...]  # number of the input, bytes
     writes: tuple[tuple[int, DeviceSource], ...]
+    values: dict[int, str] = dataclasses.field(default_factory=dict)  # names of outputs, where the model has one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,12 +74,14 @@ class Assembled:
         desc: the graph.
         inputs: the sources of its inputs, in order.
         input_tensors: as which their bytes are bound.
-        outputs: for each of its outputs the names of the values that it shows.
+        output_tensors: what its outputs show.
+        values: the model's names of what each of its nodes writes, by the number of the output.
     """
 
     desc: GraphDesc
     inputs: tuple[DeviceSource, ...]
     output_tensors: tuple[Tensor, ...]
+    values: tuple[Mapping[int, str], ...]
 
 
 class Assembly:
@@ -200,6 +203,11 @@ class Assembly:
         self._nodes.append(_Node(node, tuple(reads), tuple(writes)))
         return tuple(written)
 
+    def name(self, tensor: Tensor, name: str) -> None:
+        """Notes how the model calls what an operator writes: the first name counts, those of views come later."""
+        if tensor.source.kind == "node":
+            self._nodes[tensor.source.node].values.setdefault(tensor.source.output, name)
+
     def as_written(self, tensor: Tensor, name: str) -> Tensor:
         """The tensor as an operator's own packed output: a copy, where it is a view or no operator writes it."""
         if tensor.source.kind == "node" and tensor.is_packed and fills(tensor):
@@ -258,7 +266,7 @@ class Assembly:
         ]
         nodes = [self._nodes[index].node for index in numbers]
         graph = GraphDesc(len(inputs), len(shown), nodes, input_edges, edges, between)
-        return Assembled(graph, tuple(inputs), tuple(shown))
+        return Assembled(graph, tuple(inputs), tuple(shown), tuple(self._nodes[index].values for index in numbers))
 
 
 def fills(tensor: Tensor) -> bool:

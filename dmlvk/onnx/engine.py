@@ -28,10 +28,11 @@ from dmlvk.onnx.folding import folded
 from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.index_checks import IndexChecks
 from dmlvk.onnx.joining import Joined, joined, joined_integers
-from dmlvk.onnx.limits import DEFAULT_LIMITS, Budget, Limits, size_of
+from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Budget, Limits, size_of
 from dmlvk.onnx.loading import Model, Step, subgraph
+from dmlvk.onnx.pending import Pending
 from dmlvk.onnx.planning import Planner
-from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, viewed
+from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, readers_of, viewed
 from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.states import State
 from dmlvk.onnx.values import NUMPY_TYPES, Array, dense, memory_of
@@ -47,8 +48,6 @@ _log = logging.getLogger("dmlvk")
 
 _KEPT_PLANS = 16
 """Plans for different input shapes that are kept; those not used for longest go first."""
-
-_MOST_ROUNDS = 10_000
 
 _UNREAD = "nothing reads what it gives"
 
@@ -145,12 +144,15 @@ class DeviceModel:
         self._fuse = fuse
         self._flags = flags
         shown = [info.name for info in model.outputs]
+        self._shown = frozenset(shown)
         needed = joined_integers(_needed(model), model.constants, shown) if joins else _needed(model)
         folding = folded(model, needed, self._limits, self._budget)
         self._constants, self._steps, self._unfolded = folding.constants, folding.steps, folding.unfolded
         if joins:
             self._steps = joined(self._steps, self._constants, shown)
-        self._weights = Weights(device)
+        self.pending = Pending.of(self._steps)
+        self._readers = readers_of(model)
+        self._weights = Weights(device, described=self._described)
         self._weights.upload_ahead(self._steps, self._constants)
         self._rounds = _Rounds()
         self._dynamic = DynamicRounds(model, tells_multiples=not device.target.is_cpu)
@@ -166,13 +168,13 @@ class DeviceModel:
         self._rounds, self.last, self._inside = _Rounds(), [], {}
         self._decoder_plans = DecoderPlans(_KEPT_PLANS)
         self._dynamic = DynamicRounds(self.model, tells_multiples=not self.device.target.is_cpu)
-        self._weights = Weights(self.device)
+        self._weights = Weights(self.device, described=self._described)
 
     def plan_static_shapes(self) -> None:
         """Plans a model whose input shapes are all given, and whose plan depends on nothing else."""
         arrays: dict[str, Any] = {}
         for info in self.model.inputs:
-            if info.element not in NUMPY_TYPES or info.shape is None:
+            if info.element not in NUMPY_TYPES or info.shape is None or len(info.shape) > MOST_AXES:
                 return
             sizes = [size for size in info.shape if isinstance(size, int) and size > 0]
             if len(sizes) != len(info.shape):
@@ -181,7 +183,7 @@ class DeviceModel:
         state = State(self._constants, arrays)
         with collection_paused():
             try:
-                plan = self.planner(state.known, state.live(), _not_there).planned(self._steps)
+                plan = self.planner(state.known, state.live(), _not_there).planned(self.pending)
                 made = self._made(plan, state)
             except _NotThereError:
                 return
@@ -215,7 +217,7 @@ class DeviceModel:
         """The shapes of all values, as far as one round tells them."""
         state = State(self._constants, arrays)
         planner = self.planner(state.known, state.live(), state.host_array)
-        planner.planned(self._steps)
+        planner.planned(self.pending)
         return planner.shape_of
 
     def _ran_at_once(
@@ -236,10 +238,10 @@ class DeviceModel:
             with contextlib.suppress(DeviceLimitError):
                 if self._ran_for_open_sizes(state):
                     return state
-        rounds, steps = self._rounds, self._steps
+        rounds, steps = self._rounds, self.pending
         self.last = []
         placements = self.constant_placements()
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(self._limits.nodes):
             made = rounds.find(state.key(), state)
             if made is None:
                 with collection_paused():
@@ -251,6 +253,9 @@ class DeviceModel:
             rounds, steps = made.next, made.plan.rest
             if not steps:
                 break
+            state.drop(self._shown, steps)
+        else:
+            raise ModelFileError(f"{self.model.name}: {next(iter(steps)).label}: cannot be planned")
         self.placements = placements
         return state
 
@@ -295,7 +300,7 @@ class DeviceModel:
     def _made_for_decoder(self, run: DecoderRun, state: State) -> _Round | None:
         assert self.decoding is not None  # its run was taken
         planner = self.planner(state.known, state.live(), state.host_array, run.capacities)
-        plan = planner.planned(self.decoding.steps)
+        plan = planner.planned(Pending.of(self.decoding.steps))
         appended = plan.outputs.keys() & plan.assembly.appended
         if plan.rest or plan.host or plan.contents or plan.fetched or not run.capacities.keys() <= appended:
             return None
@@ -330,11 +335,11 @@ class DeviceModel:
     def _made_for_open_sizes(
         self, state: State, guards: Guards, live: Mapping[str, Live], offsets: Sequence[int]
     ) -> DynamicRound:
-        plan = self.planner(state.known, live, state.host_array, guards=guards).planned(self._steps)
+        plan = self.planner(state.known, live, state.host_array, guards=guards).planned(self.pending)
         assembled = plan.assembly.assembled(list(plan.outputs.values()))
         if assembled is None:
             raise NotDynamicError("there is nothing for the device to compute")
-        weights = Weights(self.device, self._uploaded_weights(assembled))
+        weights = Weights(self.device, self._uploaded_weights(assembled), self._described)
         known = collections.ChainMap(plan.known, self._constants)
         segment = DynamicSegment(
             self.device,
@@ -357,7 +362,7 @@ class DeviceModel:
         for place, made in enumerate(rounds):
             if isinstance(made, DynamicRound):
                 state = State(self._constants, made.arrays)
-                rounds[place] = self._made(self._planned(self._steps, state), state)
+                rounds[place] = self._made(self._planned(self.pending, state), state)
         return [made.segment.compiled for made in rounds if isinstance(made, _Round) and made.segment is not None]
 
     @property
@@ -399,11 +404,6 @@ class DeviceModel:
         """The outputs that show a decoder's caches, with the inputs that they go on from."""
         return {} if self.decoding is None else self.decoding.cache_outputs
 
-    @property
-    def steps(self) -> Sequence[Step]:
-        """The nodes that depend on more than constants."""
-        return self._steps
-
     def planner(
         self,
         known: Mapping[str, Any],
@@ -434,12 +434,13 @@ class DeviceModel:
             capacities=capacities,
             guards=guards,
             unfolded=self._unfolded,
+            readers=self._readers,
         )
 
-    def _planned(self, steps: Sequence[Step], state: State) -> RoundPlan:
+    def _planned(self, steps: Pending, state: State) -> RoundPlan:
         plan = self.planner(state.known, state.live(), state.host_array).planned(steps)
         if plan.rest and len(plan.rest) == len(steps) and not plan.host and not plan.outputs and not plan.known:
-            raise ModelFileError(f"{self.model.name}: {plan.rest[0].label}: cannot be planned")
+            raise ModelFileError(f"{self.model.name}: {next(iter(plan.rest)).label}: cannot be planned")
         return plan
 
     def _made(self, plan: RoundPlan, state: State, elsewhere: Collection[str] = ()) -> _Round:
@@ -458,12 +459,21 @@ class DeviceModel:
         if assembled is None:
             return _Round(plan, None)
         resident = {name: value for name, value in state.values.items() if isinstance(value, Resident)}
-        weights = Weights(self.device, self._uploaded_weights(assembled))
+        weights = Weights(self.device, self._uploaded_weights(assembled), self._described)
         names = list(plan.outputs)
         segment = Segment(
             self.device, assembled, names, weights, resident, fuse=self._fuse, flags=self._flags, elsewhere=elsewhere
         )
         return _Round(plan, segment)
+
+    def _described(self, array: Array) -> str:
+        """A constant by its name, with the node that reads it."""
+        there = memory_of(array)
+        for name, value in self._constants.items():
+            if isinstance(value, np.ndarray) and memory_of(dense(value)) == there:
+                readers = [step.label for step in self._readers.get(name, ()) if step is not None]
+                return f"the value {name!r}, which the {readers[0]} reads" if readers else f"the value {name!r}"
+        return f"a constant of {array.nbytes} bytes"
 
     def _uploaded_weights(self, assembled: Assembled) -> Weights:
         """The weights that all plans share, those of a graph among them."""
@@ -493,8 +503,8 @@ class DeviceModel:
         if made.segment is not None:
             arrays = {name: state.uploaded(name) for name in made.segment.uploads}
             if times is None:
-                read_later = {name for step in plan.rest for name in step.reads}  # where the next graph looks for them
-                state.values.update(made.segment.run(arrays, [name for name in kept if name not in read_later]))
+                apart = [name for name in kept if not plan.rest.reads(name)]  # the next graph looks here for the others
+                state.values.update(made.segment.run(arrays, apart))
             else:
                 profiled, taken = made.segment.profile(arrays)
                 times += taken

@@ -59,10 +59,14 @@ class Weights:
     Args:
         device: where they go.
         shared: weights to look among first.
+        described: what to call an array in messages.
     """
 
-    def __init__(self, device: Device, shared: Weights | None = None) -> None:
+    def __init__(
+        self, device: Device, shared: Weights | None = None, described: Callable[[Array], str] | None = None
+    ) -> None:
         self._device = device
+        self._described = described
         self._shared = shared
         self._bindings: dict[tuple[int, int], tuple[Array, BufferBinding]] = {}  # by the memory, which the array keeps
 
@@ -123,7 +127,9 @@ class Weights:
 
     def _upload_together(self, group: Sequence[tuple[Array, int]]) -> None:
         check_unchanged(array for array, _ in group)
-        buffer = self._device.create_buffer(sum(_aligned(size) for _, size in group))
+        described = self._described or (lambda array: f"a constant of {array.nbytes} bytes")
+        with _too_large(lambda: described(group[0][0])):  # what is too large is alone
+            buffer = self._device.create_buffer(sum(_aligned(size) for _, size in group))
         offset = 0
         for array, size in group:
             buffer.upload(stored(array), offset)
@@ -237,14 +243,15 @@ class Segment:
         weights.upload([(_array(source), source.size_in_bytes) for source in constants])
         output_names = [*names, *(f"unused {place}" for place in range(len(names), len(assembled.output_tensors)))]
         input_names = [_name(place, source) for place, source in enumerate(assembled.inputs)]
-        self.compiled: CompiledGraph = device.compile_graph(
-            assembled.desc,
-            flags,
-            fuse=fuse,
-            input_names=input_names,
-            output_names=output_names,
-            lasting_inputs=[place for place, source in enumerate(assembled.inputs) if source.kind == "constant"],
-        )
+        with _too_much(assembled):
+            self.compiled: CompiledGraph = device.compile_graph(
+                assembled.desc,
+                flags,
+                fuse=fuse,
+                input_names=input_names,
+                output_names=output_names,
+                lasting_inputs=[place for place, source in enumerate(assembled.inputs) if source.kind == "constant"],
+            )
         self._weights = weights
         self._uploaded: dict[str, Buffer] = {}
         bindings: list[BufferBinding] = []
@@ -432,6 +439,18 @@ def _too_large(what: Callable[[], str]) -> Iterator[None]:
         raise DeviceLimitError(f"{what()}: {error}") from error
 
 
+@contextlib.contextmanager
+def _too_much(assembled: Assembled) -> Iterator[None]:
+    """Says which value the work was for that the device cannot launch."""
+    try:
+        yield
+    except DeviceLimitError as error:
+        names = [] if error.node is None else list(assembled.values[error.node].values())
+        if not names:
+            raise
+        raise DeviceLimitError(f"the value {', '.join(map(repr, names))}: {error}", node=error.node) from error
+
+
 def _node_name(assembled: Assembled, number: int) -> str:
     return repr(getattr(assembled.desc.nodes[number], "name", ""))
 
@@ -447,13 +466,18 @@ def _given_by(assembled: Assembled, place: int, name: str) -> str:
 
 
 def _largest_between(assembled: Assembled) -> str:
-    """The node with the largest result of those that lie in scratch memory."""
-    sizes: dict[int, int] = {}
-    for number, node in enumerate(assembled.desc.nodes):
-        outputs = node.operator.desc.outputs if isinstance(node, OperatorGraphNode) else ()
-        sizes[number] = max((tensor.size_in_bytes for _, tensor in outputs if tensor is not None), default=0)
-    number = max(sizes, key=lambda key: sizes[key])
-    return f"what the node {_node_name(assembled, number)} gives, {sizes[number]} bytes"
+    """The largest of the values that lie in scratch memory, with its node."""
+    sizes = {
+        (number, position): tensor.size_in_bytes
+        for number, node in enumerate(assembled.desc.nodes)
+        if isinstance(node, OperatorGraphNode)
+        for position, (_, tensor) in enumerate(node.operator.desc.outputs)
+        if tensor is not None
+    }
+    (number, position), size = max(sizes.items(), key=lambda item: item[1])
+    name = assembled.values[number].get(position)
+    value = "what" if name is None else f"the value {name!r}, which"  # a part of a node's work has no name
+    return f"{value} the node {_node_name(assembled, number)} gives, {size} bytes"
 
 
 def _array(source: DeviceSource) -> Array:

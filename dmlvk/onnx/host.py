@@ -85,7 +85,7 @@ def inferred(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, in
             if found is None:
                 continue
             types[name] = found
-            if isinstance(value, Known) and value.value.size <= _MOST_KNOWN:
+            if isinstance(value, Known) and value.value.size <= _MOST_KNOWN and value.value.dtype != "O":
                 array = np.ascontiguousarray(value.value).reshape(value.value.shape)
                 contents[name] = numpy_helper.from_array(array, name)
         outputs = infer_node_outputs(step.schema, step.proto, types, contents, opset_imports=imports)

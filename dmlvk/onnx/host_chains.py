@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -10,7 +11,7 @@ from onnx import TensorProto
 from dmlvk.onnx.control import CONTROL_FLOW
 from dmlvk.onnx.evaluation.random_numbers import RANDOM
 from dmlvk.onnx.loading import Step
-from dmlvk.onnx.values import Awaited, Known, Tensor, Value, element_of
+from dmlvk.onnx.values import NUMPY_TYPES, Array, Awaited, Known, Tensor, Value, element_of
 
 SHAPES_ONLY = ("EyeLike", "Shape", "Size")
 """Operators whose results follow from the shape of their input."""
@@ -55,6 +56,31 @@ def given_by_host(step: Step, read: Sequence[Value | None]) -> list[Awaited]:
         Awaited(elements.get(formals[min(number, len(formals) - 1)].type_str), is_from_host=True)
         for number in range(len(step.proto.output))
     ]
+
+
+def of_shape(step: Step, value: Known | Tensor, check: Callable[[int, Sequence[int]], None]) -> Array | None:
+    """What a node of :data:`SHAPES_ONLY` gives; ``None``: there is no such value.
+
+    Args:
+        step: the node.
+        value: its input; one that is known is so large that its results were not computed with other constants.
+        check: refuses element types and shapes of results that would be too large.
+
+    Returns:
+        Sizes are objects: integers, or what stands for open ones.
+    """
+    given = {attribute.name: attribute.i for attribute in step.proto.attribute}
+    shape: Sequence[int] = np.shape(value.value) if isinstance(value, Known) else value.shape
+    if step.proto.op_type == "Size":
+        return np.array(math.prod(shape), object)
+    if step.proto.op_type == "Shape":
+        return np.array(shape, object)[given.get("start", 0) : given.get("end", len(shape))]
+    element = given.get("dtype", _element(value))
+    if len(shape) != 2 or element not in NUMPY_TYPES:
+        return None
+    check(element, shape)
+    rows, columns = shape
+    return np.eye(rows, columns, given.get("k", 0), NUMPY_TYPES[element])
 
 
 def _element(value: Value | None) -> int | None:

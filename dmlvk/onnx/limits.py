@@ -39,6 +39,9 @@ _FREE = 16
 _CHUNK_BYTES = 256
 """What an element of a sequence takes besides its contents."""
 
+_MOVED = 2**3
+"""What reading or writing an element costs, in terms of a product: memory is slower than arithmetic."""
+
 _OF_A_PAIR = 2**2
 """What comparing two boxes costs, in elements that the host computes at once."""
 
@@ -56,8 +59,8 @@ class Limits:
         result_bytes: of one result of the host, and of what a loop or scan gathers.
         host_bytes: of all results that the host keeps of constants, or in one run. Both may be 16 times what the
             model's initializers and the run's inputs take, where that is more (:meth:`beside`).
-        host_work: elements that one node of the host computes or reads, weighted by what each costs: the terms of
-            products, the taps of windows, the samples of regions.
+        host_work: terms of products that one node of the host sums, or as much of other work: an element that is
+            read or written counts for 8, the tap of a window or the sample of a region for 4096.
     """
 
     nodes: int = 2**17
@@ -293,7 +296,8 @@ def _work(step: Step, inputs: Sequence[Any], outputs: Sequence[tuple[int, ...] |
     written = sum(math.prod(shape) for shape in outputs if shape is not None)
     if step.proto.op_type == "NonMaxSuppression" and len(shapes) > 1 and len(shapes[1]) == 3:
         return read + _suppressed(shapes[1], inputs[2] if len(inputs) > 2 else None)
-    return read + written * max(_terms(step, inputs, shapes), 1)
+    terms = _terms(step, inputs, shapes)
+    return (read + written) * _MOVED + (written * terms if terms > 1 else 0)
 
 
 def _suppressed(scores: tuple[int, ...], most: Any) -> int:

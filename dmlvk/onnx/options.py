@@ -73,7 +73,7 @@ class SessionOptions:
         most_result_bytes: of one result of the host, and of what a loop or scan gathers.
         most_host_bytes: of all results of the host that are kept in a run, or when a model is loaded. Both may be 16
             times what the model's initializers and the run's inputs take, where that is more.
-        most_host_work: elements that one node of the host computes or reads, weighted by what each costs. A
+        most_host_work: terms of products that one node of the host sums, or as much of other work. A
             model that asks for more ends in a ModelFileError before anything is computed.
     """
 

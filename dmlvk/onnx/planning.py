@@ -27,12 +27,13 @@ from dmlvk.onnx.evaluation import OWN
 from dmlvk.onnx.evaluation.call import function_of
 from dmlvk.onnx.expansion import expanded, has_body
 from dmlvk.onnx.host import HOST_ONLY, Inferred, NotInferred, inferred, is_random, own_results
-from dmlvk.onnx.host_chains import SHAPES_ONLY, follows_on_host, given_by_host
+from dmlvk.onnx.host_chains import SHAPES_ONLY, follows_on_host, given_by_host, of_shape
 from dmlvk.onnx.joining import Joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Limits
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.operators.activation import fused_activation_of
-from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, check_halves, readers_of, viewed
+from dmlvk.onnx.pending import Pending
+from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, check_halves, viewed
 from dmlvk.onnx.translation import Node, translation_of
 from dmlvk.onnx.values import (
     DATA_TYPES,
@@ -58,6 +59,10 @@ _LARGEST_KEY = 2**20
 
 _NOT_TRANSLATED = "is not translated"
 
+_LOOKED_AHEAD = 32
+"""Nodes in a round that may wait before those behind them are left to the next one, besides four for each that does
+not: what all rounds look at together is in proportion to the model's nodes."""
+
 
 class Planner:
     """Plans one round.
@@ -75,6 +80,7 @@ class Planner:
         capacities: as for :class:`Assembly`.
         guards: of the live values' dynamic sizes; ``None`` where all sizes are plain numbers.
         unfolded: nodes of constants that the device computes in every run, because their results take more memory.
+        readers: the nodes that read each value, as :func:`readers_of` finds them.
     """
 
     def __init__(
@@ -92,6 +98,7 @@ class Planner:
         capacities: Mapping[str, int] | None = None,
         guards: Guards | None = None,
         unfolded: Collection[Step] = (),
+        readers: Mapping[str, Sequence[Step | None]],
     ) -> None:
         self._model = model
         self._guards = guards
@@ -122,32 +129,36 @@ class Planner:
         self._placements: dict[int, Placement] = {}
         self._done: set[int] = set()
         self._wanted_later: set[str] = set()
-        self._readers = readers_of(model)
+        self._readers = readers
 
-    def planned(self, steps: Sequence[Step]) -> RoundPlan:
+    def planned(self, steps: Pending) -> RoundPlan:
         """The round that computes as many of these nodes as it can.
 
         Raises:
             ModelFileError: naming a node that is not valid.
             UnsupportedError: when nodes would run on the host that must not.
         """
-        self._open = {step.index for step in steps}
-        for step in steps:
+        self._open = steps
+        looked_at = 0
+        for looked_at, step in enumerate(steps, 1):
             if step.index not in self._done:
                 with self._named(step):
                     self._place(step)
+            if len(self._rest) > _LOOKED_AHEAD + 4 * (looked_at - len(self._rest)) and looked_at > len(self._rest):
+                break
         self._host, self._rest = self._sorted_out()
+        rest = steps.left(self._rest, looked_at, self._done)
         if self._strict:
             self._refuse_host()
-        outputs, fetched = self._what_is_asked_for()
-        if self._guards is not None and (self._host or self._rest or fetched):
+        outputs, fetched = self._what_is_asked_for(rest)
+        if self._guards is not None and (self._host or rest or fetched):
             raise NotDynamicError("not all of it is one graph on the device")
         return RoundPlan(
             self._assembly,
             outputs,
             fetched,
             tuple(self._host),
-            tuple(self._rest),
+            rest,
             self._found,
             {name: value for name, value in self._values.items() if isinstance(value, Derived)},
             tuple(self._prelude),
@@ -386,25 +397,16 @@ class Planner:
     def _take_shape(self, step: Step, value: Value | None) -> None:
         if isinstance(value, Derived):
             value = self._assembly.derived(value)
-        assert isinstance(value, Tensor)
-        given = {attribute.name: attribute.i for attribute in step.proto.attribute}
-        if step.proto.op_type == "EyeLike":
-            element = given.get("dtype", value.element)
-            if value.rank != 2 or element not in NUMPY_TYPES:
-                self._to_host(step, "needs a matrix of a type that the device has")
-                return
-            rows, columns = value.shape
-            self._limits.check_shape(step, element, value.shape, self._model.name)
-            found = np.eye(rows, columns, given.get("k", 0), NUMPY_TYPES[element])
-        elif step.proto.op_type == "Size":
-            found = np.array(math.prod(value.shape), object)
-        else:
-            found = np.array(value.shape, object)[given.get("start", 0) : given.get("end", value.rank)]
+        assert isinstance(value, (Known, Tensor))
+        found = of_shape(step, value, lambda *made: self._limits.check_shape(step, made[0], made[1], self._model.name))
+        if found is None:
+            self._to_host(step, "needs a matrix of a type that the device has")
+            return
         name = step.proto.output[0]
         if is_dynamic(list(found.reshape(-1))):
             self._values[name] = Derived(name, TensorProto.INT64, found)
         else:
-            self._found[name] = found if step.proto.op_type == "EyeLike" else found.astype(np.int64)
+            self._found[name] = found.astype(np.int64) if found.dtype == object else found
         self._note(step, "constant", "follows from the shapes")
 
     def _wait(self, step: Step) -> None:
@@ -448,6 +450,8 @@ class Planner:
             self._assembly.back_to(mark)
             raise NotOnDevice(" ".join(f"{error}".split())) from error
         self._values.update(results)
+        for name, tensor in results.items():
+            self._assembly.name(tensor, name)
         self._note(step, "device")
         if isinstance(step, Joined):
             for member in step.body:
@@ -570,12 +574,13 @@ class Planner:
                 f"{first.reason}{more}"
             )
 
-    def _what_is_asked_for(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def _what_is_asked_for(self, rest: Pending) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """The graph's outputs, and the views of inputs that the host reads."""
         outputs: dict[str, Tensor] = {}
         fetched: dict[str, Tensor] = {}
         shown = [info.name for info in self._model.outputs]
-        read_later = [name for step in (*self._host, *self._rest) for name in step.reads]
+        read_later = [name for step in (*self._host, *rest.waiting) for name in step.reads]
+        read_later += filter(rest.reads_behind, self._values)
         for name in dict.fromkeys([*shown, *read_later]):
             value = self._values.get(name)
             if not isinstance(value, Tensor):

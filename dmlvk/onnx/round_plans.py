@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dmlvk.onnx.assembly import Assembly, fills
 from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.pending import Pending
 from dmlvk.onnx.values import (
     NUMPY_TYPES,
     Array,
@@ -17,9 +18,6 @@ from dmlvk.onnx.values import (
     NotOnDevice,
     Tensor,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +74,7 @@ class RoundPlan:
     outputs: dict[str, Tensor]
     fetched: dict[str, Tensor]
     host: tuple[Step, ...]
-    rest: tuple[Step, ...]
+    rest: Pending
     known: dict[str, Any]
     derived: dict[str, Derived]
     prelude: tuple[Step, ...]

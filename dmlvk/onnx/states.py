@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from dmlvk.onnx.caches import Cache
 from dmlvk.onnx.execution import Held, Resident
+from dmlvk.onnx.pending import Pending
 from dmlvk.onnx.round_plans import Live
 from dmlvk.onnx.values import element_of
 
@@ -36,6 +37,13 @@ class State:
             self.known[name] = value
         else:
             self.values[name] = value
+
+    def drop(self, shown: Collection[str], pending: Pending) -> None:
+        """Lets go of what is neither shown nor read by nodes that are not computed yet, nor given for a constant."""
+        for values in (self.values, self.known.maps[0]):
+            for name in [name for name in values if not (name in shown or name in self._instead)]:
+                if not pending.reads(name):
+                    del values[name]
 
     def host_array(self, name: str) -> Any:
         """A value as the host has it."""

@@ -159,14 +159,14 @@ class _Trial:
         known = dict(self._program.constants)
         for info in self._model.inputs:
             self._add(info.name, live, known)
-        steps: Sequence[Step] = self._program.steps
+        steps = self._program.pending
         placed = dict(self._program.constant_placements())
         doubtful: set[str] = set()
         while steps:
             planner = self._program.planner(known, live, self._contents)
             plan = planner.planned(steps)
-            doubtful |= set(plan.contents) | (set(plan.known) - set(written_in(steps)))
-            placed.update(self._benefit_of_doubt(steps, plan.placements, doubtful))
+            doubtful |= set(plan.contents) | (set(plan.known) - set(written_in(list(steps))))
+            placed.update(self._benefit_of_doubt(list(steps), plan.placements, doubtful))
             known.update(plan.known)
             given = {**plan.outputs, **plan.fetched}
             live.update({name: Live(tensor.element, tensor.shape) for name, tensor in given.items()})

@@ -152,7 +152,7 @@ def _extreme(made: onnx.ModelProto, choose: random.Random) -> None:
             tensor.dims.append(number)
     elif way == 2 and made.graph.initializer:
         tensor = choose.choice(made.graph.initializer)
-        if tensor.data_type == TensorProto.INT64 and len(tensor.raw_data) >= 8:
+        if tensor.data_type == TensorProto.INT64 and tensor.raw_data and not len(tensor.raw_data) % 8:
             values = np.frombuffer(tensor.raw_data, np.int64).copy()
             values[choose.randrange(len(values))] = number
             tensor.raw_data = values.tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import threading
@@ -19,6 +20,8 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.kernels import registry
 from dmlvk.onnx.evaluation.text_patterns import TextPattern
+from dmlvk.onnx.loading import Step
+from dmlvk.onnx.planning import Planner
 from tests.onnx.models import model
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -264,6 +267,50 @@ def test_what_follows_a_type_that_no_device_has_is_no_round_for_each_node(
     assert session.partition[-1].place == "device"
 
 
+def test_rounds_in_turn_on_device_and_host_look_at_each_node_a_few_times(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, looked_at = 600, 0
+
+    def place(self: Planner, step: Step) -> None:
+        nonlocal looked_at
+        looked_at += 1
+        placed(self, step)
+
+    placed = Planner._place
+    monkeypatch.setattr(Planner, "_place", place)
+    to = [TensorProto.DOUBLE, TensorProto.FLOAT]
+    names = ["x", *(f"v{number}" for number in range(2 * count))]
+    pairs = itertools.pairwise(names)
+    nodes = [
+        node("Cast", [a], [b], to=to[number // 2 % 2])
+        if number % 2 == 0
+        else node("Add", [a, f"one {number // 2 % 2}"], [b])
+        for number, (a, b) in enumerate(pairs)
+    ]
+    apart = node("Sqrt", ["x"], ["apart"])  # behind all others, and needs none of them
+    ones = {"one 0": np.array(1, np.float64), "one 1": np.array(1, np.float32)}
+    session = ort.InferenceSession(model([*nodes, apart], {"x": [2, 3]}, [names[-1], "apart"], ones), device=device)
+    found, root = session.run(None, {"x": X})
+    np.testing.assert_array_equal(found, X + count)
+    np.testing.assert_allclose(root, np.sqrt(X), rtol=1e-6)
+    assert looked_at < 50 * len(nodes)  # with all nodes in each round it is 300 times
+
+
+def test_a_constant_s_shape_is_known_where_its_results_are_too_large_to_keep(device: dml.Device) -> None:
+    nodes = [node("ConstantOfShape", ["s"], ["c"]), node("EyeLike", ["c"], ["e"]), node("Mul", ["e", "x"], ["y"])]
+    made = model(nodes, {"x": [1, 2]}, ["y"], {"s": np.array([2**20, 2])})
+    (found,) = ort.InferenceSession(made, device=device).run(None, {"x": np.float32([[3, 4]])})
+    np.testing.assert_array_equal(found[:3], [[3, 0], [0, 4], [0, 0]])
+
+
+def test_more_axes_than_an_array_has_are_loaded(device: dml.Device) -> None:
+    """ONNX Runtime loads such a model, too."""
+    session = ort.InferenceSession(model([node("Relu", ["x"], ["y"])], {"x": [1] * 80}, ["y"]), device=device)
+    with pytest.raises(dml.InvalidArgumentError, match="must have the shape"):
+        session.run(None, {"x": X})
+
+
 def test_a_value_that_no_buffer_holds_is_named_with_its_node(device: dml.Device) -> None:
     most = device.info.limits.max_storage_buffer_range // 4
     size = min(most + 64, 2**32 - 1)
@@ -283,8 +330,33 @@ def test_work_that_cannot_be_launched_is_named_with_its_node(
     monkeypatch.setattr(registry, "WORK_GROUPS_PER_ROW", 0)
     made = model([node("Softmax", ["x"], ["y"], name="too wide", axis=0)], {"x": ["rows", 3]}, ["y"])
     session = ort.InferenceSession(made, device=any_device)
-    with pytest.raises(dml.DeviceLimitError, match=r"the node 'too wide', which gives FLOAT32 .*work groups in a row"):
+    message = r"the value 'y': the node 'too wide', which gives FLOAT32 .*work groups in a row"
+    with pytest.raises(dml.DeviceLimitError, match=message):
         session.run(None, {"x": X})
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [("constant", r"'w', which the node 'wide' \(Mul\) reads"), ("between", r"'m', which the node 'wide' gives, ")],
+)
+def test_a_constant_and_a_value_between_are_named_where_no_buffer_holds_them(
+    where: str, message: str, device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device's limit is set lower: tensors of its real one take gigabytes."""
+    make = dml.Device.create_buffer
+
+    def small(self: dml.Device, size_in_bytes: int, **how: Any) -> Any:
+        if size_in_bytes > 2**16:
+            raise dml.DeviceLimitError(f"{size_in_bytes} bytes")
+        return make(self, size_in_bytes, **how)
+
+    monkeypatch.setattr(dml.Device, "create_buffer", small)
+    given = {"w": np.ones(2**15, np.float32)} if where == "constant" else {"s": np.array([300, 300])}
+    first = node("Mul", ["x", "w"], ["m"], name="wide") if where == "constant" else node("Expand", ["x", "s"], ["e"])
+    rest = [] if where == "constant" else [node("Softmax", ["e"], ["m"], name="wide", axis=0)]
+    made = model([first, *rest, node("ReduceMax", ["m"], ["y"])], {"x": [1]}, ["y"], given)
+    with pytest.raises(dml.DeviceLimitError, match=f"the value {message}"):
+        ort.InferenceSession(made, device=device).run(None, {"x": X[0, :1]})
 
 
 def test_integers_that_onnx_runtime_would_cut_off_do_not_reach_it(any_device: dml.Device) -> None:
