@@ -1,7 +1,8 @@
 """Attacks dmlvk for a while: ``python -m tests.attack --seconds 60``.
 
-Mutated ONNX models, DxDispatch files, .npy and GGUF files, folders of language models, descriptions of every operator
-and kernel caches; interrupts; sessions that come, go, are shared by threads and closed in the middle; asyncio. Every
+Mutated ONNX models (by dmlvk's sessions and by ONNX Runtime's with dmlvk's provider), DxDispatch files, .npy and GGUF
+files, folders of language models, descriptions of every operator, graphs, arrays of Dask's, programs of PyTorch's and
+kernel caches; interrupts; sessions that come, go, are shared by threads and closed in the middle; asyncio. Every
 case has a seed, 4 GB of memory and 30 seconds (more where others use the machine), and may end in a result or in one
 of dmlvk's errors: another exception, a crash, a hang or a callback that never comes is a fault, which is shown with
 the words that repeat it.
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import importlib.util
 import itertools
 import json
 import logging
@@ -37,8 +39,11 @@ import numpy as np
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.models import load_model, run_model
+from tests.attack_dask import dask_array
 from tests.attack_descriptions import description
 from tests.attack_folders import language_model
+from tests.attack_frameworks import provider, torch_program
+from tests.attack_graphs import graph
 from tests.onnx.models import two_branches
 from tests.onnx.mutations import try_damaged
 
@@ -237,6 +242,10 @@ def asynchronous(seed: int, device: dml.Device) -> str:
 ATTACKS: tuple[tuple[Attack, int], ...] = (
     (onnx_model, 60),
     (description, 25),
+    (graph, 15),
+    (dask_array, 10),
+    (provider, 10),
+    *([(torch_program, 2)] if importlib.util.find_spec("torch") else []),
     (language_model, 2),
     (json_model, 20),
     (npy_file, 10),

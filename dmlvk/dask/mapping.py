@@ -16,7 +16,7 @@ from dmlvk.dask.sending import sent
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.objects.compilation import CompiledOperator
 from dmlvk.operators import OperatorDesc
-from dmlvk.support.integers import checked_integer
+from dmlvk.support.integers import checked_integer, checked_integers
 
 Model: TypeAlias = "OperatorDesc | CompiledOperator | Callable[..., Any] | Any"
 """An operator's description, a compiled operator or graph, an ONNX session, or a function of expressions."""
@@ -92,11 +92,12 @@ def map_blocks(
     """
     block_model = as_block_model(model, outputs)
     given = _in_order(block_model, arrays)
+    dropped, added = _axes(drop_axis, "drop_axis"), _axes(new_axis, "new_axis")
     grid = _Grid(block_model.label, given)
     made = grid.results(block_model)
     if isinstance(block_model, FunctionModel):
         block_model = block_model.without_function()
-    layout = {output: grid.layout(output, blocks, _axes(drop_axis), _axes(new_axis)) for output, blocks in made.items()}
+    layout = {output: grid.layout(output, blocks, dropped, added) for output, blocks in made.items()}
     operand = sent(block_model, name)
     indices = grid.indices()
     operands: list[Any] = []
@@ -174,6 +175,9 @@ def _each(given: Any, count: int, what: str) -> list[Any]:
     return listed
 
 
+_MOST_AXES = 64
+"""Of an array of NumPy's."""
+
 _BOUNDARIES = ("reflect", "periodic", "nearest", "none")
 
 
@@ -201,7 +205,13 @@ def _leaves(given: Any) -> list[Any]:
 
 
 def _trimmed(array: da.Array, depth: Any, boundary: Any) -> Any:
-    return da.overlap.trim_overlap(array, depth, "none" if boundary is None else boundary)
+    trimmed = da.overlap.trim_overlap(array, depth, "none" if boundary is None else boundary)
+    if any(size < 0 for sizes in trimmed.chunks for size in sizes):
+        raise InvalidArgumentError(
+            f"map_overlap: results' blocks of {array.chunks} are smaller than the halos of {depth!r} to be cut off: "
+            "give trim=False where the model uses halos up"
+        )
+    return trimmed
 
 
 class _Placed:
@@ -317,7 +327,7 @@ class _Grid:
     def _axes_of(self, output: str, rank: int, drop: list[int] | None, new: list[int] | None) -> tuple[int, ...]:
         """For each axis of an output the grid's axis along which its blocks lie, or a new one."""
         there = len(self.counts)
-        added = sorted(_position(axis, rank) for axis in new) if new is not None else None
+        added = sorted({_position(axis, rank) for axis in new}) if new is not None else None
         if added is None:
             left = there if drop is None else there - len(drop)
             added = list(range(left, rank)) if rank > left else []
@@ -378,11 +388,11 @@ def _in_order(model: BlockModel, arrays: Sequence[Any]) -> list[Any]:
         names = list(model.input_names)
         raise InvalidArgumentError(f"{model.label}: takes {len(names)} arrays, {names}; got {len(given)}")
     for value in given:
-        _refuse_mask(value._meta if isinstance(value, da.Array) else value, model.label)
+        refuse_mask(value._meta if isinstance(value, da.Array) else value, model.label)
     return [value if isinstance(value, da.Array) else np.asarray(value) for value in given]
 
 
-def _refuse_mask(value: object, label: str) -> None:
+def refuse_mask(value: object, label: str) -> None:
     """What is masked would be computed with, and the mask be lost."""
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidArgumentError(f"{label}: takes no masked arrays: fill them first (numpy.ma.filled)")
@@ -395,7 +405,7 @@ def _whole(value: Array) -> Any:
 
 def _results(model: BlockModel, blocks: Sequence[Any]) -> list[Array]:
     for block in blocks:
-        _refuse_mask(_unwrapped(block), model.label)
+        refuse_mask(_unwrapped(block), model.label)
     arrays = [np.asarray(_unwrapped(block)) for block in blocks]
     promised = model.results([Block(array.shape, array.dtype) for array in arrays])
     results = model.run(arrays)
@@ -428,13 +438,13 @@ def _unwrapped(block: Any) -> Any:
     return block
 
 
-def _axes(given: int | Iterable[int] | None) -> list[int] | None:
+def _axes(given: int | Iterable[int] | None, what: str) -> list[int] | None:
     if given is None:
         return None
-    return [given] if isinstance(given, int) else list(given)
+    return checked_integers([given] if isinstance(given, int) else given, f"map_blocks: {what}", -_MOST_AXES)
 
 
 def _position(axis: int, rank: int) -> int:
-    if not isinstance(axis, int) or not -rank <= axis < rank:
+    if not -rank <= axis < rank:
         raise InvalidArgumentError(f"map_blocks: axis {axis!r} is none of {rank}")
     return axis % rank

@@ -21,6 +21,8 @@ def as_block_model(model: Any, outputs: Sequence[str] | None = None) -> BlockMod
     Raises:
         InvalidArgumentError: when it is none of them, or has no such output.
     """
+    if outputs is not None and (isinstance(outputs, str) or not isinstance(outputs, Sequence)):
+        raise InvalidArgumentError(f"dmlvk.dask: outputs must be a sequence of names; got {outputs!r}")
     if isinstance(model, BlockModel):
         return model
     if isinstance(model, (OperatorDesc, CompiledOperator)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -196,6 +197,12 @@ def drawn(function: Callable[..., Any], blocks: Sequence[Block], label: str) -> 
                 f"{label}: blocks must have 1 to 8 axes and elements; input {number} has the shape {list(block.shape)}"
             )
         inputs.append(graph.input(f"input{number}", DataType(block.dtype), block.shape))
+    try:
+        inspect.signature(function).bind(*inputs)
+    except TypeError as error:
+        raise InvalidArgumentError(f"{label}: does not take {len(inputs)} arrays: {error}") from error
+    except ValueError:  # it has no signature that Python knows
+        pass
     made = function(*inputs)
     if not isinstance(made, (Expression, Mapping)):
         raise InvalidArgumentError(f"{label}: must give an expression, or several by name; got {made!r}")
@@ -206,7 +213,7 @@ def chosen(label: str, there: Mapping[str, Any], wanted: Sequence[str] | None) -
     """The outputs that are wanted, in the order in which they are."""
     if wanted is None:
         return dict(there)
-    unknown = [name for name in wanted if name not in there]
+    unknown = [name for name in wanted if not isinstance(name, str) or name not in there]
     if unknown or not wanted:
         raise InvalidArgumentError(f"{label}: outputs must name some of {list(there)}; got {list(wanted)}")
     return {name: there[name] for name in wanted}

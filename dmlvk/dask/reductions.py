@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dask.array as da
 import numpy as np
 
+from dmlvk.dask.mapping import refuse_mask
 from dmlvk.dask.models import Array
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
@@ -17,6 +18,7 @@ from dmlvk.operators import FeatureLevel, OperatorDesc, ReduceFunction, check_op
 from dmlvk.operators.arithmetic import ElementWiseDivide, ElementWiseSqrt
 from dmlvk.operators.logarithm import ElementWiseLog
 from dmlvk.operators.reduction import Reduce
+from dmlvk.support.integers import checked_integer, checked_integers
 from dmlvk.tensors import TensorDesc
 
 _SUM = ReduceFunction.SUM
@@ -34,6 +36,9 @@ _STAGES: dict[ReduceFunction, tuple[ReduceFunction, ReduceFunction]] = {
     ReduceFunction.SUM_SQUARE: (ReduceFunction.SUM_SQUARE, _SUM),
 }
 """What is done with blocks, and what with results of blocks."""
+
+_MOST_JOINED = 2**20
+"""Partial results that are joined at a time; Dask makes lists that long."""
 
 _OF_THE_SUM = (ReduceFunction.AVERAGE, ReduceFunction.L2, ReduceFunction.LOG_SUM)
 """Functions of which something is left to do when all blocks are added up."""
@@ -68,10 +73,21 @@ def reduce(
     if not isinstance(wanted, ReduceFunction) or wanted not in _STAGES:
         names = sorted(stage.name for stage in _STAGES)
         raise InvalidArgumentError(f"reduce: function must be one of {names}; got {function!r}")
-    axes = tuple(range(array.ndim)) if axis is None else axis if isinstance(axis, Sequence) else (axis,)
-    if any(not -array.ndim <= each < array.ndim for each in axes):
-        raise InvalidArgumentError(f"reduce: axis must name some of {array.ndim} axes; got {axis!r}")
-    axes = tuple(sorted(each % array.ndim for each in axes))
+    if not isinstance(array, da.Array):
+        raise InvalidArgumentError(f"reduce: takes an array of Dask's; got {type(array).__name__}")
+    refuse_mask(array._meta, "reduce")
+    listed = range(array.ndim) if axis is None else axis if isinstance(axis, Iterable) else [axis]
+    given = checked_integers(listed, "reduce: axis", -array.ndim, array.ndim - 1)
+    axes = tuple(sorted({each % array.ndim for each in given}))
+    for each in axes:
+        if not array.shape[each] > 0:  # nan is a size that nobody knows
+            raise InvalidArgumentError(
+                f"reduce: axis {each} must have elements, of a number that is known; got {array.shape[each]} (an "
+                "array's compute_chunk_sizes() finds it)"
+            )
+    for count in split_every.values() if isinstance(split_every, dict) else [split_every]:
+        if count is not None:
+            checked_integer(count, "reduce: split_every", 2, _MOST_JOINED)
     dtype = np.dtype(array.dtype)
     check_operator(_described(wanted, (1,) * max(array.ndim, 1), dtype, axes), FeatureLevel.LEVEL_6_4)
     count = math.prod(array.shape[each] for each in axes) if wanted is ReduceFunction.AVERAGE else 1

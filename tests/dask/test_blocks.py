@@ -257,6 +257,14 @@ def test_what_does_not_fit_is_refused_before_anything_runs(no_device: None) -> N
             r"which make no array",
             lambda: map_blocks(lambda x: x[: x.shape[0] * x.shape[1] % 7 + 1], blocks(chunks=((30, 40), (25, 5, 20)))),
         ),
+        (r"does not take 1 arrays: missing a required argument: 'y'", lambda: map_blocks(lambda x, y: x + y, array)),
+        (r"outputs must be a sequence of names; got 3", lambda: map_blocks(bent, array, outputs=3)),  # type: ignore[arg-type]
+        (r"drop_axis\[0\] must be an integer", lambda: map_blocks(bent, array, drop_axis="x")),  # type: ignore[arg-type]
+        (r"drop_axis must be a sequence of integers", lambda: map_blocks(bent, array, drop_axis=0.5)),  # type: ignore[arg-type]
+        (
+            r"smaller than the halos of 30 to be cut off",
+            lambda: map_overlap(lambda x: x[:, :1], blocks(chunks=(35, 50)), depth=30),
+        ),
         (r"1 to 8 axes and elements", lambda: map_blocks(bent, da.ones((0, 3), dtype=np.float32))),
     ]
     for message, call in refused:

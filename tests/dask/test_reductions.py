@@ -75,5 +75,24 @@ def test_reductions_of_other_types_and_what_reduce_does_not_have() -> None:
     ):
         with pytest.raises(dml.DmlError, match=message):
             reduce(name, array)
-    with pytest.raises(dml.InvalidArgumentError, match="axis must name some of 2 axes; got 2"):
+    with pytest.raises(dml.InvalidArgumentError, match=r"axis\[0\] must be from -2 to 1; got 2"):
         reduce("SUM", blocks(np.ones((4, 4), np.float32), 2), 2)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"axis": "x"}, r"axis\[0\] must be an integer"),
+        ({"axis": {0: 1}, "split_every": 1}, "split_every"),
+        ({"axis": 2}, r"axis\[0\]"),
+        ({"split_every": "x"}, "split_every"),
+        ({"split_every": 2**40}, "split_every"),
+        ({"array": np.ones(3)}, "array of Dask's; got ndarray"),
+        ({"array": da.from_array(np.ma.ones((2, 2)))}, "masked"),
+        ({"array": da.ones((0, 3), dtype=np.float32)}, "axis 0 must have elements"),
+    ],
+)
+def test_what_is_no_reduction_is_one_error(how: dict[str, Any], message: str) -> None:
+    given = {"array": da.ones((2, 2), dtype=np.float32), **how}
+    with pytest.raises(dml.InvalidArgumentError, match=f"reduce: .*{message}"):
+        reduce("SUM", **given)

@@ -221,7 +221,7 @@ def try_damaged(seed: int, device: dml.Device) -> str:
     outcome = "runs"
     try:
         session = ort.InferenceSession(contents, device=device)
-        feed = {argument.name: _input(argument) for argument in session.get_inputs()}
+        feed = {argument.name: input_of(argument) for argument in session.get_inputs()}
         session.run(None, feed)
     except dml.DmlError as error:
         outcome = type(error).__name__
@@ -231,12 +231,13 @@ def try_damaged(seed: int, device: dml.Device) -> str:
     return outcome
 
 
-def _input(argument: ort.NodeArg) -> Any:
+def input_of(argument: ort.NodeArg) -> Any:
+    """An array that fits an input of a damaged model."""
     names = {"float": "float32", "double": "float64"}
     name = argument.type.removeprefix("tensor(").removesuffix(")")
     try:
         dtype = np.dtype(names.get(name, name))
-    except TypeError:
+    except (TypeError, ValueError):
         dtype = np.dtype(np.float32)
     shape = [min(size, 64) if isinstance(size, int) else 2 for size in argument.shape]
     return (np.arange(int(np.prod(shape[:8]))).reshape(shape[:8]) % 7).astype(dtype)
