@@ -4,8 +4,8 @@
     python scripts/soak.py --minutes 5 [--device N|NAME] [--seed N]
 
 In turn, in an order that follows from the seed: operators of ever new shapes, graphs, arrays that stay on the device,
-several threads on one device, sessions of ONNX models that threads share, a second device that is opened and closed in the middle of things, forks, signals
-during runs, and calls that must be refused. Every result is compared with NumPy's. Memory is noted after five minutes,
+several threads on one device, sessions of ONNX models that threads share, a second device that is opened and closed in
+the middle of things, forks, signals during runs, and calls that must be refused. Every result is compared with NumPy's. Memory is noted after five minutes,
 or half of a shorter run, when the bounded caches (a few hundred compiled operators and pipelines for each open device)
 should be full.
 

@@ -14,7 +14,7 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import importlib.util
+import importlib
 import itertools
 import json
 import logging
@@ -245,7 +245,6 @@ ATTACKS: tuple[tuple[Attack, int], ...] = (
     (graph, 15),
     (dask_array, 10),
     (provider, 10),
-    *([(torch_program, 2)] if importlib.util.find_spec("torch") else []),
     (language_model, 2),
     (json_model, 20),
     (npy_file, 10),
@@ -256,9 +255,13 @@ ATTACKS: tuple[tuple[Attack, int], ...] = (
 )
 
 
-def cases(first: int) -> Iterator[tuple[Attack, int]]:
-    """Attacks with their seeds, the same ones every time."""
-    kinds, weights = zip(*ATTACKS, strict=True)
+BY_NAME: dict[str, Attack] = {attack.__name__: attack for attack in (*(attack for attack, _ in ATTACKS), torch_program)}
+"""Those that ``--only`` takes; one of them needs what is not everywhere, and is not among the others."""
+
+
+def cases(first: int, only: str | None) -> Iterator[tuple[Attack, int]]:
+    """Attacks with their seeds, the same ones every time; of one kind alone each seed."""
+    kinds, weights = zip(*([(BY_NAME[only], 1)] if only else ATTACKS), strict=True)
     for seed in itertools.count(first):
         yield random.Random(seed).choices(kinds, weights)[0], seed
 
@@ -275,17 +278,22 @@ def tried(attack: Attack, seed: int, device: dml.Device) -> str:
 
 def work(first: int, only: str | None, end: float) -> None:
     """Tries one case after the other; says each before and after, for whoever watches."""
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    there = _mapped_by_torch() if only and BY_NAME[only] is torch_program else 0
+    resource.setrlimit(resource.RLIMIT_AS, (there + MOST_BYTES, there + MOST_BYTES))
     logging.getLogger("dmlvk").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore")
     with dml.Device() as device:
-        for attack, seed in cases(first):
-            if only is not None and attack.__name__ != only:
-                continue
+        for attack, seed in cases(first, only):
             print(f"begin {attack.__name__} {seed}", flush=True)
             print(f"end {tried(attack, seed, device)}", flush=True)
             if time.time() >= end:
                 return
+
+
+def _mapped_by_torch() -> int:
+    """Bytes of addresses that PyTorch takes for its libraries, 4 GB in its build for CUDA, used or not."""
+    importlib.import_module("torch")
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
 
 
 def watched(first: int, only: str | None, end: float, say: Callable[[str], None]) -> tuple[dict[str, int], int]:
@@ -346,7 +354,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--only", choices=[attack.__name__ for attack, _ in ATTACKS])
+    parser.add_argument("--only", choices=list(BY_NAME))
     parser.add_argument("--work", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work is not None:
