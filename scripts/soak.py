@@ -5,9 +5,9 @@
 
 In turn, in an order that follows from the seed: operators of ever new shapes, graphs, arrays that stay on the device,
 several threads on one device, sessions of ONNX models that threads share, a second device that is opened and closed in
-the middle of things, forks, signals during runs, and calls that must be refused. Every result is compared with NumPy's. Memory is noted after five minutes,
-or half of a shorter run, when the bounded caches (a few hundred compiled operators and pipelines for each open device)
-should be full.
+the middle of things, forks, signals during runs, and calls that must be refused. Every result is compared with NumPy's.
+Memory is noted after five minutes, or half of a shorter run, when the bounded caches (a few hundred compiled operators
+and pipelines for each open device) should be full.
 
 Two sizes are told: what is in use, which must not grow by more than 10 MiB, and what is resident, of which the C
 library's free pieces are a part: each thread has some, between pieces in use, as drivers' compilers leave them.

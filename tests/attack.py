@@ -280,7 +280,7 @@ def work(first: int, only: str | None, end: float) -> None:
     """Tries one case after the other; says each before and after, for whoever watches."""
     there = _mapped_by_torch() if only and BY_NAME[only] is torch_program else 0
     resource.setrlimit(resource.RLIMIT_AS, (there + MOST_BYTES, there + MOST_BYTES))
-    logging.getLogger("dmlvk").setLevel(logging.CRITICAL)
+    logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     with dml.Device() as device:
         for attack, seed in cases(first, only):
