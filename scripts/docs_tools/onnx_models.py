@@ -142,7 +142,7 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   ends: `SessionOptions` has `most_nodes` (131,072, with functions in place), `most_iterations` (32,768 of all loops and
   scans of a run together; where they are inside one another, their product), `most_result_bytes` (1 GiB for one result
   of the host, or what a loop gathers), `most_host_bytes` (4 GiB for all of them together; both may be 16 times what
-  initializers and inputs take) and `most_host_work` (2^36 elements, weighted by what they cost, for one node on the
+  initializers and inputs take) and `most_host_work` (2^36 terms of products, or as much other work, for a node of the
   host). Values have 32 axes at most, 64 with NumPy 2; those of more than 8 are the host's, where they are no views.
 - A value that is larger than a buffer of the device may be (128 MiB on llvmpipe, 2 GiB and more elsewhere) is a
   `DeviceLimitError` that names it and its node. Where every node treats each item of the batch by itself, the batch
