@@ -289,7 +289,7 @@ def test_rounds_in_turn_on_device_and_host_look_at_each_node_a_few_times(
         for number, (a, b) in enumerate(pairs)
     ]
     apart = node("Sqrt", ["x"], ["apart"])  # behind all others, and needs none of them
-    ones = {"one 0": np.array(1, np.float64), "one 1": np.array(1, np.float32)}
+    ones: dict[str, Any] = {"one 0": np.array(1, np.float64), "one 1": np.array(1, np.float32)}
     session = ort.InferenceSession(model([*nodes, apart], {"x": [2, 3]}, [names[-1], "apart"], ones), device=device)
     found, root = session.run(None, {"x": X})
     np.testing.assert_array_equal(found, X + count)
@@ -300,7 +300,7 @@ def test_rounds_in_turn_on_device_and_host_look_at_each_node_a_few_times(
 def test_a_constant_s_shape_is_known_where_its_results_are_too_large_to_keep(device: dml.Device) -> None:
     nodes = [node("ConstantOfShape", ["s"], ["c"]), node("EyeLike", ["c"], ["e"]), node("Mul", ["e", "x"], ["y"])]
     made = model(nodes, {"x": [1, 2]}, ["y"], {"s": np.array([2**20, 2])})
-    (found,) = ort.InferenceSession(made, device=device).run(None, {"x": np.float32([[3, 4]])})
+    (found,) = ort.InferenceSession(made, device=device).run(None, {"x": np.array([[3, 4]], np.float32)})
     np.testing.assert_array_equal(found[:3], [[3, 0], [0, 4], [0, 0]])
 
 
