@@ -371,7 +371,7 @@ def checked_axis(axis: Any, rank: int, where: str) -> int:
     """
     try:
         number = axis.__index__()
-    except AttributeError as error:
+    except (AttributeError, TypeError) as error:
         raise InvalidArgumentError(f"{where}: axis must be an integer; got {axis!r}") from error
     if not -rank <= number < rank:
         raise InvalidArgumentError(f"{where}: axis must be from {-rank} to {rank - 1}; got {number}")

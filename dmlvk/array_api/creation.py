@@ -35,6 +35,7 @@ from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.objects.portable import default_device
+from dmlvk.support.integers import checked_integer
 
 
 def checked_device(device: Any, where: str) -> Device:
@@ -54,7 +55,7 @@ def _shape_of(shape: Any, where: str) -> Shape:
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
         sizes = tuple(one.__index__() for one in given)
-    except AttributeError as error:
+    except (AttributeError, TypeError) as error:
         raise InvalidArgumentError(f"{where}: shape must be integers; got {shape!r}") from error
     if any(size < 0 for size in sizes):
         raise InvalidArgumentError(f"{where}: sizes must not be below 0; got {list(sizes)}")
@@ -182,13 +183,12 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Device | Non
     plain = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
     if isinstance(plain, complex):
         raise DataTypeError(f"full: {plain!r}: Vulkan has no complex numbers")
-    if wanted == bool_dtype:
-        plain = int(bool(plain))
-    elif wanted in INTEGERS:
-        plain = int(plain)
+    try:
+        plain = int(bool(plain)) if wanted == bool_dtype else int(plain) if wanted in INTEGERS else float(plain)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataTypeError(f"full: {fill_value!r} is no number of {wanted}") from error
+    if wanted in INTEGERS:
         check_number(plain, wanted, "full")
-    else:
-        plain = float(plain)
     if 0 in sizes:
         return Array(place, wanted, sizes, None)
     value = number_value(place, plain, device_type(wanted))
@@ -199,7 +199,12 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Device | Non
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
     """One number everywhere, in the shape, the type and on the device of another array."""
     like = checked(x, "full_like")
-    return full(like.shape, fill_value, dtype=like.dtype if dtype is None else dtype, device=device or like.device)
+    return full(
+        like.shape,
+        fill_value,
+        dtype=like.dtype if dtype is None else dtype,
+        device=like.device if device is None else device,
+    )
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
@@ -239,6 +244,8 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
         InvalidArgumentError: the step is 0.
     """
     first, last = (0, start) if stop is None else (start, stop)
+    for one in (first, last, step):
+        _check_plain(one, "arange")
     if step == 0:
         raise InvalidArgumentError("arange: step must not be 0")
     is_whole = all(isinstance(one, (int, np.integer)) for one in (first, last, step))
@@ -254,6 +261,16 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     attributes = (first, step, device_type(wanted), int(count))
     (made,) = computed_now(_sequence, [], [(wanted, (int(count),))], attributes, place)
     return made
+
+
+def _check_plain(number: Any, where: str) -> None:
+    """Refuses what is no finite number.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    if not isinstance(number, (int, float, np.integer, np.floating)) or not math.isfinite(number):
+        raise InvalidArgumentError(f"{where}: must be given finite numbers; got {number!r}")
 
 
 def _spaced(graph: Graph, start: float, stop: float, count: int, parts: int, data_type: DataType) -> Expression:
@@ -279,8 +296,9 @@ def linspace(
     wanted = float32 if dtype is None else checked_dtype(dtype, "linspace")
     check_is(wanted, FLOATS, "linspace")
     place = checked_device(device, "linspace")
-    if num < 0:
-        raise InvalidArgumentError(f"linspace: num must not be below 0; got {num}")
+    num = checked_integer(num, "linspace: num", 0)
+    for one in (start, stop):
+        _check_plain(one, "linspace")
     if num == 0:
         return Array(place, wanted, (0,), None)
     attributes = (float(start), float(stop), int(num), num - 1 if endpoint else num, device_type(wanted))

@@ -142,8 +142,16 @@ class IntegerInfo:
     dtype: DType
 
 
-def _dtype_of(value: Any) -> DType:
-    return np.dtype(getattr(value, "dtype", value))
+def _dtype_of(value: Any, where: str) -> DType:
+    """A data type, or that of an array.
+
+    Raises:
+        DataTypeError: it is none.
+    """
+    try:
+        return np.dtype(getattr(value, "dtype", value))
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(f"{where}: {value!r} is no data type") from error
 
 
 def finfo(type: Any, /) -> FloatInfo:
@@ -152,7 +160,7 @@ def finfo(type: Any, /) -> FloatInfo:
     Raises:
         DataTypeError: it is another type.
     """
-    dtype = checked_dtype(_dtype_of(type), "finfo")
+    dtype = checked_dtype(_dtype_of(type, "finfo"), "finfo")
     check_is(dtype, FLOATS, "finfo")
     found = np.finfo(dtype)
     return FloatInfo(
@@ -166,7 +174,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
     Raises:
         DataTypeError: it is another type.
     """
-    dtype = checked_dtype(_dtype_of(type), "iinfo")
+    dtype = checked_dtype(_dtype_of(type, "iinfo"), "iinfo")
     check_is(dtype, INTEGERS, "iinfo")
     found = np.iinfo(dtype)
     return IntegerInfo(found.bits, int(found.max), int(found.min), dtype)
@@ -183,14 +191,15 @@ def isdtype(dtype: Any, kind: Any) -> Any:
     if isinstance(kind, str):
         if kind not in _KINDS:
             raise InvalidArgumentError(f"isdtype: there is no kind {kind!r}; there are {', '.join(_KINDS)}")
-        return np.dtype(dtype) in _KINDS[kind]
-    return np.dtype(dtype) == np.dtype(kind)
+        return _dtype_of(dtype, "isdtype") in _KINDS[kind]
+    return _dtype_of(dtype, "isdtype") == _dtype_of(kind, "isdtype")
 
 
 def can_cast(from_: Any, to: Any, /) -> Any:
     """Whether a type (or an array's) promotes to another one."""
     try:
-        return promoted(_dtype_of(from_), _dtype_of(to), "can_cast") == _dtype_of(to)
+        first, second = (_dtype_of(one, "can_cast") for one in (from_, to))
+        return promoted(first, second, "can_cast") == second
     except DataTypeError:
         return False
 
@@ -208,7 +217,8 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     others = [item for item in arrays_and_dtypes if not any(item is number for number in numbers)]
     if not others:
         raise InvalidArgumentError("result_type: needs an array or a data type")
-    found = functools.reduce(lambda a, b: promoted(a, b, "result_type"), map(_dtype_of, others))
+    dtypes = [_dtype_of(one, "result_type") for one in others]
+    found = functools.reduce(lambda a, b: promoted(a, b, "result_type"), dtypes)
     for number in numbers:
         check_number(number, found, "result_type")
     return found

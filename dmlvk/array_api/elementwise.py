@@ -21,6 +21,7 @@ from dmlvk.array_api.dtypes import (
     DataTypeError,
     DType,
     check_is,
+    checked_dtype,
     device_type,
     float16,
     float32,
@@ -59,7 +60,7 @@ def by_float32(function: _Function) -> _Function:
     def called(*given: Any, **named: Any) -> Any:
         arrays = [one for one in (*given, *named.values()) if isinstance(one, Array)]
         asked = named.get("dtype")
-        is_half = asked is not None and np.dtype(asked) == float16
+        is_half = asked is not None and checked_dtype(asked, function.__name__) == float16
         if not is_half and not any(one.dtype == float16 for one in arrays):
             return function(*given, **named)
         if is_half:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dmlvk import functions as F
@@ -27,6 +28,10 @@ from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
+from dmlvk.support.integers import checked_integer, checked_integers
+
+_FARTHEST = 2**63
+"""Places by which elements are moved."""
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Device | None = None) -> Array:
@@ -56,7 +61,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
         InvalidArgumentError: it has another number of elements.
     """
     array = checked(x, "reshape")
-    wanted = [int(one) for one in (shape if isinstance(shape, (tuple, list)) else (shape,))]
+    wanted = checked_integers(shape if isinstance(shape, (tuple, list)) else (shape,), "reshape: shape", -1)
     if wanted.count(-1) == 1:
         known = math.prod(one for one in wanted if one != -1)
         if known and array.size % known == 0:
@@ -73,7 +78,8 @@ def permute_dims(x: Any, /, axes: Any) -> Array:
         InvalidArgumentError: it is no order of them.
     """
     array = checked(x, "permute_dims")
-    order = tuple(checked_axis(axis, array.ndim, "permute_dims") for axis in axes)
+    order = tuple(checked_integers(axes, "permute_dims: axes", -array.ndim, array.ndim - 1))
+    order = tuple(axis % array.ndim for axis in order)
     if sorted(order) != list(range(array.ndim)):
         raise InvalidArgumentError(f"permute_dims: axes must name each of {array.ndim} axes once; got {axes!r}")
     shape = tuple(array.shape[axis] for axis in order)
@@ -134,7 +140,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
     Raises:
         InvalidArgumentError: the shape does not follow from it.
     """
-    array, wanted = checked(x, "broadcast_to"), tuple(int(one) for one in shape)
+    array, wanted = checked(x, "broadcast_to"), tuple(checked_integers(shape, "broadcast_to: shape", 0))
     if broadcast("broadcast_to", [array.shape, wanted]) != wanted:
         raise InvalidArgumentError(f"broadcast_to: {list(array.shape)} does not broadcast to {list(wanted)}")
     if wanted == array.shape:
@@ -158,6 +164,17 @@ def _joined(_graph: Graph, *arguments: Any) -> Expression:
     return F.concatenate(tensors, axis) if len(tensors) > 1 else F.identity(tensors[0])
 
 
+def _listed(arrays: Any, where: str) -> Sequence[Any]:
+    """Several arrays.
+
+    Raises:
+        InvalidArgumentError: they are no sequence.
+    """
+    if not isinstance(arrays, Sequence):
+        raise InvalidArgumentError(f"{where}: takes a sequence of arrays; got {type(arrays).__name__}")
+    return arrays
+
+
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     """Arrays behind one another along an axis; ``None``: all their elements in a row.
 
@@ -165,7 +182,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
         InvalidArgumentError: other sizes differ.
         DataTypeError: they have no common type.
     """
-    given = operands("concat", *arrays)
+    given = operands("concat", *_listed(arrays, "concat"))
     if axis is None:
         given, axis = [reshape(one, (-1,) if one.size else (0,)) for one in given], 0
     first = given[0]
@@ -193,7 +210,7 @@ def stack(arrays: Any, /, *, axis: int = 0) -> Array:
     Raises:
         InvalidArgumentError: their shapes differ.
     """
-    given = operands("stack", *arrays)
+    given = operands("stack", *_listed(arrays, "stack"))
     if any(one.shape != given[0].shape for one in given):
         raise InvalidArgumentError(f"stack: shapes must be equal; got {[list(one.shape) for one in given]}")
     place = checked_axis(axis, given[0].ndim + 1, "stack")
@@ -230,7 +247,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
         raise InvalidArgumentError(f"roll: needs as many shifts as axes; got {shift!r} and {axis!r}")
     for distance, one in zip(shifts, axes, strict=True):
         place = checked_axis(one, array.ndim, "roll")
-        cut = int(distance) % (array.shape[place] or 1)
+        cut = checked_integer(distance, "roll: shift", -_FARTHEST) % (array.shape[place] or 1)
         if cut and array.size:
             parts = [array[along(place, slice(-cut, None))], array[along(place, slice(None, -cut))]]
             array = concat(parts, axis=place)
@@ -243,11 +260,9 @@ def tile(x: Any, repetitions: Any, /) -> Array:
     Raises:
         InvalidArgumentError: a number of repetitions is below 0.
     """
-    array, counts = checked(x, "tile"), tuple(int(one) for one in repetitions)
+    array, counts = checked(x, "tile"), tuple(checked_integers(repetitions, "tile: repetitions", 0))
     rank = max(array.ndim, len(counts))
     shape, counts = (1,) * (rank - array.ndim) + array.shape, (1,) * (rank - len(counts)) + counts
-    if any(one < 0 for one in counts):
-        raise InvalidArgumentError(f"tile: repetitions must not be below 0; got {list(counts)}")
     made = _resized(array, shape)
     for axis, count in enumerate(counts):
         if count != 1:

@@ -18,6 +18,10 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import ReduceFunction
+from dmlvk.support.integers import checked_integer
+
+_MOST_AXES = 64
+"""Of any array."""
 
 _MOST_PRODUCTS = 2**24
 """Products of integers that are in memory at once."""
@@ -135,6 +139,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
         InvalidArgumentError: the axis has other sizes, or is not there in both.
     """
     first, second, dtype = pair("vecdot", x1, x2, NUMERIC)
+    axis = checked_integer(axis, "vecdot: axis", -_MOST_AXES)
     if axis >= 0 or -axis > min(first.ndim, second.ndim) or first.shape[axis] != second.shape[axis]:
         raise InvalidArgumentError(
             f"vecdot: axis {axis} (from -{min(first.ndim, second.ndim)} to -1) must have one size in "

@@ -131,7 +131,19 @@ def axes_of(dims: int | Sequence[int] | None, rank: int) -> list[int]:
     if dims is None or dims == []:
         return list(range(max(rank, 1)))
     given: Sequence[int] = [dims] if isinstance(dims, int) else dims
-    return sorted({int(axis) % max(rank, 1) for axis in given})
+    return sorted({axis_of(axis, rank) for axis in given})
+
+
+def axis_of(dim: int, rank: int) -> int:
+    """An axis from 0 on.
+
+    Raises:
+        NotLowered: when there is none: PyTorch's own function, which the node is left to, says so.
+    """
+    rank = max(rank, 1)
+    if not -rank <= dim < rank:
+        raise NotLowered(f"axis {dim} of {rank}")
+    return int(dim) % rank
 
 
 def reduced(x: Expression, *, function: ReduceFunction, axes: Sequence[int]) -> Expression:

@@ -545,3 +545,31 @@ def test_empty_arrays_need_no_device() -> None:
     check(xp.matmul(xp.zeros((2, 0)), x), np.zeros((2, 3), np.float32))
     with pytest.raises(ValueError, match="max: there are no elements"):
         xp.max(x)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: xp.reshape(x, "ab"), "reshape: shape"),
+        (lambda x: xp.reshape(x, float("nan")), "reshape: shape"),
+        (lambda x: xp.broadcast_to(x, 3.0), "broadcast_to: shape must be a sequence of integers; got 3.0"),
+        (lambda x: xp.permute_dims(x, 1), "permute_dims: axes must be a sequence of integers; got 1"),
+        (lambda x: xp.concat(x), "concat: takes a sequence of arrays; got Array"),
+        (lambda x: xp.stack(3.5), "stack: takes a sequence of arrays; got float"),
+        (lambda x: xp.roll(x, [[1]], axis=0), "roll: shift must be an integer"),
+        (lambda x: xp.tile(x, 2), "tile: repetitions must be a sequence of integers; got 2"),
+        (lambda x: xp.sum(x, axis=x), "sum: axis must be an integer"),
+        (lambda x: xp.sum(x, dtype=2**40), "sum: 1099511627776 is no data type"),
+        (lambda x: xp.vecdot(x, x, axis=0.5), "vecdot: axis must be an integer; got 0.5"),  # type: ignore[arg-type]
+        (lambda x: xp.eye(x), "eye: "),
+        (lambda x: xp.full(2, "x"), "full: 'x' is no number of"),
+        (lambda x: xp.full_like(x, float("nan"), dtype=xp.int32), "full: nan is no number of int32"),
+        (lambda x: xp.arange([1], x), "arange: must be given finite numbers"),
+        (lambda x: xp.arange(0, 1, float("nan")), "arange: must be given finite numbers; got nan"),
+        (lambda x: xp.linspace(0, 1, (3,)), "linspace: num must be an integer"),  # type: ignore[arg-type]
+        (lambda x: xp.isdtype(object(), "bool"), "isdtype: .* is no data type"),
+    ],
+)
+def test_wrong_arguments_are_one_error_that_names_function_and_argument(call: Any, message: str) -> None:
+    with pytest.raises(dmlvk.InvalidArgumentError, match=f"^{message}"):
+        call(xp.ones((2, 3)))

@@ -262,8 +262,8 @@ def test_what_does_not_fit_is_refused_before_anything_runs(no_device: None) -> N
         (r"drop_axis\[0\] must be an integer", lambda: map_blocks(bent, array, drop_axis="x")),  # type: ignore[arg-type]
         (r"drop_axis must be a sequence of integers", lambda: map_blocks(bent, array, drop_axis=0.5)),  # type: ignore[arg-type]
         (
-            r"smaller than the halos of 30 to be cut off",
-            lambda: map_overlap(lambda x: x[:, :1], blocks(chunks=(35, 50)), depth=30),
+            r"smaller than the halos of 5 to be cut off",
+            lambda: map_overlap(lambda x: x[:, :1], blocks(chunks=(35, 25)), depth=5),
         ),
         (r"1 to 8 axes and elements", lambda: map_blocks(bent, da.ones((0, 3), dtype=np.float32))),
     ]

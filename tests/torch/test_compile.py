@@ -401,3 +401,10 @@ def test_wrong_options_are_named() -> None:
         dmlvk.torch.backend(torch.fx.symbolic_trace(nn.Linear(2, 2)), [torch.ones(1, 2)], options={"devise": 0})
     with pytest.raises(dml.InvalidArgumentError, match=r"needs a torch\.export\.ExportedProgram"):
         dmlvk.torch.load(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_an_axis_that_a_tensor_lacks_is_refused_as_by_pytorch(function: Any) -> None:
+    compiled = torch.compile(lambda x: function(x, 2), backend="dmlvk")
+    with pytest.raises(Exception, match="Dimension out of range"):
+        compiled(torch.ones(2, 3))

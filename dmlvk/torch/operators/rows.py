@@ -11,7 +11,7 @@ from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import AxisDirection, ReduceFunction
-from dmlvk.torch.lowering import Context, NotLowered, axes_of, lowers, reduced
+from dmlvk.torch.lowering import Context, NotLowered, axes_of, axis_of, lowers, reduced
 
 
 def _reduced(context: Context, x: Expression, function: ReduceFunction, dims: Any) -> Expression:
@@ -135,19 +135,19 @@ def var_mean(
 @lowers("cumsum.default")
 def cumsum(context: Context, x: Expression, dim: int, **_: Any) -> Expression:
     """The running sum."""
-    return F.cumsum(context.tensor(x), axis=dim % x.ndim)
+    return F.cumsum(context.tensor(x), axis=axis_of(dim, x.ndim))
 
 
 @lowers("_softmax.default", "softmax.int")
 def softmax(context: Context, x: Expression, dim: int, *_: Any) -> Expression:
     """Shares of powers of e."""
-    return F.activation_softmax1(context.tensor(x), axes=[dim % x.ndim])
+    return F.activation_softmax1(context.tensor(x), axes=[axis_of(dim, x.ndim)])
 
 
 @lowers("_log_softmax.default", "log_softmax.int")
 def log_softmax(context: Context, x: Expression, dim: int, *_: Any) -> Expression:
     """Their logarithms."""
-    return F.activation_log_softmax1(context.tensor(x), axes=[dim % x.ndim])
+    return F.activation_log_softmax1(context.tensor(x), axes=[axis_of(dim, x.ndim)])
 
 
 @lowers("_softmax_backward_data.default")
@@ -155,14 +155,14 @@ def softmax_backward(context: Context, gradient: Expression, y: Expression, dim:
     """Y (gradient - sum of gradient y)."""
     gradient, y = context.tensor(gradient), context.tensor(y)
     together = gradient * y
-    return together - y * reduced(together, function=ReduceFunction.SUM, axes=[dim % y.ndim])
+    return together - y * reduced(together, function=ReduceFunction.SUM, axes=[axis_of(dim, y.ndim)])
 
 
 @lowers("_log_softmax_backward_data.default")
 def log_softmax_backward(context: Context, gradient: Expression, y: Expression, dim: int, *_: Any) -> Expression:
     """Gradient - exp(y) times its sum."""
     gradient, y = context.tensor(gradient), context.tensor(y)
-    return gradient - F.exp(y) * reduced(gradient, function=ReduceFunction.SUM, axes=[dim % y.ndim])
+    return gradient - F.exp(y) * reduced(gradient, function=ReduceFunction.SUM, axes=[axis_of(dim, y.ndim)])
 
 
 @lowers("native_layer_norm.default")
