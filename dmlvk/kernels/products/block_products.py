@@ -157,11 +157,15 @@ def row_tiles(bits: int, *, is_gated: bool = False) -> list[RowTile]:
     vectors = {2: 2, 4: 4, 8: 4}[bits]
     if is_gated:
         gated = functools.partial(RowTile, bits, columns=2, is_gated=True)
-        found = [gated(rows, line_vectors=vectors // 2, left_lines=8) for rows in (1, 4)]
         if bits != 4:
-            return found
-        narrow = gated(1, line_vectors=vectors, left_lines=4, invocations=32, fewest_segments=_LONG)
-        return [narrow, *found, gated(8, line_vectors=vectors // 2, left_lines=32, fewest_segments=_LONG)]
+            return [gated(rows, line_vectors=vectors // 2, left_lines=8) for rows in (1, 4)]
+        long = functools.partial(gated, fewest_segments=_LONG)
+        return [
+            long(1, line_vectors=vectors, left_lines=4, invocations=32),
+            gated(1, line_vectors=vectors, left_lines=8),
+            gated(4, line_vectors=vectors // 2, left_lines=8),
+            long(8, line_vectors=vectors // 2, left_lines=32),
+        ]
     return [*(RowTile(bits, rows, 1, vectors, 8) for rows in (1, 2, 4)), RowTile(bits, 8, 1, vectors // 2, 32)]
 
 
