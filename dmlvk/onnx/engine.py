@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -152,6 +153,8 @@ class DeviceModel:
             self._steps = joined(self._steps, self._constants, shown)
         self.pending = Pending.of(self._steps)
         self._readers = readers_of(model)
+        # No method: weights that lead back here would be a circle, which keeps the device of a session that is dropped.
+        self._described = functools.partial(_described, self._constants, self._readers)
         self._weights = Weights(device, described=self._described)
         self._weights.upload_ahead(self._steps, self._constants)
         self._rounds = _Rounds()
@@ -466,15 +469,6 @@ class DeviceModel:
         )
         return _Round(plan, segment)
 
-    def _described(self, array: Array) -> str:
-        """A constant by its name, with the node that reads it."""
-        there = memory_of(array)
-        for name, value in self._constants.items():
-            if isinstance(value, np.ndarray) and memory_of(dense(value)) == there:
-                readers = [step.label for step in self._readers.get(name, ()) if step is not None]
-                return f"the value {name!r}, which the {readers[0]} reads" if readers else f"the value {name!r}"
-        return f"a constant of {array.nbytes} bytes"
-
     def _uploaded_weights(self, assembled: Assembled) -> Weights:
         """The weights that all plans share, those of a graph among them."""
         parts = (part for _, part in self._parts.values())
@@ -574,6 +568,16 @@ def _needed(model: Model) -> list[Step]:
             needed.append(step)
             wanted.update(step.reads)
     return needed[::-1]
+
+
+def _described(constants: Mapping[str, Any], readers: Mapping[str, Sequence[Step | None]], array: Array) -> str:
+    """A constant by its name, with the node that reads it."""
+    there = memory_of(array)
+    for name, value in constants.items():
+        if isinstance(value, np.ndarray) and memory_of(dense(value)) == there:
+            read_by = [step.label for step in readers.get(name, ()) if step is not None]
+            return f"the value {name!r}, which the {read_by[0]} reads" if read_by else f"the value {name!r}"
+    return f"a constant of {array.nbytes} bytes"
 
 
 class _NotThereError(Exception):
