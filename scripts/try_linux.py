@@ -82,11 +82,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(f"{options.system}: {result['told']}")
     if options.table is not None:
-        how = " under qemu" if root.emulator is not None else ""
-        what = ", wheels by pip" if options.wheels is not None else ""
+        how = ", qemu" if root.emulator is not None else ""
         device, _, driver = first.stdout.strip().partition(", ")
-        imported = f"CPython 3.{root.minor}{how}{what}, {device}, {driver.partition('-')[0]}".rstrip(", ")
-        add_row(options.table, root.title, {"imported": imported, **table_row(result)})
+        version = driver.partition("-")[0].partition(" (")[0]
+        row = {"imported": f"CPython 3.{root.minor}{how}, {device}, {version}".rstrip(", "), **table_row(result)}
+        more = ["pip installs the wheels"] if options.wheels is not None else []
+        add_row(options.table, root.title, {**row, "more": "; ".join([*more, row.get("more", "")]).strip("; ")})
     return 0 if is_well(result) else 1
 
 

@@ -71,7 +71,10 @@ def _build(target: Target, folder: Path, kept: Path, name: str, jobs: int) -> No
     (generated / "glslang").mkdir(parents=True)
     information = [sys.executable, str(source / "build_info.py"), str(source), "-i", str(source / "build_info.h.tmpl")]
     run([*information, "-o", str(generated / "glslang" / "build_info.h")])
-    (generated / "glslang" / "Public").symlink_to(source / "glslang" / "Public")
+    # Zig resolves ".." by words alone: what headers behind a link name relatively to themselves is linked beside it.
+    for part in filter(Path.is_dir, (source / "glslang").iterdir()):
+        (generated / "glslang" / part.name).symlink_to(part)
+    (generated / "glslang" / "glslang").symlink_to(source / "glslang")
     # As Debian installs them: glslang/SPIRV beside glslang/Public, and its private headers among one another.
     (generated / "glslang" / "SPIRV").symlink_to(source / "SPIRV")
     system = "Windows" if target.system == "win32" else "Unix"

@@ -102,10 +102,12 @@ def table_row(result: Mapping[str, Any]) -> dict[str, str]:
     ran = result["operators"] and result["cases"]
     bits = f"not {', '.join(different)}" if different else "all" if ran else "–"
     kept = result["cases"] - len(result["broken"])
+    operators = f"{result['operators']} of {result['operators'] + len(ended)}" if ended else str(result["operators"])
     return {
-        "operators": str(result["operators"]),
+        "operators": operators,
         "conformance": f"{kept} of {result['cases']}",
-        "bits": f"{bits}; ended by {'; '.join(ended)}" if ended else bits,
+        "bits": bits,
+        **({"more": f"the driver's compiler ends the process: {'; '.join(ended)}"} if ended else {}),
     }
 
 
@@ -137,8 +139,9 @@ def as_markdown(table: Mapping[str, Mapping[str, str]], columns: Sequence[str] =
 
     Args:
         table: by platform and column.
-        columns: those that are shown.
+        columns: those that are shown, of platforms that have one of them.
     """
+    table = {name: row for name, row in table.items() if not row.keys().isdisjoint(columns)}
     titles = [title for column, title in zip(COLUMNS, TITLES, strict=True) if column in columns]
     lines = [f"| platform | {' | '.join(titles)} |", f"|---|{'---|' * len(titles)}"]
     lines += [f"| {name} | {' | '.join(row.get(column, '–') for column in columns)} |" for name, row in table.items()]
