@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import pickle
+import warnings
 import weakref
 from typing import Any
 
@@ -44,7 +45,9 @@ def sent(model: BlockModel, name: str | None) -> Any:
     if there is None or _is_lost(there):
         if _size_in_bytes(model) < LARGE:
             return task
-        there = kept[token] = client.persist(task)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")  # which is done once, here, for all others
+            there = kept[token] = client.persist(task)
         while len(kept) > _MOST_KEPT:
             kept.popitem(last=False)
     kept.move_to_end(token)
