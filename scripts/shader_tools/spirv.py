@@ -225,15 +225,25 @@ class Module:
         return " ".join([start + instruction.name, *words])
 
     def array_length(self, array_type: Instruction) -> int:
-        """Return an array type's element count.
+        """Return an array type's element count: the larger one where a specialization constant chooses between two.
 
         Raises:
-            UnknownSizeError: the count is a specialization constant.
+            UnknownSizeError: the count is another specialization constant.
         """
         length = self.constant(array_type.arguments[1])
         if length is None:
+            length = max(self._choices(array_type.arguments[1]), default=None)
+        if length is None:
             raise UnknownSizeError("the length of an array is a specialization constant")
         return length
+
+    def _choices(self, target: int) -> list[int]:
+        """The two constants that a specialization constant is one of; none where it is computed otherwise."""
+        definition = self.definitions[target]
+        if definition.opcode != opcode("OpSpecConstantOp") or definition.arguments[0] != opcode("OpSelect"):
+            return []
+        values = [self.constant(each) for each in definition.arguments[2:]]
+        return [value for value in values if value is not None] if None not in values else []
 
     def laid_out_size(self, type_id: int) -> int:
         """Return the bytes that a type with explicit offsets and strides covers; runtime arrays count as empty.

@@ -62,6 +62,13 @@ def test_size_decided_by_a_specialization_constant(empty_project: Project) -> No
         module.natural_layout(module.pointee(variable))
 
 
+def test_size_chosen_by_a_specialization_constant(empty_project: Project) -> None:
+    declaration = "layout(constant_id = 0) const bool IS_SMALL = false; shared uint s[IS_SMALL ? 3 : 8];"
+    module = Module(empty_project.spirv(shader("s[0] = 0u;", declaration)))
+    (variable,) = module.global_variables(opcodes.WORKGROUP)
+    assert module.natural_layout(module.pointee(variable))[0] == 32
+
+
 def test_texts_of_instructions(empty_project: Project) -> None:
     module = Module(empty_project.spirv(shader("precise float y = x + x; b[i] = uint(n) ^ floatBitsToUint(sqrt(y));")))
     (add,) = module.named("OpFAdd")
