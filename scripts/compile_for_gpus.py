@@ -54,12 +54,6 @@ _SCALED = "sixteen lanes that are scaled exactly, side by side: 2.4 to 2.9 s"
 
 KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "AMD": (
-        (
-            "gemm.float16.row_of_many_fours",
-            "spills",
-            "one row times 11584 x 11584, 32 terms at a time, for NVIDIA: 11 registers more than GFX1100 has. With 16 "
-            "terms nothing spills, and ACO expects 0.55 of the time (GFX1100), 0.43 (NAVI21), 0.27 (VEGA10)",
-        ),
         ("*.int8.scale_bias.contiguous", "takes", _SCALED),
         ("*.uint8.scale_bias.contiguous", "takes", _SCALED),
     ),
