@@ -125,6 +125,8 @@ def test_a_cluster_gives_the_same_results_as_one_device(device: dml.Device, tmp_
     assert all(each["pictures_per_second"] > 0 for each in found["results"])
     with pytest.raises(click.UsageError, match="takes two devices or more, and there is 1"):
         run("cluster", *each)
+    with pytest.raises(dml.DeviceNotFoundError, match="77"):
+        run("cluster", *each, "-d", "77")
 
 
 @pytest.mark.parametrize("name", ["small-work", "fusion", "arrays", "reductions"])

@@ -17,6 +17,7 @@ from dmlvk.bench.networks import NETWORKS
 from dmlvk.bench.report import write_measured
 from dmlvk.cli.selection import device_selector, json_option
 from dmlvk.dask import LocalCluster, map_blocks
+from dmlvk.runtime.vulkan.devices import choose
 
 _NETWORK = "ResNet-50"
 _REPEATS = 3
@@ -64,8 +65,12 @@ def command(named: tuple[str, ...], batch: int, blocks: int, small: bool, json_f
 
     Exits with 1 where the results of the two differ in a bit.
     """
-    gpus = [info for info in dml.list_devices() if info.usable and info.kind != "CPU"]
-    devices = [device_selector(text) for text in named] or [info.uuid or info.index for info in gpus]
+    there = dml.list_devices()
+    devices = [device_selector(text) for text in named]
+    for device in devices:
+        choose(there, device)  # what is not there is an error at once
+    if not devices:
+        devices = [info.uuid or info.index for info in there if info.usable and info.kind != "CPU"]
     if len(devices) < 2:
         raise click.UsageError(f"cluster: takes two devices or more, and there is {len(devices)}: name them by -d")
     one, alone = pictures_per_second(devices[:1], batch, blocks, small)
@@ -77,9 +82,9 @@ def command(named: tuple[str, ...], batch: int, blocks: int, small: bool, json_f
             {"network": _NETWORK, "batch": batch, "workers": count, "pictures_per_second": rate}
             for count, rate in ((1, one), (len(devices), all_of_them))
         ]
-        with dml.Device(devices[0]) as device:
-            library = {"name": "Dask", "version": importlib.metadata.version("dask"), "device": device.info.name}
-            write_measured(json_file, device.info, [library], results)
+        info = choose(there, devices[0])
+        library = {"name": "Dask", "version": importlib.metadata.version("dask"), "device": info.name}
+        write_measured(json_file, info, [library], results)
     if alone != together:
         print("the results differ")
         raise click.exceptions.Exit(1)
