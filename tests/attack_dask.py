@@ -67,8 +67,16 @@ def dask_array(seed: int, device: dml.Device) -> str:
         computed = np.asarray(result.compute(scheduler="sync"))
         said = tuple(size for size in result.shape)
         assert computed.dtype == result.dtype, f"{computed.dtype} for {result.dtype}"
-        assert np.isnan(said).any() or computed.shape == said, f"{computed.shape} for {said}"
+        is_known = not np.isnan(said).any() and all(map(_is_as_said, arrays))
+        assert not is_known or computed.shape == said, f"{computed.shape} for {said}"
     return "runs"
+
+
+def _is_as_said(array: Any) -> bool:
+    """Whether an array has the shape that Dask believes: Dask lets functions of others lie about it."""
+    import dask.array as da
+
+    return not isinstance(array, da.Array) or np.shape(array.compute(scheduler="sync")) == array.shape
 
 
 def _model(choose: random.Random) -> Any:
