@@ -100,7 +100,7 @@ def _array(choose: random.Random) -> Any:
     array = da.from_array(values, chunks=choose.choice((1, 2, 3, -1)))
     if way == 2 and len(shape) == 1:
         return array[array == array]  # of a size that nobody knows
-    if way == 3:
+    if way == 3 and shape:
         return array.rechunk({0: -1} if shape else -1).map_blocks(
             lambda block: block[..., :1], dtype=array.dtype
         )  # it lies

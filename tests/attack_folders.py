@@ -12,7 +12,7 @@ from typing import Any
 
 import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, convert_gguf
-from tests.language.small_llama import write_llama
+from tests.language.small_llama import write_folder
 
 _STRANGE: tuple[Any, ...] = (
     *(None, -1, 0, 1, 2**31, 2**64, 1e999, 0.5, True, "", "x" * 5000, "\0", "../x", [], {}, [[]], [{}]),
@@ -25,8 +25,7 @@ _NUMBERS = (2**64 - 1, 2**63, 2**40, 2**32, 2**20, 1, 0)
 def _sound() -> tempfile.TemporaryDirectory[str]:
     """A file, and the folder that is made of it; kept as long as the process."""
     place = tempfile.TemporaryDirectory(prefix="dmlvk-attack-")
-    write_llama(Path(place.name) / "model.gguf")
-    convert_gguf(Path(place.name) / "model.gguf", Path(place.name) / "folder")
+    write_folder(Path(place.name))
     return place
 
 

@@ -70,7 +70,9 @@ class Pending:
                 yield self._queue.steps[place]
 
     def __contains__(self, index: object) -> bool:
-        return index in self._of_waiting or self._is_behind(self._queue.places.get(index, -1))  # type: ignore[call-overload]
+        return isinstance(index, int) and (
+            index in self._of_waiting or self._is_behind(self._queue.places.get(index, -1))
+        )
 
     def reads(self, name: str) -> bool:
         """Whether a node reads a value."""

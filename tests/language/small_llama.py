@@ -8,6 +8,8 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.language import convert_gguf
+
 TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'odd' %}{{ raise_exception('no ' + message['role']) }}"
     "{% endif %}{{ '<|start|>' + message['role'] + '\n' + message['content'] + '<|end|>' }}{% endfor %}"
@@ -77,6 +79,13 @@ def write_llama(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def write_folder(place: Path) -> Path:
+    """Writes the file ``model.gguf`` and, beside it, the folder that is made of it; gives the folder."""
+    write_llama(place / "model.gguf")
+    convert_gguf(place / "model.gguf", place / "folder")
+    return place / "folder"
 
 
 def quantized(values: npt.NDArray[np.float32], kind: gguf.GGMLQuantizationType) -> npt.NDArray[np.uint8]:

@@ -19,7 +19,7 @@ from dmlvk.language import Conversation, LanguageModel, Sampling, convert_gguf
 from dmlvk.language.sampling import Sampler
 from dmlvk.models import load_model
 from scripts import compare_tokens
-from tests.language.small_llama import CONTEXT, HEADS, KEY_HEADS, LAYERS, write_llama
+from tests.language.small_llama import CONTEXT, HEADS, KEY_HEADS, LAYERS, write_folder, write_llama
 
 onnxruntime = pytest.importorskip("onnxruntime")
 PROMPT = "<|start|>user\nHow are you, Jürgen?<|end|><|start|>assistant\n"
@@ -28,10 +28,7 @@ PROMPT = "<|start|>user\nHow are you, Jürgen?<|end|><|start|>assistant\n"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The converted small llama."""
-    place = tmp_path_factory.mktemp("llama")
-    write_llama(place / "model.gguf")
-    convert_gguf(place / "model.gguf", place / "folder")
-    return place / "folder"
+    return write_folder(tmp_path_factory.mktemp("llama"))
 
 
 def tokens_of_onnx_runtime(folder: Path, tokens: list[int], count: int) -> list[int]:

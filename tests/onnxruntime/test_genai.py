@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 import dmlvk.onnxruntime
-from dmlvk.language import convert_gguf
 from dmlvk.onnx.whole_runs import WholeRun
-from tests.language.small_llama import KEY_HEADS, LAYERS, write_llama
+from tests.language.small_llama import KEY_HEADS, LAYERS, write_folder
 
 genai = pytest.importorskip("onnxruntime_genai")
 
@@ -22,10 +21,7 @@ PROMPT = [7, 200, 31, 5, 90, 64, 12]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("genai")
-    write_llama(place / "model.gguf")
-    convert_gguf(place / "model.gguf", place / "folder")
-    return place / "folder"
+    return write_folder(tmp_path_factory.mktemp("genai"))
 
 
 def tokens_of(folder: Path, provider: str | None, count: int, *, is_shared: bool = False) -> list[int]:

@@ -9,9 +9,8 @@ import onnxruntime
 import pytest
 
 import dmlvk.onnxruntime
-from dmlvk.language import convert_gguf
 from dmlvk.onnx.whole_runs import WholeRun
-from tests.language.small_llama import KEY_HEADS, LAYERS, write_llama
+from tests.language.small_llama import KEY_HEADS, LAYERS, write_folder
 from tests.onnxruntime.models import alone, session_of
 
 ROWS, SIZE = 48, 16
@@ -51,10 +50,7 @@ class Text:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    place = tmp_path_factory.mktemp("shared caches")
-    write_llama(place / "model.gguf")
-    convert_gguf(place / "model.gguf", place / "folder")
-    return str(place / "folder" / "model.onnx")
+    return str(write_folder(tmp_path_factory.mktemp("shared caches")) / "model.onnx")
 
 
 def logits_of(session: onnxruntime.InferenceSession, tokens: list[int]) -> Any:
