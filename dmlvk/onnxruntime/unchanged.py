@@ -9,8 +9,7 @@ from typing import Any
 import onnxruntime
 
 from dmlvk.onnxruntime import PROVIDER
-from dmlvk.onnxruntime.startup import _dmlvk_startup
-from dmlvk.support.processes import STARTUP, reach_processes
+from dmlvk.support.processes import STARTUP, reach_processes, startup_module
 
 
 def first(providers: Sequence[Any] | None, options: Mapping[str, str]) -> list[Any]:
@@ -66,11 +65,12 @@ def pass_on(device: str | None) -> None:
     Args:
         device: what ``DMLVK_DEVICE`` is to say; ``None``: what it says.
     """
-    os.environ[_dmlvk_startup.VARIABLE] = "1"
+    startup = startup_module()
+    os.environ[startup.VARIABLE] = "1"
     if device is not None:
         os.environ["DMLVK_DEVICE"] = device
     reach_processes()
-    _dmlvk_startup.install()
+    startup.install()
 
 
 __all__ = ["STARTUP", "first", "pass_on", "take_models", "take_sessions"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 STARTUP = Path(__file__).resolve().parents[1] / "onnxruntime" / "startup"
 """The folder of ``_dmlvk_startup``: environment variables tell it what to do."""
@@ -21,4 +24,10 @@ def reach_processes() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([os.fspath(STARTUP), os.fspath(STARTUP.parents[2]), *given])
 
 
-__all__ = ["STARTUP", "reach_processes"]
+def startup_module() -> ModuleType:
+    """``_dmlvk_startup``: a wheel puts it beside the packages, a checkout has it in its folder alone."""
+    is_beside = importlib.util.find_spec("_dmlvk_startup") is not None
+    return importlib.import_module("_dmlvk_startup" if is_beside else "dmlvk.onnxruntime.startup._dmlvk_startup")
+
+
+__all__ = ["STARTUP", "reach_processes", "startup_module"]

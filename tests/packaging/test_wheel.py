@@ -11,8 +11,10 @@ import sys
 import zipfile
 from pathlib import Path
 
+import onnx
 import pytest
 
+from dmlvk.bench.onnx_models import chain
 from dmlvk.kernels import library as library_of_the_checkout
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.library.pack import PackedLibrary
@@ -154,16 +156,45 @@ def test_wheel_contains_the_package_with_type_hints_and_license_and_nothing_else
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_installed_wheel_runs_an_operator_without_a_shader_compiler(wheel: Path, tmp_path: Path) -> None:
-    target = tmp_path / "site"
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the wheel's packages."""
+    target = tmp_path_factory.mktemp("installed") / "site"
     install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", str(target), str(wheel)]
     subprocess.run([sys.executable, *install], check=True, timeout=300)
+    return target
+
+
+def test_programs_of_onnxruntime_use_an_installed_wheel_unchanged(installed: Path, tmp_path: Path) -> None:
+    onnx.save(chain(3), tmp_path / "model.onnx")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import onnxruntime\n"
+        "session = onnxruntime.InferenceSession('model.onnx', providers=['CPUExecutionProvider'])\n"
+        "print(session.get_providers()[0])\n"
+    )
+    # As Python's start has it where the folder is one of site-packages: the wheel's .pth file is run.
+    start = f"import site; site.addsitedir({str(installed)!r}); import runpy; runpy.run_path('program.py')"
+    for arguments, value in ((["-c", start], "1"), (["-m", "dmlvk.onnxruntime", "program.py"], "0")):
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(installed), "DMLVK_ONNXRUNTIME": value},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.stdout == "DmlVkExecutionProvider\n", done.stderr
+
+
+def test_installed_wheel_runs_an_operator_without_a_shader_compiler(installed: Path, tmp_path: Path) -> None:
     nothing = tmp_path / "no-programs"
     nothing.mkdir()
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=tmp_path,
-        env={**os.environ, "PATH": str(nothing), "PYTHONPATH": str(target)},
+        env={**os.environ, "PATH": str(nothing), "PYTHONPATH": str(installed)},
         capture_output=True,
         text=True,
         timeout=300,
@@ -171,7 +202,7 @@ def test_installed_wheel_runs_an_operator_without_a_shader_compiler(wheel: Path,
     )
     assert result.returncode == 0, result.stderr
     answer = json.loads(result.stdout)
-    assert Path(answer["file"]).is_relative_to(target), "the checkout was imported, not the installed wheel"
+    assert Path(answer["file"]).is_relative_to(installed), "the checkout was imported, not the installed wheel"
     assert answer["compilers"] == []
     assert answer["output"] == [[-1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
 
