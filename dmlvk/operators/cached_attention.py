@@ -21,14 +21,25 @@ from dmlvk.tensors import TensorDesc
 LARGEST_HEAD = 256
 """Elements of a head at most."""
 
+INTEGERS = (DataType.INT8, DataType.UINT8)
+"""Of caches that hold integers: of 8 bits; or of 4 bits, to which 8 is added, two in a byte."""
+
+
+def head_size(cache: TensorDesc) -> int:
+    """The elements of a head in a cache."""
+    size: int = cache.sizes[3]
+    return 2 * size if cache.data_type is DataType.UINT8 else size
+
 
 def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
     heads, key_heads = desc.query_head_count, desc.key_value_head_count
     if heads < 1 or key_heads < 1 or heads % key_heads:
         refuse(desc, "query_head_count", f"must be a multiple of KeyValueHeadCount {key_heads}; got {heads}")
     batch, tokens, hidden = desc.query_tensor.sizes
-    _, _, capacity, size = desc.present_key_tensor.sizes
-    value_size = desc.present_value_tensor.sizes[3]
+    capacity = desc.present_key_tensor.sizes[2]
+    size, value_size = head_size(desc.present_key_tensor), head_size(desc.present_value_tensor)
+    _check_scales(desc, size, value_size)
+    line, value_line = desc.present_key_tensor.sizes[3], desc.present_value_tensor.sizes[3]
     for what, length in (("present_key_tensor", size), ("present_value_tensor", value_size)):
         if length % 2 or length > LARGEST_HEAD:
             refuse(desc, f"{what}.sizes", f"must end with an even size up to {LARGEST_HEAD}; got {length}")
@@ -45,8 +56,8 @@ def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
         refuse(desc, "past_key_tensor", "and PastValueTensor must be given together")
     if desc.past_key_tensor is not None:
         past = desc.past_key_tensor.sizes[2]
-        check_sizes(desc, "past_key_tensor", (batch, key_heads, past, size))
-        check_sizes(desc, "past_value_tensor", (batch, key_heads, past, value_size))
+        check_sizes(desc, "past_key_tensor", (batch, key_heads, past, line))
+        check_sizes(desc, "past_value_tensor", (batch, key_heads, past, value_line))
         if desc.keeps_past or past > capacity:
             refuse(desc, "past_key_tensor", f"of {past} keys must go into the {capacity} of PresentKeyTensor")
     check_sizes(desc, "ends_tensor", (1,) if desc.counts_past else (batch,))
@@ -68,28 +79,46 @@ def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
         check_sizes(desc, "sink_tensor", (heads,))
     return {
         "output_tensor": (batch, tokens, heads * value_size),
-        "present_key_tensor": (batch, key_heads, capacity, size),
-        "present_value_tensor": (batch, key_heads, capacity, value_size),
+        "present_key_tensor": (batch, key_heads, capacity, line),
+        "present_value_tensor": (batch, key_heads, capacity, value_line),
     }
+
+
+def _check_scales(desc: CachedAttention | Draft, size: int, value_size: int) -> None:
+    """Integers have scales, and floats are of the queries' type."""
+    for role, length in (("key", size), ("value", value_size)):
+        cache, scale = getattr(desc, f"present_{role}_tensor"), getattr(desc, f"{role}_scale_tensor")
+        of_integers = cache.data_type in INTEGERS
+        if of_integers != (scale is not None):
+            found = "is missing" if of_integers else f"is for caches of integers; got {cache.data_type.name}"
+            refuse(desc, f"{role}_scale_tensor", found)
+        if not of_integers and cache.data_type is not desc.query_tensor.data_type:
+            expected = desc.query_tensor.data_type.name
+            refuse(desc, f"present_{role}_tensor", f"must be {expected}, INT8 or UINT8; got {cache.data_type.name}")
+        if scale is not None and scale.sizes != (1,):
+            check_sizes(desc, f"{role}_scale_tensor", (desc.key_value_head_count * length,))
+    if desc.present_key_tensor.data_type is not desc.present_value_tensor.data_type:
+        refuse(desc, "present_value_tensor", "must have the data type of PresentKeyTensor")
+    scales = (desc.key_scale_tensor, desc.value_scale_tensor)
+    if len({scale.sizes == (1,) for scale in scales if scale is not None}) > 1:
+        refuse(desc, "value_scale_tensor", "must have one number where KeyScaleTensor has one, and only there")
 
 
 _OF_FLOATS = (
     "query_tensor",
     "key_tensor",
     "value_tensor",
-    "past_key_tensor",
-    "past_value_tensor",
     "cosine_tensor",
     "sine_tensor",
     "bias_tensor",
     "sink_tensor",
     "output_tensor",
-    "present_key_tensor",
-    "present_value_tensor",
 )
+_CACHE_TYPES = (*FLOATS, *INTEGERS)
+_CACHES = ("past_key_tensor", "past_value_tensor", "present_key_tensor", "present_value_tensor")
 _OF_TOKENS = ("query_tensor", "key_tensor", "value_tensor", "output_tensor")
-_OF_CACHES = ("past_key_tensor", "past_value_tensor", "present_key_tensor", "present_value_tensor", "bias_tensor")
-_LISTS = ("ends_tensor", "total_tensor", "sink_tensor")
+_SCALES = ("key_scale_tensor", "value_scale_tensor")
+_LISTS = ("ends_tensor", "total_tensor", "sink_tensor", *_SCALES)
 _TABLES = ("cosine_tensor", "sine_tensor", "position_tensor")
 
 
@@ -114,8 +143,15 @@ class CachedAttention(OperatorDesc, is_listed=False):
     position_tensor: TensorDesc | None = tensor_input("INT64, batch, tokens: which row of both tables", default=None)
     bias_tensor: TensorDesc | None = tensor_input("added to scores: batch or 1, heads or 1, tokens, keys", default=None)
     sink_tensor: TensorDesc | None = tensor_input("a score for each head, which takes a share", default=None)
+    key_scale_tensor: TensorDesc | None = tensor_input(
+        "FLOAT32, what keys in caches of integers are multiplied by: one number, or one for each head's element",
+        default=None,
+    )
+    value_scale_tensor: TensorDesc | None = tensor_input("the same of values", default=None)
     output_tensor: TensorDesc = tensor_output("batch, tokens, heads * size of values")
-    present_key_tensor: TensorDesc = tensor_output("batch, heads of keys, capacity, size")
+    present_key_tensor: TensorDesc = tensor_output(
+        "batch, heads of keys, capacity, size; of UINT8, half of the size: two integers of 4 bits in a byte, 8 added"
+    )
     present_value_tensor: TensorDesc = tensor_output("the same of values")
     query_head_count: int = unsigned_attribute("heads of queries")
     key_value_head_count: int = unsigned_attribute("heads of keys and values; each serves as many of queries")
@@ -135,7 +171,7 @@ class CachedAttention(OperatorDesc, is_listed=False):
         pattern="composed",
         formula="softmax(Scale * Query * Key^T + Bias) * Value, over the keys that a query sees",
         shapes=_sizes,
-        same_data_type=(_OF_FLOATS,),
+        same_data_type=(_OF_FLOATS, _CACHES),
         accuracy=Accuracy("accurate", 2.0),
         support=(
             Support(
@@ -145,9 +181,15 @@ class CachedAttention(OperatorDesc, is_listed=False):
                 ends_tensor=(DataType.INT32,),
                 total_tensor=(DataType.INT32,),
                 position_tensor=(DataType.INT64,),
+                past_key_tensor=_CACHE_TYPES,
+                past_value_tensor=_CACHE_TYPES,
+                present_key_tensor=_CACHE_TYPES,
+                present_value_tensor=_CACHE_TYPES,
+                key_scale_tensor=(DataType.FLOAT32,),
+                value_scale_tensor=(DataType.FLOAT32,),
                 dimensions_of={
                     **dict.fromkeys(_OF_TOKENS, (3, 3)),
-                    **dict.fromkeys(_OF_CACHES, (4, 4)),
+                    **dict.fromkeys((*_CACHES, "bias_tensor"), (4, 4)),
                     **dict.fromkeys(_LISTS, (1, 1)),
                     **dict.fromkeys(_TABLES, (2, 2)),
                 },
@@ -159,4 +201,4 @@ class CachedAttention(OperatorDesc, is_listed=False):
     def sizes(self) -> tuple[int, int, int, int]:
         """Batch, tokens, the size of a head of queries and keys, and that of one of values."""
         batch, tokens, _ = self.query_tensor.sizes
-        return batch, tokens, self.present_key_tensor.sizes[3], self.present_value_tensor.sizes[3]
+        return batch, tokens, head_size(self.present_key_tensor), head_size(self.present_value_tensor)

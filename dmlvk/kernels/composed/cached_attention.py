@@ -39,7 +39,10 @@ _BUSY_GROUPS = 1024
 """Work groups that a GPU has room for at one time."""
 
 _MOST_BUFFERS = 11
-"""That a kernel binds."""
+"""That a kernel binds, without scales of integers."""
+
+_CACHE_BITS = {DataType.INT8: 8, DataType.UINT8: 4}
+"""Of an integer in a cache, by the tensor's data type."""
 
 
 @shader_variants
@@ -47,18 +50,22 @@ def variants() -> Iterator[ShaderVariant]:
     """The shaders."""
     for data_type in FLOATS:
         bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
-        for name in ("append", "carry_over", "join"):
-            yield ShaderVariant(_name(name, data_type), f"attention/{name}.comp", (bits,))
-        for rows in _ROWS:
-            name = f"{_name('segments', data_type)}.{rows}"
-            yield ShaderVariant(name, "attention/segments.comp", (bits, ("ROWS", f"{rows}u")))
-        for elements in _TILE_ELEMENTS:
-            name = f"{_name('tiles', data_type)}.{elements}"
-            yield ShaderVariant(name, "attention/tiles.comp", (bits, ("DIMS", f"{elements // 16}u")))
+        yield ShaderVariant(_name("join", data_type), "attention/join.comp", (bits,))
+        for cached in (0, *_CACHE_BITS.values()):
+            common = (bits, ("CACHE_BITS", str(cached))) if cached else (bits,)
+            for name in ("append", "carry_over"):
+                yield ShaderVariant(_name(name, data_type, cached), f"attention/{name}.comp", common)
+            for rows in _ROWS:
+                name = f"{_name('segments', data_type, cached)}.{rows}"
+                yield ShaderVariant(name, "attention/segments.comp", (*common, ("ROWS", f"{rows}u")))
+            for elements in _TILE_ELEMENTS:
+                name = f"{_name('tiles', data_type, cached)}.{elements}"
+                yield ShaderVariant(name, "attention/tiles.comp", (*common, ("DIMS", f"{elements // 16}u")))
 
 
-def _name(shader: str, data_type: DataType) -> str:
-    return f"cached_attention.{shader}.{data_type.name.lower()}"
+def _name(shader: str, data_type: DataType, cache_bits: int = 0) -> str:
+    integers = f".cache{cache_bits}" if cache_bits else ""
+    return f"cached_attention.{shader}.{data_type.name.lower()}{integers}"
 
 
 class _Lowering:
@@ -72,6 +79,8 @@ class _Lowering:
         self.heads, self.key_heads = desc.query_head_count, desc.key_value_head_count
         self.group = self.heads // self.key_heads
         self.type = desc.query_tensor.data_type
+        self.cache_bits = _CACHE_BITS.get(desc.present_key_tensor.data_type, 0)
+        self.scales = [self.builder.reads[f"{role}_scale_tensor"] for role in ("key", "value") if self.cache_bits]
         self.capacity = desc.present_key_tensor.sizes[2]
         self.lengths = [self.builder.reads["ends_tensor"], self.builder.reads["total_tensor"]]
         self.segments = -(-self.capacity // SEGMENT)
@@ -85,10 +94,10 @@ class _Lowering:
 
     def program(self) -> Program:
         """All steps."""
-        if self.target.buffers < _MOST_BUFFERS:
+        buffers = _MOST_BUFFERS + len(self.scales)
+        if self.target.buffers < buffers:
             raise DeviceLimitError(
-                f"{self.desc.operator_name}: needs {_MOST_BUFFERS} buffers in a kernel; the device has "
-                f"{self.target.buffers}"
+                f"{self.desc.operator_name}: needs {buffers} buffers in a kernel; the device has {self.target.buffers}"
             )
         if not self.desc.keeps_past:
             self._carry_over("key", self.size)
@@ -98,7 +107,7 @@ class _Lowering:
         tiled = next((size for size in _TILE_ELEMENTS if size >= self.value_size), None)
         if self.tokens > _FEW_TOKENS and tiled is not None and not self.target.is_cpu:
             tiles = self.batch * self.key_heads * -(-self.group * self.tokens // _TILE_ROWS)
-            self._attend(f"{_name('tiles', self.type)}.{tiled}", tiles, {}, (), query, row, output, "results")
+            self._attend(f"{self._cached('tiles')}.{tiled}", tiles, {}, (), query, row, output, "results")
             return self.builder.program()
         tile = self._tile()
         tiles = self.batch * self.key_heads * -(-self.group * self.tokens // tile)
@@ -135,7 +144,7 @@ class _Lowering:
             self.key_heads,
             size // 2,
         )
-        kernel = PlainKernel(_name("carry_over", self.type), groups, self._of_lengths, parameters)
+        kernel = PlainKernel(self._cached("carry_over"), groups, self._of_caches, parameters)
         source = self.lengths[0] if tensor is None else self.builder.reads[past]
         self.builder.launch(kernel, [source, *self.lengths], [present], label=f"past {role}s")
 
@@ -151,7 +160,7 @@ class _Lowering:
         groups = launch_size(desc.operator_name, items)
         table = desc.cosine_tensor
         constants = {
-            **self._of_lengths,
+            **self._of_caches,
             "QUERY_PAIRS": queries,
             "KEY_HEADS": self.key_heads,
             "SIZE": self.size,
@@ -168,16 +177,31 @@ class _Lowering:
             reads.get("value_tensor", given),
             *self.lengths,
             *(reads.get(f"{name}_tensor", given) for name in ("cosine", "sine", "position")),
+            *self.scales,
         ]
         present = [writes["present_key_tensor"], writes["present_value_tensor"]]
-        kernel = PlainKernel(_name("append", self.type), groups, constants, parameters)
+        kernel = PlainKernel(self._cached("append"), groups, constants, parameters)
         self.builder.launch(kernel, operands, [turned or present[0], *present], label="new keys and values")
         return (turned, queries) if turned is not None else (given, self.rows[0])
+
+    def _cached(self, shader: str) -> str:
+        """The variant of a shader that reads or writes caches."""
+        return _name(shader, self.type, self.cache_bits)
 
     @property
     def _of_lengths(self) -> dict[str, int]:
         """Constants of all kernels."""
         return {"COUNTS_PAST": int(self.desc.counts_past)}
+
+    @property
+    def _of_caches(self) -> dict[str, int]:
+        """Constants of all kernels that read or write caches."""
+        scale = self.desc.key_scale_tensor
+        return (
+            self._of_lengths
+            if scale is None
+            else {**self._of_lengths, "ELEMENTS_HAVE_SCALES": int(scale.sizes != (1,))}
+        )
 
     @property
     def _common(self) -> dict[str, int]:
@@ -196,7 +220,7 @@ class _Lowering:
 
     def _segments(self, tile: int, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
         self._attend(
-            f"{_name('segments', self.type)}.{tile}",
+            f"{self._cached('segments')}.{tile}",
             tiles if is_alone else tiles * self.segments,
             {"IS_ALONE": int(is_alone)},
             (tiles, self.segments),
@@ -234,6 +258,7 @@ class _Lowering:
         bias, cap = desc.bias_tensor, desc.softcap or 1.0
         constants = {
             **self._common,
+            **self._of_caches,
             "SIZE": self.size,
             "HAS_CAP": int(desc.softcap != 0),
             "HAS_BIAS": int(bias is not None),
@@ -257,6 +282,7 @@ class _Lowering:
             *self.lengths,
             reads.get("bias_tensor", query),
             reads.get("sink_tensor", query),
+            *self.scales,
         ]
         kernel = PlainKernel(variant, (columns, lines, 1), constants, parameters)
         self.builder.launch(kernel, operands, [result], label=label)

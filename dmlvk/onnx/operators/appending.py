@@ -34,6 +34,7 @@ class Heads:
         key_heads: of keys and values.
         size: of a head of queries and keys.
         value_size: of a head of values.
+        bits: of an integer in caches of integers: 8 or 4; 0: caches have the queries' type.
     """
 
     batch: int
@@ -42,6 +43,12 @@ class Heads:
     key_heads: int
     size: int
     value_size: int
+    bits: int = 0
+
+    def present(self, element: int, capacity: int, size: int) -> New:
+        """A cache of heads of so many elements, where queries have an element type."""
+        kept = {8: TensorProto.INT8, 4: TensorProto.UINT8}.get(self.bits, element)
+        return New(kept, (self.batch, self.key_heads, capacity, size // 2 if self.bits == 4 else size))
 
 
 def cached(
@@ -81,8 +88,8 @@ def cached(
     return {
         **members,
         "output_tensor": New(element, (heads.batch, heads.tokens, heads.heads * heads.value_size)),
-        "present_key_tensor": New(element, (heads.batch, heads.key_heads, capacity, heads.size)),
-        "present_value_tensor": New(element, (heads.batch, heads.key_heads, capacity, heads.value_size)),
+        "present_key_tensor": heads.present(element, capacity, heads.size),
+        "present_value_tensor": heads.present(element, capacity, heads.value_size),
     }
 
 

@@ -15,12 +15,9 @@ from dmlvk.onnx.operators.windowed_cache import attend_in_window
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 
-_UNKNOWN = {
-    12: "k_scale",
-    13: "v_scale",
-    16: "query_seqlens",
-}
 _ENDS, _TOTAL, _POSITIONS, _BIAS, _SINK, _QUERY_SCALE, _KEY_SCALE = 5, 6, 9, 10, 11, 14, 15
+_CACHE_SCALES = {12: "key", 13: "value"}
+_QUERY_LENGTHS = 16
 
 
 _MEMBERS = ("query_tensor", "key_tensor", "value_tensor")
@@ -30,14 +27,13 @@ _MEMBERS = ("query_tensor", "key_tensor", "value_tensor")
     "GroupQueryAttention",
     by=["CACHED_ATTENTION"],
     domain=MICROSOFT,
-    note="lengths are read on the device, but for caches of a window (a plan for each length); no quantized caches",
+    note="lengths are read on the device, but for caches of a window (a plan for each length); caches may be quantized",
 )
 def group_query_attention(node: Node) -> None:
     """Each sequence's keys follow those of its past, which may be shorter than the cache."""
     node.check_element(0, *FLOATS)
-    for index, name in _UNKNOWN.items():
-        if node.has(index):
-            raise NotOnDevice(f"{name} is not there yet{' (quantized caches)' if index in (12, 13) else ''}")
+    if node.has(_QUERY_LENGTHS):
+        raise NotOnDevice("query_seqlens is not there yet")
     if node.integer("qk_output"):
         raise NotOnDevice("qk_output is not there yet")
     query, heads, key_heads = node.packed(node.tensor(0)), node.integer("num_heads"), node.integer("kv_num_heads")
@@ -53,7 +49,10 @@ def group_query_attention(node: Node) -> None:
     if node.has(_QUERY_SCALE) or node.has(_KEY_SCALE):
         sources |= _normalized(node, sources, size)
     members, places = _members(node, query.element, (heads, key_heads), size)
+    bits, scales = _quantized(node, key_heads * size)
     if node.integer("sliding_window_cache"):
+        if bits:
+            raise NotOnDevice("quantized caches of a window are not there yet")
         if not (node.has(3) and node.has(4)):
             raise NotOnDevice("a window's cache has the capacity of past_key, which is missing")
         pasts = node.packed(node.tensor(3)), node.packed(node.tensor(4))
@@ -64,9 +63,10 @@ def group_query_attention(node: Node) -> None:
             "CACHED_ATTENTION",
             **sources,
             **members,
+            **scales,
             ends_tensor=numbers(node, _ENDS, batch),
             total_tensor=numbers(node, _TOTAL, 1),
-            **cached(node, Heads(batch, tokens, heads, key_heads, size, size), query.element, places),
+            **cached(node, Heads(batch, tokens, heads, key_heads, size, size, bits), query.element, places),
         )
     node.set(made)
     for index, tensor in enumerate(present, 1):
@@ -107,6 +107,29 @@ def _members(node: Node, element: int, heads: tuple[int, int], size: int) -> tup
     if node.has(_SINK):
         members["sink_tensor"] = node.cast(node.packed(node.tensor(_SINK)), element)
     return members, places
+
+
+def _quantized(node: Node, elements: int) -> tuple[int, dict[str, Tensor]]:
+    """The bits of an integer in caches of integers (0: they are none), and what these are multiplied by.
+
+    Args:
+        node: the node.
+        elements: of all heads of a token's keys.
+    """
+    kinds = {role: node.text(f"{role[0]}_quant_type", "NONE") for role in _CACHE_SCALES.values()}
+    if all(kind == "NONE" for kind in kinds.values()):
+        return 0, {}
+    bits, scales = node.integer("kv_cache_bit_width"), dict[str, Tensor]()
+    if bits not in (4, 8):
+        raise NotOnDevice(f"kv_cache_bit_width must be 4 or 8; got {bits}")
+    for index, role in _CACHE_SCALES.items():
+        count = {"PER_TENSOR": 1, "PER_CHANNEL": elements}.get(kinds[role])
+        if count is None or not node.has(index) or math.prod(node.shape(index)) != count:
+            raise NotOnDevice(f"{role[0]}_quant_type {kinds[role]!r} and {role[0]}_scale contradict one another")
+        scales[f"{role}_scale_tensor"] = node.packed(node.tensor(index)).viewed((count,))
+    if kinds["key"] != kinds["value"]:
+        scales = {name: node.packed(scale.broadcast((elements,))) for name, scale in scales.items()}
+    return bits, scales
 
 
 def _sources(node: Node, query: Tensor, widths: tuple[int, int]) -> dict[str, Tensor]:

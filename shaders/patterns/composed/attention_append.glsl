@@ -1,5 +1,7 @@
 // CACHED_ATTENTION, first: new keys and values go behind those that are in the caches; queries and keys are turned by the angles
 // of their places: (x, y) becomes (x * cos - y * sin, y * cos + x * sin). FLOAT16 results are rounded once.
+//
+// The compile script passes ELEMENT_BITS, and CACHE_BITS where the caches hold integers: cache_elements.glsl.
 #ifndef ATTENTION_APPEND_GLSL
 #define ATTENTION_APPEND_GLSL
 
@@ -14,6 +16,10 @@ layout(push_constant) uniform Parameters {
     uint base_cosine;
     uint base_sine;
     uint base_position;
+#ifdef CACHE_BITS
+    uint base_key_scale;
+    uint base_value_scale;
+#endif
     uint base_turned;
     uint base_keys;
     uint base_values;
@@ -39,9 +45,17 @@ BUFFER(4, total)
 BUFFER(5, cosine)
 BUFFER(6, sine)
 BUFFER(7, position)
+#ifdef CACHE_BITS
+BUFFER(8, key_scale)
+BUFFER(9, value_scale)
+BUFFER(10, turned)
+BUFFER(11, keys)
+BUFFER(12, values)
+#else
 BUFFER(8, turned)
 BUFFER(9, keys)
 BUFFER(10, values)
+#endif
 
 layout(constant_id = 2) const uint QUERY_PAIRS = 32u; // of a token: all heads' pairs of queries, none where they stay as they are
 layout(constant_id = 3) const uint KEY_HEADS = 1u;
@@ -52,6 +66,7 @@ layout(constant_id = 7) const bool ARE_NEIGHBOURS = false; // whether elements a
 layout(constant_id = 8) const bool HAS_POSITIONS = false;
 
 #include "composed/cached_attention.glsl"
+#include "composed/cache_elements.glsl"
 
 uint product(uint a, uint b)
 {
@@ -135,12 +150,14 @@ void main()
         uint within = pair - head * (SIZE / 2u);
         uint first = parameters.first_key + token * parameters.key_row + head * (SIZE / 2u);
         uint target = ((sequence * KEY_HEADS + head) * parameters.capacity + offset) * (SIZE / 2u) + within;
+#ifndef CACHE_BITS
         if (2u * within >= 2u * TURNED) {
             MOVE_PAIR(keys, target, key, first + within);
             return;
         }
+#endif
         TURNED_PAIR(key, first, within, row)
-        STORE_PAIR(keys, target, uvec2(result[0], result[1]));
+        STORE_CACHED_PAIR(keys, key, target, pair, uvec2(result[0], result[1]));
         return;
     }
     pair -= key_pairs;
@@ -148,7 +165,11 @@ void main()
     uint within = pair - head * (VALUE_SIZE / 2u);
     uint source = parameters.first_value + token * parameters.value_row + pair;
     uint target = ((sequence * KEY_HEADS + head) * parameters.capacity + offset) * (VALUE_SIZE / 2u) + within;
+#ifdef CACHE_BITS
+    STORE_CACHED_PAIR(values, value, target, pair, PAIR_BITS(value, source));
+#else
     MOVE_PAIR(values, target, value, source);
+#endif
 }
 
 #endif

@@ -26,6 +26,7 @@ BUFFER(2, total)
 BUFFER(3, present)
 
 #include "composed/cached_attention.glsl"
+#include "composed/cache_elements.glsl"
 
 void main()
 {
@@ -40,9 +41,9 @@ void main()
     uint past = min(past_of(head / parameters.heads), parameters.past_capacity);
     if (offset < past) {
         uint source = (head * parameters.past_capacity + offset) * parameters.pairs + pair;
-        MOVE_PAIR(present, item, past, source);
+        MOVE_CACHED_PAIR(present, item, past, source);
     } else if (offset >= past + parameters.tokens) {
-        CLEAR_PAIR(present, item);
+        CLEAR_CACHED_PAIR(present, item);
     }
 }
 

@@ -5,7 +5,7 @@
 // are joined in their order (shares.glsl). So a result follows from its own query and the keys that it sees, each with its place:
 // not from the other rows, the capacity, or which segments are computed where.
 //
-// The compile script passes ELEMENT_BITS and ROWS.
+// The compile script passes ELEMENT_BITS, ROWS, and CACHE_BITS where the caches hold integers.
 #ifndef ATTENTION_SEGMENTS_GLSL
 #define ATTENTION_SEGMENTS_GLSL
 
@@ -19,6 +19,10 @@ layout(push_constant) uniform Parameters {
     uint base_total;
     uint base_bias;
     uint base_sink;
+#ifdef CACHE_BITS
+    uint base_key_scale;
+    uint base_value_scale;
+#endif
     uint base_result;
     uint work_items; // work groups
     uint tokens;
@@ -47,9 +51,16 @@ BUFFER(3, ends)
 BUFFER(4, total)
 BUFFER(5, bias)
 BUFFER(6, sink)
+#ifdef CACHE_BITS
+BUFFER(7, key_scale)
+BUFFER(8, value_scale)
+BUFFER(9, result)
+#else
 BUFFER(7, result)
+#endif
 
 #include "composed/cached_attention.glsl"
+#include "composed/cache_elements.glsl"
 #include "composed/attention_results.glsl"
 #include "composed/attention_scores.glsl"
 
@@ -65,7 +76,7 @@ shared vec2 exchanged[(CHAINS - 1u) * ROWS * CHAIN];
 shared float chain_totals[CHAINS * ROWS];
 shared uint peaks[ROWS]; // places of scores from the largest down: the least of each row
 
-#define VALUE_BITS(key) PAIR_BITS(values, (first_value + (key)) * (VALUE_SIZE / 2u) + pair)
+#define VALUE_BITS(key) CACHED_PAIR(values, value, (first_value + (key)) * (VALUE_SIZE / 2u) + pair, scale_head * (VALUE_SIZE / 2u) + pair)
 #define ADD_KEY(bits, number, CONDITION) \
     { \
         vec2 value = uintBitsToFloat(bits); \
@@ -81,12 +92,16 @@ shared uint peaks[ROWS]; // places of scores from the largest down: the least of
 
 // What is loaded at once on GPUs, which otherwise wait for each load: so many times 16 bytes of a key, and the values of so many keys.
 #define FOURS_AT_ONCE 8u
-#if ELEMENT_BITS == 16
+#ifdef CACHE_BITS
+#define FOUR_PAIRS (4u * PAIRS_OF_WORD)
+#define PAIR_OF_FOUR(four, i, pair) \
+    dequantized(four[(i) / PAIRS_OF_WORD] >> PAIR_POSITION(i) & PAIR_MASK, PAIR_SCALES(key, scale_head * (SIZE / 2u) + (pair)))
+#elif ELEMENT_BITS == 16
 #define FOUR_PAIRS 4u
-#define PAIR_OF_FOUR(four, i) float32_from_float16_pair(four[i])
+#define PAIR_OF_FOUR(four, i, pair) float32_from_float16_pair(four[i])
 #else
 #define FOUR_PAIRS 2u
-#define PAIR_OF_FOUR(four, i) uvec2(without_denormal(four[2u * (i)]), without_denormal(four[2u * (i) + 1u]))
+#define PAIR_OF_FOUR(four, i, pair) uvec2(without_denormal(four[2u * (i)]), without_denormal(four[2u * (i) + 1u]))
 #endif
 #define VALUES_AT_ONCE 16u
 
@@ -113,7 +128,8 @@ void main()
     uint first_row = (tile - key_head * tiles_of_head) * ROWS;
     uint row_count = min(ROWS, rows - first_row);
     uint sequence = key_head / KEY_HEADS;
-    uint first_head = (key_head - sequence * KEY_HEADS) * GROUP;
+    uint scale_head = key_head - sequence * KEY_HEADS;
+    uint first_head = scale_head * GROUP;
     uint past = past_of(sequence);
     uvec2 seen[ROWS];
     for (uint r = 0u; r < ROWS; ++r) {
@@ -176,7 +192,7 @@ void main()
                 }
                 [[unroll]] for (uint j = 0u; j < FOURS_AT_ONCE; ++j) {
                     [[unroll]] for (uint i = 0u; i < FOUR_PAIRS; ++i) {
-                        ADD_PRODUCTS((four + j) * FOUR_PAIRS + i, PAIR_OF_FOUR(words[j], i))
+                        ADD_PRODUCTS((four + j) * FOUR_PAIRS + i, PAIR_OF_FOUR(words[j], i, (four + j) * FOUR_PAIRS + i))
                     }
                 }
             }
@@ -185,12 +201,13 @@ void main()
             for (uint four = 0u; four < SIZE / 2u / FOUR_PAIRS; ++four) {
                 uvec4 words = fours_keys[first_four + four];
                 [[unroll]] for (uint i = 0u; i < FOUR_PAIRS; ++i) {
-                    ADD_PRODUCTS(four * FOUR_PAIRS + i, PAIR_OF_FOUR(words, i))
+                    ADD_PRODUCTS(four * FOUR_PAIRS + i, PAIR_OF_FOUR(words, i, four * FOUR_PAIRS + i))
                 }
             }
         } else if (is_seen) {
             for (uint pair = 0u; pair < SIZE / 2u; ++pair) {
-                ADD_PRODUCTS(pair, PAIR_BITS(keys, (first_key + own_key) * (SIZE / 2u) + pair))
+                uint of_key = (first_key + own_key) * (SIZE / 2u) + pair;
+                ADD_PRODUCTS(pair, CACHED_PAIR(keys, key, of_key, scale_head * (SIZE / 2u) + pair))
             }
         }
         for (uint r = 0u; r < ROWS; ++r) {

@@ -4,7 +4,7 @@
 // Scores: an invocation has those of 8 rows (8 * (invocation / 32) and on) and 8 keys (one of each chain), in registers. Values: it
 // has the sums of 4 rows and DIMS elements.
 //
-// The compile script passes ELEMENT_BITS and DIMS: 4 for heads of values of up to 64 elements, 8 for up to 128.
+// The compile script passes ELEMENT_BITS, CACHE_BITS where the caches hold integers, and DIMS: 4 for heads of values of up to 64 elements, 8 for up to 128.
 #ifndef ATTENTION_TILES_GLSL
 #define ATTENTION_TILES_GLSL
 
@@ -18,6 +18,10 @@ layout(push_constant) uniform Parameters {
     uint base_total;
     uint base_bias;
     uint base_sink;
+#ifdef CACHE_BITS
+    uint base_key_scale;
+    uint base_value_scale;
+#endif
     uint base_result;
     uint work_items; // work groups
     uint tokens;
@@ -44,9 +48,16 @@ BUFFER(3, ends)
 BUFFER(4, total)
 BUFFER(5, bias)
 BUFFER(6, sink)
+#ifdef CACHE_BITS
+BUFFER(7, key_scale)
+BUFFER(8, value_scale)
+BUFFER(9, result)
+#else
 BUFFER(7, result)
+#endif
 
 #include "composed/cached_attention.glsl"
+#include "composed/cache_elements.glsl"
 #include "error_free.glsl"
 #include "composed/attention_results.glsl"
 #include "composed/attention_scores.glsl"
@@ -79,10 +90,24 @@ struct Row {
 
 Row row_of(uint row, uint first_head) { return Row(row / GROUP, first_head + row % GROUP); }
 
-uint key_word(uint key_row, uint word)
+// A word of a key, of the operands' type.
+uint key_word(uint key_row, uint word, uint scale_head)
 {
     uint words = SIZE * ELEMENT_BITS / 32u;
-    return word < words ? words_keys[BASE_WORD(keys) + key_row * words + word] : 0u;
+    if (word >= words) {
+        return 0u;
+    }
+#ifdef CACHE_BITS
+    uint pair = word / PAIR_WORDS;
+    uvec2 bits = CACHED_PAIR(keys, key, key_row * (SIZE / 2u) + pair, scale_head * (SIZE / 2u) + pair);
+#if ELEMENT_BITS == 16
+    return float16_from_float32(bits.x) | float16_from_float32(bits.y) << 16u;
+#else
+    return bits[word % 2u];
+#endif
+#else
+    return words_keys[BASE_WORD(keys) + key_row * words + word];
+#endif
 }
 
 // The elements of a word; of float32 the second one is none.
@@ -111,7 +136,8 @@ void main()
     uint first_row = (group - key_head * tiles) * ROWS;
     uint last_row = min(first_row + ROWS, rows) - 1u;
     uint sequence = key_head / KEY_HEADS;
-    uint first_head = (key_head - sequence * KEY_HEADS) * GROUP;
+    uint scale_head = key_head - sequence * KEY_HEADS;
+    uint first_head = scale_head * GROUP;
     uint past = past_of(sequence);
     uvec2 first_rows = seen_by(past, first_row / GROUP);
     uvec2 last_rows = seen_by(past, last_row / GROUP);
@@ -142,7 +168,7 @@ void main()
             bool is_seen = key >= first_seen && key <= last_seen;
             [[unroll]] for (uint w = 0u; w < CHUNK; ++w) {
                 pool[w * KEYS + invocation] =
-                    is_seen ? key_word(key_head * parameters.capacity + key, first_word + w) : 0u;
+                    is_seen ? key_word(key_head * parameters.capacity + key, first_word + w, scale_head) : 0u;
             }
             [[unroll]] for (uint i = 0u; i < ROWS * CHUNK / 256u; ++i) {
                 uint offset = i * 256u + invocation;
@@ -253,10 +279,10 @@ void main()
                     uint pair = b * 32u + sum_pair;
                     if (pair < VALUE_SIZE / 2u) {
                         uint offset = (key_head * parameters.capacity + key) * (VALUE_SIZE / 2u) + pair;
-                        uvec2 low = PAIR_BITS(values, offset);
+                        uvec2 low = CACHED_PAIR(values, value, offset, scale_head * (VALUE_SIZE / 2u) + pair);
                         uvec2 high = uvec2(0u);
                         if (pair + 1u < VALUE_SIZE / 2u) {
-                            high = PAIR_BITS(values, offset + 1u);
+                            high = CACHED_PAIR(values, value, offset + 1u, scale_head * (VALUE_SIZE / 2u) + pair + 1u);
                         }
                         vec4 value = uintBitsToFloat(uvec4(low, high));
                         [[unroll]] for (uint r = 0u; r < SUM_ROWS; ++r) {
