@@ -62,6 +62,7 @@ class Guards:
     Attributes:
         tells_multiples: the same.
         values: the open sizes of that run.
+        made: what was made of sizes once: see :mod:`dmlvk.dynamic.sharing`.
         places: where numbers had to be plain, and the plan became one for these only: file, line, function.
     """
 
@@ -72,6 +73,8 @@ class Guards:
         self._atoms: list[Atom] = []
         self._numbers: dict[Atom, int] = {}
         self._conditions: dict[tuple[Key, str], str] = {}  # each with who asked first
+        self._answers: dict[object, bool] = {}  # to comparisons, by what was compared
+        self.made: dict[object, Any] = {}
         self._lock = threading.Lock()
 
     def size(self, value: int) -> int:
@@ -246,7 +249,7 @@ class DynamicSize:
         if isinstance(other, DynamicSize):
             # One of another plan can come only out of a cache whose key was hashed: its value is guarded here, too.
             return other._terms if other._guards is self._guards else constant(other._value)
-        if isinstance(other, numbers.Integral):  # of Python and NumPy
+        if type(other) is int or isinstance(other, numbers.Integral):  # of Python and NumPy; the latter is asked slowly
             return constant(int(other))
         return None
 
@@ -356,7 +359,12 @@ class DynamicSize:
             if isinstance(other, float):
                 return getattr(operator, _OPERATORS[relation])(self._plain("a comparison with a float"), other)
             return NotImplemented
-        return self._guards.compared(added(self._terms, scaled(terms, -1)), self._value - value_of(other), relation)
+        asked, guards = (tuple(self._terms.items()), tuple(terms.items()), relation), self._guards
+        answer = guards._answers.get(asked)
+        if answer is None:
+            difference = added(self._terms, scaled(terms, -1))
+            answer = guards._answers[asked] = guards.compared(difference, self._value - value_of(other), relation)
+        return answer
 
     def __eq__(self, other: object) -> Any:
         return self._compared(other, "==")

@@ -157,10 +157,11 @@ def _stages_of_groups(
     alone = {index: group.nodes[0] for index, group in enumerate(groups) if _is_alone(group, joined)}
     first = {id(node.desc): index for index, node in reversed(alone.items())}
     distinct = [index for index in range(len(groups)) if index not in alone or first[id(alone[index].desc)] == index]
+    fused = sum(len(groups[index].nodes) > 1 for index in distinct)  # the compiler runs for these alone
     making = map_in_threads(
         lambda index: _stages_of(groups[index], network, target, joined.get(groups[index].nodes[0].index), lasting),
         distinct,
-        os.cpu_count() or 1,
+        min(os.cpu_count() or 1, max(fused, 1)),
     )
     made = dict(zip(distinct, with_progress(making, len(distinct), "kernels of a graph compiled"), strict=True))
     known = {id(alone[index].desc): stages[0] for index, (stages, _) in made.items() if index in alone}

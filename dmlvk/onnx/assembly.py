@@ -30,12 +30,13 @@ from dmlvk.onnx.values import (
     size_in_bytes,
     strides_in,
 )
-from dmlvk.operators import OPERATORS, Field
+from dmlvk.operators import OPERATORS, Field, OperatorDesc
 from dmlvk.operators.declaration import OWN_OPERATORS
 from dmlvk.tensors import TensorDesc, packed_strides
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+    from dmlvk.objects.compilation import Operator
     from dmlvk.onnx.caches import Lengths
 
 
@@ -106,6 +107,7 @@ class Assembly:
         self.propagates_nan = False
         self._parts: Parts = {} if parts is None else parts
         self._nodes: list[_Node] = []
+        self._operators: dict[object, tuple[Operator, Mapping[str, Any]]] = {}
         self._constants: dict[tuple[int, int], DeviceSource] = {}
         self.of_sizes: dict[str, DeviceSource] = {}
 
@@ -182,9 +184,9 @@ class Assembly:
         kind = OPERATORS.get(operator) or OWN_OPERATORS.get(operator)
         if kind is None:
             raise NotOnDevice(f"this version of dmlvk has no {operator} yet")
-        fields = {field.attribute: field for field in kind.fields}
-        desc = kind(**{member: _as_member(value, fields.get(member)) for member, value in members.items()})
-        node = OperatorGraphNode(self.device.create_operator(desc), name)
+        field_of = {field.attribute: field for field in kind.fields}.get
+        made = self._operator(kind, {member: _as_member(value, field_of(member)) for member, value in members.items()})
+        desc, node = made.desc, OperatorGraphNode(made, name)
         number = len(self._nodes)
         given = {member: iter(_listed(value)) for member, value in members.items()}
         reads = []
@@ -202,6 +204,16 @@ class Assembly:
             written.append(Tensor(source, new.element, new.shape, packed_strides(new.shape)))
         self._nodes.append(_Node(node, tuple(reads), tuple(writes)))
         return tuple(written)
+
+    def _operator(self, kind: type[OperatorDesc], members: Mapping[str, Any]) -> Operator:
+        """An operator; the same one for members that are alike, so that it is checked and lowered once."""
+        try:
+            key = kind, *((member, _alike(value)) for member, value in members.items())
+        except TypeError:  # it has members of other kinds
+            return self.device.create_operator(kind(**members))
+        if key not in self._operators:  # what it was made of is kept: its tensors are told apart as objects
+            self._operators[key] = self.device.create_operator(kind(**members)), members
+        return self._operators[key][0]
 
     def name(self, tensor: Tensor, name: str) -> None:
         """Notes how the model calls what an operator writes: the first name counts, those of views come later."""
@@ -267,6 +279,21 @@ class Assembly:
         nodes = [self._nodes[index].node for index in numbers]
         graph = GraphDesc(len(inputs), len(shown), nodes, input_edges, edges, between)
         return Assembled(graph, tuple(inputs), tuple(shown), tuple(self._nodes[index].values for index in numbers))
+
+
+def _alike(value: Any) -> object:
+    """What equal members have in common. Numbers are told apart by their bits, tensors as objects: they are shared.
+
+    Raises:
+        TypeError: when the member is of another kind.
+    """
+    if value is None or isinstance(value, TensorDesc):
+        return id(value)
+    if isinstance(value, (bool, int, float, str)):
+        return type(value), repr(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_alike, value))
+    raise TypeError(f"a member {type(value).__name__}")
 
 
 def fills(tensor: Tensor) -> bool:

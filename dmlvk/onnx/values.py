@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.arrays.tensor_bytes import elements_of, lay_out
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic.sharing import once
 from dmlvk.dynamic.sizes import as_size, is_dynamic, value_of
 from dmlvk.errors import DmlError
 from dmlvk.tensors import TensorDesc, packed_strides
@@ -334,7 +335,7 @@ def described(
     """
     sizes, steps = shape or (1,), None if strides is None else strides or (1,)
     if is_dynamic((sizes, steps, total)):
-        return TensorDesc(data_type, sizes, steps, total)
+        return once(TensorDesc, data_type, sizes, steps, total)
     return _described(data_type, sizes, steps, total)
 
 

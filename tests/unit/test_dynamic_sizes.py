@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlvk.dynamic.sharing import once
 from dmlvk.dynamic.size_functions import interleaved
 from dmlvk.dynamic.sizes import (
     Guards,
@@ -160,3 +161,21 @@ def test_thousands_of_guards_are_ordered_at_once() -> None:
     assert time.process_time() - begun < 1
     pairs = [line for variable, test in zip(variables, reversed(tests), strict=True) for line in (variable, test)]
     assert made == ["    if not (s0 > 1): return False", *pairs]
+
+
+def test_what_is_made_of_equal_sizes_is_made_once_and_of_others_anew() -> None:
+    guards, others = Guards(), Guards()
+    a, b, foreign = guards.size(6), guards.size(6), others.size(6)
+    made: list[tuple[int, ...]] = []
+
+    def make(sizes: tuple[int, ...]) -> list[int]:
+        made.append(sizes)
+        return list(sizes)
+
+    assert once(make, (a * 2, 3)) is once(make, (a + a, 3))
+    assert once(make, (b * 2, 3)) is not once(make, (a + a, 3))
+    assert once(make, (a * 2, 4)) is not once(make, (a * 2, 3))
+    assert once(make, (a, foreign)) is not once(make, (a, foreign))
+    assert len(made) == 5
+    assert not guards.conditions
+    assert not others.conditions
