@@ -6,13 +6,20 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from onnx import TensorProto
+
 from dmlvk.onnx.assembly import New
+from dmlvk.onnx.operators.matrix import product
 from dmlvk.onnx.operators.movement import sliced
 from dmlvk.onnx.translation import Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
+from dmlvk.operators import FusedActivation
 
 _CROSS_CORRELATION = 1  # DML_CONVOLUTION_MODE
 _FORWARD, _BACKWARD = 0, 1  # DML_CONVOLUTION_DIRECTION
+
+_FEWEST_TAPS = 128
+"""Of a filter that is summed in two halves."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +127,42 @@ def widened(tensor: Tensor) -> Tensor:
 @translates("Conv", by=["CONVOLUTION"])
 def convolution(node: Node) -> None:
     """One to three spatial axes."""
-    weights = node.tensor(1)
-    node.set(convolved(node, node.tensor(0), weights, channel_bias(node, 2, weights.shape[0])))
+    tensor, weights = node.tensor(0), node.tensor(1)
+    bias = channel_bias(node, 2, weights.shape[0])
+    node.set(_filtered_in_halves(node, tensor, weights, bias) or convolved(node, tensor, weights, bias))
+
+
+def _filtered_in_halves(node: Node, tensor: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor | None:
+    """A bank of long filters for one channel, the sum of each cut in two; ``None``: the node is none.
+
+    Logarithms of bands where nothing sounds show how the sum was rounded: two sums of half the length are twice as
+    near. The second one is of the signal from the filter's middle on.
+    """
+    known, array, rank = node.known(1), weights.source.array, tensor.rank
+    if known is None or array is None or array.size != known.size or not weights.is_packed:
+        return None
+    if tensor.element != TensorProto.FLOAT or tuple(node.list("kernel_shape") or known.shape[2:]) != known.shape[2:]:
+        return None
+    filters, *others, taps = known.shape
+    if rank not in (3, 4) or weights.rank != rank or {*others, *tensor.shape[1:-1], node.integer("group", 1)} != {1}:
+        return None
+    is_padded = any(node.list("pads") or []) or node.text("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+    if is_padded or taps < _FEWEST_TAPS or taps % 2:
+        return None
+    sizes = _convolved_sizes(node, tensor.shape[2:], weights.shape[2:])
+    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
+    half, middle = taps // 2, taps // 2 * window.dilations[-1]
+    batch, length, frames = tensor.shape[0], tensor.shape[-1], sizes[-1]
+    signal, steps = node.packed(tensor).viewed((batch, length)), (window.strides[-1], window.dilations[-1])
+    later = sliced(node, signal, [0, middle], [batch, length - middle], [1, 1])
+    total = None if bias is None else bias.viewed((1, filters, 1)).broadcast((batch, filters, frames))
+    for number, heard in enumerate((signal, later)):
+        part = node.assembly.part(weights, rank - 1, number * half, (number + 1) * half)
+        seen = heard.viewed((batch, frames, half), (heard.shape[1], *steps), tensor.element)
+        bank = part.viewed((filters, half)).broadcast((batch, filters, half))
+        total = product(node, bank, seen, c=total, transposed=(False, True), beta=0.0 if total is None else 1.0)
+    assert total is not None  # two parts were added
+    return total.viewed((batch, filters, *sizes))
 
 
 def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
@@ -144,7 +185,9 @@ def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: Tensor | None) 
     tensor = cropped(node, tensor, weights.shape[2:], sizes, from_short=2)
     window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
     output = New(tensor.element, (tensor.shape[0], weights.shape[0], *sizes))
-    return _convolved(node, tensor, weights, bias, output, window, groups, direction=_FORWARD)
+    return _convolved(
+        node, tensor, weights, bias, output, window, groups, direction=_FORWARD, activation=node.activation()
+    )
 
 
 def _convolved_sizes(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
@@ -222,9 +265,19 @@ def transposed(node: Node, given: Sequence[int] | None, bias: int) -> None:
     output = New(tensor.element, (tensor.shape[0], channels, *sizes))
     window = Window(weights.shape[2:], strides, dilations, tuple(start), tuple(end))
     numbers = channel_bias(node, bias, channels)
-    node.set(
-        _convolved(node, tensor, weights, numbers, output, window, groups, direction=_BACKWARD, added=tuple(added))
+    made = _convolved(
+        node,
+        tensor,
+        weights,
+        numbers,
+        output,
+        window,
+        groups,
+        direction=_BACKWARD,
+        activation=node.activation(),
+        added=tuple(added),
     )
+    node.set(made)
 
 
 def channel_bias(node: Node, index: int, channels: int) -> Tensor | None:
@@ -247,6 +300,7 @@ def _convolved(
     groups: int,
     *,
     direction: int,
+    activation: FusedActivation | None,
     added: tuple[int, ...] | None = None,
 ) -> Tensor:
     wide = window.widened()
@@ -267,7 +321,7 @@ def _convolved(
         dilations=list(wide.dilations),
         output_padding=extra,
         group_count=groups,
-        fused_activation=node.activation(),
+        fused_activation=activation,
     )
     return made.viewed(output.shape)
 
