@@ -96,6 +96,12 @@ class Bindings:
     temporary: BufferBinding | None
     persistent: BufferBinding | None
 
+    def named(self) -> list[tuple[str, BufferBinding]]:
+        """All ranges, each with what it is bound as."""
+        named = [(bound.point.name, bound.binding) for bound in (*self.inputs.values(), *self.outputs.values())]
+        resources = (("the temporary resource", self.temporary), ("the persistent resource", self.persistent))
+        return named + [(name, binding) for name, binding in resources if binding is not None]
+
     def at(self, place: Place, index: int) -> BufferBinding:
         """The range that is bound somewhere."""
         if place is Place.INPUT:
@@ -352,10 +358,10 @@ def check_usable(dispatchable: Dispatchable, bindings: Bindings, problem: str) -
     Raises:
         InvalidArgumentError: ``NAME: InputTensor: the buffer <problem>``.
     """
-    ranges = {bound.point.name: bound.binding for bound in (*bindings.inputs.values(), *bindings.outputs.values())}
-    resources = (("the temporary resource", bindings.temporary), ("the persistent resource", bindings.persistent))
-    ranges.update({name: binding for name, binding in resources if binding is not None})
-    for name, binding in ranges.items():
+    ranges = bindings.named()
+    if not any(binding.buffer.is_closed for _, binding in ranges):
+        return
+    for name, binding in ranges:
         binding.buffer.check_usable(f"{dispatchable.name}: {name}: the buffer {problem}")
 
 

@@ -120,7 +120,8 @@ class Engine:
             try:
                 with Guard(self, "opening the device"), validation.new_instance():
                     extensions = [_FLOAT_CONTROLS] if self.declares_float_controls else []
-                    self._manager: Any = self._kp.Manager(info.index, [], extensions)
+                    families = [] if info.compute_queue_family is None else [info.compute_queue_family]
+                    self._manager: Any = self._kp.Manager(info.index, families, extensions)
             except BaseException:
                 self._memory.close()
                 raise

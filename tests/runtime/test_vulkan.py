@@ -485,6 +485,27 @@ def only_graphics(instance: WeirdInstance) -> None:
         family.queueFlags = 0x1
 
 
+@pytest.mark.parametrize(
+    ("families", "expected"),
+    [
+        ([(0xF, 64), (0xC, 64), (0xE, 64)], 2),  # an NVIDIA H100's: the third computes and does not draw
+        ([(0xF, 64), (0xE, 0)], 0),  # of which only the first has a clock
+        ([(0xE, 64), (0xF, 64)], 0),
+        ([(0x1, 64), (0x2, 0)], 1),
+        ([(0x1, 64), (0x4, 64)], None),
+    ],
+)
+def test_a_queue_that_computes_and_does_not_draw_is_taken(
+    families: list[tuple[int, int]], expected: int | None
+) -> None:
+    def have(instance: WeirdInstance) -> None:
+        instance.families = [vk.QueueFamilyProperties(flags, 1, bits) for flags, bits in families]
+
+    info = described(have)
+    assert info.compute_queue_family == expected
+    assert info.limits.timestamp_valid_bits == (0 if expected is None else families[expected][1])
+
+
 def no_memory(instance: WeirdInstance) -> None:
     instance.memory.memoryTypeCount = instance.memory.memoryHeapCount = 0
 

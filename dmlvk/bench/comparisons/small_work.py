@@ -80,7 +80,7 @@ def recorder(
 def kompute_alone(device: dml.Device, operator: dml.CompiledOperator, x: npt.NDArray[Any]) -> Callable[[], Any]:
     """The same kernel through Kompute, with nothing of dmlvk around it."""
     kp = module("kp")
-    manager = kp.Manager(device.info.index)
+    manager = kp.Manager(device.info.index, [device.info.compute_queue_family])
     tensors = [manager.tensor(x), manager.tensor(np.zeros_like(x))]
     kernel = operator.steps[0].kernel
     algorithm = manager.algorithm(
