@@ -72,6 +72,9 @@ def able(device: dml.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ((2, 32, 9, 11), (72, 32, 3, 3), {"start": (1, 1), "end": (1, 1), "bias": True}),
         pytest.param((3, 40, 8, 10), (56, 40, 1, 1), {"bias": True}, marks=pytest.mark.sweep),
         pytest.param((2, 128, 6, 5), (24, 128, 3, 3), {"bias": False}, marks=pytest.mark.sweep),
+        # Whole steps of a place's channels, some of which pad the picture.
+        ((2, 64, 7, 9), (40, 64, 3, 3), {"start": (1, 2), "end": (1, 1), "strides": (2, 1), "bias": True}),
+        pytest.param((2, 64, 7, 9), (40, 64, 1, 1), {"strides": (2, 2), "bias": True}, marks=pytest.mark.sweep),
         pytest.param(
             (2, 24, 8, 9),
             (24, 32, 3, 3),
@@ -79,7 +82,7 @@ def able(device: dml.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             marks=pytest.mark.sweep,
         ),
     ],
-    ids=["3x3", "1x1", "segments", "backward"],
+    ids=["3x3", "1x1", "segments", "whole steps", "whole steps of 1x1", "backward"],
 )
 def test_results_are_within_the_stated_error(
     able: dml.Device, sizes: tuple[int, ...], window: tuple[int, ...], options: dict[str, Any]

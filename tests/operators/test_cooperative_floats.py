@@ -509,7 +509,7 @@ def test_convolutions(
 
 
 def test_the_reference_is_as_wide_as_the_stated_error_of_halves() -> None:
-    """1025 products of 3 and -5: what 4096 terms in a row allow, rounded to 11 bits at last."""
+    """1025 products of 3 and -5: what 16384 terms in a row allow, rounded to 11 bits at last."""
     desc = gemm_desc(dml.FLOAT16, 1, 1025, 1)
     inputs = {"ATensor": np.full((1, 1025), 3, np.float16), "BTensor": np.full((1025, 1), -5, np.float16)}
     expected = outputs_within_error(desc, inputs)["OutputTensor"]

@@ -29,7 +29,7 @@ OPERATORS_OF_HALVES = ("CONVOLUTION", "GEMM", "MULTIHEAD_ATTENTION", "MULTIHEAD_
 """Those with sums of FLOAT16 products that cooperative matrices compute, where a device has them."""
 
 _STEP = 2.0**-24
-_LONGEST_SEGMENT = 4096
+_LONGEST_SEGMENT = 16384
 """Terms of FLOAT16 that cooperative matrices add up in a row."""
 _SMALLEST = 2.0**-126
 

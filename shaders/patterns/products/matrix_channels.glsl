@@ -47,6 +47,9 @@ layout(local_size_x = INVOCATIONS) in;
 shared uvec4 lines[TILES_SPACE > RESULTS_SPACE ? TILES_SPACE : RESULTS_SPACE];
 // Of the terms that are loaded next: computed once, and not by each of the columns.
 shared uvec4 term_positions[STEP_TERMS];
+// Whether all terms of a step are channels of one place: then nothing has to be looked up for them, and a step begins without waiting.
+#define HAS_ONE_PLACE (FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH == 1u)
+#define STEP_HAS_ONE_PLACE (HAS_ONE_PLACE ? STEPS_ARE_WHOLE : CHANNELS_OF_POSITION % uint(STEP_TERMS) == 0u)
 
 #define LINES_AT_ONCE (INVOCATIONS / STEP_VECTORS)
 #define WINDOW_LOADS (TILE_COLUMNS / LINES_AT_ONCE)
@@ -55,12 +58,10 @@ shared uvec4 term_positions[STEP_TERMS];
 // Eight terms of a column's window; what pads it is zero, as is what lies behind the last term.
 uvec4 window_eight(Column column, uint beginning, uint position)
 {
-    uvec4 eight = uvec4(0u);
     uint index = index_of_term(column, beginning, term_positions[position]);
-    if (index != NOWHERE) {
-        eight = fours_right[index >> 3u];
-    }
-    return eight;
+    bool is_there = index != NOWHERE;
+    uvec4 eight = fours_right[(is_there ? index : column.image) >> 3u]; // without a branch, so that all are on their way at once
+    return is_there ? eight : uvec4(0u);
 }
 
 // Eight terms of a row of the filter. `first` is where the row lies.
@@ -202,6 +203,12 @@ void main()
         filters[i] = left_index(position.batch, rows[i], 0u);
     }
     uvec4 from_windows[WINDOW_LOADS];
+    uint next[WINDOW_LOADS]; // where the next ones lie, in vectors
+    bool are_there[WINDOW_LOADS];
+    [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) {
+        next[i] = 0u;
+        are_there[i] = true;
+    }
     uvec4 from_filter[FILTER_LOADS];
     SUMS sums[SUMS_DOWN * SUMS_ACROSS];
     for (uint segment = position.first_segment; segment < position.end_segment; ++segment) {
@@ -211,23 +218,44 @@ void main()
             sums[i] = filled_with(0.0);
         }
 #define POSITION_TERMS(term) \
-    if (own < STEP_TERMS) { \
+    if (!STEP_HAS_ONE_PLACE && own < STEP_TERMS) { \
         term_positions[own] = position_of_term((term) + own, end); \
     }
+// Where a step has one place, its elements lie behind those of the step before, but for the first of a place. Nothing is tested before they
+// are loaded: in the place of what pads a window stands an element of the same image, until it is put down.
+#define LOAD_WINDOWS(term) \
+    if (STEP_HAS_ONE_PLACE) { \
+        if ((term) == first || (!HAS_ONE_PLACE && (term) % CHANNELS_OF_POSITION == 0u)) { \
+            uvec4 place = position_of_term(term, end); \
+            [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
+                uint index = index_of_term(columns[i], beginnings[i], place); \
+                are_there[i] = index != NOWHERE; \
+                next[i] = ((are_there[i] ? index : columns[i].image) >> 3u) + vector; \
+            } \
+        } \
+        [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
+            from_windows[i] = fours_right[next[i]]; \
+            next[i] += STEP_VECTORS; \
+        } \
+    } else { \
+        [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
+            from_windows[i] = window_eight(columns[i], beginnings[i], vector * 8u); \
+        } \
+    }
 #define LOAD_TILES(term) \
-    [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
-        from_windows[i] = window_eight(columns[i], beginnings[i], vector * 8u); \
-    } \
+    LOAD_WINDOWS(term) \
     [[unroll]] for (uint i = 0u; i < FILTER_LOADS; ++i) { \
         from_filter[i] = filter_eight(position.batch, rows[i], filters[i], (term) + vector * 8u, end); \
     }
         POSITION_TERMS(first)
-        barrier();
+        if (!STEP_HAS_ONE_PLACE) {
+            barrier();
+        }
         LOAD_TILES(first)
         for (uint term = first; term < end; term += STEP_TERMS) {
             barrier(); // all are through with what was there
             [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) {
-                lines[(line + i * LINES_AT_ONCE) * PITCH + vector] = from_windows[i];
+                lines[(line + i * LINES_AT_ONCE) * PITCH + vector] = are_there[i] ? from_windows[i] : uvec4(0u);
             }
             [[unroll]] for (uint i = 0u; i < FILTER_LOADS; ++i) {
                 lines[FILTER_LINES + (line + i * LINES_AT_ONCE) * PITCH + vector] = from_filter[i];
