@@ -177,8 +177,10 @@ The same is done for `MultiHeadAttention` (with `past_sequence_length`, or cache
 `DecoderMaskedMultiHeadAttention`, and ONNX's `Attention` with a past, where the caches are inputs and outputs of the
 model and read by nothing else. Caches that grow beside a mask or a bias of the text's length are copied instead, by
 plans for open sizes; in a shared buffer each length of a mask has a plan, and one whose keys are not those of the past
-and the new tokens is refused. Beams (`cache_indirection`) and quantized caches (`k_scale`, `v_scale`) are left to ONNX
-Runtime's CPU package, which a message says.
+and the new tokens is refused. Beams (`cache_indirection`) are left to ONNX Runtime's CPU package, which a message says.
+Quantized caches of `GroupQueryAttention` (`k_scale`, `v_scale`: integers of 8 or 4 bits, a scale for all or for each
+element of a head) are appended to likewise; attention sees what the integers stand for, rounded to the queries' type as
+`DequantizeLinear` rounds it. Those of a window are refused.
 
 What attention gives is made of FLOAT32 sums whose order follows from places alone: a score is the sum over a head's
 elements in their order; values are summed over chains of 32 keys, 8 chains in order to a segment of 256 keys, and
