@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -36,7 +37,7 @@ from tests.operators.test_products import on_llvmpipe
 
 Array = npt.NDArray[Any]
 
-ATTENTION = {tile.variant.name: tile.variant for tile in TILES}
+ATTENTION = {made.name: made for tile in TILES for made in (tile.variant, tile.cached_variant)}
 VARIANTS = {**ATTENTION, MATRIX_QUADS.name: MATRIX_QUADS}
 ABLE = dataclasses.replace(
     GPU, has_cooperative_halves=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024, buffers=16
@@ -289,3 +290,50 @@ def test_one_plan_serves_lengths_that_a_model_leaves_open(benches: list[Workbenc
             expected = (shares / shares.sum(axis=3, keepdims=True) @ value).swapaxes(1, 2).reshape(result.shape)
             np.testing.assert_allclose(result, expected, rtol=4e-3, atol=2e-3, err_msg=f"{batch}, {length}, {keys}")
     assert SMALL.variant.name in modules, "another kernel computed it"
+
+
+@pytest.mark.parametrize(("window", "past"), [(-1, 0), (-1, 37), (20, 37)], ids=str)
+@BOTH_WAYS
+def test_prompts_over_caches_are_onnx_runtime_s(
+    benches: list[Workbench], only: Any, monkeypatch: pytest.MonkeyPatch, way: str, window: int, past: int
+) -> None:
+    """Each query sees the keys up to its own, of a window so many; behind a past too."""
+    modules, tokens, heads, key_heads, size, capacity = only(SMALL), 41, 4, 2, 32, 100
+    able = dataclasses.replace(ABLE, shared_memory=32768)
+    monkeypatch.setattr(dml.Device, "target", property(lambda self: able))
+    widths = {"q": heads * size, "k": key_heads * size, "v": key_heads * size}
+    caches = ("past_key", "past_value")
+    kinds: dict[str, tuple[int, list[int]]] = {
+        **{name: (TensorProto.FLOAT16, [1, tokens, width]) for name, width in widths.items()},
+        **dict.fromkeys(caches, (TensorProto.FLOAT16, [1, key_heads, capacity, size])),
+        "ends": (TensorProto.INT32, [1]),
+        "total": (TensorProto.INT32, [1]),
+    }
+    node = helper.make_node(
+        "GroupQueryAttention",
+        list(kinds),
+        ["y", "key", "value"],
+        domain="com.microsoft",
+        num_heads=heads,
+        kv_num_heads=key_heads,
+        local_window_size=window,
+    )
+    graph = helper.make_graph(
+        [node],
+        "attention",
+        [helper.make_tensor_value_info(name, *kind) for name, kind in kinds.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT16, None) for name in node.output],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    random = np.random.default_rng(45)
+    feed = {name: values("normal", tuple(kind[1]), dml.FLOAT16, random) for name, kind in kinds.items() if kind[1][1:]}
+    feed |= {"ends": np.array([past + tokens - 1], np.int32), "total": np.array([past + tokens], np.int32)}
+    (expected, *_) = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feed)
+    with _device(benches, way) as device:
+        other = dml.Device(device.info.index, arithmetic="device")
+        other.engine.shaders.trials = device.engine.shaders.trials
+        with other, ort.InferenceSession(model, device=other, strict=True) as session:
+            (result, *_) = session.run(None, feed)
+    np.testing.assert_allclose(result, expected, rtol=4e-3, atol=2e-3)
+    assert SMALL.cached_variant.name in modules, "another kernel computed it"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels.composed import matrix_attention
 from dmlvk.kernels.kernel import PlainKernel, launch_size, work_groups
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
@@ -37,6 +38,9 @@ _MOST_SEGMENTS_OF_PROCESSOR = 16
 
 _BUSY_GROUPS = 1024
 """Work groups that a GPU has room for at one time."""
+
+_PAIRS_OF_VECTOR = 4
+"""Of FLOAT16, as kernels that multiply matrices load them."""
 
 _MOST_BUFFERS = 11
 """That a kernel binds, without scales of integers."""
@@ -104,6 +108,8 @@ class _Lowering:
             self._carry_over("value", self.value_size)
         query, row = self._append()
         output = self.builder.writes["output_tensor"]
+        if self._attends_by_matrices(query, row, output):
+            return self.builder.program()
         tiled = next((size for size in _TILE_ELEMENTS if size >= self.value_size), None)
         if self.tokens > _FEW_TOKENS and tiled is not None and not self.target.is_cpu:
             tiles = self.batch * self.key_heads * -(-self.group * self.tokens // _TILE_ROWS)
@@ -121,6 +127,29 @@ class _Lowering:
             self._segments(tile, tiles, query, row, parts, is_alone=False)
             self._join(parts)
         return self.builder.program()
+
+    def _attends_by_matrices(self, query: Region, row: int, output: Region) -> bool:
+        """Adds the kernel of those who permit a device its own arithmetic, where there is one for it."""
+        desc = self.desc
+        is_plain = desc.softcap == 0 and not desc.has_empty_sink and desc.sink_tensor is None
+        if desc.bias_tensor is not None or not is_plain or self.cache_bits or self.tokens <= _FEW_TOKENS:
+            return False
+        shape = matrix_attention.Shape(self.batch, self.heads, self.tokens, self.capacity, self.size, self.value_size)
+        tile = matrix_attention.tile_of(self.target, self.type, shape)
+        if tile is None or row % _PAIRS_OF_VECTOR:
+            return False
+        operands = matrix_attention.CachedOperands(
+            query,
+            2 * row,
+            [self.builder.writes[f"present_{role}_tensor"] for role in ("key", "value")],
+            self.lengths,
+            self.key_heads,
+            {**self._of_lengths, "IS_CAUSAL": int(desc.is_causal)},
+            desc.window,
+        )
+        kernel, reads = matrix_attention.cached_kernel_of(tile, shape, operands, desc.scale)
+        self.builder.launch(kernel, reads, [output], label="results")
+        return True
 
     def _tile(self) -> int:
         """Rows of a work group: few where there are few work groups, though each reads all keys that its rows see."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.composed.placed_tensors import PlacedTensor, broadcast
@@ -87,12 +87,16 @@ class AttentionTile:
     @property
     def variant(self) -> ShaderVariant:
         """The shader."""
-        defines = {
-            "HEAD_TILES": self.head_tiles,
-            "SUBGROUPS": self.subgroups,
-            "KEYS": self.keys,
-        }
-        name = f"attention.float16.cooperative.{self.rows}x{self.keys}x{_SIDE * self.head_tiles}"
+        return self._variant("", {})
+
+    @property
+    def cached_variant(self) -> ShaderVariant:
+        """The shader of attention over caches."""
+        return self._variant(".cached", {"IS_CACHED": 1})
+
+    def _variant(self, kind: str, more: Mapping[str, int]) -> ShaderVariant:
+        defines = {"HEAD_TILES": self.head_tiles, "SUBGROUPS": self.subgroups, "KEYS": self.keys, **more}
+        name = f"attention.float16.cooperative{kind}.{self.rows}x{self.keys}x{_SIDE * self.head_tiles}"
         return ShaderVariant(name, ATTENTION_SOURCE, tuple((key, str(value)) for key, value in defines.items()))
 
 
@@ -118,6 +122,7 @@ _BUSY = 128
 def variants() -> Iterator[ShaderVariant]:
     """The shaders."""
     yield from (tile.variant for tile in TILES)
+    yield from (tile.cached_variant for tile in TILES)
 
 
 def tile_of(target: Target, data_type: DataType, shape: Shape) -> AttentionTile | None:
@@ -210,3 +215,56 @@ def kernel_of(
     reads = [view.region for view in (operands.query, operands.key, operands.value)]
     reads += [operands.query.region if view is None else view.region for view in of_scores]
     return kernel, reads
+
+
+@dataclasses.dataclass(frozen=True)
+class CachedOperands:
+    """What attention over caches reads, and how it sees it.
+
+    Attributes:
+        query: the queries: batch, tokens, heads, elements.
+        query_row: elements from token to token there.
+        caches: keys and values: batch, heads of keys, the shape's keys, elements.
+        lengths: what tells how many keys each sequence has.
+        key_heads: heads of keys.
+        constants: how lengths are counted, and whether a query sees no key behind its own.
+        window: keys that a query sees, its own last; 0: all.
+    """
+
+    query: Region
+    query_row: int
+    caches: Sequence[Region]
+    lengths: Sequence[Region]
+    key_heads: int
+    constants: Mapping[str, int]
+    window: int
+
+
+def cached_kernel_of(
+    tile: AttentionTile, shape: Shape, operands: CachedOperands, scale: float
+) -> tuple[PlainKernel, list[Region]]:
+    """The kernel of attention over caches, and what it reads; its output is packed: batch, tokens, heads, elements.
+
+    Args:
+        tile: how a work group divides its queries.
+        shape: of the work; its keys are those that there is room for.
+        operands: what it reads, in vectors.
+        scale: that products of queries and keys are multiplied by.
+    """
+    groups = _groups(tile, shape)
+    constants = {
+        "SIZE": shape.size,
+        "VALUE_SIZE": shape.value_size,
+        "GROUP": shape.heads // operands.key_heads,
+        **operands.constants,
+    }
+    parameters = [groups, shape.heads, shape.queries, shape.keys, float32_bits(scale * math.log2(math.e))]
+    row, of_results = operands.query_row, shape.heads * shape.value_size
+    strides = [shape.queries * row, shape.size, row]
+    for size in (shape.size, shape.value_size):
+        strides += [operands.key_heads * shape.keys * size, shape.keys * size, size]
+    strides += [shape.queries * of_results, shape.value_size, of_results]
+    parameters += [stride // _VECTOR for stride in strides]
+    columns, lines = work_groups(groups, 1)
+    kernel = PlainKernel(tile.cached_variant.name, (columns, lines, 1), constants, (*parameters, operands.window))
+    return kernel, [operands.query, *operands.caches, *operands.lengths]

@@ -9,7 +9,10 @@
 //
 // Its buffers are not `coherent`: it runs only where barriers are recorded between dispatches (dmlvk/kernels/target.py).
 //
-// The compile script passes HEAD_TILES (of 16 elements of a head), SUBGROUPS, and KEYS, a multiple of KEY_BLOCK.
+// With IS_CACHED, keys and values are those of caches (cached_attention.glsl): each query sees the keys up to its own, or all of them, and with a
+// window so many. Blocks that no query of a work group sees are left out.
+//
+// The compile script passes HEAD_TILES (of 16 elements of a head), SUBGROUPS, KEYS, a multiple of KEY_BLOCK, and maybe IS_CACHED.
 #ifndef ATTENTION_COOPERATIVE_GLSL
 #define ATTENTION_COOPERATIVE_GLSL
 
@@ -26,13 +29,18 @@ layout(push_constant) uniform Parameters {
     uint base_query; // where operands begin in their buffers, in words
     uint base_key;
     uint base_value;
+#ifdef IS_CACHED
+    uint base_ends;
+    uint base_total;
+#else
     uint base_bias;
     uint base_mask;
+#endif
     uint base_output;
     uint work_items; // work groups
     uint heads;
     uint queries;
-    uint keys;
+    uint keys; // there is room for, in caches
     uint scale; // of scores as powers of two, a float32
     uint query_batch; // steps, in vectors of eight elements
     uint query_head;
@@ -46,6 +54,9 @@ layout(push_constant) uniform Parameters {
     uint output_batch;
     uint output_head;
     uint output_row;
+#ifdef IS_CACHED
+    uint window; // keys that a query sees, its own last; 0: all
+#else
     uint bias_batch; // steps, in elements
     uint bias_head;
     uint bias_row;
@@ -54,6 +65,7 @@ layout(push_constant) uniform Parameters {
     uint mask_head;
     uint mask_row;
     uint mask_key;
+#endif
 } parameters;
 
 #define LANES 4
@@ -62,15 +74,27 @@ layout(push_constant) uniform Parameters {
 BUFFER(0, query)
 BUFFER(1, key)
 BUFFER(2, value)
+#ifdef IS_CACHED
+BUFFER(3, ends)
+BUFFER(4, total)
+#else
 BUFFER(3, bias)
 BUFFER(4, mask)
+#endif
 BUFFER(5, output)
 
 layout(constant_id = 2) const uint SIZE = 64u; // of a head of queries and keys, and of values: multiples of eight
 layout(constant_id = 3) const uint VALUE_SIZE = 64u;
 layout(constant_id = 4) const uint GROUP = 1u; // heads of queries for each head of keys
+#ifdef IS_CACHED
+layout(constant_id = 5) const bool IS_CAUSAL = true;
+#define TOKENS parameters.queries
+#define CAPACITY parameters.keys
+#include "composed/cache_lengths.glsl"
+#else
 layout(constant_id = 5) const bool HAS_BIAS = false; // what is added to scores
 layout(constant_id = 6) const bool HAS_MASK = false;
+#endif
 
 #include "float16.glsl"
 
@@ -103,7 +127,7 @@ shared uvec4 scores_of_rows[MATRICES_LIE_IN_QUADS ? 1 : TILE_ROWS * SCORE_PITCH]
     [[unroll]] for (uint i = 0u; i < LOADS; ++i) { \
         uint line = (first) + (own + i * INVOCATIONS) / HEAD_VECTORS; \
         uint vector = (own + i * INVOCATIONS) % HEAD_VECTORS; \
-        bool is_there = line < parameters.keys && vector * 8u < size; \
+        bool is_there = line < end_key && vector * 8u < size; \
         into[i] = is_there ? fours_##name[(at) + line * parameters.name##_row + vector] : uvec4(0u); \
     }
 #define PUT_LINES(at, from) \
@@ -122,7 +146,21 @@ float half_of(uint word, uint index) { return uintBitsToFloat(float32_from_float
         uint index = first_##name + (row) * parameters.name##_row + (key) * parameters.name##_key; \
         score += half_of(words_##name[index >> 1u], index) * BINARY_LOGARITHM_OF_E; \
     }
-// With what is added to a score, if anything is; behind the last key a score is nothing.
+// With what is added to a score, if anything is; of a key that the row does not see, a score is nothing.
+#ifdef IS_CACHED
+#define SCORES_ARE_PLAIN true
+#define FINISH_SCORE(score, row, key) \
+    { \
+        bool is_seen = key < end_key && (!IS_CAUSAL || key <= past + row) \
+            && (parameters.window == 0u || key + parameters.window > past + row); \
+        score = is_seen ? score : uintBitsToFloat(0xff800000u); \
+    }
+// Whether all rows of a subgroup see a block of keys.
+#define SEES_ALL(first, row) \
+    (first + KEY_BLOCK <= end_key && (!IS_CAUSAL || first + KEY_BLOCK <= past + row + 1u) \
+        && (parameters.window == 0u || first + parameters.window > past + row + ROWS - 1u))
+#else
+#define SCORES_ARE_PLAIN !(HAS_BIAS || HAS_MASK)
 #define FINISH_SCORE(score, row, key) \
     { \
         uint key_in_bounds = min(key, parameters.keys - 1u); \
@@ -134,6 +172,8 @@ float half_of(uint word, uint index) { return uintBitsToFloat(float32_from_float
         } \
         score = key < parameters.keys ? score : uintBitsToFloat(0xff800000u); \
     }
+#define SEES_ALL(first, row) (first + KEY_BLOCK <= end_key)
+#endif
 
 // A peak that no score is below, but -infinity: what is less than it by infinity has no share, and no difference is NaN.
 const float LEAST_PEAK = -3.0e38;
@@ -174,8 +214,19 @@ void main()
     uint query_at = FIRST_VECTOR(query, batch, head);
     uint key_at = FIRST_VECTOR(key, batch, head / GROUP);
     uint value_at = FIRST_VECTOR(value, batch, head / GROUP);
+#ifdef IS_CACHED
+    uint past = past_of(batch);
+    uint tile_row = group % tiles * TILE_ROWS;
+    uint last_row = min(tile_row + TILE_ROWS, parameters.queries) - 1u;
+    uint end_key = min(past + (IS_CAUSAL ? last_row + 1u : parameters.queries), parameters.keys);
+    uint from_window = past + tile_row + 1u - min(parameters.window, past + tile_row + 1u);
+    uint first_key = parameters.window == 0u ? 0u : from_window / KEYS * KEYS;
+#else
     uint first_bias = BASE_16(BASE_WORD(bias)) + batch * parameters.bias_batch + head * parameters.bias_head;
     uint first_mask = BASE_16(BASE_WORD(mask)) + batch * parameters.mask_batch + head * parameters.mask_head;
+    uint end_key = parameters.keys;
+    uint first_key = 0u;
+#endif
     float scale = uintBitsToFloat(parameters.scale);
 
     LEFT_FLOATS query[HEAD_TILES];
@@ -193,7 +244,7 @@ void main()
     // Of the rows that an invocation has: by the way through memory the first alone.
     vec2 peaks = vec2(LEAST_PEAK);
     vec2 totals = vec2(0.0);
-    for (uint first = 0u; first < parameters.keys; first += KEYS) {
+    for (uint first = first_key; first < end_key; first += KEYS) {
         uvec4 of_keys[LOADS];
         uvec4 of_values[LOADS];
         LOAD_LINES(key, of_keys, key_at, SIZE, first)
@@ -202,7 +253,7 @@ void main()
         PUT_LINES(0u, of_keys)
         PUT_LINES(FIRST_VALUE, of_values)
         barrier();
-        for (uint block = 0u; block < KEYS && first + block < parameters.keys; block += KEY_BLOCK) {
+        for (uint block = 0u; block < KEYS && first + block < end_key; block += KEY_BLOCK) {
             SUMS scores[SCORE_TILES];
             [[unroll]] for (uint i = 0u; i < SCORE_TILES; ++i) {
                 scores[i] = filled_with(0.0);
@@ -214,7 +265,7 @@ void main()
                     scores[j] = matrices_product_plus(query[k], keys, scores[j]);
                 }
             }
-            bool is_whole = first + block + KEY_BLOCK <= parameters.keys;
+            bool is_whole = SEES_ALL(first + block, first_row);
             LEFT_FLOATS shares[SCORE_TILES];
             SUMS factors;
             if (MATRICES_LIE_IN_QUADS) {

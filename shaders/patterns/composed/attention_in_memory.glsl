@@ -66,7 +66,7 @@ uvec2 as_pairs(uvec4 numbers)
     [[unroll]] for (uint four = 0u; four < OWN_FOURS; ++four) { \
         own_scores[four] = uintBitsToFloat(scores_of_rows[own_line + own_part * OWN_FOURS + four]) * scale; \
     } \
-    if (HAS_BIAS || HAS_MASK || !is_whole) { \
+    if (!SCORES_ARE_PLAIN || !is_whole) { \
         [[unroll]] for (uint four = 0u; four < OWN_FOURS; ++four) { \
             [[unroll]] for (uint each = 0u; each < 4u; ++each) { \
                 uint key = first + block + (own_part * OWN_FOURS + four) * 4u + each; \

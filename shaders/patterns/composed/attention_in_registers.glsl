@@ -10,7 +10,7 @@
     [[unroll]] for (uint four = 0u; four < 2 * SCORE_TILES; ++four) { \
         own_scores[four] *= scale; \
     } \
-    if (HAS_BIAS || HAS_MASK || !is_whole) { \
+    if (!SCORES_ARE_PLAIN || !is_whole) { \
         [[unroll]] for (uint four = 0u; four < 2 * SCORE_TILES; ++four) { \
             uint own_row = min(first_row + QUAD_ROW(four & 1u), parameters.queries - 1u); \
             [[unroll]] for (uint each = 0u; each < 4u; ++each) { \
