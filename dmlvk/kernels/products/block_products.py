@@ -17,7 +17,9 @@ from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products.block_weights import LEAST_BLOCK, WORD_BITS, BlockWeights, ZeroKind, weights_of_blocks
-from dmlvk.kernels.products.matrix import Product, gemm_product
+from dmlvk.kernels.products.matrix import PackedRight, Product, gemm_product
+from dmlvk.kernels.products.matrix import lower_product as lower_dense
+from dmlvk.kernels.products.packed_right import packed_right
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -271,7 +273,11 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
     regions = [packed, scale, zero, groups]
     product = gemm_product(desc)
     most_rows = _MOST_ROWS_OF_PROCESSORS if target.is_cpu else _MOST_ROWS
-    if weights.lies_along_terms and product.rows <= most_rows:
+    of_matrices = packed_right(desc, weights, target)
+    if of_matrices is not None:
+        constants, of_device = of_matrices
+        lower_dense(builder, desc, of_device, target, left, packed, addend, None, PackedRight(scale, zero, constants))
+    elif weights.lies_along_terms and product.rows <= most_rows:
         _add_rows(builder, desc, product, weights, _Operands(left, packed, scale, zero, addend))
     else:
         _add_parts(builder, desc, weights, left, regions, addend)
@@ -282,7 +288,8 @@ def can_gate(product: Gemm, weights: BlockWeights, target: Target) -> bool:
     """Whether one kernel computes a product and another one that is its gate, with weights that lie alike."""
     plain = product.fused_activation is None and product.c_tensor is None and product.alpha == 1.0
     has_room = not target.is_cpu and target.buffers >= _BUFFERS_OF_GATED
-    return plain and has_room and weights.lies_along_terms and gemm_product(product).rows <= _MOST_ROWS
+    is_few = gemm_product(product).rows <= _MOST_ROWS and packed_right(product, weights, target) is None
+    return plain and has_room and weights.lies_along_terms and is_few
 
 
 def lower_gated(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], target: Target) -> Program:

@@ -64,6 +64,7 @@ class Product:
             a channel are.
         has_channels: whether channels of a convolution's input and output lie behind one another, in eights.
         addend_has_fours: as ``output_has_fours``, of what is added to a GEMM's sums.
+        is_packed: whether the right operand is one of packed weights.
     """
 
     family: str
@@ -90,6 +91,7 @@ class Product:
     inner_channels: int = 1
     has_channels: bool = False
     addend_has_fours: bool = False
+    is_packed: bool = False
 
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
@@ -98,7 +100,12 @@ class Product:
         along = self.right_along_terms
         eights = self.left_has_eights and self.right_has_eights
         made = Work(self.family, *shape, gives_results, along, any_shape, self.plane, self.data_type, eights)
-        return dataclasses.replace(made, has_channels=self.has_channels, left_along_terms=self.left_along_terms)
+        return dataclasses.replace(
+            made,
+            has_channels=self.has_channels,
+            left_along_terms=self.left_along_terms,
+            is_packed=self.is_packed,
+        )
 
     @property
     def has_plain_sums(self) -> bool:
@@ -192,6 +199,25 @@ class GemmEpilogue:
 
 
 AnyEpilogue = Epilogue | GemmEpilogue
+
+
+@dataclasses.dataclass(frozen=True)
+class PackedRight:
+    """The right operand of a GEMM as packed weights: ``packed_right.glsl``.
+
+    Attributes:
+        scale: of blocks.
+        zero: what stands for zero, packed; ``None``: a number does everywhere.
+        constants: the specialization constants that tell of it.
+    """
+
+    scale: Region
+    zero: Region | None
+    constants: Mapping[str, int]
+
+    def regions(self) -> list[Region]:
+        """What kernels bind for it."""
+        return [self.scale, self.zero or self.scale]
 
 
 @lowering(Gemm)
@@ -302,8 +328,20 @@ def lower_product(
     right: Region,
     addend: Region | None,
     epilogue: AnyEpilogue | None = None,
+    packed: PackedRight | None = None,
 ) -> None:
     """Adds the steps that compute a product, and those of its activation; or of what comes in the place of that.
+
+    Args:
+        builder: takes them.
+        desc: the operator.
+        product: what it computes.
+        target: the device.
+        left: the left operand.
+        right: the right one.
+        addend: what is added, if anything is.
+        epilogue: what comes in the place of the activation.
+        packed: what the right operand is beside its integers, of a product that is packed; then without an epilogue.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
@@ -317,7 +355,7 @@ def lower_product(
         result = builder.scratch(tensor.size_in_bytes)
     relu = epilogue.relu if epilogue is not None else fused is not None and fused.operator_name == _RELU
     choice = choose(product.work(), target)
-    _add_sums(builder, product, choice, (left, right, addend), result, relu, epilogue)
+    _add_sums(builder, product, choice, (left, right, addend), result, relu, epilogue, packed)
     if follows is not None:
         members: dict[str, Any] = {field.attribute: value for field, value in follows.attributes}
         activation = follows.activation(**members, **dict.fromkeys(("input_tensor", "output_tensor"), tensor))
@@ -332,6 +370,7 @@ def _add_sums(
     result: Region,
     relu: bool,
     epilogue: AnyEpilogue | None,
+    packed: PackedRight | None,
 ) -> None:
     left, right, addend = operands
     tile = choice.tile
@@ -348,8 +387,9 @@ def _add_sums(
     totals = builder.scratch(size) if writes_totals else None
     ways = Ways(come, addend is not None, relu, writes_totals)
     first_epilogue = None if writes_totals else epilogue  # whoever finishes results computes it
-    for kernel in _sum_kernels(product, choice, ways, groups, builder.target, first_epilogue):
+    for kernel in _sum_kernels(product, choice, ways, groups, builder.target, first_epilogue, packed):
         further = [] if first_epilogue is None else first_epilogue.regions(left)
+        further += [] if packed is None else packed.regions()
         builder.launch(kernel, [left, right, addend or left, *further], [totals or result])
     if totals is None:
         return
@@ -369,11 +409,18 @@ def _add_sums(
 
 
 def _sum_kernels(
-    product: Product, choice: Choice, ways: Ways, groups: int, target: Target, epilogue: AnyEpilogue | None = None
+    product: Product,
+    choice: Choice,
+    ways: Ways,
+    groups: int,
+    target: Target,
+    epilogue: AnyEpilogue | None = None,
+    packed: PackedRight | None = None,
 ) -> list[PlainKernel]:
     """The launches that compute sums, or their segments."""
     tile = choice.tile
-    variant = tile.variant(product.family, product.data_type, target, has_epilogue=epilogue is not None).name
+    kinds = {"has_epilogue": epilogue is not None, "is_packed": packed is not None}
+    variant = tile.variant(product.family, product.data_type, target, **kinds).name
     work_groups = launch_size(product.family.upper(), groups * tile.invocations, tile.invocations)
     sizes = (product.rows, product.columns, product.terms, *tile.grid(product.rows, product.columns, product.plane))
     segments = tile.segments(product.terms)
@@ -390,6 +437,8 @@ def _sum_kernels(
         constants |= {} if epilogue is None else epilogue.constants
         if tile.is_cooperative:
             constants |= _cooperative(product, tile, ways, has_epilogue=epilogue is not None)
+            if packed is not None:
+                constants |= {"RIGHT_IS_WHOLE": 0, **packed.constants}
         elif tile.stores_fours:
             fills_tiles = tile.step > 0 and is_multiple(product.terms, tile.step)
             constants |= {"OUTPUT_HAS_FOURS": int(product.output_has_fours), "TERMS_FILL_TILES": int(fills_tiles)}

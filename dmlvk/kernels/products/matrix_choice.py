@@ -18,6 +18,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     EIGHT_ROWS,
     FEW_ROWS,
     FLAT,
+    FLAT_COOPERATIVE,
     FOUR_ROWS,
     LARGE,
     LARGE_FUSED,
@@ -99,6 +100,7 @@ class Work:
         has_eights: whether both operands of a product can be loaded by eights.
         has_channels: whether channels of a convolution's input and output lie behind one another, in eights.
         left_along_terms: whether the left operand's neighbours in memory are neighbouring terms.
+        is_packed: whether the right operand is one of packed weights, of which there is a tile for few rows alone.
     """
 
     family: str
@@ -114,6 +116,7 @@ class Work:
     has_eights: bool = False
     has_channels: bool = False
     left_along_terms: bool = True
+    is_packed: bool = False
 
     def groups(self, tile: MatrixTile) -> int:
         """Tiles that cover all results."""
@@ -158,6 +161,8 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
     shape = (work.rows, work.columns, work.terms)
     if not (target.multiplies_matrices_of(work.data_type) and target.device_arithmetic and work.gives_results):
         return []
+    if work.is_packed:
+        return [FLAT_COOPERATIVE]
     every = OF_CHANNELS if work.has_channels else COOPERATIVE
     tiles = [tile for tile in every if work.family in tile.families and work.data_type in tile.types]
     if not tiles or any(map(operator.lt, shape, _FEWEST_COOPERATIVE[work.data_type])):

@@ -25,6 +25,8 @@
 //
 // With HAS_EPILOGUE, what a graph has behind it is computed with it: matrix_epilogue.glsl for a convolution, product_epilogue.glsl for GEMM.
 //
+// With RIGHT_IS_PACKED the right operand is one of packed weights: packed_right.glsl.
+//
 // With DEVICE_ARITHMETIC, which is passed for FLOAT32 to those who permit it, products are not rounded before they are added, and
 // nothing looks for denormal products and sums: the order of a sum is the same, its bits are the device's.
 #ifndef MATRIX_GLSL
@@ -60,6 +62,10 @@ BUFFER(BOUND_BEFORE + 4, output)
 #elif HAS_EPILOGUE
 BUFFER(BOUND_BEFORE, residual)
 BUFFER(BOUND_BEFORE + 1, output)
+#elif defined(RIGHT_IS_PACKED)
+BUFFER(BOUND_BEFORE, scale)
+BUFFER(BOUND_BEFORE + 1, zero)
+BUFFER(BOUND_BEFORE + 2, output)
 #else
 BUFFER(BOUND_BEFORE, output)
 #endif
@@ -111,6 +117,9 @@ layout(push_constant) uniform Parameters {
 #endif
 #if HAS_EPILOGUE
     uint base_residual;
+#elif defined(RIGHT_IS_PACKED)
+    uint base_scale;
+    uint base_zero;
 #endif
     uint base_output;
 #include "products/matrix_parameters.glsl"

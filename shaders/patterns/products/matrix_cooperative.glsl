@@ -184,6 +184,16 @@ Eight right_eight(Column own, uint beginning, uint position)
     }
     return eight;
 }
+#elif defined(RIGHT_IS_PACKED)
+#include "products/packed_right.glsl"
+PackedEight right_eight(Batch batch, uvec2 at, uint end)
+{
+    PackedEight eight = NO_PACKED_EIGHT;
+    if (at.y < end) {
+        eight = packed_eight(min(at.x, parameters.columns - 1u), at.y);
+    }
+    return eight;
+}
 #else
 Eight right_eight(Batch batch, uvec2 at, uint end)
 {
@@ -194,8 +204,19 @@ Eight right_eight(Batch batch, uvec2 at, uint end)
     }
     return eight;
 }
+#endif
+#if !CONVOLUTION
 // Whether columns 4n to 4n + 3 of the output lie behind one another, at multiples of four elements.
 layout(constant_id = 11) const bool OUTPUT_HAS_FOURS = false;
+#endif
+#ifdef RIGHT_IS_PACKED
+#define RightEight PackedEight
+#define LOAD_RIGHT_EIGHT(index) NO_PACKED_EIGHT // never: RIGHT_IS_WHOLE is not told
+#define PUT_RIGHT_EIGHT(at, eight, highest) lines[at] = numbers_of(eight);
+#else
+#define RightEight Eight
+#define LOAD_RIGHT_EIGHT(index) LOAD_EIGHT(right, index)
+#define PUT_RIGHT_EIGHT PUT_EIGHT
 #endif
 
 // Four neighbouring results, two in a word where they are FLOAT16.
@@ -347,7 +368,7 @@ void deliver(Batch batch, uvec4 sums, bool is_plain, uint row, uint column, uint
     } \
     if (RIGHT_IS_WHOLE && is_whole) { \
         [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
-            from_right[i] = LOAD_EIGHT(right, right_next + i * right_far); \
+            from_right[i] = LOAD_RIGHT_EIGHT(right_next + i * right_far); \
         } \
         right_next += STEP_TERMS * RIGHT_TERM; \
     } else if (is_whole) { \
@@ -403,7 +424,7 @@ bool is_bounded(uint left, uint right, uint terms) { return (left >> 23u) + (rig
         PUT_EIGHT(left_at + i * left_line(LEFT_STEP), from_left[i], own_left_highest) \
     } \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
-        PUT_EIGHT(right_at + i * (right_line(RIGHT_STEP) - LEFT_SPACE), from_right[i], own_right_highest) \
+        PUT_RIGHT_EIGHT(right_at + i * (right_line(RIGHT_STEP) - LEFT_SPACE), from_right[i], own_right_highest) \
     }
 
 #define LOAD_LEFT_MATRIX(matrix, part, i, k) \
@@ -494,7 +515,7 @@ void main()
     uint right_far = RIGHT_STEP.x * parameters.right_column + RIGHT_STEP.y * parameters.right_term;
 #endif
     Eight from_left[LEFT_LOADS];
-    Eight from_right[RIGHT_LOADS];
+    RightEight from_right[RIGHT_LOADS];
     SUMS sums[SUMS_DOWN * SUMS_ACROSS];
     for (uint segment = position.first_segment; segment < position.end_segment; ++segment) {
         uint first = segment * SEGMENT;
