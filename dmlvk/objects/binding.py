@@ -6,6 +6,7 @@ Rules 39 to 72 of docs/reference/rules.md.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
@@ -96,6 +97,7 @@ class Bindings:
     temporary: BufferBinding | None
     persistent: BufferBinding | None
 
+    @functools.cached_property
     def named(self) -> list[tuple[str, BufferBinding]]:
         """All ranges, each with what it is bound as."""
         named = [(bound.point.name, bound.binding) for bound in (*self.inputs.values(), *self.outputs.values())]
@@ -358,7 +360,7 @@ def check_usable(dispatchable: Dispatchable, bindings: Bindings, problem: str) -
     Raises:
         InvalidArgumentError: ``NAME: InputTensor: the buffer <problem>``.
     """
-    ranges = bindings.named()
+    ranges = bindings.named
     if not any(binding.buffer.is_closed for _, binding in ranges):
         return
     for name, binding in ranges:
