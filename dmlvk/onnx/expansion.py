@@ -129,7 +129,9 @@ def _step(proto: onnx.NodeProto, versions: Mapping[str, int]) -> Step | None:
 
 
 def _is_possible(step: Step) -> bool:
-    """Whether the device has what a node of a body needs."""
+    """Whether the device has what a node of a body needs; DOUBLE that FLOAT was cast to would be as exact as that."""
+    if any(item.name == "to" and item.i == onnx.TensorProto.DOUBLE for item in step.proto.attribute):
+        return False
     if not step.domain and step.proto.op_type in _FOLLOWS_FROM_SHAPES:
         return True
     translation = translation_of(step.domain, step.proto.op_type, step.version)

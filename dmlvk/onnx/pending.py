@@ -48,7 +48,7 @@ class Pending:
         """What a round leaves.
 
         Args:
-            waiting: the nodes that wait, of those that it looked at.
+            waiting: the nodes that wait, of those that it looked at; of the others those wait that waited.
             looked_at: to how many it looked, in order.
             done: the indices of nodes that it computed, before it looked at them too.
         """
@@ -58,7 +58,8 @@ class Pending:
             missing -= self._queue.steps[begin].index not in self._done
             begin += 1
         ahead = frozenset(index for index in (*self._done, *done) if self._queue.places.get(index, -1) >= begin)
-        return Pending(tuple(waiting), self._queue, begin, ahead)
+        waited = [step for step in self.waiting[looked_at:] if step.index not in done]
+        return Pending((*waiting, *waited), self._queue, begin, ahead)
 
     def __len__(self) -> int:
         return len(self.waiting) + len(self._queue.steps) - self._begin - len(self._done)

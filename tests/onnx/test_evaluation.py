@@ -128,6 +128,20 @@ def test_random_nodes_come_out_as_by_onnx_runtime(device: dml.Device) -> None:
     assert sum(outcome == "same" for _, outcome, _ in found) > 0.75 * _RANDOM_NODES
 
 
+@pytest.mark.parametrize("is_constant", [True, False], ids=["of a constant", "of an input"])
+def test_functions_of_doubles_are_as_exact_as_doubles(device: dml.Device, is_constant: bool) -> None:
+    """They have bodies in ONNX, and translations, whose numbers are FLOAT."""
+    x = np.linspace(-3, 3, 7)
+    gelu = helper.make_node("Gelu", ["x"], ["y"], approximate="tanh")
+    window = helper.make_node("HannWindow", ["n"], ["w"], output_datatype=TensorProto.DOUBLE)
+    given = {"x": x, "n": np.array(9)}
+    for node, name in ((gelu, "x"), (window, "n")):
+        parts = ({}, {name: given[name]}) if is_constant else ({name: given[name]}, {})
+        made = model_of([node], parts[0], list(node.output), parts[1], 20)
+        (found,) = ort.InferenceSession(made, device=device).run(None, parts[0])
+        np.testing.assert_allclose(found, by_onnx_runtime(made, parts[0])[0], rtol=1e-14, atol=1e-16)
+
+
 def test_the_partition_names_the_program_that_computed_a_node(any_device: dml.Device) -> None:
     x = np.array([[1, 2], [3, 5]], np.float64)
     nodes = [

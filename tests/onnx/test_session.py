@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import logging
 import weakref
 from collections.abc import Callable
@@ -233,6 +234,24 @@ def test_an_activation_that_alone_reads_a_sum_is_part_of_it(device: dml.Device) 
     also_shown = ort.InferenceSession(model(nodes, {"x": [4]}, ["y", "s"]), device=device)
     _, s = also_shown.run(None, {"x": np.array([-2, -1, 0, 3], np.float32)})
     np.testing.assert_array_equal(s, [-4, -2, 0, 6])
+
+
+def test_no_node_is_lost_where_many_wait_for_the_host_twice(device: dml.Device) -> None:
+    """A round looks only so far ahead, by what it computes: the second one here not to the end of what waited."""
+    names = [f"m{number}" for number in range(40)]
+    ahead = [helper.make_node("Neg", [name], [to]) for name, to in itertools.pairwise(["x", *names])]
+    twice = [
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("Cast", ["places"], ["floats"], to=TensorProto.FLOAT),
+        helper.make_node("NonZero", ["floats"], ["later"]),
+        helper.make_node("Cast", ["later"], ["s0"], to=TensorProto.FLOAT),
+    ]
+    behind = [helper.make_node("Add", [f"s{number}", "one"], [f"s{number + 1}"]) for number in range(90)]
+    made = model([*ahead, *twice, *behind], {"x": [5]}, [names[-1], "s90"], {"one": np.ones(1, np.float32)})
+    x = np.array([3, 0, 0, 2, 1], np.float32)
+    kept, shifted = ort.InferenceSession(made, device=device).run(None, {"x": x})
+    np.testing.assert_array_equal(kept, x)
+    np.testing.assert_array_equal(shifted, np.array(np.nonzero(np.array([[0, 3, 4]]))) + 90)
 
 
 def _branched(condition: list[onnx.NodeProto], inner: list[onnx.NodeProto]) -> onnx.ModelProto:

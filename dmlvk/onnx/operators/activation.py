@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair, same_shape, with_nan
-from dmlvk.onnx.translation import MICROSOFT, Node, translates
+from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 from dmlvk.operators import OPERATORS, FusedActivation
 
@@ -108,6 +108,7 @@ def swish(node: Node) -> None:
 @translates("Gelu", by=["ACTIVATION_GELU"], domain=MICROSOFT)
 def gelu(node: Node) -> None:
     """By the error function, or by its approximation with tanh."""
+    node.check_element(0, *FLOATS)
     if node.text("approximate", "none") == "tanh":
         node.set(gelu_by_tanh(node, node.tensor(0)))
     else:
@@ -117,6 +118,7 @@ def gelu(node: Node) -> None:
 @translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=MICROSOFT)
 def fast_gelu(node: Node) -> None:
     """The approximation with tanh, of the sum with a bias."""
+    node.check_element(0, *FLOATS)
     tensor = node.tensor(0)
     if node.has(1):
         tensor = pair(node, "ELEMENT_WISE_ADD", tensor, node.tensor(1))
