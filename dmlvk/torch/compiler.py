@@ -286,5 +286,5 @@ def _why_not(node: Node) -> str:
     if has_lowering(node):
         return "alone it is not worth the way to the device"
     if name_of(node) not in LOWERINGS:
-        return NOT_LOWERED.get(name_of(node), "it has no lowering")
+        return NOT_LOWERED.get(name_of(node) or str(node.target), "it has no lowering")
     return "the device lacks its data types, or has no such tensors"

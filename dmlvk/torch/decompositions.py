@@ -145,6 +145,51 @@ def _attention(
     return made, shares.mean(1) if average_weights else shares
 
 
+def _dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """As eager PyTorch has it, by the same random numbers: where elements go does not wait for what they are."""
+    shape, strides = list(x.shape), list(x.stride())
+    # The device has no empty_strided, so all of the mask is made on the CPU.
+    mask = torch.empty_strided(shape, strides, dtype=torch.bool, device=x.device)
+    if train is False:
+        return x.clone(), torch.ones_like(mask)
+    mask = torch.bernoulli(mask, 1 - p)
+    return x * mask * (1 / (1 - p) if p < 1 else 0.0), mask
+
+
+def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> Any:
+    """Where the mask is set, the source's elements in their order."""
+    x, mask = torch.broadcast_tensors(x, mask)
+    if not x.numel() or not source.numel():
+        return NotImplemented
+    places = mask.flatten().to(torch.int64).cumsum(0) - 1
+    taken = source.flatten()[places.clamp(0, source.numel() - 1)]
+    return torch.where(mask, taken.reshape(x.shape), x)
+
+
+def _flash_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> Any:
+    """Attention, and the logarithms of its rows' sums (PyTorch's own decomposition gives its shares instead)."""
+    if dropout_p:
+        return NotImplemented
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query @ key.transpose(-1, -2) * factor
+    if is_causal:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+    if attn_mask is not None:
+        is_choice = attn_mask.dtype is torch.bool
+        scores = scores.masked_fill(~attn_mask, -torch.inf) if is_choice else scores + attn_mask
+    made = (scores.softmax(-1) @ value).transpose(1, 2).contiguous().transpose(1, 2)
+    return made, scores.to(torch.float32).logsumexp(-1)
+
+
 def _encoder_layer(
     x: torch.Tensor,
     width: int,
@@ -191,6 +236,9 @@ def _encoder_layer(
 _OWN: dict[Any, Callable[..., Any]] = {
     _aten._native_multi_head_attention.default: _attention,
     _aten._transformer_encoder_layer_fwd.default: _encoder_layer,
+    _aten.native_dropout.default: _dropout,
+    _aten.masked_scatter.default: _masked_scatter,
+    _aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
     _aten._pdist_forward.default: _pair_distances,
     _aten._embedding_bag.default: _bags,
     _aten._embedding_bag_forward_only.default: _bags,

@@ -161,6 +161,58 @@ def test_layers_that_pytorch_computes_as_one_operator_in_inference(
     assert "the CPU computes" not in caplog.text
 
 
+def test_dropout_has_eager_pytorchs_random_numbers_and_divides_nothing(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs: list[CompiledGraph] = []
+    made = CompiledGraph.__init__
+
+    def counted(graph: CompiledGraph, *arguments: Any, **named: Any) -> None:
+        graphs.append(graph)
+        made(graph, *arguments, **named)
+
+    monkeypatch.setattr(CompiledGraph, "__init__", counted)
+    layers = [nn.Linear(8, 16), nn.Dropout(0.3), nn.GELU(), nn.Linear(16, 16), nn.Dropout(0.5), nn.Linear(16, 4)]
+    model, x = nn.Sequential(*layers), torch.randn(6, 8)
+    run = compiled(model, any_device)
+    for seed in (1, 2):
+        results = []
+        for function in (model, run):
+            torch.manual_seed(seed)
+            y = function(x)
+            results.append([y.detach(), *torch.autograd.grad(y.square().sum(), list(model.parameters()))])
+        assert all(difference(found, wanted) < LIMIT for wanted, found in zip(*results, strict=True))
+    assert len(graphs) == 2, "one forward, one backward"
+
+
+def test_elements_scattered_by_a_mask(any_device: dml.Device) -> None:
+    x, mask, source = torch.randn(3, 4, 5), torch.rand(3, 4, 1) < 0.5, torch.randn(60)
+
+    def program(x: Any, source: Any) -> Any:
+        return x.masked_scatter(mask, source) + x[0].masked_scatter(mask, source.reshape(5, 12))
+
+    results = []
+    for run in (program, compiled(program, any_device, fullgraph=True)):
+        given = [x.clone().requires_grad_(), source.clone().requires_grad_()]
+        y = run(*given)
+        results.append([y.detach(), *torch.autograd.grad((y * x).sum(), given)])
+    for wanted, found in zip(*results, strict=True):
+        assert difference(found, wanted) < LIMIT
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_of_exported_programs_has_both_results(any_device: dml.Device, is_causal: bool) -> None:
+    query, key, value = torch.randn(3, 2, 4, 5, 8).unbind()
+
+    def program(query: Any, key: Any, value: Any) -> Any:
+        mask = None if is_causal else query[0, 0, :, :5] * 0.5
+        function = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        return function(query, key, value, is_causal=is_causal, attn_mask=mask)
+
+    for found, wanted in zip(compiled(program, any_device)(query, key, value), program(query, key, value), strict=True):
+        assert difference(found, wanted) < LIMIT
+
+
 @pytest.mark.parametrize(("dtype", "limit"), [(torch.float16, 2e-3), (torch.bfloat16, 1.6e-2)], ids=str)
 def test_half_precision(any_device: dml.Device, dtype: Any, limit: float) -> None:
     model = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.LayerNorm(16)).eval()
