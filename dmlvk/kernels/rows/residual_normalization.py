@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.dynamic.sizes import is_multiple
 from dmlvk.kernels.kernel import PlainKernel, work_groups
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder
@@ -42,9 +43,11 @@ def lower(desc: ResidualNormalization, target: Target) -> Program:
     columns, lines = work_groups(rows, 1)
     skip = desc.skip_tensor
     pairs_of_invocation = -(-(length // 2) // _INVOCATIONS)
+    held = min(pairs_of_invocation, _MOST_HELD)
     constants = {
-        "HELD": min(pairs_of_invocation, _MOST_HELD),
+        "HELD": held,
         "ALL_ARE_HELD": int(pairs_of_invocation <= _MOST_HELD),
+        "TURNS_ARE_WHOLE": int(is_multiple(length, 2 * _INVOCATIONS * max(held, 1))),
         "HAS_SKIP": int(skip is not None),
         "HAS_BIAS": int(desc.bias_tensor is not None),
         "GIVES_SUM": int(desc.sum_tensor is not None),

@@ -42,6 +42,8 @@ layout(constant_id = 3) const bool HAS_BIAS = false;
 layout(constant_id = 4) const bool GIVES_SUM = false;
 layout(constant_id = 5) const uint HELD = 1u; // pairs of an invocation that are loaded at once, at most MOST_HELD
 layout(constant_id = 6) const bool ALL_ARE_HELD = false; // whether a row has no more
+// Whether a row is so many pairs of every invocation: without branches all loads are under way before the first is waited for.
+layout(constant_id = 7) const bool TURNS_ARE_WHOLE = false;
 
 #include "arithmetic.glsl"
 #include "division.glsl"
@@ -137,7 +139,7 @@ Double sum_of_four(uint first, uint step)
 }
 
 #define PAIR(first, i) ((first) + (i) * INVOCATIONS)
-#define IS_HELD(first, i) ((i) < HELD && PAIR(first, i) < parameters.pairs)
+#define IS_HELD(first, i) ((i) < HELD && (TURNS_ARE_WHOLE || PAIR(first, i) < parameters.pairs))
 // What stands in main() as it is: arrays that functions share are kept in memory by some drivers.
 #define HOLD(first) \
     [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) { \
