@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Have the drivers for AMD's and Intel's GPUs compile what operators launch there, without such GPUs; refuse the bad.
+"""Have the drivers for GPUs that are not here compile what operators launch there; refuse the bad.
 
     scripts/compile_for_gpus.py                        all launches, as an RX 7900 (GFX1100) compiles them
     scripts/compile_for_gpus.py --family POLARIS10     and others: VEGA10, NAVI10, NAVI21, ...
     scripts/compile_for_gpus.py --family dg2           as Intel's Arc; and skl, icl, tgl, adl, mtl
+    scripts/compile_for_gpus.py --family v3d71         as a Raspberry Pi 5; and v3d42, a630, a740, g52, g610
     scripts/compile_for_gpus.py --operators GEMM       those of some operators
     scripts/compile_for_gpus.py --every 20             every twentieth
     scripts/compile_for_gpus.py --changed-since main   those whose shaders are other ones than a commit's
@@ -12,8 +13,10 @@
 Launches are those that operators make for tensors of many kinds and sizes, with the constants that they give to each
 pipeline. Mesa's RADV with RADV_FORCE_FAMILY needs no card: it compiles by ACO, and tells registers, spills and memory.
 Intel's driver anv takes a library for the kernel, built from Mesa's source once (``scripts/cross/drm_shim.py``; it
-needs gcc and libdrm-dev). They execute nothing. A launch is bad that does not compile, spills vector registers or needs
-scratch memory, or takes more than two seconds of a processor to compile.
+needs gcc and libdrm-dev). Those of Raspberry Pi (v3dv), Qualcomm (turnip) and Arm (panvk) are Debian's for arm64, with
+such libraries under qemu (``scripts/cross/foreign_drivers.py``). They execute nothing. A launch is bad that does not
+compile, spills vector registers or needs scratch memory, or takes more than two seconds of a processor to compile. How
+long a compiler takes under qemu says nothing: there it is bad only beyond five minutes.
 
 Exit status: 0 no launch is bad, 1 some are, 2 wrong usage, 3 there is no such driver here.
 """
@@ -22,13 +25,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +44,11 @@ from dmlvk.kernels.library.compiler import key_of
 from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.target import GPU
 from dmlvk.runtime.vulkan import loader
-from scripts.cross import drm_shim
+from scripts.cross import drm_shim, foreign_drivers
 from scripts.cross.platform_table import add_row
 from scripts.cross.targets import CrossBuildError
 from scripts.shader_tools.launches import RealLaunch, real_launches
-from scripts.shader_tools.pipelines import Compiled, PipelineCompiler
+from scripts.shader_tools.pipelines import Compiled, Compiler, PipelineCompiler
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -53,11 +57,12 @@ MOST_SECONDS = 2.0
 _SCALED = "sixteen lanes that are scaled exactly, side by side: 2.4 to 2.9 s"
 
 KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
-    "AMD": (
+    "RADV": (
         ("*.int8.scale_bias.contiguous", "takes", _SCALED),
         ("*.uint8.scale_bias.contiguous", "takes", _SCALED),
     ),
-    "Intel": (
+    "v3dv": (("recurrent.*", "spills", "tiles of 16 x 32: a Raspberry Pi has at most 64 registers for a lane"),),
+    "anv": (
         (
             "selected_tiles.64bits",
             "spills",
@@ -69,7 +74,11 @@ KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
     ),
 }
 """Modules by pattern, how what is bad about them begins, and why nothing is done about it: shown, but not counted. By
-the maker of the GPU."""
+the driver."""
+
+_SPILLS = ("Spilled VGPRs", "Spill Count", "TMU Spills", "STP Count")
+_SCRATCH = ("Scratch size", "Scratch Memory Size", "Spill Size")
+"""By the drivers' names."""
 
 _FOLDERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d")
 
@@ -84,6 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", metavar="FILE", type=Path, help="write what the driver tells of each")
     parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
     options = parser.parse_args(arguments)
+    launches = chosen_launches(options)
+    if options.family in foreign_drivers.FAMILIES:
+        return _by_foreign_driver(launches, options)
     is_intel = options.family in drm_shim.PLATFORMS
     manifest = found_manifest("intel" if is_intel else "radeon")
     if manifest is None:
@@ -96,10 +108,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ["RADV_FORCE_FAMILY"] = options.family
     elif os.environ.get("INTEL_STUB_GPU_PLATFORM") != options.family:
         return _again_with_shim(options.family, arguments)
-    launches: Iterator[RealLaunch] = real_launches(GPU, options.operators)
-    if options.changed_since is not None:
-        changed = changed_variants(options.changed_since)
-        launches = (launch for launch in launches if launch.variant in changed)
     try:
         with loader.Instance() as instance:
             device = instance.physical_devices()[0]
@@ -107,6 +115,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with PipelineCompiler(instance, device) as compiler:
                 return _compiled(compiler, name, launches, options)
     except (DmlError, IndexError) as error:
+        print(f"compile_for_gpus.py: {options.family} cannot be compiled for: {error}", file=sys.stderr)
+        return 3
+
+
+def chosen_launches(options: argparse.Namespace) -> Iterator[RealLaunch]:
+    """The launches that the command line asks for."""
+    launches = real_launches(GPU, options.operators)
+    if options.changed_since is not None:
+        changed = changed_variants(options.changed_since)
+        launches = (launch for launch in launches if launch.variant in changed)
+    return islice(launches, 0, None, options.every)
+
+
+def _by_foreign_driver(launches: Iterator[RealLaunch], options: argparse.Namespace) -> int:
+    try:
+        with foreign_drivers.ForeignCompiler(options.family) as compiler:
+            return _compiled(compiler, compiler.device, launches, options)
+    except (CrossBuildError, DmlError) as error:
         print(f"compile_for_gpus.py: {options.family} cannot be compiled for: {error}", file=sys.stderr)
         return 3
 
@@ -120,7 +146,7 @@ def found_manifest(driver: str) -> Path | None:
 def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
     """Runs this script in a process for which a library answers instead of the kernel; returns its exit status."""
     try:
-        library = drm_shim.library()
+        library = drm_shim.library("intel")
     except CrossBuildError as error:
         print(f"compile_for_gpus.py: {error}", file=sys.stderr)
         return 3
@@ -129,26 +155,23 @@ def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
     return subprocess.run(words, env=environment, check=False).returncode
 
 
-def _compiled(
-    compiler: PipelineCompiler, name: str, launches: Iterator[RealLaunch], options: argparse.Namespace
-) -> int:
-    maker, driver = ("Intel", "anv") if options.family in drm_shim.PLATFORMS else ("AMD", "RADV")
+def _compiled(compiler: Compiler, name: str, launches: Iterator[RealLaunch], options: argparse.Namespace) -> int:
+    title, driver = gpus_and_driver(options.family)
+    is_timed = options.family not in foreign_drivers.FAMILIES
     rows: list[dict[str, Any]] = []
     bad = 0
-    for number, launch in enumerate(launches):
-        if number % options.every:
-            continue
+    for launch in launches:
         row: dict[str, Any] = {"variant": launch.variant, "constants": launch.constants, "operator": launch.told}
         try:
             made = compiler.compile(launch.spirv, launch.constants, launch.bindings, launch.push_words)
             row |= {"seconds": round(made.seconds, 3), **made.statistics}
-            fault = fault_of(made)
+            fault = fault_of(made, MOST_SECONDS if is_timed else math.inf)
         except DmlError as error:
             fault = str(error)
         rows.append(row)
         if fault:
             is_known = any(
-                fnmatchcase(launch.variant, name) and fault.startswith(kind) for name, kind, _ in KNOWN[maker]
+                fnmatchcase(launch.variant, name) and fault.startswith(kind) for name, kind, _ in KNOWN.get(driver, ())
             )
             bad += not is_known
             row["fault"] = fault
@@ -164,18 +187,25 @@ def _compiled(
     print(f"{name}: {len(rows)} launches of {variants} modules compiled{middle}; {bad} are bad")
     if options.table is not None:
         more = f"{len(rows)} launches of {variants} modules are compiled for {options.family} by {driver}, {bad} badly"
-        add_row(options.table, f"{maker}'s GPUs on Linux, {options.family}", {"built": "as Linux", "more": more})
+        add_row(options.table, f"{title} on Linux, {options.family}", {"built": "as Linux", "more": more})
     return 1 if bad else 0
 
 
-def fault_of(made: Compiled) -> str | None:
+def gpus_and_driver(family: str) -> tuple[str, str]:
+    """What the table of platforms calls such GPUs, and Mesa's name of the driver."""
+    if family in foreign_drivers.FAMILIES:
+        return foreign_drivers.FAMILIES[family].title, foreign_drivers.FAMILIES[family].driver
+    return ("Intel's GPUs", "anv") if family in drm_shim.PLATFORMS else ("AMD's GPUs", "RADV")
+
+
+def fault_of(made: Compiled, most_seconds: float = MOST_SECONDS) -> str | None:
     """Why a pipeline should not be launched by default; ``None`` where nothing speaks against it."""
     told = made.statistics
-    spilled = told.get("Spilled VGPRs", 0) + told.get("Spill Count", 0)
-    scratch = told.get("Scratch size", 0) + told.get("Scratch Memory Size", 0)
+    spilled = sum(told.get(name, 0) for name in _SPILLS)
+    scratch = sum(told.get(name, 0) for name in _SCRATCH)
     if spilled or scratch:
         return f"spills {spilled} vector registers, {scratch} bytes of scratch memory for each subgroup"
-    if made.seconds > MOST_SECONDS:
+    if made.seconds > most_seconds:
         return f"takes {made.seconds:.1f} s to compile"
     return None
 

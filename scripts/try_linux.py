@@ -2,6 +2,7 @@
 """Try dmlvk on another Linux, with that one's own Python and llvmpipe: whether it works, and whether bits are equal.
 
     scripts/try_linux.py aarch64                     64-bit Arm (Debian 12) under qemu: some minutes the first time
+    scripts/try_linux.py aarch64_debian13            the same with Debian 13
     scripts/try_linux.py debian13                    a newer Mesa, LLVM, NumPy and Python on this processor
     scripts/try_linux.py aarch64 --wheels dist       the wheels of scripts/build_wheels.py, installed by pip there
     scripts/try_linux.py aarch64 --every 10          every tenth operator and family only; under qemu all take an hour
@@ -31,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.build_wheels import _HEADERS, WheelError, found_pythons
 from scripts.cross import kompute
 from scripts.cross.both import SCRIPTS, run_both
-from scripts.cross.debian_roots import ROOTS, Root, unpacked
+from scripts.cross.debian_roots import ROOTS, Root, command, unpacked, why_not_here
 from scripts.cross.platform_table import add_row, is_well, table_row
 from scripts.cross.targets import CrossBuildError
 
@@ -62,10 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     root: Root = ROOTS[options.system]
     try:
-        if root.emulator is not None and not root.emulator.is_file():
-            raise NotHereError(f"{root.emulator} is not here (apt install qemu-user-static)")
-        if os.geteuid() != 0:
-            raise NotHereError("only root may have another root folder")
+        if reason := why_not_here(root):
+            raise NotHereError(reason)
         folder = prepared(root, options.wheels)
         first = inside(root, folder, "-c", FIRST_RESULT)
         if first.returncode != 0:
@@ -104,14 +103,8 @@ def inside(root: Root, folder: Path, *words: str) -> subprocess.CompletedProcess
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
     }
-    python = [f"/usr/bin/python3.{root.minor}", *words]
-    if root.emulator is not None:
-        given = [word for name, value in settings.items() for word in ("-E", f"{name}={value}")]
-        python = [f"/{root.emulator.name}", *given, *python]
-        settings = {}
     return subprocess.run(
-        ["chroot", str(folder), *python],
-        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **settings},
+        command(root, folder, [f"/usr/bin/python3.{root.minor}", *words], settings),
         capture_output=True,
         text=True,
         errors="replace",
@@ -130,8 +123,6 @@ def prepared(root: Root, wheels: Path | None) -> Path:
         CrossBuildError: something cannot be built or had.
     """
     folder = unpacked(root)
-    if root.emulator is not None:
-        shutil.copy(root.emulator, folder)
     checkout = folder / "checkout"
     shutil.rmtree(checkout, ignore_errors=True)
     shutil.rmtree(folder / "usr/local/lib", ignore_errors=True)

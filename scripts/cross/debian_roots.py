@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -57,6 +57,16 @@ ROOTS: Mapping[str, Root] = MappingProxyType(
             emulator=Path("/usr/bin/qemu-aarch64-static"),
             is_merged=False,
         ),
+        "aarch64_debian13": Root(
+            title="Linux on Arm (aarch64), Debian 13",
+            machine="arm64",
+            triplet="aarch64-linux-gnu",
+            suite="trixie",
+            minor=13,
+            target=TARGETS["manylinux_aarch64"],
+            emulator=Path("/usr/bin/qemu-aarch64-static"),
+            is_merged=True,
+        ),
         "debian13": Root(
             title="Linux x86-64, Debian 13",
             machine="amd64",
@@ -70,6 +80,26 @@ ROOTS: Mapping[str, Root] = MappingProxyType(
     }
 )
 """By name."""
+
+
+def why_not_here(root: Root) -> str | None:
+    """Why this machine, or user, cannot run that system's programs; ``None`` where it can."""
+    if root.emulator is not None and not root.emulator.is_file():
+        return f"{root.emulator} is not here (apt install qemu-user-static)"
+    return None if os.geteuid() == 0 else "only root may have another root folder"
+
+
+def command(root: Root, folder: Path, words: Sequence[str], settings: Mapping[str, str]) -> list[str]:
+    """A command that runs a program of that system in its folder, with an environment of its own."""
+    given = [f"{name}={value}" for name, value in settings.items()]
+    bare = ["/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
+    if root.emulator is None:
+        return [*bare, *given, "chroot", str(folder), *words]
+    copy = folder / root.emulator.name
+    if not copy.is_file() or copy.stat().st_size != root.emulator.stat().st_size:  # one that runs cannot be written to
+        shutil.copy(root.emulator, folder)
+    emulator = [f"/{root.emulator.name}", *(word for each in given for word in ("-E", each))]
+    return [*bare, "chroot", str(folder), *emulator, *words]
 
 
 def unpacked(root: Root) -> Path:

@@ -1,44 +1,48 @@
-"""A kernel interface of Intel's GPUs that is not there: Mesa's drm-shim, with which its Vulkan driver compiles.
+"""Kernel interfaces of GPUs that are not there: Mesa's drm-shim, with which its Vulkan drivers compile.
 
-Mesa's driver anv asks the kernel for a card when it is loaded. Mesa's source has a library that answers instead of the
-kernel and does nothing (``src/intel/tools/intel_noop_drm_shim.c``); distributions do not ship it. It is built from the
-source that Debian has, without the rest of Mesa, and loaded before all other libraries (LD_PRELOAD).
+Drivers ask the kernel for a card when they are loaded. Mesa's source has libraries that answer in its place and do
+nothing (``src/intel/tools/intel_noop_drm_shim.c`` and the like); distributions do not ship them. They are built from
+the source that Debian has, without the rest of Mesa, and loaded before all other libraries (LD_PRELOAD).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import shutil
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from scripts.build_kompute import default_cache
 from scripts.cross.targets import CrossBuildError
 from scripts.cross.tools import run
 
 VERSION = "25.0.7"
-"""Debian 13's Mesa; older drivers understand the answers of its library, too."""
+"""Debian 13's Mesa; older drivers understand the answers of its libraries, too."""
 
 PLATFORMS = ("skl", "icl", "tgl", "adl", "dg2", "mtl")
 """Some of Intel's GPUs by Mesa's names: of Skylake, Ice Lake, Tiger Lake, Alder Lake, Arc, Meteor Lake."""
 
 _URL = f"http://deb.debian.org/debian/pool/main/m/mesa/mesa_{VERSION}.orig.tar.xz"
 _SHA256 = "592272df3cf01e85e7db300c449df5061092574d099da275d19e97ef0510f8a6"
-_FOLDERS = ("include", "src/c11", "src/compiler", "src/drm-shim", "src/intel", "src/util", "src/virtio")
-_STAND_INS = Path(__file__).parents[1] / "native" / "drm_shim_stand_ins.c"
+_NATIVE = Path(__file__).parents[1] / "native"
 
-_SOURCES = (
-    "src/drm-shim/device.c", "src/drm-shim/drm_shim.c", "src/intel/tools/intel_noop_drm_shim.c",
+_COMMON = (
+    "src/drm-shim/device.c", "src/drm-shim/drm_shim.c", "src/util/u_call_once.c",
     *(f"src/util/{name}.c" for name in ("anon_file", "hash_table", "ralloc", "set", "simple_mtx", "vma")),
-    "src/util/u_call_once.c",
+)  # fmt: skip
+_INTEL = (
+    "src/intel/tools/intel_noop_drm_shim.c",
     *(f"src/intel/dev/{name}.c" for name in ("intel_device_info", "intel_hwconfig", "intel_kmd", "intel_wa")),
     *(f"src/intel/dev/{kernel}/intel_device_info.c" for kernel in ("i915", "xe")),
     *(f"src/intel/common/{name}.c" for name in ("intel_engine", "intel_gem", "xe/intel_device_query")),
     *(f"src/intel/common/{kernel}/intel_{name}.c" for kernel in ("i915", "xe") for name in ("engine", "gem")),
 )  # fmt: skip
-_INCLUDES = ("include", "src", "src/util", "src/intel", "src/intel/dev", "src/intel/common")
+_FOLDERS = ("include", "src/c11", "src/drm-shim", "src/util")
 _OPTIONS = (
     "-shared", "-fPIC", "-O1", "-w", "-std=gnu11", "-D_GNU_SOURCE", "-D_LARGEFILE64_SOURCE", "-DHAVE_PTHREAD",
     "-DHAVE_STRUCT_TIMESPEC", "-DHAVE_SECURE_GETENV", "-DHAVE_MEMFD_CREATE", "-DHAVE_ENDIAN_H", "-DHAVE_FLOCK",
@@ -52,32 +56,91 @@ _GENERATED = (
 )
 """Scripts of ``src/intel/dev`` with their arguments there."""
 
+_ARM_COMPILER = "aarch64-linux-gnu-gcc"
 
-def library() -> Path:
-    """The library; built once, and kept in the user's cache by what it is made from.
+
+@dataclasses.dataclass(frozen=True)
+class _Shim:
+    """How a library is made.
+
+    Attributes:
+        compiler: that of the driver's processor.
+        sources: besides the common ones, in Mesa's source.
+        folders: of Mesa's source, besides the common ones.
+        includes: folders with headers, in Mesa's source.
+        answers: a file of this project that takes the place of, or adds to, Mesa's; ``None`` for none.
+    """
+
+    compiler: str
+    sources: tuple[str, ...]
+    folders: tuple[str, ...]
+    includes: tuple[str, ...] = ()
+    answers: str | None = None
+
+
+_SHIMS: Mapping[str, _Shim] = MappingProxyType(
+    {
+        "intel": _Shim(
+            compiler="gcc",
+            sources=_INTEL,
+            folders=("src/compiler", "src/intel", "src/virtio"),
+            includes=("src/intel", "src/intel/dev", "src/intel/common"),
+        ),
+        "broadcom": _Shim(_ARM_COMPILER, (), ("src/broadcom/drm-shim",), answers="drm_shim_v3d.c"),
+        "freedreno": _Shim(_ARM_COMPILER, ("src/freedreno/drm-shim/freedreno_noop.c",), ("src/freedreno/drm-shim",)),
+        "panfrost": _Shim(_ARM_COMPILER, ("src/panfrost/drm-shim/panfrost_noop.c",), ("src/panfrost/drm-shim",)),
+    }
+)
+"""By the name of the driver's library."""
+
+
+def library(driver: str) -> Path:
+    """The library for a driver; built once, and kept in the user's cache by what it is made from.
+
+    Args:
+        driver: ``intel``; or, for Arm's processors, ``broadcom``, ``freedreno`` or ``panfrost``.
 
     Raises:
         CrossBuildError: something that it needs is not here, or it does not compile.
     """
-    recipe = hashlib.sha256(Path(__file__).read_bytes() + _STAND_INS.read_bytes()).hexdigest()[:12]
-    made = default_cache() / "drm-shim" / f"intel-{VERSION}-{recipe}.so"
+    own = sorted(_NATIVE.glob("drm_shim_*.c"))
+    recipe = hashlib.sha256(b"".join(path.read_bytes() for path in [Path(__file__), *own])).hexdigest()[:12]
+    made = default_cache() / "drm-shim" / f"{driver}-{VERSION}-{recipe}.so"
     if not made.is_file():
-        _check_tools()
+        _check_tools(_SHIMS[driver])
         made.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="dmlvk-drm-shim-") as folder:
-            partial = Path(shutil.copy(_built(Path(folder)), made.with_suffix(".partial")))
+            partial = Path(shutil.copy(_built(_SHIMS[driver], Path(folder)), made.with_suffix(".partial")))
         partial.replace(made)
     return made
 
 
-def _check_tools() -> None:
-    missing = [] if shutil.which("gcc") else ["gcc"]
+def compiled_for_arm(source: Path) -> Path:
+    """A program of C for Linux on Arm that loads its libraries itself, and asks for no other headers than Vulkan's.
+
+    Raises:
+        CrossBuildError: there is no compiler, or it refuses the source.
+    """
+    if shutil.which(_ARM_COMPILER) is None:
+        raise CrossBuildError(f"{source.name} cannot be built: apt install gcc-aarch64-linux-gnu")
+    made = default_cache() / "drm-shim" / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    if not made.is_file():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        partial = made.with_suffix(".partial")
+        run([_ARM_COMPILER, "-O1", "-Wall", "-o", str(partial), str(source), "-idirafter", "/usr/include", "-ldl"])
+        partial.replace(made)
+    return made
+
+
+def _check_tools(shim: _Shim) -> None:
+    package = shim.compiler if shim.compiler == "gcc" else "gcc-aarch64-linux-gnu"
+    missing = [] if shutil.which(shim.compiler) else [package]
     missing += [] if Path("/usr/include/xf86drm.h").is_file() else ["libdrm-dev"]
     if missing:
         raise CrossBuildError(f"Mesa's drm-shim cannot be built: apt install {' '.join(missing)}")
 
 
-def _built(folder: Path) -> Path:
+def _unpacked(shim: _Shim, folder: Path) -> Path:
     archive = folder / "mesa.tar.xz"
     digest = hashlib.sha256()
     try:
@@ -90,23 +153,28 @@ def _built(folder: Path) -> Path:
     if digest.hexdigest() != _SHA256:
         raise CrossBuildError(f"{_URL} is not what it was")
     mesa = folder / f"mesa-{VERSION}"
-    run(["tar", "-xJf", str(archive), "-C", str(folder), *(f"mesa-{VERSION}/{name}" for name in _FOLDERS)])
-    (mesa / "src" / "git_sha1.h").write_text('#define MESA_GIT_SHA1 ""\n', encoding="ascii")
-    packages = folder / "packages"
+    names = (f"mesa-{VERSION}/{name}" for name in (*_FOLDERS, *shim.folders))
+    run(["tar", "-xJf", str(archive), "-C", str(folder), *names])
+    return mesa
+
+
+def _generate(where: Path, packages: Path) -> None:
+    """Has the scripts in Intel's folder write what their library includes."""
     run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(packages), "mako"])
+    python = ["env", f"PYTHONPATH={packages}", sys.executable]
     for script, *names in _GENERATED:
-        where = mesa / "src" / "intel" / "dev"
-        run(
-            [
-                "env",
-                f"PYTHONPATH={packages}",
-                sys.executable,
-                str(where / script),
-                *(str(where / name) for name in names),
-            ]
-        )
-    made = folder / "intel.so"
-    includes = [*(f"-I{mesa / name}" for name in _INCLUDES), "-I/usr/include/libdrm"]
-    sources = [str(_STAND_INS), *(str(mesa / name) for name in _SOURCES)]
-    run(["gcc", *_OPTIONS, *includes, "-o", str(made), *sources, "-ldl", "-lpthread"])
+        run([*python, str(where / script), *(str(where / name) for name in names)])
+
+
+def _built(shim: _Shim, folder: Path) -> Path:
+    mesa = _unpacked(shim, folder)
+    (mesa / "src" / "git_sha1.h").write_text('#define MESA_GIT_SHA1 ""\n', encoding="ascii")
+    if shim.compiler == "gcc":
+        _generate(mesa / "src" / "intel" / "dev", folder / "packages")
+    made = folder / "shim.so"
+    includes = [f"-I{mesa / name}" for name in ("include", "src", "src/util", *shim.includes)]
+    includes += ["-idirafter", "/usr/include", "-idirafter", "/usr/include/libdrm"]
+    own = ["drm_shim_stand_ins.c", *([] if shim.answers is None else [shim.answers])]
+    sources = [*(str(_NATIVE / name) for name in own), *(str(mesa / name) for name in (*_COMMON, *shim.sources))]
+    run([shim.compiler, *_OPTIONS, *includes, "-o", str(made), *sources, "-ldl", "-lpthread"])
     return made

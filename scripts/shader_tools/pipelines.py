@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from ctypes import c_char, c_char_p, c_float, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from dmlvk.errors import DmlError
 from dmlvk.runtime.vulkan import loader
@@ -129,6 +129,13 @@ class Compiled:
 
     seconds: float
     statistics: dict[str, int]
+
+
+class Compiler(Protocol):
+    """What compiles pipelines for a device."""
+
+    def compile(self, spirv: bytes, constants: Sequence[int], bindings: int, push_words: int) -> Compiled:
+        """As ``PipelineCompiler.compile``."""
 
 
 class PipelineCompiler:
