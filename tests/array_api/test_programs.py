@@ -20,6 +20,7 @@ pytest.importorskip("scipy")
 xpx = pytest.importorskip("array_api_extra")
 
 from scipy import integrate, signal, special, stats  # noqa: E402 - need SciPy
+from sklearn import metrics, preprocessing  # noqa: E402
 from sklearn.decomposition import PCA  # noqa: E402
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
@@ -112,6 +113,55 @@ def test_scores() -> None:
     assert made == pytest.approx(accuracy_score(Y, model.predict(X)))
     for function in (r2_score, mean_squared_error):
         assert function(xp.asarray(X[:, 0]), xp.asarray(X[:, 1])) == pytest.approx(function(X[:, 0], X[:, 1]), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "f1_score", "precision_score", "recall_score", "jaccard_score", "zero_one_loss", "cohen_kappa_score",
+        "confusion_matrix", "precision_recall_fscore_support",
+    ],
+)  # fmt: skip
+def test_scores_of_labels(name: str) -> None:
+    guessed = np.where(X[:, 2] > 1, 1 - Y, Y)
+    found, wanted = getattr(metrics, name)(xp.asarray(Y), xp.asarray(guessed)), getattr(metrics, name)(Y, guessed)
+    for own, other in zip(found[:3], wanted[:3], strict=True) if isinstance(found, tuple) else [(found, wanted)]:
+        check_same(own, other)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "precision_recall_curve", "average_precision_score", "log_loss",
+        "brier_score_loss", "mean_absolute_error", "mean_poisson_deviance", "median_absolute_error",
+    ],
+)  # fmt: skip
+def test_scores_of_shares(name: str) -> None:
+    shares = (1 / (1 + np.exp(-X[:, 0] * 2 - X[:, 2]))).astype(np.float32)
+    function, labels = getattr(metrics, name), Y + 1 if name == "mean_poisson_deviance" else Y
+    truth = labels.astype(np.float32) if name.startswith("me") else labels
+    found, wanted = function(xp.asarray(truth), xp.asarray(shares)), function(truth, shares)
+    for own, other in zip(found[:2], wanted[:2], strict=True) if isinstance(found, tuple) else [(found, wanted)]:
+        check_same(own, other)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "given"),
+    [
+        (preprocessing.Binarizer(threshold=0.3), X),
+        (preprocessing.KernelCenterer(), X @ X.T),
+        (preprocessing.LabelBinarizer(), Y),
+        (preprocessing.LabelEncoder(), Y + 3),
+    ],
+)
+def test_more_transformers_are_fitted_and_applied(estimator: Any, given: Any) -> None:
+    check_same(estimator.fit_transform(xp.asarray(given)), estimator.fit_transform(given))
+
+
+def test_linear_models_are_fitted_by_descent() -> None:
+    found = LogisticRegression().fit(xp.asarray(X), xp.asarray(Y))
+    assert isinstance(found.coef_, xp.Array)
+    check_same(found.predict_proba(xp.asarray(X)), LogisticRegression().fit(X, Y).predict_proba(X), 1e-3)
 
 
 @pytest.mark.parametrize(
