@@ -76,6 +76,7 @@ def written(path: Path, device: dml.Device) -> Any:
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("has_torch", [False, True])
 def test_small_work(
     device: dml.Device,
@@ -116,6 +117,7 @@ def test_fusion(
     assert "12 operators in 1 kernel(s)" in capsys.readouterr().out
 
 
+@pytest.mark.sweep
 def test_a_cluster_gives_the_same_results_as_one_device(device: dml.Device, tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
     each = ("-d", str(device.info.index))

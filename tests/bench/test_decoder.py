@@ -43,6 +43,7 @@ def texts_of(plot: Path) -> set[str]:
     return {box.what for box in texts(ElementTree.parse(plot).getroot())}
 
 
+@pytest.mark.sweep
 def test_the_command_says_what_prompts_and_tokens_take(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     results, plot = tmp_path / "results.json", tmp_path / "plot.svg"
     arguments = ["-l", "16,64", "-p", "8", "-n", "8", "-b", "2", "--no-torch", "--kernels"]

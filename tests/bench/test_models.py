@@ -25,6 +25,7 @@ def test_a_network_has_a_result_for_each_of_its_batch_in_both_types(device: dml.
         assert given.data_type == made.tensor.data_type == data_type
 
 
+@pytest.mark.sweep
 def test_the_command_says_what_networks_and_their_kernels_take(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

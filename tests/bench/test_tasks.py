@@ -69,6 +69,7 @@ def test_the_command_times_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert "GATHER of rows" in outcome.out and "GB/s" in outcome.out
 
 
+@pytest.mark.sweep
 def test_the_command_goes_on_after_a_task_that_does_not_fit(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_result_beyond_the_promised_distance_is_broken(
     assert re.search(r"exp-float32 on .* results are not at most 0\.4 ULP", outcome.out)
 
 
+@pytest.mark.sweep
 def test_other_bits_than_the_reference_run_break_the_promise(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -374,6 +375,7 @@ def test_an_operator_that_a_driver_cannot_run_is_broken(
     assert re.search(r"^sign-int8 on .*: could not be run: contiguous, every pattern: no pipeline$", outcome.out, re.M)
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="interrupts are sent otherwise here")
 @pytest.mark.parametrize("name", some(["SIGINT", "SIGTERM"], 2))
 def test_an_interrupted_process_says_so_and_keeps_its_state(tmp_path: Path, name: str) -> None:

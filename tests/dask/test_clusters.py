@@ -245,6 +245,7 @@ SLOW_CHECKS = (check_a_large_model_is_sent_once_and_outlives_the_worker_that_has
 """A worker more is started; the quick command does without."""
 
 
+@pytest.mark.sweep
 def test_a_cluster_of_unlike_devices() -> None:
     """One test, because pytest-xdist would start a cluster in each of its processes that gets one of several."""
     with started() as cluster:

@@ -153,6 +153,7 @@ check(device)
     assert output_of(BIG + program, device.info.index) == "60\n"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("call", ["buffer.upload(big_values)", "check(device)"])
 def test_garbage_that_is_collected_in_another_thread_during_a_large_copy_is_freed(
     device: dml.Device, call: str

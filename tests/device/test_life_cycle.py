@@ -338,6 +338,7 @@ def test_opening_and_closing_again_and_again(device: dml.Device) -> None:
             assert np.array_equal(buffer.download(np.float32), VALUES[:16])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("step", "count", "limit_in_bytes_each"),
     [

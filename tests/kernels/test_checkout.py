@@ -180,6 +180,7 @@ def test_damaged_keys_are_computed_anew(fresh: Fresh, tmp_path: Path, compilatio
     assert len(compilations) == 1
 
 
+@pytest.mark.sweep
 def test_several_processes_at_once_get_the_same(many: str, shaders: Path, tmp_path: Path) -> None:
     program = f"""
 import hashlib, sys

@@ -57,6 +57,7 @@ def one(shaders: Path, name: str, *options: str) -> tuple[int, str, bytes]:
     return result.returncode, "\n".join(said), output.read_bytes() if output.exists() else b""
 
 
+@pytest.mark.sweep
 def test_the_projects_shaders_have_the_same_bytes_from_either_compiler(many: str) -> None:
     tree = SourceTree(SHADERS)
     found = Compiler.find(tree)

@@ -151,6 +151,7 @@ def test_only_transposed_inputs_have_tiles(name: str, transposed: tuple[int, ...
     assert tuple(number for number, first in enumerate(first_words) if first != NOT_TILED) == tiled
 
 
+@pytest.mark.sweep
 def test_tiles_fit_into_shared_memory() -> None:
     """Those of every shader, whichever of its inputs are transposed: one behind the other, and nothing else."""
     seen = set()

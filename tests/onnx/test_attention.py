@@ -104,6 +104,7 @@ _CASES = (
 )
 
 
+@pytest.mark.sweep
 def test_the_suite_s_attention_runs_on_the_device(device: dml.Device) -> None:
     results = run_suite(device, ["node"], f"^{_CASES}$")
     assert len(results) > 10

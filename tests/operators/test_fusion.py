@@ -95,6 +95,7 @@ def test_fused_bits_are_those_of_one_after_the_other(
     assert len(np.unique(got)) > 1
 
 
+@pytest.mark.sweep
 @EACH_ACTIVATION
 def test_fused_bits_of_strided_tensors(name: str, benches: list[Workbench]) -> None:
     """A broadcast operand, and one that is transposed.

@@ -347,12 +347,14 @@ def test_long_operations_written_out_for_every_lane(
         check_geometry(chosen, case, geometry)
 
 
+@pytest.mark.sweep
 def test_more_than_65535_work_groups_strided(benches: list[Workbench]) -> None:
     rows = 65535 * 256 + 300
     case = next(case for case in value_cases() if case.name == "sign-int8")
     check_geometry(benches, case, Geometry("many rows of two", (rows, 2), (2, 1), ((1, rows),)))
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_more_than_65535_work_groups_packed(benches: list[Workbench]) -> None:
     """16 bytes for each invocation make 256 MiB: in place, where the device has buffers of that size."""

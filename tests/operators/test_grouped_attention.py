@@ -174,6 +174,7 @@ def _scratch_bytes(batch: int, heads: int, length: int, data_type: dml.DataType,
     return lower(desc, GPU).scratch_bytes
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16])
 def test_memory_is_linear_in_the_length(monkeypatch: pytest.MonkeyPatch, data_type: dml.DataType) -> None:
     # Two blocks of scores, one of what is added to them, and one that says in a byte each which keys are hidden.

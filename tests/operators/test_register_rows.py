@@ -67,6 +67,7 @@ def _operand(shape: str, length: int, seed: int) -> npt.NDArray[np.float32]:
     return np.broadcast_to(values[:1, :1, :, :] if shape == "along" else values[:1, :, :, :1], values.shape)
 
 
+@pytest.mark.sweep
 @pytest.mark.combinations
 @pytest.mark.parametrize("length", _LENGTHS)
 @pytest.mark.parametrize(

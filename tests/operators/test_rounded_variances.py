@@ -81,6 +81,7 @@ def _rows(length: int) -> Array:
     return rows
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("length", _LENGTHS)
 def test_rows_of_all_kinds(benches: list[Workbench], length: int) -> None:
     x = _rows(length)

@@ -147,6 +147,7 @@ def test_shares_that_are_barely_normal(
     assert len({as_bits(result).tobytes() for result in results}) == 1
 
 
+@pytest.mark.sweep
 @pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("rows_for_processors", [16, 10_000])

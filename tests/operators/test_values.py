@@ -26,7 +26,7 @@ FEWER = 4 if IS_QUICK else 1
 FEWER_PATTERNS = 16 if IS_QUICK else 1
 """Of types wider than 16 bits so many times fewer patterns of packed tensors are tried."""
 
-MOST_SETS = 8 if IS_QUICK else None
+MOST_SETS = 4 if IS_QUICK else None
 """Of attributes, with which all patterns are tried; the first ones are those with which results differ widely."""
 
 ALONG_AXES = [case for case in value_cases() if (case.desc_class.declaration.pattern == "rows")]

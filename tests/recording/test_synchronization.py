@@ -183,6 +183,7 @@ def instructions(spirv: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
         at += length
 
 
+@pytest.mark.sweep
 def test_every_buffer_of_every_shader_is_coherent() -> None:
     """What makes a dispatch's writes available, and visible to the next one, without naming them in a barrier."""
     type_struct, type_pointer, member_decorate, coherent = 30, 32, 72, 23

@@ -377,6 +377,7 @@ def run_kompute(
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @EACH_DEVICE
 @pytest.mark.parametrize("below", [0, 4, 16, 4096])
@@ -399,6 +400,7 @@ def test_swiftshader_refuses_the_last_bytes_below_its_limit_and_the_guard_knows(
             assert "made all" in run_kompute(info, "storage", limit - 16, guarded=True).stdout
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the process through Linux's RLIMIT_AS")
 @EACH_DEVICE
 @pytest.mark.parametrize("kind", ["host", "device"])

@@ -53,6 +53,7 @@ def test_the_committed_documents_are_current(capsys: pytest.CaptureFixture[str])
     assert make_docs.main(["--check"]) == 0, capsys.readouterr().err
 
 
+@pytest.mark.sweep
 def test_stale_documents_are_found_and_those_that_git_does_not_keep_are_written(
     docs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
