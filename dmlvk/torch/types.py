@@ -31,6 +31,8 @@ def is_on_device(value: Any) -> bool:
     """Whether the device has tensors of this type and shape, of which a node's result is an example."""
     if not isinstance(value, torch.Tensor):
         return True
+    if value.device.type == "meta":  # it has a shape and no contents
+        return False
     plain = value.layout == torch.strided and not value.is_complex() and not value.is_quantized
     return plain and value.dtype in DATA_TYPES and value.dim() <= MOST_DIMENSIONS and all(s != 0 for s in value.shape)
 

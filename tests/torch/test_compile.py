@@ -448,6 +448,12 @@ def test_an_exported_program_runs(any_device: dml.Device) -> None:
         assert difference(dmlvk.torch.load(program, **options(any_device))(x), model(x)) < LIMIT
 
 
+def test_tensors_without_contents_give_tensors_without_contents(device: dml.Device) -> None:
+    """As with PyTorch's own backends: whoever asks for shapes alone has no data to copy."""
+    found = compiled(lambda x: torch.relu(x) @ x.T, device)(torch.empty(3, 4, device="meta"))
+    assert found.is_meta and found.shape == (3, 3)
+
+
 def test_wrong_options_are_named() -> None:
     with pytest.raises(dml.InvalidArgumentError, match="there is no option"):
         dmlvk.torch.backend(torch.fx.symbolic_trace(nn.Linear(2, 2)), [torch.ones(1, 2)], options={"devise": 0})
