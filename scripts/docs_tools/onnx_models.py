@@ -59,16 +59,17 @@ dmlvk.onnx.install()                                # from now on `import onnxru
 `python -m scripts.try_packages` does that with programs around packages that ship their models, from OCR to speech, and
 compares texts, labels, scores and every output of every model with ONNX Runtime's: no float differs by more than 1e-4
 of the largest, or the model in FLOAT64 says how far both are off, which the command prints. ONNX Runtime was further
-off in all four of these: rapidocr's two detectors (2.8e-4, dmlvk 1e-5 and 8e-5), where what it gives the last Sigmoid
-is off by 1e-3 already, ddddocr's old model, whose recurrent network rounds to int8 in each step (1.6e-2, dmlvk 1.2e-2),
-and basic-pitch (2.4e-3, dmlvk 1.1e-3), where logarithms of bands in which nothing sounds show the roundings of filters
-of 256 taps: dmlvk sums long filters of one channel in two halves. One program prints something else: kokoro's speech of
-int8 has another length, since how long a sound lasts is rounded (the last one in FLOAT64 1.68 frames, dmlvk 1.57; all
-together 72 and 71). ONNX Runtime itself gives 1.50 and 70, and on a processor without AVX (`qemu-x86_64 -cpu Nehalem`)
-1.65 and 71.
+off in all five of these: rapidocr's two detectors (2.8e-4, dmlvk 1e-5 and 8e-5), where what it gives the last Sigmoid
+is off by 1e-3 already, one of openwakeword's (1.0e-4, dmlvk 4e-5), ddddocr's old model, whose recurrent network rounds
+to int8 in each step (1.6e-2, dmlvk 1.2e-2), and basic-pitch (2.4e-3, dmlvk 1.1e-3), where logarithms of bands in which
+nothing sounds show the roundings of filters of 256 taps: dmlvk sums long filters of one channel in two halves. One
+program prints something else: kokoro's speech of int8 has another length, since how long a sound lasts is rounded (the
+last one in FLOAT64 1.68 frames, dmlvk 1.57; all together 72 and 71). ONNX Runtime itself gives 1.50 and 70, and on a
+processor without AVX (`qemu-x86_64 -cpu Nehalem`) 1.65 and 71.
 
 `python scripts/try_exports.py` exports tiny models of transformers (BERT, GPT-2, T5, Whisper, CLIP, ViT, DETR,
-SegFormer, Swin, SAM, Llama, Qwen3, Gemma 2) by both of PyTorch's exporters, and compares their outputs.
+SegFormer, Swin, SAM, Llama, Qwen3, Gemma 2, DeBERTa, wav2vec 2.0, Mamba, VITS) by both of PyTorch's exporters, and
+compares their outputs.
 `python scripts/try_built_decoders.py` has onnxruntime-genai's model builder make decoders of int4 (llama, Qwen2, Qwen3,
 Gemma 2, Phi, Phi-3; for cpu, dml and webgpu) and compares a prompt and eight tokens. With the numbers of FLOAT32 that
 the weights stand for, dmlvk's results differ by less than 1e-6 of the largest. ONNX Runtime's CPU provider differs by

@@ -190,7 +190,72 @@ def gemma2() -> Made:
     return _decoder("Gemma2Config", "Gemma2ForCausalLM", head_dim=8, sliding_window=4)
 
 
+def deberta() -> Made:
+    """DeBERTa's second version: attention to relative positions, from either side."""
+    from transformers import DebertaV2Config, DebertaV2Model
+
+    config = DebertaV2Config(
+        vocab_size=_VOCABULARY, relative_attention=True, position_buckets=8, norm_rel_ebd="layer_norm",
+        share_att_key=True, pos_att_type=["p2c", "c2p"], conv_kernel_size=3, conv_act="gelu", **_SIZES,
+    )  # fmt: skip
+    return _made(DebertaV2Model(config), _text(1, 10), "last_hidden_state")
+
+
+def wav2vec2() -> Made:
+    """wav2vec 2.0 from samples to letters."""
+    import torch
+    from transformers import Wav2Vec2Config, Wav2Vec2ForCTC
+
+    config = Wav2Vec2Config(
+        vocab_size=_VOCABULARY, conv_dim=(16, 16, 16), conv_stride=(5, 2, 2), conv_kernel=(10, 3, 3),
+        num_feat_extract_layers=3, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, **_SIZES,
+    )  # fmt: skip
+    return _made(Wav2Vec2ForCTC(config), {"input_values": torch.randn(1, 2000) * 0.1}, "logits")
+
+
+def mamba() -> Made:
+    """Mamba's logits: a state instead of attention, step by step."""
+    from transformers import MambaConfig, MambaForCausalLM
+
+    config = MambaConfig(vocab_size=_VOCABULARY, hidden_size=32, state_size=8, num_hidden_layers=2, use_cache=False)
+    return _made(MambaForCausalLM(config), {"input_ids": _tokens(1, 10)}, "logits")
+
+
+def vits() -> Made:
+    """VITS from letters to samples, whose number follows from the data."""
+    from transformers import VitsConfig, VitsModel
+
+    config = VitsConfig(
+        vocab_size=_VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, ffn_dim=32, flow_size=16,
+        spectrogram_bins=9, upsample_initial_channel=16, upsample_rates=[4, 2], upsample_kernel_sizes=[8, 4],
+        resblock_kernel_sizes=[3], resblock_dilation_sizes=[[1, 3]], prior_encoder_num_flows=2,
+        prior_encoder_num_wavenet_layers=2, duration_predictor_num_flows=2, duration_predictor_filter_channels=16,
+        depth_separable_num_layers=1,
+    )  # fmt: skip
+    model = VitsModel(config)
+    model.noise_scale = model.noise_scale_duration = 0.0  # else it is random
+    return _made(model, {"input_ids": _tokens(1, 8)}, "waveform")
+
+
 MODELS: dict[str, Callable[[], Made]] = {
     made.__name__: made
-    for made in (bert, gpt2, t5, whisper, clip, vit, detr, segformer, swin, sam, llama, qwen3, gemma2)
+    for made in (
+        bert,
+        gpt2,
+        t5,
+        whisper,
+        clip,
+        vit,
+        detr,
+        segformer,
+        swin,
+        sam,
+        llama,
+        qwen3,
+        gemma2,
+        deberta,
+        wav2vec2,
+        mamba,
+        vits,
+    )
 }
