@@ -153,6 +153,7 @@ def test_the_choice() -> None:
         ((4096, 4096, 4096), [_name(LARGE)]),
         ((4096, 768, 768), [_name(WIDE)]),  # 132 tiles: as many as cores
         ((6304, 768, 768), [_name(FLAT)]),  # 396 tiles: three turns of as many
+        ((512, 4096, 4096), [_name(LARGE)]),  # 128 tiles: a turn of almost all, where smaller ones take two
         ((512, 512, 512), [_name(SMALL)]),
         ((17, 64, 4096), [_name(SMALL)]),
         ((256, 16384, 256), [_name(SMALL), "gemm.float16.sums"]),  # side by side

@@ -48,6 +48,10 @@ _COOPERATIVE_GROUPS = CORES
 """Work groups that multiply cooperative matrices and keep a GPU busy."""
 
 
+_FEWEST_IN_A_TURN = CORES * 3 // 4
+"""The same of tiles that are chosen by turns: one in which a quarter of the cores have none may still be the best."""
+
+
 @dataclasses.dataclass(frozen=True)
 class MatrixTile:
     """A block of results that a work group computes.
@@ -332,7 +336,7 @@ def _of_halves(rows: int, results: tuple[int, int], pace: int) -> MatrixTile:
 
     Their sums take so many registers that a core of that has one work group at a time.
     """
-    made = _cooperative("gemm", DataType.FLOAT16, (rows, 128, 64), results, _LONG_SEGMENT)
+    made = _cooperative("gemm", DataType.FLOAT16, (rows, 128, 64), results, _LONG_SEGMENT, _FEWEST_IN_A_TURN)
     return dataclasses.replace(made, pace=pace)
 
 
