@@ -10,6 +10,7 @@ import logging
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
 from typing import Any
 
 import torch
@@ -79,7 +80,9 @@ def backend(
     return made
 
 
-register_backend(backend, name="dmlvk")  # type: ignore[arg-type]  # its annotation knows one signature only
+if not any(point.name == "dmlvk" for point in entry_points(group="torch_dynamo_backends")):
+    # A checkout. PyTorch itself registers what the entry points of installed packages name, and nothing twice.
+    register_backend(backend, name="dmlvk")  # type: ignore[arg-type]  # its annotation knows one signature only
 
 
 def load(program: torch.export.ExportedProgram, **options: Any) -> torch.nn.Module:

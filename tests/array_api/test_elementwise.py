@@ -187,6 +187,7 @@ def test_floats_are_raised_to_powers(data: Any) -> None:
 @given(data=st.data())
 def test_floats_are_raised_to_a_number(data: Any) -> None:
     x, power = data.draw(arrays("float32", shapes())), data.draw(st.sampled_from([2, 3, 0.5, -1, -2.5, 0, 1]))
+    x = x[None]  # NumPy's root of an array without axes is NaN of -infinity, against the standard
     wanted = strict.pow(theirs(x, is_wide=True), strict.asarray(np.full(x.shape, float(power))))
     check(ours(x) ** power, wanted, ulps=8)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,3 +25,15 @@ def test_the_pages_program_learns(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out.splitlines()
     losses = [float(line.split()[1]) for line in printed[:10]]
     assert losses[-1] < 0.2 * losses[0] and printed[-1] == "torch.Size([32, 10])"
+
+
+def test_an_installed_package_need_not_be_imported(tmp_path: Path) -> None:
+    about = tmp_path / "dmlvk_points-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: dmlvk_points\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[torch_dynamo_backends]\ndmlvk = dmlvk.torch:backend\n")
+    program = "import torch; print(torch.compile(torch.nn.ReLU(), backend='dmlvk')(-torch.ones(2)))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout == "tensor([0., 0.])\n", done.stderr
