@@ -144,10 +144,12 @@ def _filtered_in_halves(node: Node, tensor: Tensor, weights: Tensor, bias: Tenso
     if tensor.element != TensorProto.FLOAT or tuple(node.list("kernel_shape") or known.shape[2:]) != known.shape[2:]:
         return None
     filters, *others, taps = known.shape
-    if rank not in (3, 4) or weights.rank != rank or {*others, *tensor.shape[1:-1], node.integer("group", 1)} != {1}:
-        return None
     is_padded = any(node.list("pads") or []) or node.text("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
-    if is_padded or taps < _FEWEST_TAPS or taps % 2:
+    if rank not in (3, 4) or weights.rank != rank or {*others, node.integer("group", 1)} != {1} or is_padded:
+        return None
+    if (
+        taps < _FEWEST_TAPS or taps % 2 or any(size != 1 for size in tensor.shape[1:-1])
+    ):  # open sizes are looked at last
         return None
     sizes = _convolved_sizes(node, tensor.shape[2:], weights.shape[2:])
     window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
