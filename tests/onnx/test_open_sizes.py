@@ -78,6 +78,16 @@ def test_a_loss_of_track_makes_a_plan_for_one_size_and_never_a_wrong_result(
         assert result.tobytes() == wanted.tobytes()
 
 
+def test_a_convolution_has_one_plan_for_pictures_of_all_heights(device: dml.Device) -> None:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
+    proto = model(nodes, {"x": [1, 2, "high", "wide"]}, ["y"], {"w": np.ones((1, 2, 3, 3), np.float32)})
+    session = ort.InferenceSession(proto, device=device)
+    for height in (34, 38, 42, 46):
+        (y,) = session.run(None, {"x": np.ones((1, 2, height, 64), np.float32)})
+        np.testing.assert_array_equal(y, np.full((1, 1, height - 2, 62), 18, np.float32))
+    assert session._program.plan_count == 1 and _is_open(session)
+
+
 def test_memory_grows_and_larger_sizes_leave_smaller_ones_what_they_were(device: dml.Device) -> None:
     made = MODELS["bert"]
     session = ort.InferenceSession(made.proto(), device=device)
