@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
+from collections.abc import Callable
 from types import FrameType
 
 _EXIT_INTERRUPTED = 130
@@ -26,16 +26,22 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 
 
 def begins() -> None:
-    """Called before anything else is imported."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main and _is_command(sys.orig_argv) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _end)
+    """Called before anything else is imported, which is why nothing is imported here that takes a moment itself."""
+    if _is_command(sys.orig_argv) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        _handle(_end)
 
 
 def is_imported() -> None:
     """From now on the command itself sees to it."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is _end:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGINT) is _end:
+        _handle(signal.default_int_handler)
+
+
+def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
+    try:
+        signal.signal(signal.SIGINT, handler)
+    except ValueError:
+        return  # in another thread than the main one, which alone may say so: it is no command then
 
 
 __all__ = ["begins", "is_imported"]
