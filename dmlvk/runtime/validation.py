@@ -309,8 +309,11 @@ def synchronization_enabled() -> bool:
 
 def new_messages() -> list[ValidationMessage]:
     """Errors and warnings that the layer has written since the last call; always empty when validation is off."""
+    session = _session
+    if session is None or session.mode not in ("on", "sync"):  # a small operator would notice the lock
+        return []
     with _lock:
-        return [] if _session is None else _session.read()
+        return session.read()
 
 
 def raise_new_messages(
@@ -325,8 +328,6 @@ def raise_new_messages(
     Raises:
         ValidationLayerError: there are messages; its text has the first one, its rule and the number of the others.
     """
-    if _session is None or not _session.logs:  # a small operator would notice the lock
-        return
     messages = [message for message in new_messages() if not except_for(message)]
     if messages:
         first, others = messages[0], len(messages) - 1

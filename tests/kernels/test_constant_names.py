@@ -13,7 +13,7 @@ from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.spirv.constant_names import constants_of, with_constant_names_only
 from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
 
-GIVEN = {"HAS_SKIP": 1, "HAS_BIAS": 0, "GIVES_SUM": 1, "HELD": 4, "ALL_ARE_HELD": 0}
+GIVEN = {"HAS_SKIP": 1, "HAS_BIAS": 0, "GIVES_SUM": 1, "HELD": 4, "ALL_ARE_HELD": 0, "TURNS_ARE_WHOLE": 1}
 VARIANT = "residual_normalization.float32"
 NAME, MEMBER_NAME = 5, 6
 
@@ -61,8 +61,8 @@ def test_nothing_else_keeps_its_name() -> None:
 def test_values_go_where_the_shader_has_their_names() -> None:
     """The launch's own two come first, whatever the order in which the others are given."""
     for given in (GIVEN, dict(reversed(GIVEN.items()))):
-        assert PlainKernel(VARIANT, (4, 1, 1), given).specialization([0] * 6) == (0, 1, 1, 0, 1, 4, 0)
-    assert PlainKernel(VARIANT, (4, 2, 1), GIVEN).specialization([0] * 6) == (1, 1, 1, 0, 1, 4, 0)
+        assert PlainKernel(VARIANT, (4, 1, 1), given).specialization([0] * 6) == (0, 1, 1, 0, 1, 4, 0, 1)
+    assert PlainKernel(VARIANT, (4, 2, 1), GIVEN).specialization([0] * 6) == (1, 1, 1, 0, 1, 4, 0, 1)
 
 
 def test_an_id_that_a_shader_has_not_is_given_0() -> None:
