@@ -232,6 +232,7 @@ def test_an_error_names_node_and_rule(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_run_shows_to_be_too_much_for_the_device_is_computed_by_the_cpu_provider(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    onnxruntime.set_default_logger_severity(2)  # to which it writes here; other tests of this process make it silent
     session, given = session_of(chain(), log_severity=2), inputs(3)
 
     def refuse(*_: object, **__: object) -> None:
