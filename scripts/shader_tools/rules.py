@@ -74,7 +74,7 @@ class Finding:
     line: int = 0
 
 
-_OF_HALVES = ("blocks.float16.*.halves", "trial.half_products")
+_OF_HALVES = ("blocks.float16.*.halves", "gemm.float16.cooperative.*.packed", "trial.half_products")
 """Variants that calculate in FLOAT16."""
 
 _FLOAT_COMPARISONS = opcode_range("OpIsNan", "OpUnordered") | opcode_range("OpFOrdEqual", "OpFUnordGreaterThanEqual")
@@ -316,7 +316,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         for variant, rule, instruction in (
             *((name, "capability", "OpCapability Float16") for name in _OF_HALVES),
             *((name, "type-width", "*OpTypeFloat 16") for name in _OF_HALVES),
-            ("blocks.float16.*.halves", "float-conversion", "*OpFConvert*"),
+            *((name, "float-conversion", "*OpFConvert*") for name in _OF_HALVES[:2]),
         )
     ),
     *(

@@ -29,6 +29,7 @@ from dmlvk.tensors import TensorDesc
 
 _RELU = "ACTIVATION_RELU"
 _ALPHA = -2  # where it stands among the last words of a GEMM
+_RIGHT_INNER = 3  # the same of a word for which there is no room beside packed weights
 _NOTHING = "ACTIVATION_IDENTITY"
 
 
@@ -426,7 +427,8 @@ def _sum_kernels(
     segments = tile.segments(product.terms)
     at_once = segments if ways.come != SEQUENTIAL else min(segments, choice.segments_at_once)
     constants: dict[str, int] = {}
-    described = (*product.left, *product.others)
+    others = product.others if packed is None else (*product.others[:_RIGHT_INNER], *product.others[_RIGHT_INNER + 1 :])
+    described = (*product.left, *others)
     if tile.is_for_any_shape:
         assert product.shape is not None  # what such tiles are chosen for
         described = (ways.flags, *product.left, *product.shape)

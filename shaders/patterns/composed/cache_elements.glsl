@@ -58,7 +58,7 @@ uvec2 dequantized(uint packed, uvec2 scales)
 uint quantized(uvec2 bits, uvec2 scales)
 {
     ivec2 integers = ivec2(rounded_quotient_f32(bits.x, scales.x), rounded_quotient_f32(bits.y, scales.y));
-    uvec2 stored = uvec2(clamp(integers, -HALF_RANGE, HALF_RANGE - 1));
+    uvec2 stored = uvec2(min(max(integers, -HALF_RANGE), HALF_RANGE - 1));
 #if CACHE_BITS == 4
     stored += 8u;
 #endif

@@ -49,7 +49,9 @@
     uint right_column;
     uint right_term;
     uint right_outer;
+#ifndef RIGHT_IS_PACKED // for which there is no room
     uint right_inner;
+#endif
     uint addend_row;
     uint addend_column;
     uint addend_outer;

@@ -55,8 +55,8 @@ uvec4 numbers_of(PackedEight eight)
     } else {
         float scale = uintBitsToFloat(float32_from_float16(eight.scale));
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            precise float low = (float(flipped >> (4u * i) & 15u) - zero) * scale;
-            precise float high = (float(flipped >> (4u * i + 16u) & 15u) - zero) * scale;
+            precise float low = (float(int(flipped >> (4u * i) & 15u)) - zero) * scale;
+            precise float high = (float(int(flipped >> (4u * i + 16u) & 15u)) - zero) * scale;
             pairs[i] = float16_from_number(floatBitsToUint(low)) | float16_from_number(floatBitsToUint(high)) << 16u;
         }
     }

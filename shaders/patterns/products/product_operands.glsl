@@ -13,7 +13,11 @@ Batch batch_at(uint number, uint batches, uint segment)
     return Batch(0u, 0u, addend, results, BASE(32, totals) + totals);
 #else
     uint left = BASE(OPERAND_BITS, left) + outer * parameters.left_outer + inner * parameters.left_inner;
+#ifdef RIGHT_IS_PACKED
+    uint right = BASE(OPERAND_BITS, right); // the same for all
+#else
     uint right = BASE(OPERAND_BITS, right) + outer * parameters.right_outer + inner * parameters.right_inner;
+#endif
     return Batch(left, right, addend, WRITES_TOTALS ? BASE(32, output) + totals : results, 0u);
 #endif
 }
