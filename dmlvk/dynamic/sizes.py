@@ -360,8 +360,7 @@ class DynamicSize:
                 return getattr(operator, _OPERATORS[relation])(self._plain("a comparison with a float"), other)
             return NotImplemented
         asked, guards = (tuple(self._terms.items()), tuple(terms.items()), relation), self._guards
-        answer = guards._answers.get(asked)
-        if answer is None:
+        if (answer := guards._answers.get(asked)) is None:
             difference = added(self._terms, scaled(terms, -1))
             answer = guards._answers[asked] = guards.compared(difference, self._value - value_of(other), relation)
         return answer
@@ -459,7 +458,7 @@ _OPERATORS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "g
 
 
 def is_dynamic(value: object) -> bool:
-    """Whether a number, or one in a tuple, list or mapping of such, follows from open sizes."""
+    """Whether a number, or one in a tuple or list of such, follows from open sizes."""
     if isinstance(value, (tuple, list)):
         return any(is_dynamic(item) for item in value)
     return isinstance(value, DynamicSize)

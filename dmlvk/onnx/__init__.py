@@ -18,7 +18,7 @@ from dmlvk.onnx import absent as _absent
 from dmlvk.onnx import environment as _environment
 from dmlvk.onnx.absent import *  # noqa: F403  # each module says what it exports
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg
-from dmlvk.onnx.environment import *  # noqa: F403  # likewise
+from dmlvk.onnx.environment import *  # noqa: F403  # each module says what it exports
 from dmlvk.onnx.execution import Usage
 from dmlvk.onnx.installation import install
 from dmlvk.onnx.options import (

@@ -20,7 +20,7 @@ pytest.importorskip("scipy")
 xpx = pytest.importorskip("array_api_extra")
 
 from scipy import integrate, signal, special, stats  # noqa: E402 - need SciPy
-from sklearn import metrics, preprocessing  # noqa: E402
+from sklearn import metrics, preprocessing  # noqa: E402 - these need scikit-learn
 from sklearn.decomposition import PCA  # noqa: E402
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402

@@ -9,10 +9,10 @@ from typing import Any
 from dmlvk.onnx import absent, environment, exceptions, options
 from dmlvk.onnx.absent import *  # noqa: F403  # each module says what it exports
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg
-from dmlvk.onnx.environment import *  # noqa: F403  # likewise
+from dmlvk.onnx.environment import *  # noqa: F403  # each module says what it exports
 from dmlvk.onnx.evaluation.runtime import onnx_runtime
-from dmlvk.onnx.exceptions import *  # noqa: F403  # likewise
-from dmlvk.onnx.options import *  # noqa: F403  # likewise
+from dmlvk.onnx.exceptions import *  # noqa: F403  # each module says what it exports
+from dmlvk.onnx.options import *  # noqa: F403  # each module says what it exports
 from dmlvk.onnx.options import SessionOptions
 from dmlvk.onnx.ort_values import IOBinding as SessionIOBinding
 from dmlvk.onnx.ort_values import OrtValue

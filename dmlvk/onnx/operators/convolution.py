@@ -147,9 +147,9 @@ def _filtered_in_halves(node: Node, tensor: Tensor, weights: Tensor, bias: Tenso
     is_padded = any(node.list("pads") or []) or node.text("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
     if rank not in (3, 4) or weights.rank != rank or {*others, node.integer("group", 1)} != {1} or is_padded:
         return None
-    if (
-        taps < _FEWEST_TAPS or taps % 2 or any(size != 1 for size in tensor.shape[1:-1])
-    ):  # open sizes are looked at last
+    if taps < _FEWEST_TAPS or taps % 2:
+        return None
+    if any(size != 1 for size in tensor.shape[1:-1]):  # last: where sizes are open, to ask makes a plan for the answer
         return None
     sizes = _convolved_sizes(node, tensor.shape[2:], weights.shape[2:])
     window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
