@@ -3,6 +3,8 @@
 The same bits on every device, within a stated and tested error: see README.md.
 """
 
+import types as _types
+
 from dmlvk.support import command_start
 
 command_start.begins()  # before the others, which take a quarter of a second
@@ -148,4 +150,14 @@ __all__ = [
     "fused_activation",
     "operator_desc",
 ]
+
+
+def _namespace(api_version: str | None) -> _types.ModuleType:
+    from dmlvk.array_api.array import namespace  # when it is asked for: who wants no such arrays does not wait for them
+
+    return namespace(api_version)
+
+
+Array.namespace = staticmethod(_namespace)
+
 __all__ += [name for name in vars(_families) if not name.startswith("_")]

@@ -12,6 +12,7 @@ by one. Types are bool, integers of 8 to 64 bits, float32 and float16; shapes an
 """
 
 import math as _math
+import sys as _sys
 
 from dmlvk.array_api import linalg
 from dmlvk.array_api.array import VERSION as __array_api_version__
@@ -26,7 +27,6 @@ from dmlvk.array_api.creation import (
     full,
     full_like,
     linspace,
-    meshgrid,
     ones,
     ones_like,
     tril,
@@ -109,7 +109,6 @@ from dmlvk.array_api.elementwise import (
     nextafter,
     not_equal,
     positive,
-    pow,
     real,
     reciprocal,
     remainder,
@@ -126,7 +125,7 @@ from dmlvk.array_api.elementwise import (
     trunc,
     where,
 )
-from dmlvk.array_api.indexing import take, take_along_axis
+from dmlvk.array_api.indexing import nonzero, take, take_along_axis
 from dmlvk.array_api.inspection import __array_namespace_info__
 from dmlvk.array_api.manipulation import (
     astype,
@@ -135,22 +134,22 @@ from dmlvk.array_api.manipulation import (
     concat,
     expand_dims,
     flip,
+    meshgrid,
     moveaxis,
     permute_dims,
-    repeat,
     reshape,
     roll,
     squeeze,
     stack,
-    tile,
     unstack,
 )
+from dmlvk.array_api.powers import pow
 from dmlvk.array_api.products import matmul, matrix_transpose, tensordot, vecdot
+from dmlvk.array_api.repetition import repeat, tile
 from dmlvk.array_api.searching import (
     argmax,
     argmin,
     argsort,
-    nonzero,
     searchsorted,
     sort,
     unique_all,
@@ -173,6 +172,8 @@ from dmlvk.array_api.statistics import (
     sum,
     var,
 )
+
+Array.functions = _sys.modules[__name__]
 
 e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
 

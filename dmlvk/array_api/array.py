@@ -5,28 +5,30 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from dmlvk.array_api.dtypes import (
     INTEGERS,
+    SUPPORTED,
     DataTypeError,
     DType,
     check_number,
+    checked_dtype,
     device_type,
+    is_number,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.lazy import Shape, Value
+from dmlvk.array_api.lazy import number as number_value
 from dmlvk.array_api.operators import Operators
 from dmlvk.arrays.device_array import Array as DeviceArray
+from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.objects.portable import refuse_pickling
+from dmlvk.objects.portable import default_device, refuse_pickling
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
-
-if TYPE_CHECKING:
-    from dmlvk.device import Device
 
 VERSION = "2024.12"
 
@@ -103,9 +105,8 @@ class Array(Operators):
         Raises:
             InvalidArgumentError: when there are fewer.
         """
-        from dmlvk.array_api.products import matrix_transpose
-
-        return matrix_transpose(self)
+        made: Array = self.functions.matrix_transpose(self)
+        return made
 
     @property
     def value(self) -> Value:
@@ -160,13 +161,12 @@ class Array(Operators):
         Raises:
             InvalidArgumentError: streams are asked for, of which dmlvk has none.
         """
-        from dmlvk.array_api.creation import asarray, checked_device
-
         if stream is not None:
             raise InvalidArgumentError(f"{self._text()}.to_device: there are no streams; got {stream!r}")
         if checked_device(device, "to_device") is self.device:
             return self
-        return asarray(self.numpy(), device=device)
+        made: Array = self.functions.asarray(self.numpy(), device=device)
+        return made
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Main memory: other libraries cannot reach what a Vulkan device has, and get a copy."""
@@ -246,9 +246,8 @@ class Array(Operators):
             InvalidArgumentError: it is another index.
             IndexError: it lies outside.
         """
-        from dmlvk.array_api.indexing import item_of
-
-        return item_of(self, key)
+        made: Array = self.functions.indexing.item_of(self, key)
+        return made
 
     def __setitem__(self, key: Any, value: Any, /) -> None:
         """New elements where an index says; other arrays keep theirs.
@@ -257,9 +256,7 @@ class Array(Operators):
             InvalidArgumentError: it is another index, or the value does not broadcast to what it names.
             IndexError: it lies outside.
         """
-        from dmlvk.array_api.indexing import with_item
-
-        self._become(with_item(self, key, value))
+        self._become(self.functions.indexing.with_item(self, key, value))
 
     def _become(self, other: Array) -> Array:
         old, self._value = self._value, other._value
@@ -276,11 +273,37 @@ def namespace(api_version: str | None) -> types.ModuleType:
     Raises:
         InvalidArgumentError: it is not that of the version.
     """
-    from dmlvk import array_api
-
     if api_version not in (None, "2021.12", "2022.12", "2023.12", VERSION):
         raise InvalidArgumentError(f"__array_namespace__: has version {VERSION}; got {api_version!r}")
-    return array_api
+    made: types.ModuleType = Array.functions
+    return made
+
+
+def of_device_array(array: DeviceArray, copy: bool | None = None) -> Array:
+    """The standard's array of a ``dmlvk.Array``, which is taken as it lies, or copied.
+
+    Raises:
+        DataTypeError: the standard has no such type.
+    """
+    dtype = bool_dtype if array.is_truth else checked_dtype(array.dtype, "asarray")
+    if dtype not in SUPPORTED or array.data_type.size_in_bits < 8:
+        raise DataTypeError(f"asarray: {array.data_type.name} is no type of the standard's")
+    own = array.device.array(array) if copy else array
+    value = Value(array.device, array.data_type, array.shape, array=own, is_shared=own is array)
+    return Array(array.device, dtype, array.shape, value)
+
+
+def checked_device(device: Any, where: str) -> Device:
+    """The device that is meant: ``None`` is the process's (``dmlvk.default_device``).
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    if device is None:
+        return default_device()
+    if not isinstance(device, Device):
+        raise InvalidArgumentError(f"{where}: device must be a dmlvk.Device; got {device!r}")
+    return device
 
 
 def checked(x: Any, where: str) -> Array:
@@ -292,15 +315,8 @@ def checked(x: Any, where: str) -> Array:
     if isinstance(x, Array):
         return x
     if isinstance(x, DeviceArray):
-        from dmlvk.array_api.creation import asarray
-
-        return asarray(x)
+        return of_device_array(x)
     raise DataTypeError(f"{where}: takes arrays of dmlvk.array_api; got {type(x).__name__}: use asarray")
-
-
-def is_number(x: object) -> bool:
-    """Whether it is a number of Python, or NumPy's of one."""
-    return isinstance(x, (bool, int, float, complex, np.number, np.bool_))
 
 
 def operands(where: str, *given: Any) -> list[Array]:
@@ -326,8 +342,6 @@ def number_beside(number: Any, array: Array, where: str) -> Array:
     Raises:
         DataTypeError: the type does not hold it.
     """
-    from dmlvk.array_api.lazy import number as number_value
-
     plain = number.item() if isinstance(number, np.generic) else number
     check_number(plain, array.dtype, where)
     data_type = device_type(array.dtype)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dmlvk.array_api import forms
 from dmlvk.array_api.array import Array, broadcast
-from dmlvk.array_api.dtypes import DType, device_type
+from dmlvk.array_api.dtypes import FLOATS, DType, device_type
+from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.lazy import Operation, Shape, Value, computed, deferred
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.device import Device
@@ -75,3 +77,16 @@ def seen(x: Array, array: DeviceArray | None, shape: Shape) -> Array:
     is_shared = x._value is not None and x._value.is_shared
     value = None if array is None else Value(x.device, device_type(x.dtype), shape, array=array, is_shared=is_shared)
     return Array(x.device, x.dtype, shape, value)
+
+
+def converted(x: Array, dtype: DType, where: str = "astype") -> Array:
+    """The elements in another type."""
+    if x.dtype == dtype:
+        return x
+    if dtype == bool_dtype:
+        return applied(where, forms.truth, [x], dtype)
+    if x.dtype in FLOATS and dtype not in FLOATS:
+        return applied(where, forms.cast, [applied(where, forms.truncated, [x], x.dtype)], dtype, (device_type(dtype),))
+    if device_type(x.dtype) == device_type(dtype):  # truth values as uint8
+        return Array(x.device, dtype, x.shape, x._value)
+    return applied(where, forms.cast, [x], dtype, (device_type(dtype),))

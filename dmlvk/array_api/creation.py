@@ -9,13 +9,12 @@ import numpy as np
 
 from dmlvk import functions as F
 from dmlvk.array_api import forms
-from dmlvk.array_api.array import Array, checked, checked_shape, is_number
-from dmlvk.array_api.calls import applied, computed_now
+from dmlvk.array_api.array import Array, checked, checked_device, checked_shape, of_device_array
+from dmlvk.array_api.calls import applied, computed_now, converted
 from dmlvk.array_api.dtypes import (
     FLOATS,
     INTEGERS,
     NUMERIC,
-    SUPPORTED,
     DataTypeError,
     DType,
     check_is,
@@ -24,6 +23,7 @@ from dmlvk.array_api.dtypes import (
     device_type,
     float32,
     int64,
+    is_number,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.lazy import Shape, Value
@@ -34,21 +34,7 @@ from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
-from dmlvk.objects.portable import default_device
 from dmlvk.support.integers import checked_integer
-
-
-def checked_device(device: Any, where: str) -> Device:
-    """The device that is meant: ``None`` is the process's (``dmlvk.default_device``).
-
-    Raises:
-        InvalidArgumentError: it is none.
-    """
-    if device is None:
-        return default_device()
-    if not isinstance(device, Device):
-        raise InvalidArgumentError(f"{where}: device must be a dmlvk.Device; got {device!r}")
-    return device
 
 
 def _shape_of(shape: Any, where: str) -> Shape:
@@ -84,14 +70,12 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | None = None, cop
     """
     wanted = None if dtype is None else checked_dtype(dtype, "asarray")
     if isinstance(obj, DeviceArray):
-        obj = _of_device_array(obj, copy)
+        obj = of_device_array(obj, copy)
     if isinstance(obj, Array):
         if device is not None and checked_device(device, "asarray") is not obj.device:
             if copy is False:
                 raise InvalidArgumentError("asarray: an array of another device cannot be had without a copy")
             return asarray(obj.numpy(), dtype=wanted, device=device)
-        from dmlvk.array_api.elementwise import converted
-
         if wanted not in (None, obj.dtype) and copy is False:
             raise InvalidArgumentError(f"asarray: {obj.dtype.name} cannot become {wanted} without a copy")
         made = converted(obj, obj.dtype if wanted is None else wanted, "asarray")
@@ -99,15 +83,6 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | None = None, cop
     if copy is False:
         raise InvalidArgumentError("asarray: elements come to the device by a copy; got copy=False")
     return _uploaded(_plain(obj, wanted), checked_device(device, "asarray"))
-
-
-def _of_device_array(array: DeviceArray, copy: bool | None) -> Array:
-    dtype = bool_dtype if array.is_truth else checked_dtype(array.dtype, "asarray")
-    if dtype not in SUPPORTED or array.data_type.size_in_bits < 8:
-        raise DataTypeError(f"asarray: {array.data_type.name} is no type of the standard's")
-    own = array.device.array(array) if copy else array
-    value = Value(array.device, array.data_type, array.shape, array=own, is_shared=own is array)
-    return Array(array.device, dtype, array.shape, value)
 
 
 def _plain(obj: Any, wanted: DType | None) -> Any:
@@ -353,27 +328,3 @@ def tril(x: Any, /, *, k: int = 0) -> Array:
 def triu(x: Any, /, *, k: int = 0) -> Array:
     """The elements from the k-th diagonal on, and 0 below it."""
     return _triangular("triu", x, k, False)
-
-
-def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
-    """Each vector along an axis of its own, repeated along those of the others.
-
-    Raises:
-        InvalidArgumentError: one is no vector, or there is no such indexing.
-    """
-    from dmlvk.array_api.manipulation import broadcast_arrays, reshape
-
-    vectors = [checked(one, "meshgrid") for one in arrays]
-    if indexing not in ("xy", "ij") or any(one.ndim != 1 for one in vectors):
-        raise InvalidArgumentError("meshgrid: takes vectors, and indexing 'xy' or 'ij'")
-    if len({one.dtype for one in vectors}) > 1:
-        raise DataTypeError("meshgrid: the vectors must have one type")
-    axes = list(range(len(vectors)))
-    if indexing == "xy" and len(axes) > 1:
-        axes[0], axes[1] = 1, 0
-    seen = [
-        reshape(one, tuple(-1 if place == axis else 1 for place in range(len(vectors))) if one.size else
-                tuple(0 if place == axis else 1 for place in range(len(vectors))))
-        for one, axis in zip(vectors, axes, strict=True)
-    ]  # fmt: skip
-    return tuple(broadcast_arrays(*seen)) if seen else ()

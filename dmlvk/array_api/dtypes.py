@@ -238,3 +238,8 @@ def check_number(number: Any, dtype: DType, where: str) -> None:
         raise DataTypeError(f"{where}: the number {number!r} is not combined with {dtype.name}")
     if dtype in INTEGERS and not np.iinfo(dtype).min <= int(number) <= np.iinfo(dtype).max:
         raise DataTypeError(f"{where}: the number {number!r} is beyond {dtype.name}")
+
+
+def is_number(x: object) -> builtins.bool:
+    """Whether it is a number of Python, or NumPy's of one."""
+    return isinstance(x, (_PYTHON_BOOL, int, float, complex, np.number, np.bool_))

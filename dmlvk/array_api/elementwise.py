@@ -9,44 +9,30 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from dmlvk.array_api import forms
-from dmlvk.array_api.array import Array, checked, is_number, operands
-from dmlvk.array_api.calls import applied
+from dmlvk.array_api.array import Array, checked, operands
+from dmlvk.array_api.calls import applied, converted
+from dmlvk.array_api.creation import asarray, full_like
 from dmlvk.array_api.dtypes import (
     FLOATS,
     INTEGERS,
     NUMERIC,
-    SIGNED,
     SUPPORTED,
     UNSIGNED,
     DataTypeError,
     DType,
     check_is,
     checked_dtype,
-    device_type,
     float16,
     float32,
+    is_number,
     promoted,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
-from dmlvk.errors import InvalidArgumentError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _BOOL = (bool_dtype,)
 _BITS = (bool_dtype, *INTEGERS)
-
-
-def converted(x: Array, dtype: DType, where: str = "astype") -> Array:
-    """The elements in another type."""
-    if x.dtype == dtype:
-        return x
-    if dtype == bool_dtype:
-        return applied(where, forms.truth, [x], dtype)
-    if x.dtype in FLOATS and dtype not in FLOATS:
-        return applied(where, forms.cast, [applied(where, forms.truncated, [x], x.dtype)], dtype, (device_type(dtype),))
-    if device_type(x.dtype) == device_type(dtype):  # truth values as uint8
-        return Array(x.device, dtype, x.shape, x._value)
-    return applied(where, forms.cast, [x], dtype, (device_type(dtype),))
 
 
 def by_float32(function: _Function) -> _Function:
@@ -275,8 +261,6 @@ def isnan(x: Any, /) -> Array:
 
 
 def _of_kind(name: str, form: Any, x: Any, of_integers: Any) -> Array:
-    from dmlvk.array_api.creation import full_like
-
     array = checked(x, name)
     check_is(array.dtype, NUMERIC, name)
     if array.dtype in FLOATS:
@@ -291,38 +275,6 @@ def imag(x: Any, /) -> Array:
         DataTypeError: always.
     """
     raise DataTypeError(f"imag: takes complex numbers, which Vulkan does not have; got {checked(x, 'imag').dtype.name}")
-
-
-@by_float32
-def pow(x1: Any, x2: Any, /) -> Array:
-    """x1 to the power of x2; integers wrap around.
-
-    Raises:
-        InvalidArgumentError: an integer is to be raised to a power below 0.
-    """
-    if is_number(x2):
-        base = checked(x1, "pow")
-        if base.dtype in FLOATS:
-            operands("pow", base, x2)  # whether it may stand beside the array
-            return applied("pow", forms.power_by_number, [base], base.dtype, (float(x2),))
-    base, exponent, dtype = pair("pow", x1, x2, NUMERIC)
-    if dtype in FLOATS:
-        return applied("pow", forms.power_of_floats, [base, exponent], dtype)
-    bits = _bits_of_exponents(exponent, None if not is_number(x2) else int(x2))
-    return applied("pow", forms.power_of_integers, [base, exponent], dtype, (bits,))
-
-
-def _bits_of_exponents(exponent: Array, known: int | None) -> int:
-    """How many bits the largest exponent has: what it takes is read from the device."""
-    from dmlvk.array_api import statistics
-
-    if exponent.size == 0:
-        return 1
-    least = known if known is not None else int(statistics.min(exponent)) if exponent.dtype in SIGNED else 0
-    if least < 0:
-        raise InvalidArgumentError(f"pow: an integer's power must not be below 0; got {least}")
-    most = known if known is not None else int(statistics.max(exponent))
-    return int(most).bit_length() or 1
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
@@ -354,8 +306,6 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
     chooser = checked(condition, "where")
     check_is(chooser.dtype, _BOOL, "where")
     if is_number(x1) and is_number(x2):
-        from dmlvk.array_api.creation import asarray
-
         x1 = asarray(x1, device=chooser.device)
         x2 = asarray(x2, device=chooser.device)
     first, second = operands("where", x1, x2)

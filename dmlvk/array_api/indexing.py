@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from dmlvk import functions as F
-from dmlvk.array_api.array import Array, checked, checked_axis, is_bool, is_number, number_beside, operands
-from dmlvk.array_api.calls import computed_now, seen
-from dmlvk.array_api.dtypes import INTEGERS, DataTypeError, check_is, int32, int64, promoted
-from dmlvk.array_api.elementwise import add, converted, less, multiply, where
+from dmlvk.array_api.array import Array, broadcast, checked, checked_axis, is_bool, number_beside, operands
+from dmlvk.array_api.calls import computed_now, converted, seen
+from dmlvk.array_api.creation import arange, asarray, zeros
+from dmlvk.array_api.dtypes import INTEGERS, DataTypeError, check_is, int32, int64, is_number, promoted
+from dmlvk.array_api.dtypes import bool as bool_dtype
+from dmlvk.array_api.elementwise import add, floor_divide, less, multiply, remainder, where
 from dmlvk.array_api.lazy import Shape
+from dmlvk.array_api.manipulation import broadcast_arrays, broadcast_to, moveaxis, reshape
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
@@ -42,8 +45,6 @@ def _items(x: Array, key: Any) -> tuple[Any, ...]:
     items = []
     for one in key if isinstance(key, tuple) else (key,):
         if isinstance(one, (list, np.ndarray)):
-            from dmlvk.array_api.creation import asarray
-
             one = asarray(one, device=x.device)
         elif isinstance(one, (bool, np.bool_)):
             raise InvalidArgumentError(f"an index must not be {one!r}: use an array of truth values")
@@ -125,8 +126,6 @@ def _taken(rows: Array, index: Array) -> Array:
 
 def _folded(x: Array, axes: int) -> Array:
     """The first axes as one, the others as another one."""
-    from dmlvk.array_api.manipulation import reshape
-
     return reshape(x, (math.prod(x.shape[:axes]), math.prod(x.shape[axes:])))
 
 
@@ -138,8 +137,6 @@ def wrapped(index: Array, size: int) -> Array:
 
 def _at(x: Array, items: tuple[Any, ...]) -> Array:
     """Elements at integer arrays, which broadcast, and integers; along other axes by slices."""
-    from dmlvk.array_api.manipulation import broadcast_arrays, moveaxis, reshape
-
     basic = tuple(one if one is None or isinstance(one, slice) else slice(None) for one in items)
     part = _part(x, basic)
     places = [place for place, one in enumerate(items) if not (one is None or isinstance(one, slice))]
@@ -165,8 +162,6 @@ def _at(x: Array, items: tuple[Any, ...]) -> Array:
 
 
 def _checked_number(x: Array, number: int, size: int) -> Array:
-    from dmlvk.array_api.creation import asarray
-
     if not -size <= number < size:
         raise IndexError(f"index {number} is outside of an axis that has {size} elements")
     return asarray(number, device=x.device)
@@ -174,9 +169,6 @@ def _checked_number(x: Array, number: int, size: int) -> Array:
 
 def _masked(x: Array, mask: Array) -> Array:
     """The elements, or rows of the axes behind, where a mask is true."""
-    from dmlvk.array_api.manipulation import reshape
-    from dmlvk.array_api.searching import nonzero
-
     if mask.shape != x.shape[: mask.ndim]:
         raise IndexError(f"a mask of {list(mask.shape)} does not fit the first axes of {list(x.shape)}")
     rest = x.shape[mask.ndim :]
@@ -197,9 +189,6 @@ def with_item(x: Array, key: Any, value: Any) -> Array:
         IndexError: it lies outside.
         DataTypeError: the value's type does not promote to the array's.
     """
-    from dmlvk.array_api.creation import arange
-    from dmlvk.array_api.manipulation import broadcast_to, reshape
-
     new = number_beside(value, x, "x[key] = value") if is_number(value) else checked(value, "x[key] = value")
     if promoted(new.dtype, x.dtype, "x[key] = value") != x.dtype:
         raise DataTypeError(f"x[key] = value: {new.dtype.name} does not fit {x.dtype.name}: use astype")
@@ -223,8 +212,6 @@ def with_item(x: Array, key: Any, value: Any) -> Array:
 
 def _squeezed(x: Array, rank: int) -> Array:
     """Without leading axes of size 1 beyond a rank, as NumPy takes them."""
-    from dmlvk.array_api.manipulation import reshape
-
     extra = x.ndim - rank
     return reshape(x, x.shape[extra:]) if extra > 0 and all(size == 1 for size in x.shape[:extra]) else x
 
@@ -235,8 +222,6 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     Raises:
         InvalidArgumentError: there is no such axis, or indices have more than one.
     """
-    from dmlvk.array_api.manipulation import moveaxis, reshape
-
     array, index = operands("take", x, indices)
     check_is(index.dtype, INTEGERS, "take")
     if axis is None and array.ndim != 1:
@@ -259,9 +244,6 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
     Raises:
         InvalidArgumentError: the ranks differ, or shapes do not broadcast.
     """
-    from dmlvk.array_api.array import broadcast
-    from dmlvk.array_api.manipulation import broadcast_to
-
     array, index = operands("take_along_axis", x, indices)
     check_is(index.dtype, INTEGERS, "take_along_axis")
     if array.ndim != index.ndim:
@@ -295,3 +277,22 @@ def nonzero_places(x: Array) -> Array:
     if not found:
         return seen(converted(places, int64), None, (0,))
     return converted(_part(places, (slice(0, found), 0)), int64)
+
+
+def nonzero(x: Any, /) -> tuple[Array, ...]:
+    """Where elements are not 0: an array of int64 for each axis. How many there are is read from the device.
+
+    Raises:
+        InvalidArgumentError: there is no axis.
+    """
+    array = checked(x, "nonzero")
+    if array.ndim == 0:
+        raise InvalidArgumentError("nonzero: needs an axis")
+    if array.size == 0:
+        return tuple(zeros((0,), dtype=int64, device=array.device) for _ in array.shape)
+    rest = nonzero_places(reshape(converted(array, bool_dtype), (array.size,)))
+    found = []
+    for size in array.shape[:0:-1]:
+        found.append(remainder(rest, size))
+        rest = floor_divide(rest, size)
+    return (rest, *reversed(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dmlvk.array_api.creation import checked_device
+from dmlvk.array_api.array import checked_device
 from dmlvk.array_api.dtypes import SUPPORTED, DType, float16, float32, int64, isdtype
 from dmlvk.device import Device
 from dmlvk.objects.portable import default_device

@@ -7,12 +7,13 @@ from typing import Any, NoReturn
 
 from dmlvk.array_api import elementwise, statistics
 from dmlvk.array_api.array import Array, along, checked, checked_axes
-from dmlvk.array_api.calls import one_now
-from dmlvk.array_api.creation import eye
+from dmlvk.array_api.calls import converted, one_now
+from dmlvk.array_api.creation import arange, eye
 from dmlvk.array_api.dtypes import FLOATS, NUMERIC, check_is
-from dmlvk.array_api.elementwise import by_float32, converted, multiply, pair, subtract
+from dmlvk.array_api.elementwise import by_float32, multiply, pair, subtract
 from dmlvk.array_api.indexing import take
 from dmlvk.array_api.manipulation import broadcast_arrays, reshape, stack
+from dmlvk.array_api.powers import pow
 from dmlvk.array_api.products import matmul, matrix_transpose, outer, tensordot, vecdot
 from dmlvk.array_api.statistics import norm_of_squares, without_axes
 from dmlvk.array_api.support import UNSUPPORTED
@@ -67,8 +68,6 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     Raises:
         InvalidArgumentError: there are fewer than 2 axes.
     """
-    from dmlvk.array_api.creation import arange
-
     array = _matrices(x, "diagonal")
     rows, columns = array.shape[-2:]
     first = max(0, offset) + columns * max(0, -offset)
@@ -104,9 +103,9 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
         return function(sizes, axis=axes, keepdims=keepdims)
     if ord == 0:
         return converted(statistics.count_nonzero(array, axis=axes, keepdims=keepdims), array.dtype)
-    powers = sizes if ord == 1 else elementwise.pow(sizes, float(ord))
+    powers = sizes if ord == 1 else pow(sizes, float(ord))
     total = statistics.sum(powers, axis=axes, keepdims=keepdims)
-    return total if ord == 1 else elementwise.pow(total, 1 / ord)
+    return total if ord == 1 else pow(total, 1 / ord)
 
 
 @by_float32

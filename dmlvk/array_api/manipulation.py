@@ -19,10 +19,8 @@ from dmlvk.array_api.array import (
     checked_shape,
     operands,
 )
-from dmlvk.array_api.calls import applied, computed_now, seen
-from dmlvk.array_api.creation import asarray
-from dmlvk.array_api.dtypes import INTEGERS, check_is, checked_dtype, promoted
-from dmlvk.array_api.elementwise import converted
+from dmlvk.array_api.calls import applied, computed_now, converted, seen
+from dmlvk.array_api.dtypes import DataTypeError, checked_dtype, promoted
 from dmlvk.array_api.lazy import Shape
 from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
@@ -46,7 +44,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Device | None = 
     return made.__copy__() if made is array and copy else made
 
 
-def _resized(x: Array, shape: Shape) -> Array:
+def resized(x: Array, shape: Shape) -> Array:
     """The same elements in another shape of as many."""
     checked_shape(shape, "reshape")
     if shape == x.shape:
@@ -68,7 +66,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
             wanted[wanted.index(-1)] = array.size // known
     if math.prod(wanted) != array.size or any(one < 0 for one in wanted):
         raise InvalidArgumentError(f"reshape: {list(array.shape)} has {array.size} elements; got {list(wanted)}")
-    return _resized(array, tuple(wanted))
+    return resized(array, tuple(wanted))
 
 
 def permute_dims(x: Any, /, axes: Any) -> Array:
@@ -118,7 +116,7 @@ def expand_dims(x: Any, /, *, axis: int = 0) -> Array:
     if not -rank <= axis < rank:
         raise IndexError(f"expand_dims: axis must be from {-rank} to {rank - 1}; got {axis}")
     place = axis % rank
-    return _resized(array, (*array.shape[:place], 1, *array.shape[place:]))
+    return resized(array, (*array.shape[:place], 1, *array.shape[place:]))
 
 
 def squeeze(x: Any, /, axis: Any) -> Array:
@@ -131,7 +129,7 @@ def squeeze(x: Any, /, axis: Any) -> Array:
     axes = checked_axes(axis, array.ndim, "squeeze")
     if any(array.shape[one] != 1 for one in axes):
         raise InvalidArgumentError(f"squeeze: axes of size 1 can go; got {axis!r} of {list(array.shape)}")
-    return _resized(array, tuple(size for place, size in enumerate(array.shape) if place not in axes))
+    return resized(array, tuple(size for place, size in enumerate(array.shape) if place not in axes))
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Array:
@@ -254,49 +252,23 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     return array.__copy__()
 
 
-def tile(x: Any, repetitions: Any, /) -> Array:
-    """The array, repeated along each axis.
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
+    """Each vector along an axis of its own, repeated along those of the others.
 
     Raises:
-        InvalidArgumentError: a number of repetitions is below 0.
+        InvalidArgumentError: one is no vector, or there is no such indexing.
     """
-    array, counts = checked(x, "tile"), tuple(checked_integers(repetitions, "tile: repetitions", 0))
-    rank = max(array.ndim, len(counts))
-    shape, counts = (1,) * (rank - array.ndim) + array.shape, (1,) * (rank - len(counts)) + counts
-    made = _resized(array, shape)
-    for axis, count in enumerate(counts):
-        if count != 1:
-            made = concat([made] * count, axis=axis) if count else made[along(axis, slice(0, 0))]
-    return made
-
-
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
-    """Each element several times in a row: as often for all, or as an array of integers says.
-
-    Raises:
-        InvalidArgumentError: a number is below 0, or there are not as many as elements.
-    """
-    from dmlvk.array_api import searching, statistics
-    from dmlvk.array_api.creation import arange
-    from dmlvk.array_api.indexing import take
-
-    array = checked(x, "repeat")
-    if axis is None:
-        array, axis = reshape(array, (array.size,)), 0
-    place = checked_axis(axis, array.ndim, "repeat")
-    size = array.shape[place]
-    counts = repeats if isinstance(repeats, Array) else asarray(repeats, device=array.device)
-    check_is(counts.dtype, INTEGERS, "repeat")
-    if counts.ndim > 1 or (counts.ndim == 1 and counts.shape[0] not in (1, size)):
-        raise InvalidArgumentError(f"repeat: repeats must be one number or {size}; got {list(counts.shape)}")
-    if size == 0:
-        return array.__copy__()
-    counts = broadcast_to(counts, (size,))
-    if int(statistics.min(counts)) < 0:
-        raise InvalidArgumentError("repeat: repeats must not be below 0")
-    ends = statistics.cumulative_sum(converted(counts, checked_dtype("int64", "repeat")))
-    total = int(ends[-1])
-    if total == 0:
-        return array[along(place, slice(0, 0))]
-    sources = searching.searchsorted(ends, arange(total, device=array.device), side="right")
-    return take(array, sources, axis=place)
+    vectors = [checked(one, "meshgrid") for one in arrays]
+    if indexing not in ("xy", "ij") or any(one.ndim != 1 for one in vectors):
+        raise InvalidArgumentError("meshgrid: takes vectors, and indexing 'xy' or 'ij'")
+    if len({one.dtype for one in vectors}) > 1:
+        raise DataTypeError("meshgrid: the vectors must have one type")
+    axes = list(range(len(vectors)))
+    if indexing == "xy" and len(axes) > 1:
+        axes[0], axes[1] = 1, 0
+    seen = [
+        reshape(one, tuple(-1 if place == axis else 1 for place in range(len(vectors))) if one.size else
+                tuple(0 if place == axis else 1 for place in range(len(vectors))))
+        for one, axis in zip(vectors, axes, strict=True)
+    ]  # fmt: skip
+    return tuple(broadcast_arrays(*seen)) if seen else ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from dmlvk.array_api.dtypes import is_number
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError
 
@@ -12,21 +13,22 @@ if TYPE_CHECKING:
 
 
 class Operators:
-    """Operators by functions; what is neither an array nor a number is left to the other operand."""
+    """Operators by functions; what is neither an array nor a number is left to the other operand.
+
+    Attributes:
+        functions: the namespace, which is told here when it is imported: its functions make arrays, and so stand above.
+    """
+
+    functions: ClassVar[Any]
 
     def _with(self, name: str, other: Any, swapped: bool = False) -> Any:
-        from dmlvk.array_api import elementwise, products
-        from dmlvk.array_api.array import Array, is_number
-
-        if not (isinstance(other, (Array, DeviceArray)) or is_number(other)):
+        if not (isinstance(other, (Operators, DeviceArray)) or is_number(other)):
             return NotImplemented
-        function = getattr(products if name == "matmul" else elementwise, name)
+        function = getattr(self.functions, name)
         return function(other, self) if swapped else function(self, other)
 
     def _alone(self, name: str) -> Array:
-        from dmlvk.array_api import elementwise
-
-        made: Array = getattr(elementwise, name)(self)
+        made: Array = getattr(self.functions, name)(self)
         return made
 
     def _in_place(self, name: str, other: Any) -> Any:

@@ -8,11 +8,11 @@ from typing import Any
 
 from dmlvk import functions as F
 from dmlvk.array_api.array import Array, broadcast, checked, checked_axis
-from dmlvk.array_api.calls import computed_now
+from dmlvk.array_api.calls import computed_now, converted
 from dmlvk.array_api.creation import zeros
 from dmlvk.array_api.dtypes import FLOATS, NUMERIC, UNSIGNED, int64, uint64
-from dmlvk.array_api.elementwise import by_float32, converted, multiply, pair
-from dmlvk.array_api.manipulation import broadcast_to, permute_dims, reshape
+from dmlvk.array_api.elementwise import by_float32, multiply, pair
+from dmlvk.array_api.manipulation import broadcast_to, concat, permute_dims, reshape
 from dmlvk.array_api.statistics import sum as summed
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
@@ -88,8 +88,6 @@ def matmul(x1: Any, x2: Any, /) -> Array:
 
 def _of_integers(left: Array, right: Array, batch: tuple[int, ...]) -> Array:
     """In rows at a time, so that all products of the terms fit into memory."""
-    from dmlvk.array_api.manipulation import concat
-
     wide = left.dtype if left.dtype.itemsize >= 4 else uint64 if left.dtype in UNSIGNED else int64
     number, (rows, terms), columns = math.prod(batch), left.shape[-2:], right.shape[-1]
     a = reshape(broadcast_to(converted(left, wide), (*batch, rows, terms)), (number, rows, terms))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dmlvk import functions as F
 from dmlvk.array_api.array import Array, checked, checked_axis, operands
-from dmlvk.array_api.calls import computed_now, one_now, seen
+from dmlvk.array_api.calls import computed_now, converted, one_now, seen
 from dmlvk.array_api.creation import zeros
 from dmlvk.array_api.dtypes import (
     NUMERIC,
@@ -19,7 +19,7 @@ from dmlvk.array_api.dtypes import (
     uint32,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
-from dmlvk.array_api.elementwise import by_float32, converted, floor_divide, not_equal, remainder, subtract
+from dmlvk.array_api.elementwise import by_float32, not_equal, subtract
 from dmlvk.array_api.indexing import nonzero_places, take
 from dmlvk.array_api.manipulation import concat, reshape
 from dmlvk.array_api.statistics import cumulative_sum, without_axes
@@ -69,25 +69,6 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: builtins.bool = Fals
         InvalidArgumentError: there are no elements, or no such axis.
     """
     return _extreme_place("argmin", x, axis, keepdims, False)
-
-
-def nonzero(x: Any, /) -> tuple[Array, ...]:
-    """Where elements are not 0: an array of int64 for each axis. How many there are is read from the device.
-
-    Raises:
-        InvalidArgumentError: there is no axis.
-    """
-    array = checked(x, "nonzero")
-    if array.ndim == 0:
-        raise InvalidArgumentError("nonzero: needs an axis")
-    if array.size == 0:
-        return tuple(zeros((0,), dtype=int64, device=array.device) for _ in array.shape)
-    rest = nonzero_places(reshape(converted(array, bool_dtype), (array.size,)))
-    found = []
-    for size in array.shape[:0:-1]:
-        found.append(remainder(rest, size))
-        rest = floor_divide(rest, size)
-    return (rest, *reversed(found))
 
 
 def _in_order(_graph: Graph, x: Expression, axis: int, is_descending: builtins.bool) -> tuple[Expression, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from dmlvk import functions as F
 from dmlvk.array_api.array import Array, along, checked, checked_axes, checked_axis
-from dmlvk.array_api.calls import one_now, seen
+from dmlvk.array_api.calls import converted, one_now, seen
 from dmlvk.array_api.creation import full
 from dmlvk.array_api.dtypes import (
     FLOATS,
@@ -24,8 +24,9 @@ from dmlvk.array_api.dtypes import (
     uint64,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
-from dmlvk.array_api.elementwise import by_float32, converted, divide, multiply, not_equal, sqrt, subtract
+from dmlvk.array_api.elementwise import by_float32, divide, multiply, not_equal, sqrt, subtract
 from dmlvk.array_api.lazy import Shape
+from dmlvk.array_api.manipulation import concat
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
@@ -198,8 +199,6 @@ def _running(_graph: Graph, x: Expression, axis: int, is_sum: builtins.bool) -> 
 def _cumulative(
     name: str, x: Any, axis: int | None, dtype: Any, include_initial: builtins.bool, is_sum: builtins.bool
 ) -> Array:
-    from dmlvk.array_api.manipulation import concat
-
     array = checked(x, name)
     if axis is None and array.ndim != 1:
         raise InvalidArgumentError(f"{name}: needs an axis of {list(array.shape)}")
@@ -243,8 +242,6 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
     Raises:
         InvalidArgumentError: there is no such axis, or n is below 0.
     """
-    from dmlvk.array_api.manipulation import concat
-
     array = checked(x, "diff")
     place = checked_axis(axis, array.ndim, "diff")
     if n < 0:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,10 @@ class Array(ArrayOperators):
         offset: of its first element in its memory, in bytes.
         is_whole: whether nothing else is in its memory.
         is_truth: whether the elements are 0 and 1 of a comparison, which ``~ & | ^`` combine as such.
+        namespace: the array API's module of a version: told by the package, for that module stands above arrays.
     """
+
+    namespace: ClassVar[Callable[[str | None], types.ModuleType]]
 
     def __init__(
         self, device: Device, storage: Storage, tensor: TensorDesc, offset: int = 0, *, is_whole: bool = True
@@ -209,9 +212,7 @@ class Array(ArrayOperators):
         Raises:
             InvalidArgumentError: another version than 2024.12 or one before it is asked for.
         """
-        from dmlvk.array_api.array import namespace
-
-        return namespace(api_version)
+        return type(self).namespace(api_version)
 
     def __getitem__(self, key: Any) -> Array:
         """A part, by integers, slices, ``...`` and ``None``, as in NumPy; a copy where a slice goes backwards.

@@ -37,20 +37,11 @@ def _imports(node: ast.AST) -> Iterator[tuple[str, int]]:
         yield from _imports(child)
 
 
-ONE_KNOT = "dmlvk.array_api"
-"""Its functions are made of one another, as the standard defines them, and Arrays name it when they are asked to."""
-
-
-def _is_untied(name: str, module: str) -> bool:
-    is_named = name == "dmlvk.arrays.device_array" or name.startswith(ONE_KNOT)
-    return module != name and not (is_named and module.startswith(ONE_KNOT))
-
-
 @functools.cache
 def _imports_of(name: str) -> dict[str, int]:
     """Each module that one imports, with the line."""
     tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
-    return {module: line for module, line in _imports(tree) if _is_untied(name, module)}
+    return {module: line for module, line in _imports(tree) if module != name}
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
