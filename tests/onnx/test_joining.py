@@ -127,6 +127,24 @@ def attention(form: Form, scale: str = "Div", mask: bool = True, heads: bool = T
     return form.op("MatMul", form.op("Softmax", scores, axis=-1), value)
 
 
+def guarded_attention(form: Form, guard: str, zero: float = 0.0) -> str:
+    """Queries and keys with the scale's root each; the first query sees no key, and what that gives is hidden."""
+    query = form.op("Mul", form.op("Sin", "x"), 0.4)
+    key = form.op("Mul", form.op("Transpose", form.op("Cos", "x"), perm=[0, 1, 3, 2]), 0.4)
+    mask = np.triu(np.full((6, 6), -np.inf), 1)
+    mask[0] = -np.inf
+    scores = form.op("Add", form.op("MatMul", query, key), mask)
+    shares = form.op("Softmax", scores, axis=-1)
+    if guard == "IsNaN":
+        condition = form.op("IsNaN", shares)
+    elif guard == "rows":
+        condition = form.op("Equal", form.op("ReduceMax", form.constant(mask), axes=[-1]), form.constant([-np.inf]))
+    else:
+        condition = form.op("Less", form.op("Abs", form.op("MatMul", query, key)), form.constant([0.01]))
+    number = form.op("CastLike", form.constant([zero]), shares) if guard == "rows" else form.constant([zero])
+    return form.op("MatMul", form.op("Where", condition, number, shares), "x")
+
+
 def silu(form: Form) -> str:
     return form.op("Mul", "x", form.op("Sigmoid", "x"))
 
@@ -166,6 +184,7 @@ FORMS: dict[str, tuple[Callable[[Form], str], str]] = {
     "attention": (attention, "Attention"),
     "attention without mask": (lambda form: attention(form, "Mul", False), "Attention"),
     "attention without scale": (lambda form: attention(form, ""), "Attention"),
+    "attention that hides what is no number": (lambda form: guarded_attention(form, "IsNaN"), "Attention"),
 }
 
 
@@ -188,6 +207,18 @@ def test_a_written_out_form_is_joined_and_right(any_device: dml.Device, name: st
     np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=2e-5, atol=2e-6)
     assert joined_nodes(session) == {wanted}
     assert all(item.place != "host" for item in session.partition)
+
+
+def test_rows_that_are_said_to_see_no_key_become_zeros(any_device: dml.Device) -> None:
+    form = Form(17)  # onnx's own function of Attention names them so
+    x = np.random.default_rng(1).standard_normal((2, 3, 6, 24)).astype(np.float32)
+    model = form.model({"x": x}, guarded_attention(form, "rows"))
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    session = ort.InferenceSession(model, device=any_device)
+    (got,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-6)
+    assert not got[:, :, 0].any()
+    assert joined_nodes(session) == {"Attention"}
 
 
 @pytest.mark.parametrize("name", ["layer norm", "RMS norm", "group norm", "attention", "GELU by tanh"])
@@ -240,6 +271,14 @@ def of_another_axis(form: Form) -> list[str]:
     return [form.op("MatMul", form.op("Softmax", scores, axis=-2), "x")]
 
 
+def of_shares_hidden_one_by_one(form: Form) -> list[str]:
+    return [guarded_attention(form, "shares")]
+
+
+def of_shares_that_become_another_number(form: Form) -> list[str]:
+    return [guarded_attention(form, "IsNaN", 0.5)]
+
+
 def of_groups_in_another_shape(form: Form) -> list[str]:
     groups = form.op("InstanceNormalization", form.op("Reshape", "x", [0, 1, -1]), np.ones(1), np.zeros(1))
     return [form.op("Mul", form.op("Reshape", groups, [1, 2, 24, 6]), np.full((24, 1), 2.0))]
@@ -258,6 +297,8 @@ def of_groups_with_a_scale(form: Form) -> list[str]:
         (of_a_wrong_constant, set()),
         (of_another_value, set()),
         (of_another_axis, set()),
+        (of_shares_hidden_one_by_one, set()),
+        (of_shares_that_become_another_number, set()),
         (of_groups_in_another_shape, set()),
         (of_groups_with_a_scale, set()),
     ],

@@ -25,7 +25,7 @@ EXPORTERS = {"torchscript": 17, "dynamo": 18}
 _MOST_CONTENTS = 8
 """Elements of a tensor up to which the text has its contents: shapes, axes and numbers, but no weights."""
 
-_OTHER_IN_HALVES = ("rms_norm", "attention_causal")
+_OTHER_IN_HALVES = ("rms_norm", "attention_causal", "attention_masked")
 """Forms whose graphs have other nodes with FLOAT16."""
 
 
@@ -95,7 +95,8 @@ class Attention(nn.Module):
         if self.how == "written":
             made = torch.softmax(query @ key.transpose(-1, -2) / 8**0.5, -1) @ value
         else:
-            made = F.scaled_dot_product_attention(query, key, value, is_causal=self.how == "causal")
+            mask = (x[:, :, 0] > 0)[:, None, None] if self.how == "masked" else None
+            made = F.scaled_dot_product_attention(query, key, value, mask, is_causal=self.how == "causal")
         return made.transpose(1, 2).reshape(x.shape)
 
 
@@ -120,6 +121,7 @@ FORMS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "swiglu": (SwiGLU, "SwiGLU"),
     "attention": (lambda: Attention("plain"), "Attention"),
     "attention_causal": (lambda: Attention("causal"), "Attention"),
+    "attention_masked": (lambda: Attention("masked"), "Attention"),
     "attention_written": (lambda: Attention("written"), "Attention"),
     "group_norm": (lambda: nn.GroupNorm(4, 8), "GroupNormalization"),
     "group_norm_written": (GroupNorm, "GroupNormalization"),

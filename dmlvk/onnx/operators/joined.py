@@ -10,10 +10,13 @@ from dmlvk.onnx.assembly import New
 from dmlvk.onnx.joining.pattern import JOINED
 from dmlvk.onnx.operators.activation import gelu_by_tanh
 from dmlvk.onnx.operators.elementwise import pair, same_shape
-from dmlvk.onnx.operators.heads import AttentionSizes, attention, headed, merged
+from dmlvk.onnx.operators.heads import AttentionSizes, attention, chosen, headed, merged, rows_without_keys
 from dmlvk.onnx.operators.normalization import normalized
 from dmlvk.onnx.translation import FLOATS, Node, translates
-from dmlvk.onnx.values import NotOnDevice, Tensor
+from dmlvk.onnx.values import NotOnDevice, Tensor, broadcast_shape
+
+_GUARD = 4
+"""The input of a joined attention that says which rows of shares become zeros."""
 
 
 @translates("LayerNormalization", "RMSNormalization", by=["MEAN_VARIANCE_NORMALIZATION2"], domain=JOINED)
@@ -116,9 +119,14 @@ def swiglu(node: Node) -> None:
 
 @translates("Attention", by=["MULTIHEAD_ATTENTION1"], domain=JOINED)
 def joined_attention(node: Node) -> None:
-    """Queries, transposed keys and values as [batch, heads, length, size], or without a batch; added masks."""
+    """Queries, transposed keys and values as [batch, heads, length, size], or without a batch; added masks.
+
+    Scores and shares of FLOAT16 are FLOAT32, as ONNX Runtime has them, but with the device's arithmetic, whose kernel
+    does not write them.
+    """
     node.check_element(0, *FLOATS)
     query, transposed, value = (node.tensor(index) for index in range(3))
+    given = query.element
     if not query.element == transposed.element == value.element:
         raise NotOnDevice("queries, keys and values are of several types")
     if not query.rank == transposed.rank == value.rank or query.rank not in (3, 4):
@@ -128,7 +136,8 @@ def joined_attention(node: Node) -> None:
     if node.integer("axis", -1) not in (-1, query.rank - 1):
         raise NotOnDevice("the softmax goes along another axis")
     parts = [query, transposed.transposed([*range(query.rank - 2), query.rank - 1, query.rank - 2]), value]
-    query, key, value = (_whole(part) for part in parts)
+    wide = given if node.device.arithmetic == "device" else TensorProto.FLOAT
+    query, key, value = (_whole(node.cast(part, wide)) for part in parts)
     batch, heads, queries, size = query.shape
     sizes = AttentionSizes(batch, heads, heads, queries, key.shape[2], 0, size, value.shape[3])
     if key.shape != (*query.shape[:2], sizes.own, sizes.size) or value.shape[:3] != key.shape[:3]:
@@ -141,10 +150,26 @@ def joined_attention(node: Node) -> None:
     rows = {"query": query, "key": key, "value": value}
     sources = {f"{role}_tensor": merged(node, part) for role, part in rows.items()}
     made, *_ = attention(node, sources, sizes, node.real("scale", 1.0), added=mask)
-    output = headed(node, made, sizes.heads)
+    output = _guarded(node, headed(node, made, sizes.heads), mask)
     if len(node.shape(0)) == 3:
         output = output.viewed(output.shape[1:], output.strides[1:])
-    node.set(node.cast(output, node.integer("to", output.element)))
+    node.set(node.cast(output, node.integer("to", given)))
+
+
+def _guarded(node: Node, output: Tensor, mask: Tensor | None) -> Tensor:
+    """With zeros for the queries whose shares are made zeros."""
+    if node.integer("hides_nan") and mask is not None:
+        output = chosen(node, rows_without_keys(node, mask), node.scalar(0.0, output.element), output)
+    if not node.has(_GUARD):
+        return output
+    shape, rank = node.shape(_GUARD), len(node.shape(0))
+    whole = (*output.shape[4 - rank : 3], 1)
+    if (shape and shape[-1] != 1) or broadcast_shape(shape, whole) != whole:
+        raise NotOnDevice(f"{list(shape)} does not say which rows of shares become zeros")
+    known = node.known(_GUARD)
+    if known is not None and not known.any():
+        return output
+    return chosen(node, node.tensor(_GUARD), node.scalar(0.0, output.element), output)
 
 
 def _whole(tensor: Tensor) -> Tensor:
