@@ -5,7 +5,7 @@ Whatever is asked for by its path runs whole, and so does everything with ``scri
 ``scripts/test.sh --all``, as CI has it, runs all tests, most of them on one driver each, which follows from the test's
 name: of one function's tests each driver has some. Most of such a test's time goes into what the drivers' compilers do,
 and a fault of a driver is seldom one test's alone. ``@pytest.mark.every_driver`` stands at those that run on
-each: every operator with each of its data types, and what drivers are expected to do in their own ways.
+each: every operator with each data type of each of its tensors, and what drivers are expected to do in their own ways.
 
 The quick command, ``scripts/test.sh`` without arguments, also leaves out what repeats a promise that it tests already.
 It still has every operator on every driver, each data type of each of its tensors and every pattern of kernels. There
@@ -16,7 +16,8 @@ are five ways to say what may be left out:
 - ``@pytest.mark.combinations``: of the test's parameters so many combinations that no value of any of them is missing.
   Of tests on devices that have several lists of parameters (``@pytest.mark.parametrize``) so many that nothing in a
   list is missing, without being marked.
-- :class:`Turns`: for all cases of an operator but one, all drivers but one.
+- :class:`Turns`: for all cases of an operator but one, all drivers but one. With ``--all``: for cases whose data types
+  others show, and of each case for what comes after its first inputs.
 - ``IS_QUICK``: what a test makes of it, for example fewer random examples.
 """
 
@@ -49,23 +50,31 @@ _Device = TypeVar("_Device")
 
 
 class Turns:
-    """Which devices the cases of operators are run on.
+    """Which devices the cases of operators are run on, for most of such a test's time goes into the drivers' compilers.
 
     Of each operator's cases that the quick command has, it runs one on all devices, and each of the others on one of
-    them, in turn: most of such a test's time goes into what the drivers' compilers do.
+    them, in turn. ``--all`` runs on all devices those cases that show each data type of each tensor between them.
     """
 
     def __init__(self, cases: Sequence[Any]) -> None:
+        chosen = covering([(case, shown({"case": case})) for case in cases]) if IS_QUICK or TAKES_TURNS else cases
+        self._on_all = {case.name for case in chosen}
         self._numbers: dict[str, int] = {}
         counts: collections.Counter[Any] = collections.Counter()
-        for case in covering([(case, shown({"case": case})) for case in cases]) if IS_QUICK else []:
+        for case in chosen if IS_QUICK else cases:
             self._numbers[case.name] = counts[case.desc_class]
             counts[case.desc_class] += 1
 
     def devices(self, case: Any, devices: Sequence[_Device]) -> list[_Device]:
         """Of all devices those that the case is run on."""
         number = self._numbers.get(case.name, 0)
-        return list(devices) if number == 0 else [devices[number % len(devices)]]
+        is_on_all = number == 0 if IS_QUICK else case.name in self._on_all
+        return list(devices) if is_on_all else [devices[number % len(devices)]]
+
+
+def first_on_all(devices: Sequence[_Device], number: int) -> Sequence[_Device]:
+    """The devices for one of a test's inputs: all of them for the first, then one after the other, in turn."""
+    return [devices[number % len(devices)]] if TAKES_TURNS and number else devices
 
 
 class OfTurn(list[_Device]):

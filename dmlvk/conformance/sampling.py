@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,12 @@ def sample_fault(where: str, outcome: Outcome, expected: Mapping[str, Expected])
 
 
 def check_case(
-    benches: Sequence[Workbench], case: SampleCase, layouts_for_each: int = len(LAYOUTS), *, step: int = 1
+    benches: Sequence[Workbench],
+    case: SampleCase,
+    layouts_for_each: int = len(LAYOUTS),
+    *,
+    step: int = 1,
+    chosen: Callable[[Sequence[Workbench], int], Sequence[Workbench]] = lambda benches, _: benches,
 ) -> int:
     """Runs all samples of a case in all layouts on every device; all must give what the reference says, and equal bits.
 
@@ -149,6 +154,7 @@ def check_case(
         case: operator and data types.
         layouts_for_each: so many of the layouts for each sample, in turn. Cases begin with different ones.
         step: each so many-th sample alone, at least one. Cases begin with different ones.
+        chosen: which of the devices a sample's layout of a number runs on.
 
     Returns:
         how many samples there were.
@@ -167,9 +173,9 @@ def check_case(
         count += 1
         expected = expected_outputs(sample.desc, sample.inputs)
         first: dict[str, str] = {}
-        for layout in layouts:
+        for number, layout in enumerate(layouts):
             desc = laid_out(sample.desc, layout)
-            for bench in benches:
+            for bench in chosen(benches, number):
                 where = f"{bench.device.info.name}: {case.name}, {sample.name}, {layout}"
                 outcome = run_sample(bench, desc, sample.inputs)
                 text = sample_fault(where, outcome, expected)

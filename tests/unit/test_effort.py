@@ -12,7 +12,7 @@ import pytest
 from dmlvk.conformance.cases import ValueCase, value_cases
 from dmlvk.conformance.samples import SampleCase, sample_cases
 from tests import effort
-from tests.effort import OfTurn, Turns, covering, items_of_turns, quick_items, shown
+from tests.effort import OfTurn, Turns, covering, first_on_all, items_of_turns, quick_items, shown
 
 
 @dataclasses.dataclass(eq=False)
@@ -144,4 +144,20 @@ def test_every_operator_takes_turns_on_all_devices(
         sum(devices == ["x"] for devices in ran.values()) - sum(devices == ["y"] for devices in ran.values())
     ) < 0.4 * len(ran)
     monkeypatch.setattr(effort, "IS_QUICK", False)
-    assert all(Turns(cases).devices(case, "xy") == ["x", "y"] for case in cases)
+    monkeypatch.setattr(effort, "TAKES_TURNS", True)
+    turns = Turns(cases)
+    ran = {case.name: turns.devices(case, "xy") for case in cases}
+    assert all((ran[case.name] == ["x", "y"]) == (case in chosen) for case in cases)
+    assert {tuple(devices) for devices in ran.values()} == {("x", "y"), ("x",), ("y",)}
+    monkeypatch.setattr(effort, "TAKES_TURNS", False)
+    turns = Turns(cases)
+    assert all(turns.devices(case, "xy") == ["x", "y"] for case in cases)
+
+
+def test_the_first_of_several_inputs_runs_on_all_devices_and_the_others_in_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(effort, "TAKES_TURNS", True)
+    assert [list(first_on_all("xy", number)) for number in range(4)] == [["x", "y"], ["y"], ["x"], ["y"]]
+    monkeypatch.setattr(effort, "TAKES_TURNS", False)
+    assert [list(first_on_all("xy", number)) for number in range(2)] == [["x", "y"]] * 2
