@@ -3,7 +3,7 @@
 
     python scripts/compile_shaders.py              compile what is not compiled yet
     python scripts/compile_shaders.py --pack       and pack all of them, as a wheel carries them
-    python scripts/compile_shaders.py --check      compile everything anew and compare; for CI
+    python scripts/compile_shaders.py --check      compile everything anew and compare; --every 8: an eighth of it
     python scripts/compile_shaders.py --list       name the variants
 
 A checkout compiles by itself what it runs; this is for what needs all of them. Compiled shaders are kept by content: a
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -89,6 +90,8 @@ def main(
     except SourceError as error:
         print(f"{shaders.name}/{error}", file=sys.stderr)
         return FAILED
+    if options.every > 1:  # others when sources change, for the keys do
+        wanted = [variant for variant in wanted if zlib.crc32(keys[variant.name].encode()) % options.every == 0]
     run = Run(compiler, options.output, every, wanted, keys, options.jobs)
     try:
         status = run.check() if options.check else run.update()
@@ -257,6 +260,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pack", action="store_true", help="pack all variants, as a wheel carries them")
     parser.add_argument("--list", action="store_true", help="name the variants with source and definitions")
     parser.add_argument("--variant", metavar="GLOB", help="only variants with such a name, as 'element_wise_sign.*'")
+    parser.add_argument("--every", metavar="N", type=_positive, default=1, help="only one of so many, by its sources")
     parser.add_argument("--jobs", metavar="N", type=_positive, default=os.cpu_count() or 1, help="compilations at once")
     parser.add_argument("--output", metavar="DIR", type=Path, default=LIBRARY, help="library directory (%(default)s)")
     return parser

@@ -383,10 +383,11 @@ def test_no_variants_is_a_failure(empty_project: Project, capsys: Output) -> Non
     assert "there are no variants" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("jobs", ["0", "-1", "many"])
-def test_jobs_must_be_a_positive_number(project: Project, jobs: str) -> None:
+@pytest.mark.parametrize("number", ["0", "-1", "many"])
+@pytest.mark.parametrize("option", ["--jobs", "--every"])
+def test_jobs_and_parts_must_be_positive_numbers(project: Project, option: str, number: str) -> None:
     with pytest.raises(SystemExit) as error:
-        project.compile("--jobs", jobs)
+        project.compile(option, number)
     assert error.value.code == 2
 
 
