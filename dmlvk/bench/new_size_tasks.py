@@ -1,4 +1,4 @@
-"""What :mod:`scripts.measure_new_sizes` runs with ever new sizes and attributes."""
+"""What ``dmlvk bench new-sizes`` runs with ever new sizes and attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small models with open sizes, of nodes as exporters write them: what :mod:`scripts.measure_open_sizes` runs.
+"""Small models with open sizes, of nodes as exporters write them: what ``dmlvk bench open-sizes`` runs.
 
 Weights are random. ``MODELS`` has each with what feeds it, and the sizes that are worth while.
 """

@@ -64,7 +64,7 @@ def accuracy_page(measurements: Path, operations: Path, float16_exceptions: Path
         measurements: what :func:`reduced` made of a run's JSON document.
         operations: a JSON file of each operator's operations for an element.
         float16_exceptions: what scripts/list_float16_exceptions.py writes.
-        product_errors: what scripts/measure_product_errors.py writes.
+        product_errors: what dmlvk bench product-errors writes.
     """
     document = json.loads(measurements.read_text(encoding="utf-8"))
     counts = json.loads(operations.read_text(encoding="utf-8"))

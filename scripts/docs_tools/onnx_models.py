@@ -152,7 +152,7 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   runs in halves, or halves of these, instead: with the same bits, and each part's results joined by the host.
 - Weights of 64 KiB and more stay in the model's file, or in the one beside it, until the device has them, so a session
   of 256 MiB of them takes 1.1 times that, device memory of llvmpipe among it, and a further session of the same 1.0
-  (`python scripts/measure_session_memory.py`; a driver for the CPU keeps code of each kernel besides, some 100 MB for a
+  (`dmlvk bench session-memory`; a driver for the CPU keeps code of each kernel besides, some 100 MB for a
   network for pictures). Those of a model that is given as bytes are views of these. The file may be written over
   afterwards, but for what the host needs of it in later runs: that ends with an error. On Windows only
   external data stays in its file, and keeps it from being written to.

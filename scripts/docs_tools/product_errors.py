@@ -1,4 +1,4 @@
-"""The section of ``docs/accuracy.md`` on sums of products: what scripts/measure_product_errors.py wrote."""
+"""The section of ``docs/accuracy.md`` on sums of products: what dmlvk bench product-errors wrote."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def product_errors_section(measurements: Path) -> Iterator[str]:
     """The section's lines.
 
     Args:
-        measurements: what ``scripts/measure_product_errors.py --json`` wrote.
+        measurements: what ``dmlvk bench product-errors --json`` wrote.
     """
     document = json.loads(measurements.read_text(encoding="utf-8"))
     yield f"## {HEADING}"
@@ -38,7 +38,7 @@ def product_errors_section(measurements: Path) -> Iterator[str]:
     others = [f"{name} by {each['version']}" for name, each in versions.items() if name != "NumPy"]
     numpy = f"NumPy {versions['NumPy']['version']} (OpenBLAS; its own loop for FLOAT16)"
     yield f"Measured on {document['device']} ({document['driver']}), beside {', '.join([numpy, *others])},"
-    yield f"by `scripts/measure_product_errors.py --json FILE` ({document['date'][:10]})."
+    yield f"by `dmlvk bench product-errors --json FILE` ({document['date'][:10]})."
     if "cuBLAS" not in versions:
         yield "cuBLAS was not measured yet: the same command does, where PyTorch or CuPy has a GPU."
     yield f"dmlvk's typical error in FLOAT32, as a multiple of NumPy's: {_beside_numpy(document['results'])}."

@@ -1,4 +1,4 @@
-"""The script that measures products' errors: data are what they are called, errors right, the table complete."""
+"""``dmlvk bench product-errors``: data are what they are called, errors right, the table complete."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from fractions import Fraction
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 import dmlvk as dml
+from dmlvk.bench.comparisons.product_errors import DATA_TYPES, KINDS, command, errors, operands, true_sums
 from dmlvk.spirv.specialization import NAIVE_DRIVERS
-from scripts import measure_product_errors
 from scripts.docs_tools.product_errors import product_errors_section
-from scripts.measure_product_errors import DATA_TYPES, KINDS, errors, operands, true_sums
 
 
 @pytest.mark.parametrize("data_type", DATA_TYPES, ids=lambda t: t.name)
@@ -49,14 +49,14 @@ def test_true_sums_and_errors_are_those_of_fractions() -> None:
     assert found[2, 3] == pytest.approx(2.0**-21 / (4 * 2.0**-24)) and found.sum() == found[2, 3]
 
 
-def test_the_script_writes_what_it_prints_and_the_table_shows_it(
+def test_the_command_writes_what_it_prints_and_the_table_shows_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "errors.json"
     usable = [info for info in dml.list_devices() if info.usable]
     quick = [info for info in usable if info.driver not in NAIVE_DRIVERS] or usable  # to compile
     options = ["-d", str(quick[0].index), "--terms", "4,33", "--json", str(file)]
-    assert measure_product_errors.main(options) == 0
+    command.main(options, standalone_mode=False)
     printed = capsys.readouterr().out
     document = json.loads(file.read_text())
     assert len(document["results"]) == len(DATA_TYPES) * len(KINDS) * 2 == printed.count("; NumPy ")
@@ -76,7 +76,7 @@ def test_the_script_writes_what_it_prints_and_the_table_shows_it(
 
 
 @pytest.mark.parametrize("wrong", ["", "1", "x", "64,", "99999999"])
-def test_wrong_numbers_of_terms_are_refused(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        measure_product_errors.main(["--terms", wrong])
-    assert "--terms" in capsys.readouterr().err
+def test_wrong_numbers_of_terms_are_refused(wrong: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"no list of numbers|there are 2 to") as refused:
+        command.main(["--terms", wrong], standalone_mode=False)
+    assert refused.value.param is not None and refused.value.param.name == "terms"

@@ -11,10 +11,10 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk.bench.open_size_models import MODELS
 from dmlvk.kernels import access_orders
 from dmlvk.onnx.dynamic_execution import DynamicRound
 from dmlvk.onnx.dynamic_shapes import clipped_slice
-from scripts.open_size_models import MODELS
 from tests.onnx.models import model
 
 SIZES = {"recognizer": (180, 161, 252, 148, 203, 240)}

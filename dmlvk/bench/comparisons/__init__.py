@@ -1,4 +1,4 @@
-"""What is timed beside another program, each by a command of its own: ``dmlvk bench fusion``.
+"""What stands beside another program, or is no operator, each by a command of its own: ``dmlvk bench fusion``.
 
 A module of this folder is a command of its name (``small_work.py``: ``dmlvk bench small-work``): the first line of its
 docstring is what ``dmlvk bench --help`` says of it, and ``command`` is run. Modules are imported when they run, for

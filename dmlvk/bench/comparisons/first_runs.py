@@ -1,12 +1,4 @@
-#!/usr/bin/env python3
-"""Measures a network's first runs in a process, with a driver that has compiled none of its shaders, and one that has.
-
-    scripts/measure_first_runs.py [-d DEVICE] [-b BATCH …] [-t TYPE] [-s SIZE] [--arithmetic KIND] [--one-by-one]
-
-ResNet-50 as a graph, from NumPy to NumPy, for one number of pictures after another in the same process: seconds to open
-the device, to plan, to run for the first time (which compiles the shaders) and again. The first process finds the
-driver's cache empty, the second one what the first has left there.
-"""
+"""A network's first runs in a process, without and with what the driver has compiled before."""
 
 from __future__ import annotations
 
@@ -17,18 +9,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import dmlvk as dml  # of this checkout
+import dmlvk as dml
 from dmlvk.bench.network_graphs import GraphOperations
 from dmlvk.bench.networks import NETWORKS
+from dmlvk.cli.selection import arithmetic_option, chosen_device, device_option
 from dmlvk.runtime import pipelines
-from scripts.measuring import argument_parser
 
 TYPES = {"float16": dml.FLOAT16, "float32": dml.FLOAT32}
 """What pictures and weights may be of."""
@@ -68,40 +58,6 @@ def first_runs(device: int | str | None, arithmetic: Any, name: str, batches: li
     return result
 
 
-def main() -> int:
-    """Measures what the command line asks for, in processes of their own.
-
-    Returns:
-        the exit status.
-    """
-    assert __doc__
-    parser = argument_parser(__doc__)
-    parser.add_argument("-b", "--batch", type=int, nargs="+", default=[1, 32], help="pictures at once")
-    parser.add_argument("-t", "--type", choices=sorted(TYPES), default="float32", help="of pictures and weights")
-    parser.add_argument("-s", "--size", type=int, default=224, help="places along both axes, at least 32")
-    parser.add_argument("--arithmetic", choices=["portable", "device"], default="portable")
-    parser.add_argument("--one-by-one", action="store_true", help="compile one shader after the other")
-    parser.add_argument("--here", action="store_true", help="in this process, with whatever caches there are")
-    arguments = parser.parse_args()
-    if min(arguments.batch) < 1 or arguments.size < 32:
-        parser.error("a batch has at least 1 picture, and a picture at least 32 places along both axes")
-    if arguments.here:
-        if arguments.one_by_one:
-            pipelines.MOST_TOGETHER = 1
-        chosen = arguments.device, arguments.arithmetic, arguments.type, arguments.batch, arguments.size
-        print(json.dumps(first_runs(*chosen)))
-        return 0
-    with tempfile.TemporaryDirectory(prefix="dmlvk-first-runs-") as folder:
-        environment = {**os.environ, **dict.fromkeys(_CACHES, folder)}
-        for state in ("an empty cache", "what that left"):
-            words = [sys.executable, __file__, *sys.argv[1:], "--here"]
-            ended = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=False)
-            if ended.returncode:
-                return ended.returncode
-            _show(state, json.loads(ended.stdout.splitlines()[-1]))
-    return 0
-
-
 def _show(state: str, result: dict[str, Any]) -> None:
     print(f"{result['device']}, the driver has {state}: opened in {result['open']:.2f} s")
     for each in result["batches"]:
@@ -112,5 +68,52 @@ def _show(state: str, result: dict[str, Any]) -> None:
         )
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@click.command()
+@device_option
+@click.option(
+    "-b",
+    "--batch",
+    "batches",
+    type=click.IntRange(1),
+    multiple=True,
+    default=(1, 32),
+    show_default=True,
+    help="Of pictures.",
+)
+@click.option(
+    "-t",
+    "--type",
+    "name",
+    type=click.Choice(sorted(TYPES)),
+    default="float32",
+    show_default=True,
+    help="Of pictures and weights.",
+)
+@click.option("-s", "--size", type=click.IntRange(32), default=224, show_default=True, help="Places along both axes.")
+@arithmetic_option
+@click.option("--one-by-one", is_flag=True, help="Compile one shader after the other.")
+@click.option("--here", is_flag=True, help="In this process, with whatever caches there are; as JSON.")
+def command(
+    device: str | None, batches: tuple[int, ...], name: str, size: int, arithmetic: Any, one_by_one: bool, here: bool
+) -> None:
+    """Time ResNet-50 as a graph, from NumPy to NumPy, for one number of pictures after another in the same process.
+
+    Seconds to open the device, to plan, to run for the first time (which compiles the shaders) and again. The first
+    process finds the driver's cache empty, the second one what the first has left there.
+    """
+    if here:
+        if one_by_one:
+            pipelines.MOST_TOGETHER = 1
+        print(json.dumps(first_runs(chosen_device(device), arithmetic, name, list(batches), size)))
+        return
+    words = [sys.executable, "-m", "dmlvk", "bench", "first-runs", "--here", "-t", name, "-s", str(size)]
+    words += [word for batch in batches for word in ("-b", str(batch))] + ["--one-by-one"] * one_by_one
+    words += [] if device is None else ["-d", device]
+    words += [] if arithmetic is None else ["--arithmetic", arithmetic]
+    with tempfile.TemporaryDirectory(prefix="dmlvk-first-runs-") as folder:
+        environment = {**os.environ, **dict.fromkeys(_CACHES, folder)}
+        for state in ("an empty cache", "what that left"):
+            ended = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+            if ended.returncode:
+                raise SystemExit(ended.returncode)
+            _show(state, json.loads(ended.stdout.splitlines()[-1]))

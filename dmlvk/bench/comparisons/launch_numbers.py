@@ -1,37 +1,23 @@
-#!/usr/bin/env python3
-"""Measures what it costs that kernels are told sizes with each launch, and do not have them compiled in.
-
-    scripts/measure_launch_numbers.py [-d DEVICE] [-s MEBIBYTES,...] [-k NAME,...] [--every] [--json FILE]
-
-The tasks of ``dmlvk bench`` in growing sizes, by two devices of a process in turn: one as users open it, one whose
-shaders have everything compiled in. Ratios are those of the processor's time of ``Device.run``, the lower quartiles: 1
-where both are as fast, less where the first is slower; behind them the seconds of the first run, which compiles. For
-CPU devices; others always have all compiled in.
-
-With ``--every`` a shader is told all numbers that it computes with, not only those that were found to vary: what one
-boolean constant in its source, which chooses between compiled-in numbers and a buffer, would give.
-"""
+"""Kernels that are told sizes with each launch, beside the same ones with sizes compiled in."""
 
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import click
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import dmlvk as dml  # of this checkout
+import dmlvk as dml
 from dmlvk.bench.own import OwnLibrary
 from dmlvk.bench.report import named, write_measured
 from dmlvk.bench.task import Array, Task
 from dmlvk.bench.tasks import tasks
+from dmlvk.cli.selection import chosen_device, device_option, json_option
 from dmlvk.operators import OPERATORS
 from dmlvk.runtime import launch_numbers
-from scripts.measuring import argument_parser
 
 _FEWEST, _MOST, _SECONDS = 4, 25, 1.5
 
@@ -66,20 +52,35 @@ def chosen(part: str, sizes: Sequence[float]) -> Iterator[Task]:
                     print(f"{name} of {size} MiB: left out, {error}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures, and prints a line for each task."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("-s", "--sizes", default="0.06,0.12,0.25,0.5", help="MiB (default: %(default)s)")
-    parser.add_argument("-k", "--task", default="", help="only operators whose names contain one of these")
-    parser.add_argument("--every", action="store_true", help="tell every number, not only those that vary")
-    options = parser.parse_args(arguments)
-    if options.every:
+def _sizes(_: click.Context, __: click.Parameter, text: str) -> list[float]:
+    try:
+        return [float(size) for size in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no list of numbers") from None
+
+
+@click.command()
+@device_option
+@click.option("-s", "--sizes", default="0.06,0.12,0.25,0.5", show_default=True, callback=_sizes, help="MiB.")
+@click.option("-k", "--task", "part", default="", help="Only operators whose names contain one of these.")
+@click.option("--every", is_flag=True, help="Tell every number, not only those that vary.")
+@json_option
+def command(device: str | None, sizes: list[float], part: str, every: bool, json_file: Path | None) -> None:
+    """Time what it costs that kernels are told sizes with each launch, and do not have them compiled in.
+
+    The tasks of dmlvk bench in growing sizes, by two devices of a process in turn: one as users open it, one whose
+    shaders have everything compiled in. Ratios are those of the processor's time of Device.run, the lower quartiles: 1
+    where both are as fast, less where the first is slower; behind them the seconds of the first run, which compiles.
+    For CPU devices; others always have all compiled in. With --every a shader is told all numbers that it computes
+    with: what one boolean constant in its source, which chooses between compiled-in numbers and a buffer, would give.
+    """
+    if every:
         launch_numbers.MOST_TIMES = 0
     ratios: list[float] = []
     entries: list[dict[str, object]] = []
-    with dml.Device(options.device) as told, dml.Device(options.device) as compiled_in:
+    with dml.Device(chosen_device(device)) as told, dml.Device(chosen_device(device)) as compiled_in:
         compiled_in.engine._numbers = None  # as on GPUs
-        for task in chosen(options.task, [float(size) for size in options.sizes.split(",")]):
+        for task in chosen(part, sizes):
             try:
                 found, first_run = ratio(told, compiled_in, task)
             except dml.InvalidArgumentError as error:  # its numbers are for buffers, where some tensors repeat elements
@@ -88,15 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ratios.append(found)
             entries.append({"name": task.name, "ratio": found, "first_run": first_run})
             print(f"{task.name:<70}{found:6.2f}{first_run:8.3f} s", flush=True)
-        if options.json is not None:
-            write_measured(options.json, told.info, [named(OwnLibrary(told))], entries)
+        if json_file is not None:
+            write_measured(json_file, told.info, [named(OwnLibrary(told))], entries)
     if ratios:
         least, mean = min(ratios), statistics.geometric_mean(ratios)
         compiling = sum(float(str(entry["first_run"])) for entry in entries)
         print(f"{len(ratios)} tasks: the least {least:.2f}, the geometric mean {mean:.2f}, ", end="")
         print(f"{sum(r >= 0.95 for r in ratios)} of at least 0.95; first runs {compiling:.2f} s")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,34 +1,20 @@
-#!/usr/bin/env python3
-"""Measures the typical error of products of matrices, beside NumPy's (OpenBLAS) and, with a GPU, cuBLAS's.
-
-    scripts/measure_product_errors.py [-d DEVICE] [--terms 64,1024,16384,1048576] [--json FILE]
-
-Each product has 8 x 8 results of so many terms each. An error is told in roundings of the sum of magnitudes: 2^-24 of
-the sum of |a b| for FLOAT32, 2^-11 for FLOAT16, and half of the smallest number on top of it. True sums are float64's:
-products of FLOAT32 are exact there, and NumPy adds them in pairs. cuBLAS is asked through PyTorch or CuPy, where one of
-them is installed with CUDA.
-
-docs/measurements/product-errors.json is what it wrote, and scripts/make_docs.py puts that into docs/accuracy.md.
-"""
+"""Typical errors of products of matrices, beside NumPy's (OpenBLAS) and cuBLAS's."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import click
 import numpy as np
 import numpy.typing as npt
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import dmlvk as dml  # of this checkout
+import dmlvk as dml
 from dmlvk.bench.libraries import module
 from dmlvk.bench.report import write_measured
+from dmlvk.cli.selection import chosen_device, device_option, json_option
 from dmlvk.datatypes import DataType
-from scripts.measuring import argument_parser
 
 Array: TypeAlias = npt.NDArray[Any]
 Product: TypeAlias = Callable[[Array, Array], Array]
@@ -148,41 +134,44 @@ def measured(products: Mapping[str, Product], terms: Sequence[int]) -> Iterator[
                 yield entry
 
 
-def _terms(text: str) -> list[int]:
+def _terms(_: click.Context, __: click.Parameter, text: str) -> list[int]:
     try:
         counts = [int(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers") from None
+        raise click.BadParameter(f"{text!r} is no list of numbers") from None
     if min(counts) < 2 or max(counts) > 2**24:
-        raise argparse.ArgumentTypeError(f"{text!r}: there are 2 to {2**24} terms")
+        raise click.BadParameter(f"{text!r}: there are 2 to {2**24} terms")
     return counts
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the script; returns the exit status."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("--terms", type=_terms, default=list(TERMS), help="of each sum (%(default)s)")
-    options = parser.parse_args(argv)
-    with dml.Device(options.device, arithmetic="portable") as device:
+@click.command()
+@device_option
+@click.option("--terms", default=",".join(map(str, TERMS)), show_default=True, callback=_terms, help="Of each sum.")
+@json_option
+def command(device: str | None, terms: list[int], json_file: Path | None) -> None:
+    """Measure errors, not time: each product has 8 x 8 results of so many terms each.
+
+    An error is told in roundings of the sum of magnitudes: 2^-24 of the sum of |a b| for FLOAT32, 2^-11 for FLOAT16,
+    and half of the smallest number on top of it. True sums are float64's: products of FLOAT32 are exact there, and
+    NumPy adds them in pairs. cuBLAS is asked through PyTorch or CuPy, where one of them is installed with CUDA.
+
+    docs/accuracy.md shows what it wrote.
+    """
+    with dml.Device(chosen_device(device), arithmetic="portable") as opened:
         products: dict[str, Product] = {
-            "dmlvk": on_device(device, dml.ExecutionFlags.NONE),
-            "dmlvk, device arithmetic": on_device(device, dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC),
+            "dmlvk": on_device(opened, dml.ExecutionFlags.NONE),
+            "dmlvk, device arithmetic": on_device(opened, dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC),
             "NumPy": np.matmul,
         }
         libraries = [{"name": "NumPy", "version": np.__version__, "device": "processor"}]
         if (beside := cublas()) is not None:
             products["cuBLAS"], named = beside
             libraries.append(named)
-        print(f"{device.info.name}; typical / largest error, in roundings of the sum of magnitudes")
+        print(f"{opened.info.name}; typical / largest error, in roundings of the sum of magnitudes")
         entries = []
-        for entry in measured(products, options.terms):
+        for entry in measured(products, terms):
             entries.append(entry)
             figures = (f"{name} {entry[name]['typical']:.3g} / {entry[name]['largest']:.3g}" for name in products)
             print(f"  {entry['data_type']:8} {entry['kind']:13} {entry['terms']:8}  {'; '.join(figures)}", flush=True)
-        if options.json is not None:
-            write_measured(options.json, device.info, libraries, entries)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if json_file is not None:
+            write_measured(json_file, opened.info, libraries, entries)

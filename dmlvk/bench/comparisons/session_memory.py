@@ -1,31 +1,22 @@
-#!/usr/bin/env python3
-"""Measures what a session takes, beside the weights of its file.
-
-    python scripts/measure_session_memory.py                          products of 256 MB, inside of the file and outside
-    python scripts/measure_session_memory.py --megabytes 1024 model.onnx
-
-Each model is loaded and run twice in a process of its own. What that process takes more than one that only opened the
-device is told as a part of the weights: the memory of the host (what ``VmRSS`` and, at its peak, ``VmHWM`` say on
-Linux), what each of three more sessions of the model takes, and the memory of the device. On llvmpipe and SwiftShader
-the host's has the device's in it, and, once in a process, the code that these drivers make of each kernel.
-
-Exit status: 0 the host's memory and the device's are at most 1.3 times the weights, 1 more, 2 wrong usage.
-"""
+"""What an ONNX session takes of memory, beside the weights of its file."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+import click
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from dmlvk.cli.onnx_models import random_input
+from dmlvk.onnx.loading import load
 
 MOST = 1.3
 """How much a session may take, as a part of the weights."""
@@ -55,12 +46,7 @@ def write_products(path: Path, megabytes: int, *, is_external: bool) -> None:
 
 def taken(path: Path, open_size: int) -> dict[str, float]:
     """What a session of a model takes of this process, in bytes."""
-    import dmlvk
-    import dmlvk.onnx as ort
-    from dmlvk.cli.onnx_models import random_input
-    from dmlvk.onnx.loading import load
-
-    with dmlvk.Device() as device:
+    with dml.Device() as device:
         before = _memory()
         sessions = []
         for _ in range(1 + _MORE):
@@ -85,30 +71,10 @@ def _memory() -> dict[str, int]:
     return found
 
 
-def main() -> int:
-    """Measures the models that are asked for."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("models", nargs="*", type=Path, help="models' files; none: two that are made")
-    parser.add_argument("--megabytes", type=int, default=256, help="of the weights of models that are made")
-    parser.add_argument("--size", type=int, default=1, help="what sizes of inputs are that a model leaves open")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child is not None:
-        print(json.dumps(taken(arguments.child, arguments.size)))
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        models: list[Path] = list(arguments.models)
-        for name in () if models else ("inside", "outside"):
-            models.append(Path(folder) / f"{name}.onnx")
-            write_products(models[-1], arguments.megabytes, is_external=name == "outside")
-        failed = sum(not _is_small(path, arguments.size) for path in models)
-        return int(failed > 0)
-
-
 def _is_small(path: Path, open_size: int) -> bool:
     """Whether a session of a model takes as little as it may; tells what."""
-    command = [sys.executable, __file__, "--child", str(path), "--size", str(open_size)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    words = [sys.executable, "-m", "dmlvk", "bench", "session-memory", "--here", str(path), "--size", str(open_size)]
+    output = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     found: dict[str, float] = json.loads(output.strip().splitlines()[-1])
     parts = {key: found[key] / found["weights"] for key in ("rss", "peak", "more", "device")}
     print(
@@ -119,5 +85,28 @@ def _is_small(path: Path, open_size: int) -> bool:
     return max(parts["rss"], parts["device"]) <= MOST
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@click.command()
+@click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--megabytes", type=click.IntRange(1), default=256, show_default=True, help="Of weights that are made.")
+@click.option("--size", type=click.IntRange(1), default=1, show_default=True, help="Of what a model leaves open.")
+@click.option("--here", is_flag=True, help="In this process, of one model; as JSON.")
+def command(models: tuple[Path, ...], megabytes: int, size: int, here: bool) -> None:
+    """Measure what sessions of models take, or of two that are made: products with weights inside of the file, outside.
+
+    Each is loaded and run twice in a process of its own. What that process takes more than one that only opened the
+    device is told as a part of the weights: the memory of the host (what VmRSS and, at its peak, VmHWM say on Linux),
+    what each of three more sessions of the model takes, and the memory of the device. On llvmpipe and SwiftShader the
+    host's has the device's in it, and, once in a process, the code that these drivers make of each kernel.
+
+    Exit status: 0 the host's memory and the device's are at most 1.3 times the weights, 1 more, 2 wrong usage.
+    """
+    if here:
+        print(json.dumps(taken(models[0], size)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        paths = list(models)
+        for name in () if paths else ("inside", "outside"):
+            paths.append(Path(folder) / f"{name}.onnx")
+            write_products(paths[-1], megabytes, is_external=name == "outside")
+        if sum(not _is_small(path, size) for path in paths):
+            raise SystemExit(1)

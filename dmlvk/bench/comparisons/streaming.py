@@ -1,19 +1,4 @@
-#!/usr/bin/env python3
-"""Measures an array larger than memory: made block by block, through a fused graph on one device, and thrown away.
-
-    scripts/measure_streaming.py [-d DEVICE] [--gibibytes 16] [--block 128] [--threads 6] [--limit GIBIBYTES]
-                                 [--source made|memory] [--json FILE]
-
-``--limit`` has the system refuse this process more address space than that, drivers included (for CPU devices; those
-of GPUs reserve hundreds of GiB of it). The peak of resident memory is told in any case. ``--source memory`` takes
-blocks out of numbers that were made before, each from another place, and so costs nothing: for devices that are faster
-than a few threads make numbers. Beside the stream's speed stand those of its parts, measured in the same run, block by
-block: making a block, taking it to the device and back, and the kernel alone; the slowest of them is what a perfect
-overlap would reach. Of devices with memory of their own there is also the link's speed in the pattern of the stream: as
-many threads, NumPy to NumPy through plain staging buffers, blocks of 16 MiB or less (larger ones are slower), without
-any kernel (``scripts/streaming_links.py``), and PyTorch's where it is there; and the same with the graph, but without
-Dask and the checksum. The checksum is the same on every device and for every number of threads.
-"""
+"""An array larger than memory, block by block through a fused graph, beside each part of that work."""
 
 from __future__ import annotations
 
@@ -21,26 +6,24 @@ import contextlib
 import importlib
 import os
 import resource
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import dask.array as da
 import numpy as np
 import numpy.typing as npt
 from dask.base import compute
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import dmlvk as dml  # of this checkout
+import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.bench.report import named, write_measured
+from dmlvk.bench.streaming_links import computed, pinned, staged
 from dmlvk.bench.torch_library import TorchLibrary
+from dmlvk.cli.selection import NumberRange, device_option, json_option
 from dmlvk.dask import BlockFunction, map_blocks
-from scripts.measuring import argument_parser
-from scripts.streaming_links import computed, pinned, staged
 
 _ROW = 2**16
 _FASTEST_BLOCK = 16 * 2**20  # bytes, of those that go to a device and back
@@ -144,56 +127,74 @@ def peak_gibibytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def main() -> None:
-    """Measures, and prints a line for each number."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("--gibibytes", type=float, default=16)
-    parser.add_argument("--block", type=int, default=128, metavar="MEBIBYTES")
-    parser.add_argument("--threads", type=int, default=6)
-    parser.add_argument("--source", choices=SOURCES, default="made")
-    parser.add_argument("--limit", type=float, metavar="GIBIBYTES")
-    options = parser.parse_args()
-    if options.limit:
-        limit = int(options.limit * _GIBIBYTE)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    rows = options.block * 2**20 // (4 * _ROW)
-    blocks = int(options.gibibytes * 2**10) // options.block
-    if options.device is not None:
-        os.environ["DMLVK_DEVICE"] = str(options.device)
-    device = dml.default_device()
-    print(f"{device.info.name}: {blocks} blocks of {options.block} MiB, {options.threads} threads")
-    source = SOURCES[options.source]
-    alone = parts(device, rows, source)
+@click.command()
+@device_option
+@click.option("--gibibytes", type=NumberRange(0.001), default=16, show_default=True, help="Of the array.")
+@click.option(
+    "--block", type=click.IntRange(1), default=128, show_default=True, metavar="MEBIBYTES", help="Of a block."
+)
+@click.option("--threads", type=click.IntRange(1), default=6, show_default=True, help="That work at once.")
+@click.option("--source", type=click.Choice(list(SOURCES)), default="made", show_default=True, help="Of the numbers.")
+@click.option("--limit", type=NumberRange(0.1), metavar="GIBIBYTES", help="Of address space, drivers included.")
+@json_option
+def command(
+    device: str | None,
+    gibibytes: float,
+    block: int,
+    threads: int,
+    source: str,
+    limit: float | None,
+    json_file: Path | None,
+) -> None:
+    """Time an array that is made block by block, goes through a fused graph on one device, and is thrown away.
+
+    --limit has the system refuse this process more address space than that (for CPU devices; drivers of GPUs reserve
+    hundreds of GiB). The peak of resident memory is told in any case. --source memory takes blocks out of numbers that
+    were made before, each from another place: for devices that are faster than a few threads make numbers.
+
+    Beside the stream's speed stand those of its parts, measured in the same run, block by block: making a block, taking
+    it to the device and back, and the kernel alone; the slowest of them is what a perfect overlap would reach. Of
+    devices with memory of their own there is also the link's speed in the pattern of the stream, without any kernel,
+    and PyTorch's where it is there; and the same with the graph, but without Dask and the checksum. The checksum is the
+    same on every device and for every number of threads.
+    """
+    if limit is not None:
+        most = int(limit * _GIBIBYTE)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    rows = block * 2**20 // (4 * _ROW)
+    blocks = max(1, int(gibibytes * 2**10) // block)
+    if device is not None:
+        os.environ["DMLVK_DEVICE"] = device
+    opened = dml.default_device()
+    print(f"{opened.info.name}: {blocks} blocks of {block} MiB, {threads} threads")
+    make = SOURCES[source]
+    alone = parts(opened, rows, make)
     torch = _torch()
     info = {None: {"array-location": [(0, rows), (0, _ROW)], "chunk-shape": (rows, _ROW)}}
-    link = links(device, source(info), options.threads, torch)
-    x = da.map_blocks(source, chunks=((rows,) * blocks, (_ROW,)), dtype=np.float32, meta=np.empty((0, 0), np.float32))
+    link = links(opened, make(info), threads, torch)
+    x = da.map_blocks(make, chunks=((rows,) * blocks, (_ROW,)), dtype=np.float32, meta=np.empty((0, 0), np.float32))
     sums = map_blocks(graph, x).map_blocks(
         checksum, chunks=((1,) * blocks, (1,)), dtype=np.uint64, meta=np.empty((0, 0), np.uint64)
     )
     before = peak_gibibytes()
     start = time.perf_counter()
-    (each,) = compute(sums, scheduler="threads", num_workers=options.threads)
+    (each,) = compute(sums, scheduler="threads", num_workers=threads)
     seconds = time.perf_counter() - start
     measured: dict[str, Any] = {
-        "device": device.info.name,
-        "GiB": blocks * options.block / 2**10,
-        "threads": options.threads,
-        "source": options.source,
+        "device": opened.info.name,
+        "GiB": blocks * block / 2**10,
+        "threads": threads,
+        "source": source,
         "seconds": seconds,
-        "GiB/s": blocks * options.block / 2**10 / seconds,
+        "GiB/s": blocks * block / 2**10 / seconds,
         "parts alone, GiB/s": alone,
         "there and back in as many threads, GiB/s": link,
         "peak of resident memory, GiB": peak_gibibytes(),
         "of which before the stream, GiB": before,
-        "limit of address space, GiB": options.limit,
+        "limit of address space, GiB": limit,
         "checksum": f"{np.bitwise_xor.reduce(each, axis=None):016x}",
     }
     for name, value in measured.items():
         print(f"{name}: {value}")
-    if options.json:
-        write_measured(options.json, device.info, [] if torch is None else [named(TorchLibrary(torch))], [measured])
-
-
-if __name__ == "__main__":
-    main()
+    if json_file is not None:
+        write_measured(json_file, opened.info, [] if torch is None else [named(TorchLibrary(torch))], [measured])
