@@ -30,8 +30,8 @@ def once(make: Callable[..., _Made], *given: Any) -> _Made:
 def _alike(value: Any, guards: list[Guards]) -> object:
     """What equal values have in common, without a guard; notes whose dynamic sizes are in it."""
     if isinstance(value, DynamicSize):
-        guards.append(value._guards)
-        return DynamicSize, *value._terms.items()
+        guards.append(value.guards)
+        return DynamicSize, *value.terms.items()
     return tuple([_alike(item, guards) for item in value]) if isinstance(value, tuple) else value
 
 

@@ -18,7 +18,7 @@ import numbers
 import operator
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -234,21 +234,26 @@ class Guards:
 
 
 class DynamicSize:
-    """A number that follows from open sizes. See the module; made by :meth:`Guards.size` and arithmetic."""
+    """A number that follows from open sizes. See the module; made by :meth:`Guards.size` and arithmetic.
 
-    __slots__ = ("_guards", "_terms", "_value")
+    Attributes:
+        guards: what its plan holds for.
+        terms: the polynomial of the open sizes that it is.
+    """
+
+    __slots__ = ("_value", "guards", "terms")
 
     def __init__(self, guards: Guards, value: int, terms: Terms) -> None:
-        self._guards = guards
+        self.guards = guards
         self._value = value
-        self._terms = terms
+        self.terms = terms
 
     # Arithmetic that keeps track.
 
     def _terms_of(self, other: object) -> Terms | None:
         if isinstance(other, DynamicSize):
             # One of another plan can come only out of a cache whose key was hashed: its value is guarded here, too.
-            return other._terms if other._guards is self._guards else constant(other._value)
+            return other.terms if other.guards is self.guards else constant(other._value)
         if type(other) is int or isinstance(other, numbers.Integral):  # of Python and NumPy; the latter is asked slowly
             return constant(int(other))
         return None
@@ -256,18 +261,18 @@ class DynamicSize:
     def _made(self, terms: Terms, value: int) -> Any:
         if not terms or list(terms) == [()]:
             return value
-        return DynamicSize(self._guards, value, terms)
+        return DynamicSize(self.guards, value, terms)
 
     def __add__(self, other: object) -> Any:
         terms = self._terms_of(other)
         if terms is None:
             return self._plain("a sum") + other
-        return self._made(added(self._terms, terms), self._value + value_of(other))
+        return self._made(added(self.terms, terms), self._value + value_of(other))
 
     __radd__ = __add__
 
     def __neg__(self) -> Any:
-        return self._made(scaled(self._terms, -1), -self._value)
+        return self._made(scaled(self.terms, -1), -self._value)
 
     def __pos__(self) -> Any:
         return self
@@ -279,19 +284,19 @@ class DynamicSize:
         terms = self._terms_of(other)
         if terms is None:
             return self._plain("a difference") - other
-        return self._made(added(self._terms, scaled(terms, -1)), self._value - value_of(other))
+        return self._made(added(self.terms, scaled(terms, -1)), self._value - value_of(other))
 
     def __rsub__(self, other: object) -> Any:
         terms = self._terms_of(other)
         if terms is None:
             return other - self._plain("a difference")
-        return self._made(added(terms, scaled(self._terms, -1)), value_of(other) - self._value)
+        return self._made(added(terms, scaled(self.terms, -1)), value_of(other) - self._value)
 
     def __mul__(self, other: object) -> Any:
         terms = self._terms_of(other)
         if terms is None:
             return self._plain("a product") * other
-        return self._made(multiplied(self._terms, terms), self._value * value_of(other))
+        return self._made(multiplied(self.terms, terms), self._value * value_of(other))
 
     __rmul__ = __mul__
 
@@ -299,17 +304,17 @@ class DynamicSize:
         terms = self._terms_of(other)
         if terms is None:
             return self._plain("a quotient") // other
-        return self._divided(self._terms, self._value, terms, value_of(other))
+        return self._divided(self.terms, self._value, terms, value_of(other))
 
     def __rfloordiv__(self, other: object) -> Any:
         terms = self._terms_of(other)
         if terms is None:
             return other // self._plain("a quotient")
-        return self._divided(terms, value_of(other), self._terms, self._value)
+        return self._divided(terms, value_of(other), self.terms, self._value)
 
     def _divided(self, a: Terms, a_value: int, b: Terms, b_value: int) -> Any:
         if list(b) != [()]:
-            self._guards.compared(b, b_value, "!=")
+            self.guards.compared(b, b_value, "!=")
         value = a_value // b_value
         even, rest = even_part(a, b)
         if not rest:
@@ -321,9 +326,9 @@ class DynamicSize:
             if max(c for m, c in rest.items() if m) < 0:  # rounded up, as -(-a // b) does it
                 turned = added(scaled(rest, -1), constant(divisor - 1))
                 more, left = even_part(turned, b)
-                atom = self._guards.quotient(left, b) if set(left) - {()} else constant(left.get((), 0) // divisor)
+                atom = self.guards.quotient(left, b) if set(left) - {()} else constant(left.get((), 0) // divisor)
                 return self._made(added(even, scaled(added(more, atom), -1)), value)
-        return self._made(added(even, self._guards.quotient(rest, b)), value)
+        return self._made(added(even, self.guards.quotient(rest, b)), value)
 
     def __mod__(self, other: object) -> Any:
         if self._terms_of(other) is None:
@@ -359,9 +364,9 @@ class DynamicSize:
             if isinstance(other, float):
                 return getattr(operator, _OPERATORS[relation])(self._plain("a comparison with a float"), other)
             return NotImplemented
-        asked, guards = (tuple(self._terms.items()), tuple(terms.items()), relation), self._guards
+        asked, guards = (tuple(self.terms.items()), tuple(terms.items()), relation), self.guards
         if (answer := guards._answers.get(asked)) is None:
-            difference = added(self._terms, scaled(terms, -1))
+            difference = added(self.terms, scaled(terms, -1))
             answer = guards._answers[asked] = guards.compared(difference, self._value - value_of(other), relation)
         return answer
 
@@ -384,12 +389,12 @@ class DynamicSize:
         return self._compared(other, ">=")
 
     def __bool__(self) -> bool:
-        return self._guards.compared(self._terms, self._value, "!=")
+        return self.guards.compared(self.terms, self._value, "!=")
 
     # What needs a plain number.
 
     def _plain(self, why: str) -> Any:
-        return self._guards.fixed(self._terms, self._value, why)
+        return self.guards.fixed(self.terms, self._value, why)
 
     def __index__(self) -> int:
         return cast(int, self._plain("a plain integer"))
@@ -488,15 +493,15 @@ def is_multiple(number: int, count: int) -> bool:
         count: at least 1.
     """
     given: object = number
-    if isinstance(given, DynamicSize) and not given._guards.tells_multiples:
-        return not any(coefficient % count for coefficient in given._terms.values())
+    if isinstance(given, DynamicSize) and not given.guards.tells_multiples:
+        return not any(coefficient % count for coefficient in given.terms.values())
     return number % count == 0
 
 
 def tells_multiples(number: int) -> bool:
     """Whether a dynamic size's plan tells multiples of four, say, apart; of a plain number it always does."""
     given: object = number
-    return not isinstance(given, DynamicSize) or given._guards.tells_multiples
+    return not isinstance(given, DynamicSize) or given.guards.tells_multiples
 
 
 def typical(number: int) -> int:
@@ -509,7 +514,7 @@ def typical(number: int) -> int:
         number: an integer or a dynamic size.
     """
     given: object = number
-    return given._guards.typical(given._terms) if isinstance(given, DynamicSize) else number
+    return given.guards.typical(given.terms) if isinstance(given, DynamicSize) else number
 
 
 def applied(function: Callable[[int], int], number: int) -> int:
@@ -521,7 +526,7 @@ def applied(function: Callable[[int], int], number: int) -> int:
     """
     given: object = number
     if isinstance(given, DynamicSize):
-        return given._guards.applied(function, given._terms, given._value)
+        return given.guards.applied(function, given.terms, given._value)
     return function(number)
 
 
@@ -538,41 +543,11 @@ def power_of_two_in(number: int, most: int) -> int:
     return found
 
 
-def coefficients_of(value: Any, sizes: Sequence[Any]) -> tuple[Any, list[int]]:
-    """A number as a sum of multiples of some open sizes and a rest without them.
-
-    Args:
-        value: an integer or a dynamic size.
-        sizes: open sizes.
-
-    Returns:
-        The rest, and how often it has each.
-
-    Raises:
-        ValueError: when they are in it otherwise.
-    """
-    found = [0] * len(sizes)
-    if not isinstance(value, DynamicSize):
-        return value, found
-    atoms = {next(iter(size._terms))[0]: number for number, size in enumerate(sizes)}
-    rest: Any = value
-    for monomial, coefficient in value._terms.items():
-        if atoms.keys().isdisjoint(monomial):
-            continue
-        if len(monomial) > 1:
-            raise ValueError("a product of an open size and another number")
-        found[atoms[monomial[0]]] = coefficient
-        rest = rest - coefficient * sizes[atoms[monomial[0]]]
-    if isinstance(rest, DynamicSize) and rest._guards.mentions(rest._terms, atoms):
-        raise ValueError("a quotient of an open size")
-    return rest, found
-
-
 def _nested(texts: Texts, value: Any) -> str:
     """Python for numbers in tuples."""
     if isinstance(value, (tuple, list)):
         return "(" + "".join(f"{_nested(texts, item)}, " for item in value) + ")"
-    return texts.of(value._terms) if isinstance(value, DynamicSize) else repr(int(value))
+    return texts.of(value.terms) if isinstance(value, DynamicSize) else repr(int(value))
 
 
 _HERE = str(Path(__file__))
@@ -591,7 +566,6 @@ __all__ = [
     "Guards",
     "applied",
     "as_size",
-    "coefficients_of",
     "is_dynamic",
     "is_multiple",
     "power_of_two_in",

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dmlvk.dynamic.sizes import Guards, coefficients_of, is_dynamic
+from dmlvk.dynamic.coefficients import coefficients_of
+from dmlvk.dynamic.sizes import Guards, is_dynamic
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.network import NetworkValue, network
 from dmlvk.graphs.placement import MemoryPlacement, placed, steps_once

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlvk.dynamic.coefficients import coefficients_of
 from dmlvk.dynamic.sharing import once
 from dmlvk.dynamic.size_functions import interleaved
 from dmlvk.dynamic.sizes import (
     Guards,
     applied,
     as_size,
-    coefficients_of,
     is_multiple,
     power_of_two_in,
     typical,
