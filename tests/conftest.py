@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import glob
 import os
 from collections.abc import Generator, Iterator
@@ -42,6 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:], left_out = quick_items(items)
     items[:], others = items_of_turns(items, {_short_name(info): info for info in _DEVICES})
     config.hook.pytest_deselected(items=left_out + others)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: Python need not look through it for each test's garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
