@@ -345,7 +345,7 @@ def test_fused_kernels_keep_the_rules_of_all_shaders(any_device: dml.Device, tmp
                 subprocess.run(["spirv-val", "--target-env", "vulkan1.1", tmp_path / f"{number}.spv"], check=True)
 
 
-@pytest.mark.parametrize("operator", some(sorted(REGULAR_OPERATORS), 3))
+@pytest.mark.parametrize("operator", some(sorted(REGULAR_OPERATORS), 6))
 def test_every_operator_between_others(benches: list[Workbench], operator: str) -> None:
     """Graphs of one operator and IDENTITY: it is fused in front of something and behind something.
 

@@ -18,6 +18,7 @@ from dmlvk.kernels.target import CPU
 from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.spirv.modules import uses_constant
 from tests.binding.support import buffer_with, compiled, execute
+from tests.effort import some
 from tests.targets import all_compute_as_gpus, kernel_of
 
 Words = npt.NDArray[np.uint32]
@@ -71,7 +72,7 @@ def test_there_are_such_operators() -> None:
     assert {"ELEMENT_WISE_TAN", "ELEMENT_WISE_SIN", "ACTIVATION_SOFTPLUS"} <= set(DEFERRING)
 
 
-@pytest.mark.parametrize("operator", DEFERRING)
+@pytest.mark.parametrize("operator", some(DEFERRING, 3))
 def test_what_is_deferred_has_the_same_bits(operator: str, device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     made = OPERATORS[operator]
     sets = sweep_sets(made, dml.FLOAT32, optional=False) + sweep_sets(made, dml.FLOAT32, optional=True)[:1]

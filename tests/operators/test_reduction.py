@@ -171,7 +171,7 @@ _IN_TILES: dict[type[Any], list[ReduceFunction]] = {
 
 
 @pytest.mark.parametrize("columns", [34, 17])
-@pytest.mark.parametrize("rows", some([64, 1000, 2048, 301, 4096, 12288, 32768, 17000], 3))
+@pytest.mark.parametrize("rows", some([64, 1000, 2048, 301, 4096, 12288, 32768, 17000], 8))
 def test_columns_in_tiles_have_the_same_bits(
     device: dml.Device, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
