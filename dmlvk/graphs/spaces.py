@@ -8,6 +8,7 @@ them: axes are split and reordered until both sides count the same elements in t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -66,17 +67,20 @@ class Space:
         if len(self.sizes) < 2:
             return self
         every = self.strides.values()
-        if set(map(type, itertools.chain.from_iterable(every))) == {int}:
-            # Many views of a large group have the same strides: these are folded once. A hash would make dynamic ones
-            # plain numbers.
+        if set(map(type, itertools.chain(self.sizes, *every))) == {int}:
+            # Many views of a large group have the same strides, as have those of many operators: these are folded once.
+            # A hash would make dynamic ones plain numbers.
             leading = self.strides[last]
-            distinct = [*(strides for strides in dict.fromkeys(every) if strides != leading), leading]
-            layout = fold(self.sizes, distinct)
+            distinct = (*(strides for strides in dict.fromkeys(every) if strides != leading), leading)
+            layout = _folded(self.sizes, distinct)
             folded = dict(zip(distinct, layout.strides, strict=True))
             return Space(layout.sizes, {view: folded[strides] for view, strides in self.strides.items()})
         chosen = [view for view in self.strides if view != last] + [last]
         layout = self.folded(last)
         return Space(layout.sizes, dict(zip(chosen, layout.strides, strict=True)))
+
+
+_folded = functools.lru_cache(maxsize=256)(fold)
 
 
 def joined(a: Space, view_of_a: NodeOperand, b: Space, view_of_b: NodeOperand) -> Space | None:

@@ -136,6 +136,8 @@ class DynamicRounds:
             self.refused[opening.key] = f"{type(reason).__name__}: {reason}"
             _log.debug("no plan for open sizes: %s", self.refused[opening.key])
             return None
+        finally:
+            guards.made.clear()  # sizes in it lead back to the guards: a circle
         if not made.is_for(opening.sizes):
             self.refused[opening.key] = "a plan is not for the sizes that it was made with"
             return None

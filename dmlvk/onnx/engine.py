@@ -38,6 +38,7 @@ from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.states import State
 from dmlvk.onnx.values import NUMPY_TYPES, Array, dense, memory_of
 from dmlvk.support.collection import collection_paused
+from dmlvk.support.weak_calls import weakly
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -352,7 +353,7 @@ class DeviceModel:
             offsets,
             weights,
             known,
-            self._evaluated,
+            weakly(self._evaluated),  # the plan is kept here: it would be a circle, with all memory on the device
             lambda step: Repeated(step, self.model.opsets, self.model.name, self._limits),
             fuse=self._fuse,
             flags=self._flags,

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from dmlvk.onnx.control import CONTROL_FLOW
-from dmlvk.onnx.host import RANDOM, NotInferred, inferred, own_results
+from dmlvk.onnx.host import RANDOM, own_results
+from dmlvk.onnx.inference import NotInferred, inferred
 from dmlvk.onnx.limits import Budget, Limits
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.values import NUMPY_TYPES, Known

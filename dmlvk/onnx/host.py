@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
-from onnx.shape_inference import InferenceError, infer_node_outputs
+from onnx import TensorProto, helper
 
 from dmlvk.errors import DmlError, ModelFileError
 from dmlvk.onnx.emptiness import of_nothing
@@ -18,13 +15,11 @@ from dmlvk.onnx.evaluation import OWN, REFERENCE, RUNTIME, computed, reference, 
 from dmlvk.onnx.evaluation.call import NotComputed
 from dmlvk.onnx.evaluation.random_numbers import RANDOM
 from dmlvk.onnx.expansion import body_of
+from dmlvk.onnx.inference import INVALID, Inferred, NotInferred, inferred
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Limits, check_claims
 from dmlvk.onnx.loading import Step
-from dmlvk.onnx.values import Known, Tensor, Value
+from dmlvk.onnx.values import Known
 from dmlvk.support.mapped_files import check_unchanged
-
-_MOST_KNOWN = 4096
-"""Elements of inputs that shape inference looks at."""
 
 _NAMES = {OWN: "dmlvk", RUNTIME: "ONNX Runtime", REFERENCE: "the onnx package's evaluator"}
 
@@ -46,80 +41,10 @@ HOST_ONLY = {
 }
 """Operators that no graph on a device can hold, with the reason."""
 
-_INVALID = (ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError)
-"""What functions raise of a node that breaks a rule, besides errors of dmlvk."""
-
-_NOT_INFERRED = (*_INVALID, RuntimeError, AttributeError, InferenceError, onnx.checker.ValidationError)
-"""What the onnx package raises of a node whose shapes it cannot say."""
-
-Inferred = tuple[int, tuple[int, ...]]
-
-
-class NotInferred(Exception):
-    """ONNX's rules for shapes say that a node is not valid, or cannot say what it gives."""
-
 
 def is_random(step: Step) -> bool:
     """Whether a node's results are drawn: a Dropout's are, where the third input may say that it is trained."""
     return step.proto.op_type in RANDOM or (step.proto.op_type == "Dropout" and len(step.proto.input) > 2)
-
-
-def inferred(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> list[Inferred | None]:
-    """Element type and shape of each output of a node, as far as they follow from its inputs.
-
-    Raises:
-        NotInferred: when the node breaks a rule.
-    """
-    nothing: list[Inferred | None] = [None] * len(step.proto.output)
-    if step.schema is None or any(value is not None and _type(value) is None for value in inputs):
-        return nothing
-    claim = check_claims(step, inputs)
-    if claim is not None:
-        raise NotInferred(claim)
-    types: dict[str, onnx.TypeProto] = {}
-    contents: dict[str, onnx.TensorProto] = {}
-    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    try:
-        for name, value in zip(step.proto.input, inputs, strict=True):
-            found = None if value is None else _type(value)
-            if found is None:
-                continue
-            types[name] = found
-            if isinstance(value, Known) and value.value.size <= _MOST_KNOWN and value.value.dtype != "O":
-                array = np.ascontiguousarray(value.value).reshape(value.value.shape)
-                contents[name] = numpy_helper.from_array(array, name)
-        outputs = infer_node_outputs(step.schema, step.proto, types, contents, opset_imports=imports)
-    except _NOT_INFERRED as error:
-        raise NotInferred(" ".join(str(error).split())) from error
-    return [_shaped(outputs.get(name)) for name in step.proto.output]
-
-
-def _type(value: Value) -> onnx.TypeProto | None:
-    if isinstance(value, Tensor):
-        return _tensor_type(value.element, value.shape)
-    if isinstance(value, Known) and isinstance(value.value, np.ndarray):
-        try:
-            element = helper.np_dtype_to_tensor_dtype(value.value.dtype)
-        except (ValueError, KeyError):
-            return None
-        return _tensor_type(element, value.value.shape)
-    return None
-
-
-@functools.lru_cache(maxsize=1024)  # the tensors of a network are of few shapes; what is made is only read
-def _tensor_type(element: int, shape: tuple[int, ...]) -> onnx.TypeProto:
-    return helper.make_tensor_type_proto(element, shape)
-
-
-def _shaped(found: onnx.TypeProto | None) -> Inferred | None:
-    if found is None or found.WhichOneof("value") != "tensor_type" or not found.tensor_type.HasField("shape"):
-        return None
-    sizes = []
-    for dimension in found.tensor_type.shape.dim:
-        if dimension.WhichOneof("value") != "dim_value" or dimension.dim_value < 0:
-            return None
-        sizes.append(dimension.dim_value)
-    return found.tensor_type.elem_type, tuple(sizes)
 
 
 def evaluate(
@@ -143,7 +68,7 @@ def evaluate(
         return _evaluated(step, values, opsets, model, limits)
     except DmlError:
         raise
-    except (NotInferred, NotComputed, *_INVALID, RuntimeError, AttributeError, ArithmeticError) as error:
+    except (NotInferred, NotComputed, *INVALID, RuntimeError, AttributeError, ArithmeticError) as error:
         if isinstance(error, RecursionError):
             raise
         raise _refused(step, f"{type(error).__name__}: {error}", model) from error
@@ -216,7 +141,7 @@ class Repeated:
             return evaluate(step, values, self._opsets, self._model, self._limits)[0]
         except ModelFileError:
             raise
-        except _INVALID as error:
+        except INVALID as error:
             raise _refused(step, str(error), self._model) from error
 
     def _check(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
@@ -258,7 +183,7 @@ def own_results(
         return None
     except ModelFileError:
         raise
-    except _INVALID as error:
+    except INVALID as error:
         raise _refused(step, str(error), model) from error
 
 

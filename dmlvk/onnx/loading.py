@@ -29,6 +29,8 @@ _MOST_ELEMENTS = 2**32 - 1
 _MOST_PROTO_BYTES = 2**31 - 2**20
 """Bytes of a message that Protocol Buffers write; larger models have external data."""
 
+_ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+
 _MOST_NESTED = 64
 """Graphs inside graphs; deeper ones would exhaust Python's stack."""
 
@@ -344,7 +346,7 @@ class _Loader:
         if info.type.WhichOneof("value") != "tensor_type":
             return ValueInfo(info.name, None, None, info)
         tensor = info.type.tensor_type
-        if tensor.elem_type not in TensorProto.DataType.values() or tensor.elem_type == TensorProto.UNDEFINED:
+        if tensor.elem_type not in _ELEMENT_TYPES:
             raise self._error(f"{info.name!r} has the unknown element type {tensor.elem_type}")
         if not tensor.HasField("shape"):
             return ValueInfo(info.name, tensor.elem_type, None, info)

@@ -26,8 +26,9 @@ from dmlvk.onnx.emptiness import is_empty, of_pretended
 from dmlvk.onnx.evaluation import OWN
 from dmlvk.onnx.evaluation.call import function_of
 from dmlvk.onnx.expansion import expanded, has_body
-from dmlvk.onnx.host import HOST_ONLY, Inferred, NotInferred, inferred, is_random, own_results
+from dmlvk.onnx.host import HOST_ONLY, is_random, own_results
 from dmlvk.onnx.host_chains import SHAPES_ONLY, follows_on_host, given_by_host, of_shape
+from dmlvk.onnx.inference import Inferred, NotInferred, inferred
 from dmlvk.onnx.joining import Joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Limits
 from dmlvk.onnx.loading import Model, Step

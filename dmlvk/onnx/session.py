@@ -36,6 +36,7 @@ from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.states import State
 from dmlvk.operators import FeatureLevel
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
+from dmlvk.support.collection import collection_paused
 from dmlvk.support.tokens import token_of
 
 
@@ -120,7 +121,7 @@ class InferenceSession(AcceptedNames, Portable):
         wanted = None if said is None else checked_arithmetic(said, "InferenceSession: arithmetic")
         options = SessionOptions() if sess_options is None else sess_options
         limits = options.limits()
-        with memory_checked("InferenceSession"):
+        with collection_paused(), memory_checked("InferenceSession"):
             loaded = options.fixed(load(path_or_bytes, limits.nodes, options.given_initializers))
         selector = device_id_of(providers, provider_options) if device is None else device
         if isinstance(selector, Device):
@@ -170,7 +171,7 @@ class InferenceSession(AcceptedNames, Portable):
         self._flags = flags | device.own_flags
         self.device = device
         try:
-            with memory_checked(model.name):
+            with collection_paused(), memory_checked(model.name):
                 self._program = DeviceModel(
                     self.device, self._model, strict=strict, fuse=fuse, joins=joins, flags=self._flags, limits=limits
                 )

@@ -53,7 +53,7 @@ __all__ = ["Allocation", "Chain", "Engine", "Launch", "Recording"]
 
 _Result = TypeVar("_Result")
 
-_ALLOCATIONS_BETWEEN_SWEEPS = 64
+_FEWEST_ALLOCATIONS_BETWEEN_SWEEPS = 64
 
 _FLOAT_CONTROLS = "VK_KHR_shader_float_controls"
 
@@ -102,7 +102,7 @@ class Engine:
         self._removed: str | None = None
         self._is_closing = False
         self._allocations: set[Allocation] = set()
-        self._until_sweep = _ALLOCATIONS_BETWEEN_SWEEPS
+        self._until_sweep = _FEWEST_ALLOCATIONS_BETWEEN_SWEEPS
         self._token: Allocation | None = None
         self._shared: dict[bytes, Allocation] = {}
         self._recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
@@ -235,7 +235,8 @@ class Engine:
                 self.afterwards.do_inside()
             self._until_sweep -= 1
             if self._until_sweep <= 0:
-                self._until_sweep = _ALLOCATIONS_BETWEEN_SWEEPS
+                # As many as are looked at: so what each allocation costs does not grow with their number.
+                self._until_sweep = max(_FEWEST_ALLOCATIONS_BETWEEN_SWEEPS, len(self._allocations))
                 self.afterwards.put_off(self._free_orphans)
             allocation = self._allocated(size_in_bytes, self._needs_staging, zeroed)
             allocation.owner = None if owner is None else weakref.ref(owner)

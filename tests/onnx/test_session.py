@@ -361,10 +361,31 @@ def test_sessions_share_a_device_that_goes_with_the_last_of_them(monkeypatch: py
     alone.close()
 
 
-def test_a_session_that_is_dropped_frees_its_device_at_once() -> None:
+def branch() -> onnx.ModelProto:
+    """A model in which the host chooses a graph of its one node."""
+    shown = [helper.make_tensor_value_info("inner", TensorProto.FLOAT, None)]
+    bodies = {
+        f"{which}_branch": helper.make_graph([helper.make_node(operator, ["x"], ["inner"])], which, [], shown)
+        for which, operator in (("then", "Neg"), ("else", "Abs"))
+    }
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Cast", ["most"], ["is_any"], to=TensorProto.BOOL),
+        helper.make_node("If", ["is_any"], ["y"], **bodies),
+    ]
+    return model(nodes, {"x": [2, 3]}, ["y"])
+
+
+def one_node() -> onnx.ModelProto:
+    """A model that has one plan for all sizes."""
+    return model([helper.make_node("Exp", ["x"], ["y"])], {"x": ["rows", 3]}, ["y"])
+
+
+@pytest.mark.parametrize("made", [two_branches, one_node, branch])
+def test_a_session_that_is_dropped_frees_its_device_at_once(made: Callable[[], onnx.ModelProto]) -> None:
     options = ort.SessionOptions()
     options.shares_device = False  # the tests before may have left one
-    session = ort.InferenceSession(two_branches(), options)
+    session = ort.InferenceSession(made(), options)
     session.run(None, {"x": np.ones((2, 3), np.float32)})
     engine = weakref.ref(session.device.engine)
     gc.disable()

@@ -21,7 +21,7 @@ from dmlvk.graphs.spaces import NodeOperand, Space, joined
 from dmlvk.kernels import access_orders
 from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.target import GPU, Target
-from dmlvk.kernels.variants import lanes, lines
+from dmlvk.kernels.variants import ACCESS_ORDERS, AccessOrder, lanes, lines
 from dmlvk.spirv.volume import LONG_FUNCTION_WORDS
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
@@ -118,11 +118,10 @@ class Group:
     """Operators of one kernel.
 
     Attributes:
-        nodes: in an order in which they can be computed.
+        nodes: in an order in which they can be computed; in any order as long as the group grows.
+        span: where the first and the last of them stand in the graph.
         space: their common access order; ``None`` for an operator that is not fused with others.
         functions: what they compute.
-        written: the values that its operators write.
-        read: the values that its operators read from outside.
         inputs: the tensors that the kernel reads; scalar constants are parameters instead.
         outputs: the tensors that it writes; the one of the narrowest elements is the first, by which its access order
             goes.
@@ -131,14 +130,23 @@ class Group:
     """
 
     nodes: tuple[NetworkNode, ...]
-    space: Space | None
-    functions: tuple[Function, ...]
-    written: frozenset[NetworkValue]
-    read: frozenset[NetworkValue]
+    span: tuple[int, int]
+    space: Space | None = None
+    functions: tuple[Function, ...] = ()
     inputs: tuple[Operand, ...] = ()
     outputs: tuple[Operand, ...] = ()
     target: Target = GPU
     sums: Sums = Sums()
+
+    @functools.cached_property
+    def written(self) -> frozenset[NetworkValue]:
+        """The values that its operators write."""
+        return frozenset(value for node in self.nodes for _, _, value in node.writes())
+
+    @functools.cached_property
+    def read(self) -> frozenset[NetworkValue]:
+        """The values that its operators read from outside."""
+        return frozenset(value for node in self.nodes for _, _, value in node.reads()) - self.written
 
     @property
     def types(self) -> tuple[DataType, ...]:
@@ -223,6 +231,17 @@ def _outputs_agree(group: Group) -> bool:
     )
 
 
+def _elements(access_order: AccessOrder, types: tuple[DataType, ...]) -> int:
+    """Elements that one invocation computes."""
+    return lanes(access_order, types) * (lines(types) if access_order == "tiled" else 1)
+
+
+@functools.lru_cache(maxsize=256)
+def _most_elements(types: tuple[DataType, ...]) -> int:
+    """Elements that one invocation computes at most, in whatever access order."""
+    return max(_elements(access_order, types) for access_order in ACCESS_ORDERS)
+
+
 def _add(inputs: list[Operand], operand: Operand, space: Space) -> None:
     """Adds what a kernel reads, unless it reads the same in the same way already."""
     strides = space.strides
@@ -256,17 +275,15 @@ class _Grouping:
 
     def fix(self, nodes: tuple[NetworkNode, ...]) -> None:
         """Makes operators a group that nothing joins."""
-        written = frozenset(value for node in nodes for _, _, value in node.writes())
-        read = frozenset(value for node in nodes for _, _, value in node.reads())
-        group = Group(nodes, None, (), written, read - written)
+        places = [self._position[node.index] for node in nodes]
+        group = Group(nodes, (min(places), max(places)))
         self._group_of.update(dict.fromkeys((node.index for node in nodes), group))
 
     def _single(self, node: NetworkNode, function: Function | None) -> Group:
         space = Space.of_node(node) if function is not None else None
-        written = frozenset(value for _, _, value in node.writes())
-        read = frozenset(value for _, _, value in node.reads())
+        span = (self._position[node.index],) * 2
         if function is None or space is None:
-            return Group((node,), None, (), written, read)
+            return Group((node,), span)
         inputs: list[Operand] = []
         scalar_words = 0
         for number, tensor, value in node.reads():
@@ -281,10 +298,9 @@ class _Grouping:
         ]
         return Group(
             (node,),
+            span,
             space,
             (function,),
-            written,
-            read,
             tuple(inputs),
             tuple(sorted(outputs, key=lambda operand: operand.bits)),
             self._target,
@@ -293,8 +309,18 @@ class _Grouping:
 
     def result(self) -> list[Group]:
         self._join_along_edges()
-        groups = list(dict.fromkeys(self._group_of.values()))
+        groups = [self._in_order(group) for group in dict.fromkeys(self._group_of.values())]
+        for group in groups:
+            self._group_of.update(dict.fromkeys((node.index for node in group.nodes), group))
         return self._sorted(groups)
+
+    def _in_order(self, group: Group) -> Group:
+        """The same group with its operators in the order of the graph."""
+        if group.space is None or len(group.nodes) == 1:
+            return group
+        pairs = sorted(zip(group.nodes, group.functions, strict=True), key=lambda pair: self._position[pair[0].index])
+        nodes, functions = zip(*pairs, strict=True)
+        return dataclasses.replace(group, nodes=nodes, functions=functions)
 
     def _join_along_edges(self) -> None:
         edges = [
@@ -353,15 +379,11 @@ class _Grouping:
                 return None  # another element, or a part of one: the value must go through memory
         outputs = [operand for operand in between.values() if self._is_needed(operand.value, (first, second))]
         outputs.sort(key=lambda operand: (operand.bits, *self._place(operand)))
-        pairs = list(zip(first.nodes + second.nodes, first.functions + second.functions, strict=True))
-        pairs.sort(key=lambda pair: self._position[pair[0].index])
-        written = first.written | second.written
         group = Group(
-            tuple(node for node, _ in pairs),
+            first.nodes + second.nodes,
+            (min(first.span[0], second.span[0]), max(first.span[1], second.span[1])),
             space,
-            tuple(function for _, function in pairs),
-            written,
-            (first.read | second.read) - written,
+            first.functions + second.functions,
             tuple(inputs),
             tuple(outputs),
             self._target,
@@ -385,12 +407,13 @@ class _Grouping:
 
     def _is_quickly_compiled(self, group: Group) -> bool:
         """Whether a driver compiles the kernel in about a second."""
+        assert group.space is not None  # what is fused has one
+        volume, most = group.sums.volume, self._limits.volume
+        if len(group.space.sizes) <= MAXIMUM_DIMENSION_COUNT and volume * _most_elements(group.types) <= most:
+            return True  # in any access order: large groups grow by one operator after the other
         if len(group.layout.sizes) > MAXIMUM_DIMENSION_COUNT:
             return False
-        elements = lanes(group.plan.access_order, group.types) * (
-            lines(group.types) if group.plan.access_order == "tiled" else 1
-        )
-        return group.sums.volume * elements <= self._limits.volume
+        return volume * _elements(group.plan.access_order, group.types) <= most
 
     def _is_needed(self, value: NetworkValue, inside: tuple[Group, Group]) -> bool:
         """Whether a value is read outside of two groups, one of which writes it."""
@@ -408,12 +431,12 @@ class _Grouping:
 
     def _something_between(self, first: Group, second: Group) -> bool:
         """Whether a path leads from one group to another through a third: one kernel would wait for itself."""
-        last = self._position[second.nodes[-1].index]  # what begins behind it cannot lead to it
+        last = second.span[1]  # what begins behind it cannot lead to it
         pending = [group for group in self._successors(first) if group is not second]
         seen: set[int] = set()
         while pending:
             group = pending.pop()
-            if id(group) in seen or self._position[group.nodes[0].index] > last:
+            if id(group) in seen or group.span[0] > last:
                 continue
             seen.add(id(group))
             for successor in self._successors(group):
@@ -426,7 +449,7 @@ class _Grouping:
         """Each group behind those that it reads from; otherwise in the order of their last nodes."""
         order: list[Group] = []
         done: set[int] = set()
-        by_last = sorted(groups, key=lambda group: self._position[group.nodes[-1].index])
+        by_last = sorted(groups, key=lambda group: group.span[1])
         for wanted in by_last:
             pending = [wanted]
             while pending:
@@ -435,7 +458,7 @@ class _Grouping:
                     source
                     for source in sorted(
                         {self._group_of[value.index] for value in group.read if value.kind == "node"},
-                        key=lambda source: self._position[source.nodes[-1].index],
+                        key=lambda source: source.span[1],
                     )
                     if id(source) not in done
                 ]
