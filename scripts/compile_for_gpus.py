@@ -54,13 +54,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 MOST_SECONDS = 2.0
 
-_SCALED = "sixteen lanes that are scaled exactly, side by side: 2.4 to 2.9 s"
-
 KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
-    "RADV": (
-        ("*.int8.scale_bias.contiguous", "takes", _SCALED),
-        ("*.uint8.scale_bias.contiguous", "takes", _SCALED),
-    ),
     "v3dv": (("recurrent.*", "spills", "tiles of 16 x 32: a Raspberry Pi has at most 64 registers for a lane"),),
     "anv": (
         (
@@ -69,8 +63,6 @@ KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
             "the largest of 700 elements of 64 bits: 105 to 110 registers, on dg2 and skl",
         ),
         ("register_rows", "takes", "thirteen registers of a row, each of its own: 2.0 to 2.3 s"),
-        ("*.int8.scale_bias.contiguous", "takes", _SCALED),
-        ("*.uint8.scale_bias.contiguous", "takes", _SCALED),
     ),
 }
 """Modules by pattern, how what is bad about them begins, and why nothing is done about it: shown, but not counted. By

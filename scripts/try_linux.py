@@ -5,7 +5,7 @@
     scripts/try_linux.py aarch64_debian13            the same with Debian 13
     scripts/try_linux.py debian13                    a newer Mesa, LLVM, NumPy and Python on this processor
     scripts/try_linux.py aarch64 --wheels dist       the wheels of scripts/build_wheels.py, installed by pip there
-    scripts/try_linux.py aarch64 --every 10          every tenth operator and family only; under qemu all take an hour
+    scripts/try_linux.py aarch64 --every 10          every tenth operator and family only
     scripts/try_linux.py debian13 --table docs/measurements/platforms.json     put what is found into the table
 
 Debian's packages are unpacked into a folder of the user's cache, known by what was asked for, which becomes the root of
@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.build_wheels import _HEADERS, WheelError, found_pythons
 from scripts.cross import kompute
-from scripts.cross.both import SCRIPTS, run_both
+from scripts.cross.both import SCRIPTS, Command, run_both
 from scripts.cross.debian_roots import ROOTS, Root, command, unpacked, why_not_here
 from scripts.cross.platform_table import add_row, is_well, table_row
 from scripts.cross.targets import CrossBuildError
@@ -70,9 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if first.returncode != 0:
             raise CrossBuildError(f"it does not work: {first.stderr.strip()[-2000:]}")
         print(f"{options.system}: a first result on {first.stdout.strip()}", flush=True)
-        result = run_both(
-            lambda name, *words: inside(root, folder, f"/checkout/scripts/cross/{name}.py", *words), options.every
-        )
+        script = "/checkout/scripts/cross/results.py"
+        result = run_both(lambda *words: Command(python_command(root, folder, script, *words)), options.every)
     except NotHereError as error:
         print(f"try_linux.py: not tried: {error}", file=sys.stderr)
         return 3
@@ -90,8 +89,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if is_well(result) else 1
 
 
-def inside(root: Root, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def inside(root: Root, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs that system's Python with arguments."""
+    words = python_command(root, folder, *arguments)
+    return subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+
+
+def python_command(root: Root, folder: Path, *words: str) -> list[str]:
+    """The command that runs that system's Python with arguments."""
     driver = next((folder / "usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
     libraries = f"/usr/lib/{root.triplet}"
     settings = {
@@ -103,13 +108,7 @@ def inside(root: Root, folder: Path, *words: str) -> subprocess.CompletedProcess
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
     }
-    return subprocess.run(
-        command(root, folder, [f"/usr/bin/python3.{root.minor}", *words], settings),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    return command(root, folder, [f"/usr/bin/python3.{root.minor}", *words], settings)
 
 
 def prepared(root: Root, wheels: Path | None) -> Path:
@@ -131,6 +130,7 @@ def prepared(root: Root, wheels: Path | None) -> Path:
         for name in SCRIPTS:
             shutil.copy(ROOT / "scripts" / "cross" / f"{name}.py", checkout / "scripts" / "cross")
         _install(root, folder, wheels)
+        _compile_bytecode(root, folder, "usr/local/lib")
         return folder
     for name in ("dmlvk", "shaders", "scripts"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "*.pack"))
@@ -138,13 +138,26 @@ def prepared(root: Root, wheels: Path | None) -> Path:
         for wheel in _kompute(root, Path(made)):
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(checkout)
+    _compile_bytecode(root, folder, "checkout")
     return folder
 
 
-def _kompute(root: Root, made: Path) -> list[Path]:
+def _compile_bytecode(root: Root, folder: Path, place: str) -> None:
+    """Does what that system's Python would do at its first import, which takes a minute under an emulator."""
+    words = ["-m", "compileall", "-q", "-s", str(folder), "-p", "/", str(folder / place)]
+    subprocess.run([_same_python(root), *words], stdout=subprocess.DEVNULL, check=False)  # what fails is compiled there
+
+
+def _same_python(root: Root) -> str:
+    """A Python of this machine that has the same version."""
     python = found_pythons().get((3, root.minor))
     if python is None:
         raise NotHereError(f"there is no CPython 3.{root.minor} here, whose headers Kompute is built against")
+    return python
+
+
+def _kompute(root: Root, made: Path) -> list[Path]:
+    python = _same_python(root)
     headers = subprocess.run([python, "-c", _HEADERS], capture_output=True, text=True, check=True).stdout.strip()
     return kompute.build(root.target, {root.minor: Path(headers)}, made, jobs=os.cpu_count() or 1)
 
@@ -155,7 +168,7 @@ def _install(root: Root, folder: Path, wheels: Path) -> None:
     shutil.copytree(wheels, folder / "wheels")
     (pip,) = Path(ensurepip.__file__).parent.glob("_bundled/pip-*.whl")
     shutil.copy(pip, folder)
-    words = ["install", "--quiet", "--no-index", "--break-system-packages", "--root-user-action=ignore"]
+    words = ["install", "--quiet", "--no-index", "--break-system-packages", "--root-user-action=ignore", "--no-compile"]
     done = inside(root, folder, f"/{pip.name}/pip", *words, "--find-links", "/wheels", "dmlvk")
     if done.returncode != 0:
         raise CrossBuildError(f"pip does not install: {(done.stdout + done.stderr).strip()[-2000:]}")

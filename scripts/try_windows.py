@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.build_kompute import default_cache
 from scripts.build_wheels import _HEADERS, WheelError, found_pythons
 from scripts.cross import glslang, kompute
-from scripts.cross.both import SCRIPTS, run_both
+from scripts.cross.both import SCRIPTS, Command, run_both
 from scripts.cross.platform_table import add_row, is_well, table_row
 from scripts.cross.targets import TARGETS, CrossBuildError
 from scripts.cross.windows_checks import CHECKS
@@ -103,16 +103,23 @@ class Wine:
 
     def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs Python with arguments, and further environment variables."""
+        command = self.command(*words, **environment)
         return subprocess.run(
-            ["wine", str(self.python / "python.exe"), *words],
-            cwd=self.python,
-            env={**self._environment, **environment},
+            command.words,
+            cwd=command.folder,
+            env=command.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=_SECONDS,
             check=False,
+        )
+
+    def command(self, *words: str, **environment: str) -> Command:
+        """What runs Python with arguments, and further environment variables."""
+        return Command(
+            ["wine", str(self.python / "python.exe"), *words], self.python, {**self._environment, **environment}
         )
 
     @contextlib.contextmanager
@@ -161,8 +168,8 @@ def tried(wine: Wine, options: argparse.Namespace) -> int:
         if done.returncode != 0:
             faults.append(check.name)
             print("    " + "\n    ".join((done.stdout + done.stderr).strip().splitlines()[-12:]), flush=True)
-    scripts = wine.python / "checks" / "cross"
-    result = run_both(lambda name, *words: wine.run(_drive(scripts / f"{name}.py"), *words), options.every)
+    script = _drive(_checks(wine.python) / "results.py")
+    result = run_both(lambda *words: wine.command(script, *words), options.every)
     print(f"Windows: {result['told']}; {passed} checks passed, {len(faults)} failed")
     if options.table is not None:
         version = subprocess.run(["wine", "--version"], capture_output=True, text=True, check=False).stdout.split()[0]
@@ -220,13 +227,18 @@ def prepared(wheels: Path | None) -> Path:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(site)
     # Where no other dmlvk is found beside them than the one that is tried.
-    scripts = python / "checks" / "cross"
+    scripts = _checks(python)
     scripts.mkdir(parents=True)
     for name in SCRIPTS:
         shutil.copy(ROOT / "scripts" / "cross" / f"{name}.py", scripts)
     text = f"python3{MINOR}.zip\n.\n{places}import site\n"
     (python / f"python3{MINOR}._pth").write_text(text, encoding="utf-8")
     return python
+
+
+def _checks(python: Path) -> Path:
+    """The folder of the scripts whose results are compared."""
+    return python / "checks" / "scripts" / "cross"
 
 
 def _python_with_headers() -> str:

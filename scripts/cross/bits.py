@@ -1,23 +1,10 @@
-"""The bits of one case of every operator on the default device, as JSON: the same on every platform.
-
-    python scripts/cross/bits.py [--every N] [--skip N]
-
-Run on this machine and on another, or under an emulator, the outputs are compared; no reference is computed. Every
-operator has a line before it is run (``begun``) and one with its digest: a driver may end the process.
-"""
+"""The bits of one case of every operator on a device: the same on every platform. No reference is computed."""
 
 from __future__ import annotations
 
-import argparse
 import functools
 import hashlib
-import itertools
-import json
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 
@@ -66,21 +53,3 @@ def digests(device: dml.Device, every: int = 1) -> Iterator[tuple[str, str]]:
     """
     bench = Workbench(device)
     return ((name, run(bench)) for name, run in chosen(every))
-
-
-def main() -> int:
-    """Runs the script; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth operator only")
-    parser.add_argument("--skip", metavar="N", type=int, default=0, help="of those, not the first N")
-    options = parser.parse_args()
-    with dml.Device() as device:
-        bench = Workbench(device)
-        for name, run in itertools.islice(chosen(options.every), options.skip, None):
-            print(json.dumps({"begun": name}), flush=True)
-            print(json.dumps({"name": name, "sha256": run(bench)}), flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,68 +1,128 @@
-"""Runs the scripts whose results are compared, here and on another platform."""
+"""Runs the script whose results are compared, here and on another platform, where a driver may end its process."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import select
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.cross.platform_table import compared
+from scripts.cross.platform_table import Found, compared
 
-SCRIPTS = ("bits", "families")
+SCRIPTS = ("results", "bits", "families")
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-"""Runs the other platform's Python with a script of this folder, by its name, and arguments."""
+_SILENT_SECONDS = 1200.0
+"""After so long without a line a process hangs: under an emulator the longest case takes some minutes."""
+
+_SECONDS_BETWEEN_NOTICES = 10.0
 
 
-def run_both(there: Run, every: int) -> dict[str, Any]:
-    """What is the same on both; see :func:`scripts.cross.platform_table.compared`.
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What runs a platform's Python.
+
+    Attributes:
+        words: the program and its arguments.
+        folder: where it runs; ``None`` for the present one.
+        environment: all of its variables; ``None`` for those of this process.
+    """
+
+    words: Sequence[str]
+    folder: Path | None = None
+    environment: Mapping[str, str] | None = None
+
+
+Platform = Callable[..., Command]
+"""The command that runs ``scripts/cross/results.py`` on a platform, with arguments."""
+
+
+def run_both(there: Platform, every: int) -> dict[str, Any]:
+    """What is the same on both; see :func:`scripts.cross.platform_table.compared`. It is told meanwhile how it goes on.
 
     Args:
         there: the other platform.
         every: each so many operators, and each so many operator families.
     """
-    bits, ended = bits_of(there, every)
-    words = ("families", "--every", str(every))
-    return compared((bits_of(_here, every)[0], bits), (_here(*words), there(*words)), ended)
+    here = results_of(_here, every)
+    return compared(here, results_of(there, every, progress=f"of {here.count} there"))
 
 
-def bits_of(run: Run, every: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Digests of all operators, also where one of them ends the process: those after it are run by another one.
+def results_of(
+    platform: Platform, every: int, *, silent_seconds: float = _SILENT_SECONDS, progress: str = "here"
+) -> Found:
+    """Everything, also where a part of it ends the process: what comes after it is run by another one.
 
     Args:
-        run: a platform.
-        every: each so many operators.
-
-    Returns:
-        digests by case; and what was said last by processes that ended within a case, by case, or by ``""`` where a
-        process ended before any.
+        platform: where.
+        every: each so many operators, and each so many operator families.
+        silent_seconds: a process is ended that says nothing for so long.
+        progress: what is told meanwhile beside the number of results.
     """
-    found: dict[str, str] = {}
-    ended: dict[str, str] = {}
+    results: dict[str, dict[str, Any]] = {"operators": {}, "cases": {}}
+    ended: dict[str, dict[str, str]] = {"operators": {}, "cases": {}}
+    told = time.monotonic()
     while True:
-        done = run("bits", "--every", str(every), "--skip", str(len(found) + len(ended)))
-        begun = ""
-        for line in done.stdout.splitlines():
-            told = json.loads(line)
-            begun = told.get("begun", "")
-            if not begun:
-                found[told["name"]] = told["sha256"]
-        if done.returncode == 0:
-            return found, ended
-        ended[begun] = _reason(done.stderr)
-        if not begun:
-            return found, ended
+        done = sum(map(len, (*results.values(), *ended.values())))
+        begun: dict[str, Any] = {}
+        with tempfile.TemporaryFile() as errors:
+            process = _started(platform("--every", str(every), "--skip", str(done)), errors)
+            for said in map(json.loads, _lines(process, silent_seconds)):
+                begun = said
+                if "found" not in said:
+                    continue
+                begun = {}
+                results[said["kind"]][said["name"]] = said["found"]
+                done += 1
+                if time.monotonic() - told > _SECONDS_BETWEEN_NOTICES:
+                    told = time.monotonic()
+                    print(f"  {done} {progress}: {said['name']}", file=sys.stderr, flush=True)
+            status = process.wait()
+            errors.seek(0)
+            reason = _reason(errors.read().decode(errors="replace"), status, silent_seconds)
+        if status != 0:
+            ended[begun.get("kind", "operators")][begun.get("begun", "")] = reason
+        if status == 0 or not begun:
+            return Found(results["operators"], results["cases"], ended["operators"], ended["cases"])
 
 
-def _reason(said: str) -> str:
+def _started(command: Command, errors: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        list(command.words),
+        cwd=command.folder,
+        env=command.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+    )
+
+
+def _lines(process: subprocess.Popen[bytes], silent_seconds: float) -> Iterator[bytes]:
+    """A process's output by line, until it ends, or is ended because it says nothing."""
+    assert process.stdout is not None
+    with process.stdout as stream:
+        pending = b""
+        while select.select([stream], [], [], silent_seconds)[0]:
+            found = os.read(stream.fileno(), 65536)
+            if not found:
+                return
+            *lines, pending = (pending + found).split(b"\n")
+            yield from lines
+        process.kill()
+
+
+def _reason(said: str, status: int, silent_seconds: float) -> str:
     """The line that tells most: LLVM's error where there is one, else the last."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it says nothing"]
-    return next((line for line in lines if "ERROR" in line), lines[-1])[:200]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    found = next((line for line in lines if "ERROR" in line), lines[-1] if lines else "it says nothing")[:200]
+    return f"{found} (ended after {silent_seconds:.0f} s without a result)" if status == -9 else found
 
 
-def _here(name: str, *words: str) -> subprocess.CompletedProcess[str]:
-    script = str(Path(__file__).with_name(f"{name}.py"))
-    return subprocess.run([sys.executable, script, *words], capture_output=True, text=True, check=False)
+def _here(*words: str) -> Command:
+    return Command([sys.executable, str(Path(__file__).with_name("results.py")), *words])

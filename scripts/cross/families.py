@@ -1,19 +1,6 @@
-"""A conformance case of every operator family on the default device, as JSON: whether it keeps its promises, its bits.
-
-    python scripts/cross/families.py [--every N]
-
-The results are compared with the references there, and by whoever reads this with the bits of another machine.
-"""
+"""A conformance case of every operator family on a device: whether it keeps its promises, and its bits."""
 
 from __future__ import annotations
-
-import argparse
-import json
-import sys
-from pathlib import Path
-from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import dmlvk as dml
 from dmlvk.conformance.cases import value_cases
@@ -44,20 +31,25 @@ def one_case_each() -> dict[str, Case]:
     return found
 
 
-def measured(device: dml.Device, every: int = 1) -> dict[str, dict[str, Any]]:
-    """What became of the cases, by their names.
+def chosen(every: int = 1) -> list[Case]:
+    """The cases of each so many families."""
+    return list(one_case_each().values())[every - 1 :: every]
 
-    Args:
-        device: where they are computed.
-        every: each so many families.
+
+def outcome(device: dml.Device, case: Case) -> dict[str, str]:
+    """What became of a case, which is computed on a device and compared with its reference.
 
     Returns:
         ``"fault"``, an empty text where every promise was kept, and ``"sha256"`` of the results.
     """
-    cases = list(one_case_each().values())[every - 1 :: every]
-    request = Request(cases=cases, plan=_EXTENT, exhaustive=False, jobs=1, state_directory=None)
-    report = run([device], request, _Silent())
-    return {each.name: {"fault": _fault(each), "sha256": each.measurements[0].sha256} for each in report.cases}
+    request = Request(cases=[case], plan=_EXTENT, exhaustive=False, jobs=1, state_directory=None)
+    (report,) = run([device], request, _Silent()).cases
+    return {"fault": _fault(report), "sha256": report.measurements[0].sha256}
+
+
+def measured(device: dml.Device, every: int = 1) -> dict[str, dict[str, str]]:
+    """What became of the cases of each so many families, by their names."""
+    return {case.name: outcome(device, case) for case in chosen(every)}
 
 
 def _fault(report: CaseReport) -> str:
@@ -65,17 +57,3 @@ def _fault(report: CaseReport) -> str:
     if report.kept:
         return ""
     return only.failure or f"{only.broken} of {only.results} results; as in the reference run: {report.reference_run}"
-
-
-def main() -> int:
-    """Runs the script; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth family only")
-    options = parser.parse_args()
-    with dml.Device() as device:
-        json.dump({"device": device.info.name, "cases": measured(device, options.every)}, sys.stdout, indent=1)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

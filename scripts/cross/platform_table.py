@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 COLUMNS = ("built", "imported", "operators", "conformance", "bits", "more")
@@ -23,26 +22,48 @@ TITLES = (
 )
 
 
-def compared(
-    bits: tuple[Mapping[str, str], Mapping[str, str]],
-    families: Sequence[subprocess.CompletedProcess[str]],
-    ended: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """What scripts in ``scripts/cross`` have said here and there.
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What ``results.py`` has told of a platform.
 
-    Args:
-        bits: digests by operator, of this machine's own Python, and of the other platform.
-        families: what ``families.py`` has printed here, and there.
-        ended: operators that ended the other platform's process, and what it said last.
+    Attributes:
+        operators: digests of results, by case.
+        cases: ``"sha256"`` and ``"fault"`` of conformance cases, by name.
+        operators_ended: cases of operators that ended the process, and what it said last; ``""`` stands for a process
+            that ended before any.
+        cases_ended: the same of conformance cases.
+    """
+
+    operators: Mapping[str, str]
+    cases: Mapping[str, Mapping[str, str]]
+    operators_ended: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    cases_ended: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many results there are."""
+        return len(self.operators) + len(self.cases)
+
+
+def compared(here: Found, there: Found) -> dict[str, Any]:
+    """What this machine's own Python and another platform have in common.
 
     Returns:
-        see :func:`comparison`; where a script has said no results, nothing was run, and the line tells what it said.
+        see :func:`comparison`; and what ended the other one's process (``"operators_ended"``, ``"cases_ended"``).
     """
+    ended = {**there.operators_ended, **there.cases_ended}
     lines = [f"{name or 'what comes before operators'} ends the process: {said}" for name, said in ended.items()]
-    here, there = bits
-    cases = _said(families, "cases", lines)
-    result = comparison({name: here[name] for name in here if name not in ended}, there, *cases)
-    return {**result, "ended": sorted(ended), "told": "; ".join([result["told"], *lines])}
+    lines += [f"here {name} ends the process: {said}" for name, said in here.operators_ended.items()]
+    lines += [f"here {name} ends the process: {said}" for name, said in here.cases_ended.items()]
+    operators = {name: digest for name, digest in here.operators.items() if name not in there.operators_ended}
+    cases = {name: case for name, case in here.cases.items() if name not in there.cases_ended}
+    result = comparison(operators, there.operators, cases, there.cases)
+    return {
+        **result,
+        "operators_ended": sorted(there.operators_ended),
+        "cases_ended": sorted(there.cases_ended),
+        "told": "; ".join([result["told"], *lines]),
+    }
 
 
 def comparison(
@@ -56,7 +77,7 @@ def comparison(
     Args:
         here: digests of results by operator, where all is well.
         there: the same of the other platform.
-        cases_here: ``"sha256"`` and ``"fault"`` of conformance cases, as ``families.py`` tells them.
+        cases_here: ``"sha256"`` and ``"fault"`` of conformance cases.
         cases: the same of the other platform.
 
     Returns:
@@ -78,34 +99,27 @@ def comparison(
     }
 
 
-def _said(
-    pair: Sequence[subprocess.CompletedProcess[str]], key: str, lines: list[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    try:
-        here, there = (dict(json.loads(done.stdout)[key]) for done in pair)
-    except (ValueError, KeyError):
-        said = [(done.stderr or done.stdout).strip().splitlines()[-3:] for done in pair]
-        lines.append(f"no {key} to compare: {' '.join(word for words in said for word in words)}")
-        return {}, {}
-    return here, there
-
-
 def is_well(result: Mapping[str, Any]) -> bool:
     """Whether everything was run, with the same bits, and promises were kept."""
-    faults = (*result["different"], *result["broken"], *result.get("ended", ()))
+    faults = (*result["different"], *result["broken"], *_ended(result))
     return bool(result["operators"] and result["cases"]) and not faults
+
+
+def _ended(result: Mapping[str, Any]) -> list[str]:
+    return [*result.get("operators_ended", ()), *result.get("cases_ended", ())]
 
 
 def table_row(result: Mapping[str, Any]) -> dict[str, str]:
     """The columns that follow from a comparison."""
-    different, ended = result["different"], result.get("ended", ())
     ran = result["operators"] and result["cases"]
-    bits = f"not {', '.join(different)}" if different else "all" if ran else "–"
-    kept = result["cases"] - len(result["broken"])
-    operators = f"{result['operators']} of {result['operators'] + len(ended)}" if ended else str(result["operators"])
+    bits = f"not {', '.join(result['different'])}" if result["different"] else "all" if ran else "–"
+    kept, cases = result["cases"] - len(result["broken"]), result["cases"] + len(result.get("cases_ended", ()))
+    operators, ended = str(result["operators"]), _ended(result)
+    if result.get("operators_ended"):
+        operators += f" of {result['operators'] + len(result['operators_ended'])}"
     return {
         "operators": operators,
-        "conformance": f"{kept} of {result['cases']}",
+        "conformance": f"{kept} of {cases}",
         "bits": bits,
         **({"more": f"the driver's compiler ends the process: {'; '.join(ended)}"} if ended else {}),
     }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from dmlvk.kernels import library
 from dmlvk.operators import OPERATORS
 from scripts import compile_for_gpus, translate_to_metal
 from scripts.cross import both, families, platform_table
+from scripts.cross.both import Command
+from scripts.cross.platform_table import Found
 from scripts.cross.wheel import write_wheel
 from scripts.docs_tools.install import install_page
 from scripts.shader_tools.metal import with_products_as_fma
@@ -105,55 +107,57 @@ def test_a_bad_launch_is_named(seconds: float, statistics: dict[str, int], fault
 
 
 def test_the_table_says_what_differs_and_what_is_broken() -> None:
-    here = {"abs": "1", "add": "2", "if": "3"}
-    cases = {"gemm": {"sha256": "4", "fault": ""}, "cast": {"sha256": "5", "fault": ""}}
+    here = Found({"abs": "1", "add": "2", "if": "3"}, {"gemm": kept("4"), "cast": kept("5")})
 
-    def told(
-        bits: dict[str, str], found: dict[str, dict[str, str]] | None, ended: dict[str, str] | None = None
-    ) -> dict[str, str]:
-        def said(value: object) -> subprocess.CompletedProcess[str]:
-            return subprocess.CompletedProcess(
-                [], 0, "no JSON" if value is None else json.dumps({"cases": value}), "oh"
-            )
-
-        result = platform_table.compared((here, bits), (said(cases), said(found)), ended or {})
-        assert platform_table.is_well(result) == (bits == here and found == cases)
-        assert ("oh" in result["told"]) == (found is None)
-        assert not ended or "if ends the process: LLVM ERROR" in result["told"]
+    def told(there: Found) -> dict[str, str]:
+        result = platform_table.compared(here, there)
+        assert platform_table.is_well(result) == (there == here)
+        for name in (*there.operators_ended, *there.cases_ended):
+            assert f"{name} ends the process: LLVM ERROR" in result["told"]
         return platform_table.table_row(result)
 
-    assert told(here, cases) == {"operators": "3", "conformance": "2 of 2", "bits": "all"}
-    other = told({"abs": "1", "add": "4"}, {**cases, "gemm": {"sha256": "6", "fault": "3 of 8 results"}})
+    assert told(here) == {"operators": "3", "conformance": "2 of 2", "bits": "all"}
+    cases = {**here.cases, "gemm": {"sha256": "6", "fault": "3 of 8 results"}}
+    other = told(Found({"abs": "1", "add": "4"}, cases))
     assert other == {"operators": "2", "conformance": "1 of 2", "bits": "not add, gemm, if"}
-    assert told({}, None) == {"operators": "0", "conformance": "0 of 0", "bits": "not abs, add, if"}
-    ended = told({"abs": "1", "add": "2"}, cases, {"if": "LLVM ERROR"})
-    assert ended.pop("more").endswith("ends the process: if")
-    assert ended == {"operators": "2 of 3", "conformance": "2 of 2", "bits": "all"}
+    assert told(Found({}, {}, {"": "LLVM ERROR"}))["bits"] == "not abs, add, cast, gemm, if"
+    ended = told(Found({"abs": "1", "add": "2"}, {"cast": kept("5")}, {"if": "LLVM ERROR"}, {"gemm": "LLVM ERROR"}))
+    assert ended.pop("more").endswith("ends the process: if; gemm")
+    assert ended == {"operators": "2 of 3", "conformance": "1 of 2", "bits": "all"}
 
 
-def test_operators_after_one_that_ends_the_process_are_run_by_another() -> None:
-    names = ("abs", "add", "if", "sign")
+def kept(digest: str) -> dict[str, str]:
+    return {"sha256": digest, "fault": ""}
 
-    def run(script: str, *words: str) -> subprocess.CompletedProcess[str]:
-        assert (script, words[:3]) == ("bits", ("--every", "2", "--skip"))
-        lines = []
-        for name in names[int(words[3]) :]:
-            lines.append(json.dumps({"begun": name}))
-            if name in ("add", "sign"):
-                return subprocess.CompletedProcess([], -6, "\n".join(lines), "words\nLLVM ERROR: no\ncore dumped")
-            lines.append(json.dumps({"name": name, "sha256": name * 2}))
-        return subprocess.CompletedProcess([], 0, "\n".join(lines), "")
 
-    found, ended = both.bits_of(run, 2)
-    assert found == {"abs": "absabs", "if": "ifif"}
-    assert ended == {"add": "LLVM ERROR: no", "sign": "LLVM ERROR: no"}
+ELSEWHERE = """
+import json, os, sys, time
+for number, (kind, name) in enumerate([("operators", "abs"), ("operators", "if"), ("cases", "abs"), ("cases", "gemm")]):
+    if number < int(sys.argv[-1]):
+        continue
+    print(json.dumps({"kind": kind, "begun": name}), flush=True)
+    if name == "if":
+        print("words\\nLLVM ERROR: no\\ncore dumped", file=sys.stderr, flush=True)
+        os.abort()
+    if name == "gemm":
+        time.sleep(60)
+    found = {"operators": "1", "cases": {"sha256": "2", "fault": ""}}[kind]
+    print(json.dumps({"kind": kind, "name": name, "found": found}), flush=True)
+"""
+
+
+def test_what_comes_after_something_that_ends_the_process_is_run_by_another() -> None:
+    found = both.results_of(lambda *words: Command([sys.executable, "-c", ELSEWHERE, *words]), 2, silent_seconds=1.0)
+    assert found.operators == {"abs": "1"}
+    assert found.cases == {"abs": kept("2")}
+    assert found.operators_ended == {"if": "LLVM ERROR: no"}
+    assert found.cases_ended == {"gemm": "it says nothing (ended after 1 s without a result)"}
 
 
 def test_a_platform_without_a_device_is_not_asked_again() -> None:
-    def run(*_: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess([], 1, "", "dmlvk.errors.DeviceNotFoundError: none")
-
-    assert both.bits_of(run, 1) == ({}, {"": "dmlvk.errors.DeviceNotFoundError: none"})
+    program = "raise SystemExit('dmlvk.errors.DeviceNotFoundError: none')"
+    found = both.results_of(lambda *words: Command([sys.executable, "-c", program, *words]), 1)
+    assert found == Found({}, {}, {"": "dmlvk.errors.DeviceNotFoundError: none"})
 
 
 def test_every_family_has_a_conformance_case() -> None:

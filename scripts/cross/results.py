@@ -1,0 +1,50 @@
+"""What the default device computes, as JSON lines: the bits of every operator, a conformance case of each family.
+
+    python scripts/cross/results.py [--every N] [--skip N]
+
+The same process runs all of them: under an emulator a driver's compiler is quick only when it has compiled before.
+Everything has a line before it is run (``begun``) and one of what was found: a driver may end the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from scripts.cross import bits, families
+from scripts.cross.families import outcome
+
+Things = Iterator[tuple[str, str, Callable[[], Any]]]
+"""The kind and the name of what is computed, and what does it."""
+
+
+def main() -> int:
+    """Runs the script; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth operator and family only")
+    parser.add_argument("--skip", metavar="N", type=int, default=0, help="of those, not the first N")
+    options = parser.parse_args()
+    with dml.Device() as device:
+        bench = Workbench(device)
+        operators: Things = (("operators", name, partial(run, bench)) for name, run in bits.chosen(options.every))
+        cases: Things = (
+            ("cases", each.name, partial(outcome, device, each)) for each in families.chosen(options.every)
+        )
+        for kind, name, found in itertools.islice(itertools.chain(operators, cases), options.skip, None):
+            print(json.dumps({"kind": kind, "begun": name}), flush=True)
+            print(json.dumps({"kind": kind, "name": name, "found": found()}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
