@@ -52,17 +52,19 @@ float with_large_product(float sum, float a, float b)
     return total;
 }
 
-// What is there, and what comes, are multiplied by these.
+// What is there, and what comes, are multiplied by these. One of them is 1, unless the peak is not finite.
 vec2 weights_of(float there, float here)
 {
     int a = rank_f32(floatBitsToUint(there), ABOVE_ALL);
     int b = rank_f32(floatBitsToUint(here), ABOVE_ALL);
     float peak = a >= b ? there : here;
-    precise float first = there - peak;
-    precise float second = here - peak;
+    precise float below = (a >= b ? here : there) - peak;
+    float less = share_of(below);
+    float most = (floatBitsToUint(peak) & MAGNITUDE_F32) < INFINITY_F32 ? 1.0 : uintBitsToFloat(NAN_F32);
+    vec2 weights = a >= b ? vec2(most, less) : vec2(less, most);
     bool is_first = floatBitsToUint(there) == 0xff800000u;
     bool is_nothing = floatBitsToUint(here) == 0xff800000u;
-    return vec2(is_first ? 0.0 : share_of(first), is_nothing ? 0.0 : share_of(second));
+    return vec2(is_first ? 0.0 : weights.x, is_nothing ? 0.0 : weights.y);
 }
 
 float larger_peak(float there, float here)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,26 @@ def test_normalization_of_a_sum_has_the_bits_of_its_operators(
     monkeypatch.setattr(normalization, "_is_residual", lambda *_: False)
     expected = ort.InferenceSession(model, device=device, strict=True).run(None, feed)
     assert [values.tobytes() for values in found] == [values.tobytes() for values in expected]
+
+
+def test_more_invocations_normalize_a_long_row_with_the_same_bits(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of GPUs, where more load and multiply than add; rows that are held at once, and longer ones."""
+    gpu = dataclasses.replace(device.target, is_cpu=False, work_group_size=1024)
+    for length in (2048, 4100, 6000):
+        feed = {"x": numbers(1, 2, length, data_type=np.float16), "gamma": numbers(3, length, data_type=np.float16)}
+        feed["skip"] = feed["x"][::-1].copy()
+        names = ["y", "", "", "sum"]
+        inputs = ["x", "skip", "gamma"]
+        node = helper.make_node("SkipSimplifiedLayerNormalization", inputs, names, domain="com.microsoft", epsilon=1e-5)
+        model, found = model_of([node], feed, ["y", "sum"]), []
+        for target in (device.target, gpu):
+            with monkeypatch.context() as patch:
+                patch.setattr(dml.Device, "target", target)
+                made = ort.InferenceSession(model, device=device, strict=True).run(None, feed)
+            found.append([values.tobytes() for values in made])
+        assert found[0] == found[1]
 
 
 def test_simplified_layer_normalization(any_device: dml.Device) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.dynamic.sizes import is_multiple
+from dmlvk.dynamic.sizes import is_multiple, typical
 from dmlvk.kernels.kernel import PlainKernel, work_groups
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder
@@ -18,8 +18,17 @@ from dmlvk.operators.type_groups import FLOATS
 BUFFERS = 6
 """That the kernel binds."""
 
-_INVOCATIONS, _MOST_HELD = 256, 8
-"""Of a work group, and the pairs that each of them holds at most: as in the shader."""
+_CHAINS = 256
+"""Invocations that add, as in the shader."""
+
+_MANY_INVOCATIONS = 1024
+"""Of a work group of GPUs that may have so many, for a few rows that are as long: they wait for one another."""
+
+_FEW_ROWS = 64
+"""Up to so many, a GPU has cores that have nothing else to do."""
+
+_MOST_KEPT = {DataType.FLOAT16: 2048, DataType.FLOAT32: 1024}
+"""Pairs of a row that a work group keeps at most: as in the shader."""
 
 
 @shader_variants
@@ -27,11 +36,15 @@ def variants() -> Iterator[ShaderVariant]:
     """The shaders."""
     for data_type in FLOATS:
         bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
-        yield ShaderVariant(_name(data_type), "normalization/residual_normalization.comp", (bits,))
+        for invocations in (_CHAINS, _MANY_INVOCATIONS):
+            defines = (bits, ("INVOCATIONS", f"{invocations}u"))
+            source = "normalization/residual_normalization.comp"
+            yield ShaderVariant(_name(data_type, invocations), source, defines)
 
 
-def _name(data_type: DataType) -> str:
-    return f"residual_normalization.{data_type.name.lower()}"
+def _name(data_type: DataType, invocations: int) -> str:
+    many = "" if invocations == _CHAINS else f".{invocations}"
+    return f"residual_normalization.{data_type.name.lower()}{many}"
 
 
 @lowering(ResidualNormalization)
@@ -42,19 +55,25 @@ def lower(desc: ResidualNormalization, target: Target) -> Program:
     rows, length = desc.input_tensor.sizes
     columns, lines = work_groups(rows, 1)
     skip = desc.skip_tensor
-    pairs_of_invocation = -(-(length // 2) // _INVOCATIONS)
-    held = min(pairs_of_invocation, _MOST_HELD)
+    data_type = desc.input_tensor.data_type
+    has_room = not target.is_cpu and target.work_group_size >= _MANY_INVOCATIONS
+    is_few = has_room and length // 2 >= _MANY_INVOCATIONS and typical(rows) <= _FEW_ROWS
+    invocations = _MANY_INVOCATIONS if is_few else _CHAINS
+    pairs_of_invocation = -(-(length // 2) // invocations)
+    most_held = _MOST_KEPT[data_type] // invocations
+    held = min(pairs_of_invocation, most_held)
     constants = {
         "HELD": held,
-        "ALL_ARE_HELD": int(pairs_of_invocation <= _MOST_HELD),
-        "TURNS_ARE_WHOLE": int(is_multiple(length, 2 * _INVOCATIONS * max(held, 1))),
+        "ALL_ARE_HELD": int(pairs_of_invocation <= most_held),
+        "TURNS_ARE_WHOLE": int(is_multiple(length, 2 * invocations * max(held, 1))),
         "HAS_SKIP": int(skip is not None),
         "HAS_BIAS": int(desc.bias_tensor is not None),
         "GIVES_SUM": int(desc.sum_tensor is not None),
     }
     repeated = 1 if skip is None else skip.sizes[0]
     parameters = (rows, length // 2, repeated, float32_bits(desc.epsilon))
-    kernel = PlainKernel(_name(desc.input_tensor.data_type), (columns, lines, 1), constants, parameters)
+    name = _name(data_type, invocations)
+    kernel = PlainKernel(name, (columns, lines, 1), constants, parameters, work_group_size=invocations)
     given = reads["input_tensor"]
     operands = [
         given,

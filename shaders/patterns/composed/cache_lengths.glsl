@@ -17,11 +17,10 @@ uint past_of(uint sequence)
     if (COUNTS_PAST) {
         return min(words_ends[BASE_WORD(ends)], CAPACITY);
     }
-    if (words_total[BASE_WORD(total)] == TOKENS) {
-        return 0u;
-    }
+    // Both are loaded before the first is looked at.
+    uint total = words_total[BASE_WORD(total)];
     int past = int(words_ends[BASE_WORD(ends) + sequence]) + 1 - int(TOKENS);
-    return uint(min(max(past, 0), int(CAPACITY)));
+    return total == TOKENS ? 0u : uint(min(max(past, 0), int(CAPACITY)));
 }
 
 #endif

@@ -5,14 +5,15 @@
 // is added to the other, until one is left. Numbers below 2^-50 count as zeros there, and rows with numbers above 2^20 are scaled by a
 // power of two. Of FLOAT16 squares are exact, and no sum or product is a denormal of FLOAT32.
 //
-// What an invocation reads of a row is loaded at once, as far as it is kept: GPUs wait for each load of a loop.
+// What an invocation reads of a row is loaded at once, and kept in shared memory for those who add: GPUs wait for each load of a loop,
+// and for instructions that are executed once. So more invocations load and multiply than add.
 //
-// The compile script passes ELEMENT_BITS (16 or 32). Elements are gone through in pairs.
+// The compile script passes ELEMENT_BITS (16 or 32) and INVOCATIONS (256, or a multiple). Elements are gone through in pairs.
 #ifndef RESIDUAL_NORMALIZATION_GLSL
 #define RESIDUAL_NORMALIZATION_GLSL
 #extension GL_EXT_control_flow_attributes : enable
 
-layout(local_size_x = 256) in; // INVOCATIONS
+layout(local_size_x = 256) in; // INVOCATIONS when a kernel is made
 
 layout(push_constant) uniform Parameters {
     uint base_input; // where operands begin in their buffers, in words
@@ -50,12 +51,23 @@ layout(constant_id = 7) const bool TURNS_ARE_WHOLE = false;
 #include "error_free.glsl"
 #include "pairs.glsl"
 
-#define INVOCATIONS 256u
-#define MOST_HELD 8u
+#define CHAINS 256u // invocations that add
+#define MOST_KEPT (ELEMENT_BITS == 16 ? 2048u : 1024u)
+#define MOST_HELD (MOST_KEPT / INVOCATIONS)
 #define TURN (HELD * INVOCATIONS)
 
-shared float highs[INVOCATIONS];
-shared float lows[INVOCATIONS];
+shared float highs[CHAINS];
+shared float lows[CHAINS];
+shared uint shared_factor;
+#if ELEMENT_BITS == 16
+shared uint kept[MOST_KEPT];
+#define KEPT_BITS(pair) float32_from_float16_pair(kept[pair])
+#define KEEP(pair, bits) kept[pair] = float16_from_float32((bits).x) | float16_from_float32((bits).y) << 16u;
+#else
+shared uvec2 kept[MOST_KEPT];
+#define KEPT_BITS(pair) kept[pair]
+#define KEEP(pair, bits) kept[pair] = bits;
+#endif
 #if ELEMENT_BITS == 32
 shared uint least; // of the magnitudes' complements
 #endif
@@ -138,14 +150,22 @@ Double sum_of_four(uint first, uint step)
     return added(even, odd);
 }
 
-#define PAIR(first, i) ((first) + (i) * INVOCATIONS)
-#define IS_HELD(first, i) ((i) < HELD && (TURNS_ARE_WHOLE || PAIR(first, i) < parameters.pairs))
+#define PAIR(i) ((i) * INVOCATIONS + invocation)
+#define IS_HELD(first, i) ((i) < HELD && (TURNS_ARE_WHOLE || (first) + PAIR(i) < parameters.pairs))
 // What stands in main() as it is: arrays that functions share are kept in memory by some drivers.
 #define HOLD(first) \
     [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) { \
         if (IS_HELD(first, i)) { \
-            held[i] = sum_at(row, PAIR(first, i)); \
-            scales[i] = PAIR_BITS(scale, PAIR(first, i)); \
+            held[i] = sum_at(row, (first) + PAIR(i)); \
+            scales[i] = PAIR_BITS(scale, (first) + PAIR(i)); \
+        } \
+    } \
+    [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) { \
+        if (IS_HELD(first, i)) { \
+            KEEP(PAIR(i), held[i]) \
+            if (GIVES_SUM) { \
+                STORE_PAIR(sum, row * parameters.pairs + (first) + PAIR(i), held[i]); \
+            } \
         } \
     }
 
@@ -177,22 +197,25 @@ void main()
     uvec2 held[MOST_HELD];
     uvec2 scales[MOST_HELD];
     Double total = Double(0.0, 0.0);
-    for (uint first = invocation; first < parameters.pairs; first += TURN) {
+    for (uint first = 0u; first < parameters.pairs; first += TURN) {
+        if (first != 0u) {
+            barrier(); // what was kept has been added
+        }
         HOLD(first)
-        [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) {
-            if (IS_HELD(first, i)) {
-                if (GIVES_SUM) {
-                    STORE_PAIR(sum, row * parameters.pairs + PAIR(first, i), held[i]);
-                }
-                total = with_square(with_square(total, held[i].x, shrunk), held[i].y, shrunk);
-            }
+        barrier();
+        uint count = min(TURN, parameters.pairs - first);
+        for (uint pair = invocation; invocation < CHAINS && pair < count; pair += CHAINS) {
+            uvec2 bits = KEPT_BITS(pair);
+            total = with_square(with_square(total, bits.x, shrunk), bits.y, shrunk);
         }
     }
-    Double own = finite_words(total.high, total.low);
-    highs[invocation] = own.high;
-    lows[invocation] = own.low;
+    if (invocation < CHAINS) {
+        Double own = finite_words(total.high, total.low);
+        highs[invocation] = own.high;
+        lows[invocation] = own.low;
+    }
     barrier();
-    for (uint step = INVOCATIONS / 4u; step > 1u; step /= 4u) {
+    for (uint step = CHAINS / 4u; step > 1u; step /= 4u) {
         if (invocation < step) {
             Double joined = sum_of_four(invocation, step);
             highs[invocation] = joined.high;
@@ -200,27 +223,31 @@ void main()
         }
         barrier();
     }
-    Double all = sum_of_four(0u, 1u);
-    precise float whole = all.high + all.low;
-    uint count = floatBitsToUint(float(int(2u * parameters.pairs)));
-    uint mean = divide_f32(as_result(whole), count);
-    int magnitude = int(floatBitsToUint(whole) & MAGNITUDE_F32);
-    if (magnitude >= 0x21800000 && magnitude < 0x5d800000) { // 2^-60 to 2^60
-        Double exact = quotient(all, Double(uintBitsToFloat(count), 0.0));
-        mean = as_result(exact.high);
-    }
-    precise float epsilon = uintBitsToFloat(parameters.epsilon) * shrunk;
-    epsilon = uintBitsToFloat(as_result(epsilon)) * shrunk;
-    uint factor = recip_f32(sqrt_f32(add_f32(mean, as_result(epsilon))));
-    factor = multiply_f32(factor, floatBitsToUint(shrunk));
-    for (uint first = invocation; first < parameters.pairs; first += TURN) {
-        if (!ALL_ARE_HELD) {
-            HOLD(first)
+    if (invocation == 0u) {
+        Double all = sum_of_four(0u, 1u);
+        precise float whole = all.high + all.low;
+        uint count = floatBitsToUint(float(int(2u * parameters.pairs)));
+        uint mean = divide_f32(as_result(whole), count);
+        int magnitude = int(floatBitsToUint(whole) & MAGNITUDE_F32);
+        if (magnitude >= 0x21800000 && magnitude < 0x5d800000) { // 2^-60 to 2^60
+            Double exact = quotient(all, Double(uintBitsToFloat(count), 0.0));
+            mean = as_result(exact.high);
         }
+        precise float epsilon = uintBitsToFloat(parameters.epsilon) * shrunk;
+        epsilon = uintBitsToFloat(as_result(epsilon)) * shrunk;
+        uint factor = recip_f32(sqrt_f32(add_f32(mean, as_result(epsilon))));
+        shared_factor = multiply_f32(factor, floatBitsToUint(shrunk));
+    }
+    barrier();
+    uint factor = shared_factor;
+    for (uint first = 0u; first < parameters.pairs; first += TURN) {
         [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) {
             if (IS_HELD(first, i)) {
-                uvec2 result = uvec2(scaled(held[i].x, factor, scales[i].x), scaled(held[i].y, factor, scales[i].y));
-                STORE_PAIR(output, row * parameters.pairs + PAIR(first, i), result);
+                uint pair = first + PAIR(i);
+                uvec2 bits = ALL_ARE_HELD ? KEPT_BITS(PAIR(i)) : sum_at(row, pair);
+                uvec2 factors = ALL_ARE_HELD ? scales[i] : PAIR_BITS(scale, pair);
+                uvec2 result = uvec2(scaled(bits.x, factor, factors.x), scaled(bits.y, factor, factors.y));
+                STORE_PAIR(output, row * parameters.pairs + pair, result);
             }
         }
     }
