@@ -585,3 +585,17 @@ def test_an_instance_is_destroyed_at_the_end_of_its_block_and_only_once() -> Non
     states.append(instance.alive)
     instance.close()
     assert states == [True, False]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the process's libraries are read from /proc")
+def test_a_driver_stays_loaded_when_nothing_is_open() -> None:
+    program = """
+import os
+from dmlvk.runtime import vulkan
+libraries = lambda: {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
+before = libraries()
+with vulkan.open_instance():
+    drivers = libraries() - before
+print(bool(drivers - libraries()), any("vulkan" in name for name in libraries() & drivers))
+"""
+    assert run_python(program).stdout == "False True\n"

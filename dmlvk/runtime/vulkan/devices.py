@@ -207,6 +207,7 @@ def open_instance() -> Instance:
     from dmlvk.runtime.vulkan import loader, portability
 
     with validation.new_instance():
+        loader.keep_drivers_loaded(with_portability=portability.kompute_lists_them())
         return loader.Instance(with_portability=portability.kompute_lists_them())
 
 

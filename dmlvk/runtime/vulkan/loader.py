@@ -332,3 +332,24 @@ class Instance:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+_kept: Instance | None = None
+
+
+def keep_drivers_loaded(*, with_portability: bool = False) -> None:
+    """Hold an instance for as long as the process lives, so that the drivers' libraries are not unloaded in between.
+
+    The loader unloads them with the last instance. NVIDIA's take thread-local storage of the kind that a process has
+    little of each time they are loaded, and do not give it back: after about 15 devices that were opened and closed one
+    after the other, none could be opened any more.
+
+    Args:
+        with_portability: as for :class:`Instance`.
+
+    Raises:
+        DeviceNotFoundError: no loader, or no driver.
+    """
+    global _kept
+    if _kept is None or not _kept.alive:  # a process that was forked has left its parent's to it
+        _kept = Instance(with_portability=with_portability)
