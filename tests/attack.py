@@ -1,11 +1,11 @@
 """Attacks dmlvk for a while: ``python -m tests.attack --seconds 60``.
 
 Mutated ONNX models (by dmlvk's sessions and by ONNX Runtime's with dmlvk's provider), DxDispatch files, .npy and GGUF
-files, folders of language models, descriptions of every operator, graphs, arrays of Dask's, programs of PyTorch's and
-kernel caches; interrupts; sessions that come, go, are shared by threads and closed in the middle; asyncio. Every
-case has a seed, 4 GB of memory and 30 seconds (more where others use the machine), and may end in a result or in one
-of dmlvk's errors: another exception, a crash, a hang or a callback that never comes is a fault, which is shown with
-the words that repeat it.
+files, folders of language models, descriptions of every operator, graphs, arrays of Dask's, programs of PyTorch's,
+options of the command line and kernel caches; interrupts; sessions that come, go, are shared by threads and closed in
+the middle; asyncio. Every case has a seed, 4 GB of memory and 30 seconds (more where others use the machine), and may
+end in a result or in one of dmlvk's errors: another exception, a crash, a hang or a callback that never comes is a
+fault, which is shown with the words that repeat it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ import numpy as np
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.models import load_model, run_model
+from tests.attack_commands import command_line
 from tests.attack_dask import dask_array
 from tests.attack_descriptions import description
 from tests.attack_folders import language_model
@@ -246,6 +247,7 @@ ATTACKS: tuple[tuple[Attack, int], ...] = (
     (dask_array, 10),
     (provider, 10),
     (language_model, 2),
+    (command_line, 8),
     (json_model, 20),
     (npy_file, 10),
     (interrupts, 6),
