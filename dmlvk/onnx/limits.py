@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -260,19 +260,54 @@ def _shape(value: Value | None) -> tuple[int, ...] | None:
 
 
 def _refusal(step: Step, values: Mapping[str, Any], limits: Limits) -> str | None:
-    """What else is too much, though no shape tells of it; ``None``: nothing."""
+    """What else is too much or ends ONNX Runtime's process, though no shape tells of it; ``None``: nothing."""
     given = {attribute.name: attribute for attribute in step.proto.attribute}
-    if step.proto.op_type.endswith("Pool") and "kernel_shape" in given and "pads" in given:
-        sizes, pads = list(given["kernel_shape"].ints), list(given["pads"].ints)
-        steps = list(given["dilations"].ints) if "dilations" in given else [1] * len(sizes)
-        windows = [(size - 1) * step + 1 for size, step in zip(sizes, steps, strict=False)]
-        if any(pad >= size for pad, size in zip(pads, [*windows, *windows], strict=False)):
-            return f"its pads {pads} must be less than its windows {windows}"
-    if step.proto.op_type == "SplitToSequence":
-        count = _text_pieces([values[name] if name else None for name in step.proto.input], given)
-        if count * _CHUNK_BYTES > limits.result_bytes:
-            return f"{count} parts take more than {limits.result_bytes} bytes (SessionOptions.most_result_bytes)"
+    inputs = [values[name] if name else None for name in step.proto.input]
+    kind = "Pool" if step.proto.op_type.endswith("Pool") else step.proto.op_type
+    return _REFUSALS[kind](inputs, given, limits) if kind in _REFUSALS else None
+
+
+def _padded_windows(inputs: Sequence[Any], given: Mapping[str, Any], limits: Limits) -> str | None:
+    if "kernel_shape" not in given or "pads" not in given:
+        return None
+    sizes, pads = list(given["kernel_shape"].ints), list(given["pads"].ints)
+    steps = list(given["dilations"].ints) if "dilations" in given else [1] * len(sizes)
+    windows = [(size - 1) * step + 1 for size, step in zip(sizes, steps, strict=False)]
+    if any(pad >= size for pad, size in zip(pads, [*windows, *windows], strict=False)):
+        return f"its pads {pads} must be less than its windows {windows}"
     return None
+
+
+def _parts(inputs: Sequence[Any], given: Mapping[str, Any], limits: Limits) -> str | None:
+    count = _text_pieces(inputs, given)
+    if count * _CHUNK_BYTES > limits.result_bytes:
+        return f"{count} parts take more than {limits.result_bytes} bytes (SessionOptions.most_result_bytes)"
+    return None
+
+
+def _texts(inputs: Sequence[Any], given: Mapping[str, Any], limits: Limits) -> str | None:
+    arrays = [np.asarray(value) for value in inputs]
+    count = max(array.size for array in arrays) if all(array.size for array in arrays) else 0
+    size = sum(size_of(array) * (count // max(array.size, 1)) for array in arrays)
+    if size > limits.result_bytes:
+        return f"its texts would take {size} bytes; {limits.result_bytes} at most (SessionOptions.most_result_bytes)"
+    return None
+
+
+def _frames(inputs: Sequence[Any], given: Mapping[str, Any], limits: Limits) -> str | None:
+    window, length = (inputs[place] if place < len(inputs) else None for place in (2, 3))
+    if window is None and length is None:
+        return None
+    said = np.asarray(window).size if length is None else int(np.max(length, initial=0))
+    return None if said > 0 else f"its frames have the length {said}"
+
+
+_REFUSALS: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any], Limits], str | None]] = {
+    "Pool": _padded_windows,
+    "STFT": _frames,
+    "SplitToSequence": _parts,
+    "StringConcat": _texts,
+}
 
 
 def _text_pieces(inputs: Sequence[Any], given: Mapping[str, Any]) -> int:

@@ -237,3 +237,11 @@ def test_quantized_weights_stay_as_small_as_they_are(any_device: dml.Device) -> 
     session = ort.InferenceSession(model_of(nodes, feed, ["y"], {"w": w, "s": scale}), device=any_device)
     np.testing.assert_array_equal(session.run(None, feed)[0], w[[5, 2047]] * scale)
     assert [item.place for item in session.partition] == ["device", "device"]
+
+
+def test_texts_are_put_together_as_by_onnx_runtime(any_device: dml.Device) -> None:
+    """With zeros at their ends, which NumPy's own texts lose."""
+    feed = {"a": np.array([["a"], ["\xe9\0"]], object), "b": np.array(["x", "", "zz\0"], object)}
+    model = model_of([helper.make_node("StringConcat", ["a", "b"], ["y"])], feed, ["y"], opset=20)
+    found = ort.InferenceSession(model, device=any_device).run(None, feed)[0]
+    assert found.tolist() == by_onnx_runtime(model, feed)[0].tolist()

@@ -101,6 +101,15 @@ def _summed_view(count: int) -> onnx.ModelProto:
     return model(nodes, {"x": [2, 3]}, ["y"], {"c": np.array([count, 2, 3])})
 
 
+def _frames_of_nothing() -> onnx.ModelProto:
+    """ONNX Runtime would divide by their length, which ends its process."""
+    nodes = [
+        node("Unsqueeze", ["x", "axis"], ["signal"]),
+        node("STFT", ["signal", "step", "", "length"], ["y"], name="n"),
+    ]
+    return model(nodes, {"x": [2, 3]}, ["y"], {"axis": np.array([2]), "step": np.array(1), "length": np.array(0)})
+
+
 HOSTILE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "loops in loops": (lambda: _loops(3, 3000), "3000 iterations, 3000 times.*most_iterations"),
     "an endless loop": (lambda: _loops(1, 2**62), "4611686018427387904 iterations.*most_iterations"),
@@ -109,6 +118,7 @@ HOSTILE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "a view beyond any array": (lambda: _summed_view(2**62), r"'view' \(Expand\): its result.*most_result_bytes"),
     "rows that a loop gathers": (_gathering, r"'loop' \(Loop\): .*gathers 72000000000 bytes.*most_result_bytes"),
     "outputs that are not there": (lambda: _of_constant("Split", None, num_outputs=2**30), "num_outputs is 1073741824"),
+    "frames of nothing": (_frames_of_nothing, r"'n' \(STFT\): its frames have the length 0"),
     "more axes than a value has": (lambda: _of_constant("Unsqueeze", np.arange(70)), r"'n' \(Unsqueeze\): .*axes"),
 }
 

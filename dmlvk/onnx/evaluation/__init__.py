@@ -18,7 +18,8 @@ import dmlvk.onnx.evaluation.quantization
 import dmlvk.onnx.evaluation.random_numbers
 import dmlvk.onnx.evaluation.sequences
 import dmlvk.onnx.evaluation.suppression
-import dmlvk.onnx.evaluation.text_patterns  # noqa: F401  # importing them registers their functions
+import dmlvk.onnx.evaluation.text_patterns
+import dmlvk.onnx.evaluation.texts  # noqa: F401  # importing them registers their functions
 from dmlvk.onnx.evaluation.call import Call, Check, NotComputed, function_of
 from dmlvk.onnx.loading import Step
 
