@@ -7,6 +7,7 @@ import io
 import os
 import random
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -49,12 +50,23 @@ def command_line(seed: int, device: dml.Device) -> str:
     if (words[0], option, value) in _SLOW:
         return "takes too long"
     words += [option, value, *(["list.json"] if option == "--compare" else [])] if option else [value]
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with tempfile.TemporaryDirectory() as folder, _inside(folder):
         _furnish(Path(folder))
         status, said = _outcome(words)
     assert status in (0, 1, 2), f"{words}: exit status {status}: {said[-500:]}"
     assert status != 2 or len(said.splitlines()) == 1, f"{words}: {said[-500:]}"
     return "runs" if status == 0 else "is refused"
+
+
+@contextlib.contextmanager
+def _inside(folder: str) -> Iterator[None]:
+    """A folder is the one that relative paths begin at."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _furnish(folder: Path) -> None:

@@ -263,7 +263,7 @@ def _refusal(step: Step, values: Mapping[str, Any], limits: Limits) -> str | Non
     """What else is too much or ends ONNX Runtime's process, though no shape tells of it; ``None``: nothing."""
     given = {attribute.name: attribute for attribute in step.proto.attribute}
     inputs = [values[name] if name else None for name in step.proto.input]
-    kind = "Pool" if step.proto.op_type.endswith("Pool") else step.proto.op_type
+    kind = next((end for end in ("Pool", "Window") if step.proto.op_type.endswith(end)), step.proto.op_type)
     return _REFUSALS[kind](inputs, given, limits) if kind in _REFUSALS else None
 
 
@@ -302,11 +302,17 @@ def _frames(inputs: Sequence[Any], given: Mapping[str, Any], limits: Limits) -> 
     return None if said > 0 else f"its frames have the length {said}"
 
 
+def _window(inputs: Sequence[Any], given: Mapping[str, Any], limits: Limits) -> str | None:
+    size = int(np.min(inputs[0], initial=0))
+    return f"a window has no {size} elements" if size < 0 else None
+
+
 _REFUSALS: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any], Limits], str | None]] = {
     "Pool": _padded_windows,
     "STFT": _frames,
     "SplitToSequence": _parts,
     "StringConcat": _texts,
+    "Window": _window,
 }
 
 
