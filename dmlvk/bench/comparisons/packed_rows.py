@@ -1,36 +1,26 @@
-#!/usr/bin/env python3
-"""Measures the kernels of few rows with packed weights, each by itself: 4 bits, a scale for each 32 terms, FLOAT16.
-
-    scripts/measure_packed_rows.py [-d DEVICE] [--shapes 4096x57344,...] [--rows 1,8] [--ways halves] [--json FILE]
-
-A shape is terms x columns; weights of those that are measured by default are larger than a GPU's caches. Of each number
-of rows every tile of dmlvk/kernels/products/block_products.py is timed that has at most as many, with arithmetic of
-FLOAT16 (where the device has it) and without. Times are medians by the device's clock; results are compared by bits.
-"""
+"""Kernels of few rows with packed weights, each by itself."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import click
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import dmlvk as dml  # of this checkout
+import dmlvk as dml
 from dmlvk.bench.report import write_measured
+from dmlvk.cli.selection import chosen_device, device_option, json_option
 from dmlvk.kernels.products import block_products
 from dmlvk.kernels.products.block_products import RowTile, row_tiles
 from dmlvk.running.host_runs import Run
 from dmlvk.spirv.specialization import MULTIPLIES_HALVES
-from scripts.measuring import argument_parser
 
 _BITS, _BLOCK = 4, 32
 _SHAPES = "4096x57344,14336x16384"
@@ -111,29 +101,44 @@ def _has_exact_halves(device: dml.Device) -> bool:
     return device.target.has_half_arithmetic and device.engine.shaders.does(MULTIPLIES_HALVES)
 
 
-def main() -> None:
-    """Measures, and prints a line for each kernel."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("--shapes", default=_SHAPES, help="terms x columns, with commas between them")
-    parser.add_argument("--rows", default="1,8")
-    parser.add_argument("--ways", default="floats,halves", help="without arithmetic of FLOAT16, and with it")
-    options = parser.parse_args()
+def _numbers(_: click.Context, __: click.Parameter, text: str) -> list[list[int]]:
+    try:
+        return [[int(number) for number in part.split("x")] for part in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no list of numbers, with x between those of a shape") from None
+
+
+@click.command()
+@device_option
+@click.option("--shapes", default=_SHAPES, show_default=True, callback=_numbers, help="Terms x columns.")
+@click.option("--rows", default="1,8", show_default=True, callback=_numbers, help="Of the other operand.")
+@click.option(
+    "--way",
+    "ways",
+    type=click.Choice(["floats", "halves"]),
+    multiple=True,
+    default=("floats", "halves"),
+    show_default=True,
+    help="Without arithmetic of FLOAT16, and with it, where the device has it.",
+)
+@json_option
+def command(
+    device: str | None, shapes: list[list[int]], rows: list[list[int]], ways: tuple[str, ...], json_file: Path | None
+) -> None:
+    """Time each tile of the kernels of few rows with packed weights: 4 bits, a scale for each 32 terms, FLOAT16.
+
+    Weights of those shapes that are measured by default are larger than a GPU's caches. Of each number of rows every
+    tile of dmlvk/kernels/products/block_products.py is timed that has at most as many. Times are medians by the
+    device's clock; results are compared by bits.
+    """
     results: list[dict[str, Any]] = []
-    with dml.Device(options.device) as device:
-        print(f"{device.info.name}, {device.info.driver}, products of FLOAT16 are exact: {_has_exact_halves(device)}")
-        ways = [
-            way == "halves" for way in options.ways.split(",") if way == "floats" or device.target.has_half_arithmetic
-        ]
-        for text in options.shapes.split(","):
-            terms, columns = (int(part) for part in text.split("x"))
-            for rows in (int(part) for part in options.rows.split(",")):
-                tiles = [tile for tile in row_tiles(_BITS) if tile.rows <= rows]
-                tiles = [tile for tile in tiles if rows == 1 or tile.rows > 1]
-                results += measured(device, tiles, ways, (terms, columns), rows)
-        info = device.info
-    if options.json:
-        write_measured(options.json, info, [], results)
-
-
-if __name__ == "__main__":
-    main()
+    with dml.Device(chosen_device(device)) as opened:
+        print(f"{opened.info.name}, {opened.info.driver}, products of FLOAT16 are exact: {_has_exact_halves(opened)}")
+        chosen = [way == "halves" for way in ways if way == "floats" or opened.target.has_half_arithmetic]
+        for terms, columns in shapes:
+            for (count,) in rows:
+                tiles = [tile for tile in row_tiles(_BITS) if tile.rows <= count]
+                tiles = [tile for tile in tiles if count == 1 or tile.rows > 1]
+                results += measured(opened, tiles, chosen, (terms, columns), count)
+    if json_file is not None:
+        write_measured(json_file, opened.info, [], results)

@@ -1,28 +1,18 @@
-#!/usr/bin/env python3
-"""Times llama.cpp on a llama of the sizes of ``dmlvk bench decoder``, with random weights of four bits (GGUF's Q4_0).
-
-    npm pack @node-llama-cpp/linux-x64-vulkan && tar xzf node-llama-cpp-linux-x64-vulkan-*.tgz
-    scripts/measure_llama_cpp.py package/bins/linux-x64-vulkan --size 1B; dmlvk bench decoder --size 1B
-
-The folder is one with llama.cpp's libraries as they are built (libllama*.so, libggml*.so); the package ``gguf`` writes
-the model. Numbers are medians; one of a token has its logits on the host, as a program that chooses tokens there has.
-"""
+"""llama.cpp on a llama of the sizes of ``dmlvk bench decoder``, by its own libraries."""
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+import gguf
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.bench.decoder_models import SIZES, DecoderSize
 
@@ -54,8 +44,6 @@ class _Batch(ctypes.Structure):
 
 def write_model(path: Path, size: DecoderSize, places: int) -> None:
     """Writes a llama of random Q4_0 weights."""
-    import gguf
-
     writer = gguf.GGUFWriter(path, "llama")
     pattern = np.random.default_rng(0).integers(0, 256, _PATTERN_BYTES, np.uint8)
 
@@ -170,24 +158,43 @@ def _library(folder: Path, pattern: str) -> str:
     return str(found[0])
 
 
-def main() -> None:
-    """Measures, and prints a line for each length."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("libraries", type=Path, help="the folder with libllama*.so and libggml*.so")
-    parser.add_argument("-s", "--size", choices=SIZES, default="tiny")
-    parser.add_argument("-l", "--lengths", default="16,512,4000", help="of the text before, in tokens")
-    parser.add_argument("-p", "--prompts", default="512", help="tokens of prompts, at most 512")
-    parser.add_argument("-n", "--tokens", type=int, default=64, help="for medians")
-    parser.add_argument("--folder", type=Path, help="where models are kept")
-    parser.add_argument("--loud", action="store_true", help="show llama.cpp's messages: which device it takes")
-    options = parser.parse_args()
-    lengths, prompts = ([int(n) for n in text.split(",")] for text in (options.lengths, options.prompts))
-    places = max(max(lengths) + options.tokens + 16, *prompts)
+def _numbers(_: click.Context, __: click.Parameter, text: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no list of numbers") from None
+
+
+@click.command()
+@click.argument("libraries", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("-s", "--size", type=click.Choice(list(SIZES)), default="tiny", show_default=True, help="Of the model.")
+@click.option(
+    "-l",
+    "--lengths",
+    default="16,512,4000",
+    show_default=True,
+    callback=_numbers,
+    help="Of the text before, in tokens.",
+)
+@click.option("-p", "--prompts", default="512", show_default=True, callback=_numbers, help="Tokens, at most 512.")
+@click.option("-n", "--tokens", type=click.IntRange(5), default=64, show_default=True, help="For medians.")
+@click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where models are kept.")
+@click.option("--loud", is_flag=True, help="Show llama.cpp's messages: which device it takes.")
+def command(
+    libraries: Path, size: str, lengths: list[int], prompts: list[int], tokens: int, folder: Path | None, loud: bool
+) -> None:
+    """Time llama.cpp with random weights of four bits (GGUF's Q4_0); dmlvk bench decoder times dmlvk on the same sizes.
+
+    LIBRARIES is a folder with libllama*.so and libggml*.so as they are built, for example package/bins/linux-x64-vulkan
+    of the npm package @node-llama-cpp/linux-x64-vulkan; the Python package gguf writes the model. Numbers are medians;
+    one of a token has its logits on the host, as a program that chooses tokens there has.
+    """
+    places = max(max(lengths) + tokens + 16, *prompts)
     with tempfile.TemporaryDirectory() as temporary:
-        file = (options.folder or Path(temporary)) / f"{options.size}-{places}.gguf"
+        file = (folder or Path(temporary)) / f"{size}-{places}.gguf"
         if not file.is_file():
-            write_model(file, SIZES[options.size], places)
-        llama = Llama(options.libraries, file, places, quiet=not options.loud)
+            write_model(file, SIZES[size], places)
+        llama = Llama(libraries, file, places, quiet=not loud)
         for count in prompts:
             times = []
             for _ in range(6):
@@ -198,9 +205,5 @@ def main() -> None:
             llama.clear()
             for first in range(0, length, 512):
                 llama.run([5 + i % 1000 for i in range(first, min(first + 512, length))])
-            times = [llama.run([7 + i]) for i in range(options.tokens)]
+            times = [llama.run([7 + i]) for i in range(tokens)]
             print(f"token behind {length:5}: {statistics.median(times[4:]):8.3f} ms", flush=True)
-
-
-if __name__ == "__main__":
-    main()
