@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -407,6 +408,30 @@ def test_what_a_graph_has_behind_a_product_is_computed_with_it(
     made, expected = (device.run(graph, wanted)["y"] for graph in (whole, one_by_one))
     assert np.isfinite(made).any() and not np.isfinite(made).all()
     assert made.tobytes() == expected.tobytes()
+
+
+def test_gelu_behind_a_product_is_within_its_stated_error(
+    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None]
+) -> None:
+    """Of numbers of all magnitudes and both signs, which a matrix of ones and zeros leaves as they are."""
+    imitated(SMALL, SEQUENTIAL)
+    device = on_llvmpipe(benches)[0].device
+    every = np.arange(0, 2**16, 11, np.uint16).view(np.float16)
+    numbers = every[np.isfinite(every)][: len(every) // 17 * 16].reshape(-1, 16)
+    numbers[0, :2], numbers[1, 2] = (0.0, -0.0), -np.inf
+    graph = dml.Graph(device)
+    x = graph.input("x", dml.FLOAT16, numbers.shape)
+    made = F.activation_gelu(x @ graph.input("w", dml.FLOAT16, (16, 16)))
+    compiled = graph.compile(y=made, flags=_ALLOWED)
+    assert len(compiled.steps) == 1
+    results = device.run(compiled, {"x": numbers, "w": np.eye(16, dtype=np.float16)})["y"]
+    assert np.isnan(np.delete(results[1], 2)).all()  # infinity times zero
+    assert results[1, 2].tobytes() == np.float16(-0.0).tobytes()
+    assert not np.delete(results, 1, 0)[0, :2].any()
+    for number, result in zip(np.delete(numbers, 1, 0).flat, np.delete(results, 1, 0).flat, strict=True):
+        exact = float(number) / 2 * math.erfc(-float(number) / math.sqrt(2))
+        place = 2.0 ** (max(math.frexp(exact)[1] - 1, -14) - 10)
+        assert abs(float(result) - exact) <= 0.52 * place, number
 
 
 @BOTH_TYPES

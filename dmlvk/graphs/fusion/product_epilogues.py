@@ -1,9 +1,9 @@
 """What a graph computes of a GEMM's results before anything else reads them, and the GEMM's own kernels can.
 
-That is the sum with a number for each column, the sum with another tensor, and RELU, in this order, each of which may
-be missing. Every step has the bits that the operator itself would give behind the same products. Where an element-wise
-operator follows, which needs a kernel of its own anyway, that one computes all of it: for GELU behind a bias the
-product's kernel has too few invocations.
+That is the sum with a number for each column, ACTIVATION_GELU, the sum with another tensor, and RELU, in this order,
+each of which may be missing. Sums and RELU have the bits that the operators themselves would give behind the same
+products; GELU is the device's (``shaders/include/device_gelu.glsl``). Where another element-wise operator follows,
+which needs a kernel of its own anyway, that one computes all of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dmlvk.kernels.products.product_epilogue import EpilogueOfGemm, lower_gemm_w
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import same_elements
-from dmlvk.operators import ActivationRelu, ElementWiseAdd, ElementWiseAdd1, Gemm
+from dmlvk.operators import ActivationGelu, ActivationRelu, ElementWiseAdd, ElementWiseAdd1, Gemm
 from dmlvk.tensors import TensorDesc
 
 
@@ -115,6 +115,8 @@ def _with(epilogue: ProductEpilogue, reader: NetworkNode, number: int) -> Produc
     desc, kind = reader.desc, epilogue.kind
     if isinstance(desc, ActivationRelu):
         return epilogue.followed_by(reader, relu=True)
+    if isinstance(desc, ActivationGelu):
+        return None if kind.gelu or kind.adds else epilogue.followed_by(reader, gelu=True)
     relu = ends_with_relu(desc)
     if not isinstance(desc, ElementWiseAdd | ElementWiseAdd1) or relu is None or kind.adds:
         return None

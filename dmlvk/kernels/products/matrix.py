@@ -178,11 +178,13 @@ class GemmEpilogue:
 
     Attributes:
         adds_apart: whether the addend is a tensor that is added to results, and not to sums.
+        gelu: whether ACTIVATION_GELU is applied then.
         residual: what is added then, in the layout of the results; ``None``: nothing.
         relu: whether RELU is applied at last.
     """
 
     adds_apart: bool
+    gelu: bool
     residual: Region | None
     relu: bool
 
@@ -195,6 +197,7 @@ class GemmEpilogue:
         """The specialization constants that tell of it."""
         return {
             "ADDEND_IS_APART": int(self.adds_apart),
+            "EPILOGUE_APPLIES_GELU": int(self.gelu),
             "EPILOGUE_ADDS": int(self.residual is not None),
         }
 

@@ -1,4 +1,4 @@
-"""Lowers a GEMM of FLOAT16 with what a graph has behind it: a bias, another tensor that is added, RELU.
+"""Lowers a GEMM of FLOAT16 with what a graph has behind it: a bias, GELU, another tensor that is added, RELU.
 
 The kernels are those that multiply cooperative matrices: results are finished where they are, and not written and read
 again. Other tiles have no such kernels, so that default arithmetic is as it was.
@@ -29,11 +29,13 @@ class EpilogueOfGemm:
 
     Attributes:
         has_bias: whether a number for each column is added to results first.
+        gelu: whether ACTIVATION_GELU is applied then.
         adds: whether another tensor of the same layout is added then.
         relu: whether RELU comes last.
     """
 
     has_bias: bool = False
+    gelu: bool = False
     adds: bool = False
     relu: bool = False
 
@@ -70,7 +72,7 @@ def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Targe
     residual = None
     if epilogue.adds:
         residual = Region(Place.INPUT, len(builder.reads), 0, desc.output_tensor.size_in_bytes)
-    behind = GemmEpilogue(epilogue.has_bias, residual, epilogue.relu)
+    behind = GemmEpilogue(epilogue.has_bias, epilogue.gelu, residual, epilogue.relu)
     operands = builder.reads["a_tensor"], builder.reads["b_tensor"], builder.reads.get("c_tensor")
     lower_product(builder, desc, gemm_product(desc, with_eights=True), target, *operands, behind)
     return builder.program()

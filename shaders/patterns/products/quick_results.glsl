@@ -42,6 +42,10 @@ uvec2 quick_results(vec4 sums, uvec2 addend, uvec2 residual, inout bool needs_sl
         }
     }
 #if HAS_EPILOGUE
+    if (EPILOGUE_APPLIES_GELU) {
+        values = AS_ROUNDED(values);
+        values = vec4(device_gelu(values.x), device_gelu(values.y), device_gelu(values.z), device_gelu(values.w));
+    }
     if (EPILOGUE_ADDS) {
         values = AS_ROUNDED(values) + unpacked_four(residual);
     }
