@@ -2,19 +2,24 @@
 //
 // Each lane reads its elements once, keeps their keys, and finds the first one of them. Of the lanes' ones the last that is kept
 // is a limit: as many elements as are kept do not come behind it, and all others that do not lie in the same lanes. Those are
-// collected, in any order, and ranked. The limit is found among those lanes' ones that are kept of a block of lanes each.
+// collected, in any order, and ranked. The limit is found among those lanes' ones that are kept of a block of lanes each: in each block
+// by comparing all with all, and then by bisection of the other blocks' lists, all of them at once.
+#extension GL_EXT_control_flow_attributes : enable
 #include "rows/ordered_rows.glsl"
 
 #define INVOCATIONS 256u
 #define BLOCK 32u
+#define BLOCKS (INVOCATIONS / BLOCK)
 #define REGISTERS 32 // elements of a lane: the longest tile has as many for each
 
 #if KEY_WORDS == 1
 #define KEY uint
+#define HIGH
 #define KEY_OF(candidate) ((candidate).x)
 #define CANDIDATE_OF(key, position) MAKE_CANDIDATE(key, 0u, position)
 #else
 #define KEY uvec2
+#define HIGH .x
 #define KEY_OF(candidate) ((candidate).xy)
 #define CANDIDATE_OF(key, position) MAKE_CANDIDATE((key).x, (key).y, position)
 #endif
@@ -25,8 +30,15 @@
 shared CANDIDATE firsts[INVOCATIONS];
 shared CANDIDATE collected[COLLECTED];
 shared CANDIDATE limit;
-shared uint leading; // lanes' first elements that are kept of their block
 shared uint count;
+
+void collect(CANDIDATE candidate)
+{
+    uint number = atomicAdd(count, 1u);
+    if (number < COLLECTED) { // there are never more
+        collected[number] = candidate;
+    }
+}
 
 void main()
 {
@@ -74,47 +86,65 @@ void main()
     }
     FOR_EACH_REGISTER(COMPARE)
 #endif
-    firsts[lane] = own;
+    // Lanes that have none differ, too: behind all others, so that each block's list has no gap.
+    CANDIDATE leader = own;
+    if (POSITION_OF(own) == 0xffffffffu) {
+        POSITION_OF(leader) -= INVOCATIONS - lane;
+    }
+    firsts[lane] = leader;
     if (lane == 0u) {
-        leading = 0u;
         count = 0u;
-        limit = NO_CANDIDATE;
     }
     barrier();
     uint rank = 0u;
-    for (uint other = 0u; other < BLOCK; ++other) {
-        rank += comes_before(firsts[lane / BLOCK * BLOCK + other], own) ? 1u : 0u;
+    [[unroll]] for (uint other = 0u; other < BLOCK; ++other) {
+        rank += comes_before(firsts[lane / BLOCK * BLOCK + other], leader) ? 1u : 0u;
     }
-    if (rank < parameters.kept && POSITION_OF(own) != 0xffffffffu) {
-        collected[atomicAdd(leading, 1u)] = own;
+    if (rank < parameters.kept) {
+        collected[lane / BLOCK * parameters.kept + rank] = leader;
     }
     barrier();
-    uint leaders = leading;
-    if (lane < leaders) {
-        CANDIDATE candidate = collected[lane];
+    if (rank < parameters.kept) {
+        uint before[BLOCKS]; // elements of each list that come before the lane's one
+        [[unroll]] for (uint block = 0u; block < BLOCKS; ++block) {
+            before[block] = 0u;
+        }
+        for (uint step = BLOCK; step > 0u; step /= 2u) {
+            [[unroll]] for (uint block = 0u; block < BLOCKS; ++block) {
+                uint next = before[block] + step;
+                if (next <= parameters.kept && comes_before(collected[block * parameters.kept + next - 1u], leader)) {
+                    before[block] = next;
+                }
+            }
+        }
         rank = 0u;
-        for (uint other = 0u; other < leaders; ++other) {
-            rank += comes_before(collected[other], candidate) ? 1u : 0u;
+        [[unroll]] for (uint block = 0u; block < BLOCKS; ++block) {
+            rank += before[block];
         }
         if (rank == parameters.kept - 1u) {
-            limit = candidate;
+            limit = leader;
         }
     }
     barrier();
-    // Lanes whose first element comes behind the limit have none that does not.
+    // Lanes whose first element comes behind the limit have none that does not. Others have seldom more than that one: a bit for each that may
+    // be one, whose element is read again, is a third of the time of looking at all.
     CANDIDATE last = limit;
     if (!comes_before(last, own)) {
-#define COLLECT(n) \
-    { \
-        CANDIDATE candidate = CANDIDATE_OF(keys[n], POSITION(n)); \
-        if (POSITION(n) < end && !comes_before(last, candidate)) { \
-            uint number = atomicAdd(count, 1u); \
-            if (number < COLLECTED) { /* there are never more */ \
-                collected[number] = candidate; \
-            } \
-        } \
-    }
-        FOR_EACH_REGISTER(COLLECT)
+        collect(own);
+        uint others = 0u;
+#define NOTE_KEY(n) others |= keys[n] HIGH >= last.x ? 1u << (n) : 0u;
+        FOR_EACH_REGISTER(NOTE_KEY)
+        others &= ~(1u << ((POSITION_OF(own) - first - lane) / INVOCATIONS));
+        while (others != 0u) {
+            uint position = POSITION(uint(findLSB(others)));
+            others &= others - 1u;
+            if (position < end) {
+                CANDIDATE candidate = candidate_at(start, position);
+                if (!comes_before(last, candidate)) {
+                    collect(candidate);
+                }
+            }
+        }
     }
     barrier();
     uint total = min(count, COLLECTED);
