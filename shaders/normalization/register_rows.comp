@@ -30,7 +30,8 @@ uint farthest_number_above(uvec4 bits, uint least)
 // Sums are made as if all terms were ordinary, of what is held; where they were not, anew, of what is loaded again.
 uvec4 loaded_again(uint block) { return four_of_input(input_row + FIRST_OF(block)); }
 
-// The least magnitude, twice; zero is the least.
+// The least magnitude, twice; zero is the least. FLOAT16's numbers are never too small, nor too large: what is not finite is seen by the sum.
+#define ALL_ARE_ORDINARY (WIDTH == 16u)
 uint nearest;
 uint least_of(uvec4 bits) { return min(min(bits.x << 1u, bits.y << 1u), min(bits.z << 1u, bits.w << 1u)); }
 
@@ -44,7 +45,9 @@ Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
 #define QUICK_BLOCK(block) \
     if (IS_THERE(block)) { \
         group = with_next_four(group, sum_of_four_numbers(uintBitsToFloat(x_##block))); \
-        nearest = min(nearest, least_of(x_##block)); \
+        if (!ALL_ARE_ORDINARY) { \
+            nearest = min(nearest, least_of(x_##block)); \
+        } \
     }
 #define QUICK_GROUP(a, b, c, d) \
     if (CAN_MIX_GROUPS || nearest != 1u) { \
@@ -205,7 +208,8 @@ uvec4 all_normalized(uvec4 x, uint element)
 }
 
 // The same without a look at what may be denormal: right where the product with Scale is 2^-100 at least, Scale below 2^26, so that the
-// product before it is no denormal, and all results are numbers. A denormal Bias is less than half a place.
+// product before it is no denormal, and all results are numbers. A denormal Bias is less than half a place. Of FLOAT16 a difference is zero or
+// 2^-69 at least (2^-44 of a mean that is an element, which is 2^-25 at least), its factor 2^-17 and Scale 2^-24: nothing is denormal.
 #define LEAST_PRODUCT 0x0d800000u     // 2^-100
 #define LEAST_LARGE_SCALE 0x4c800000u // 2^26
 struct Seen {
@@ -219,12 +223,16 @@ uvec4 quickly_normalized(uvec4 difference, uint element, inout Seen seen)
     if (SCALE != ABSENT) {
         uvec4 scale = scale_of(element);
         result = result * uintBitsToFloat(scale);
-        vec4 magnitudes = uintBitsToFloat(scale & MAGNITUDE_F32);
-        precise float scales = SCALE == ONE_FOR_ROW ? magnitudes.x : (magnitudes.x + magnitudes.y) + (magnitudes.z + magnitudes.w);
-        precise float all_scales = seen.scales + scales;
-        seen.scales = all_scales;
+        if (!ALL_ARE_ORDINARY) {
+            vec4 magnitudes = uintBitsToFloat(scale & MAGNITUDE_F32);
+            precise float scales = SCALE == ONE_FOR_ROW ? magnitudes.x : (magnitudes.x + magnitudes.y) + (magnitudes.z + magnitudes.w);
+            precise float all_scales = seen.scales + scales;
+            seen.scales = all_scales;
+        }
     }
-    seen.nearest = min(seen.nearest, least_of(floatBitsToUint(result)));
+    if (!ALL_ARE_ORDINARY) {
+        seen.nearest = min(seen.nearest, least_of(floatBitsToUint(result)));
+    }
     if (BIAS != ABSENT) {
         result = result + uintBitsToFloat(bias_of(element));
     }
@@ -241,9 +249,19 @@ bool is_quick; // whether the lane's products with the factor are below 2^20
     if (IS_THERE(block)) { \
         result_##x = quickly_normalized(x, FIRST_OF(block), seen); \
     }
+// Numbers, by the device's conversion where that rounds so.
+void store_numbers(uint offset, uvec4 x)
+{
+    if (WIDTH != 16u || !PACKS_TO_NEAREST_EVEN) {
+        store_four(offset, all_finished(x));
+        return;
+    }
+    uvec2 pair = packed_four(uintBitsToFloat(x));
+    pairs_output[(BASE_WORD(output) >> 1u) + (offset >> 2u)] = HAS_RELU ? pair & ~((pair >> 15u & 0x10001u) * 0xffffu) : pair;
+}
 #define STORE_BLOCK(block, x) \
     if (is_row && IS_THERE(block)) { \
-        store_four(output_row + FIRST_OF(block), all_finished(result_##x)); \
+        store_numbers(output_row + FIRST_OF(block), result_##x); \
     }
 void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
 {
@@ -324,7 +342,7 @@ void register_row(uint row, bool is_row)
     nearest = 0xfffffffeu;
     Double quick = Double(0.0, 0.0);
     EACH_GROUP_OF_BLOCKS(QUICK_GROUP)
-    Double sum = quick_sum_of_lanes(quick, nearest >= 2u * LEAST_ORDINARY_TERM || is_ordinary_lane());
+    Double sum = quick_sum_of_lanes(quick, ALL_ARE_ORDINARY || nearest >= 2u * LEAST_ORDINARY_TERM || is_ordinary_lane());
     bool needs_slow_path = !is_middling(sum);
     uvec2 words = uvec2(0u);
     if (slot < ROWS_OF_GROUP && !needs_slow_path) {

@@ -5,7 +5,7 @@
 // Lanes have the blocks that patterns/rows/reduction.glsl gives them, and sums have its order: a lane's blocks four at a time, these groups
 // in rising order, then neighbouring lanes four at a time. Here each lane is an invocation. The names x_0 to x_15 are a lane's blocks.
 #include "datatypes.glsl"
-#include "float16.glsl"
+#include "float16_fours.glsl"
 #include "float32.glsl"
 #include "term_sums.glsl"
 
@@ -71,8 +71,7 @@ ROW_POSITION(output)
 
 uvec4 widened_four(uvec2 pair)
 {
-    return uvec4(float32_from_float16(pair.x & 0xffffu), float32_from_float16(pair.x >> 16),
-        float32_from_float16(pair.y & 0xffffu), float32_from_float16(pair.y >> 16));
+    return uvec4(float32_from_float16_pair(pair.x), float32_from_float16_pair(pair.y));
 }
 
 // Four neighbours of an operand, the first one's place a multiple of four; and one element.
