@@ -66,6 +66,9 @@ _MOST_ROWS = 16
 
 _ROWS_FOR_WINDOWS = 4
 
+_LARGE_AT_ONCE = 3 * CORES
+"""Work groups of the largest tiles of convolutions that a GPU runs at once."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
@@ -191,6 +194,12 @@ def _turns(work: Work, tile: MatrixTile) -> float:
     return -(-work.groups(tile) // CORES) * tile.rows * tile.columns / tile.pace
 
 
+def _keep_busy(groups: int, tile: MatrixTile) -> bool:
+    """Whether so many work groups of a large tile keep a GPU busy, and few do not wait for a second turn."""
+    turns = -(-groups // _LARGE_AT_ONCE)
+    return groups >= tile.fewest_groups and 5 * groups >= 3 * turns * _LARGE_AT_ONCE
+
+
 def _tiles_for_few_rows(work: Work) -> list[MatrixTile]:
     """Those that wait for the right operand."""
     across = [] if work.right_along_terms else _tiles_across(work)
@@ -242,7 +251,7 @@ def _tiles_for(work: Work, target: Target) -> list[MatrixTile]:
     else:
         # The largest are for whom they suffice without a cut through the terms: what is cut has to be put together.
         large = [LARGE] if work.rows < _FEWEST_ROWS_FOR_TALL else [LARGE, TALL]
-        tiles = [*(tile for tile in large if work.groups(tile) >= tile.fewest_groups), MEDIUM, *SINGLE]
+        tiles = [*(tile for tile in large if _keep_busy(work.groups(tile), tile)), MEDIUM, *SINGLE]
     most_rows = -(-work.rows // SINGLE[-1].rows) * SINGLE[-1].rows  # a tile shall not be empty for the most part
     fitting = [
         tile
