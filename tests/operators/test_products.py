@@ -382,6 +382,8 @@ def test_tiles_suit_the_work_on_gpus() -> None:
     assert chosen("convolution", 64, 32 * 56 * 56, 576, 1) == ("64x128", ONE_SEGMENT)
     assert chosen("convolution", 128, 32 * 28 * 28, 1152, 1) == ("128x64", PARALLEL)
     assert chosen("convolution", 256, 32 * 14 * 14, 2304, 1) == ("64x32", PARALLEL)
+    assert chosen("convolution", 128, 32 * 28 * 28, 512, 1) == ("128x64", ONE_SEGMENT)  # 392 work groups, 396 at once
+    assert chosen("convolution", 2048, 32 * 7 * 7, 512, 1) == ("64x32", ONE_SEGMENT)  # 400 would wait for the last four
     assert chosen("convolution", 512, 49, 4608, 1) == ("16x32", PARALLEL)
 
 
