@@ -365,8 +365,8 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             "driver-mathematics",
             variants,
             "*OpExtInst * Exp2 *",
-            "FLOAT16 GELU behind a product, for those who permit a device its own arithmetic: what Vulkan grants powers "
-            "is far below FLOAT16's errors",
+            "FLOAT16 GELU behind a product, for those who permit a device its own arithmetic: what Vulkan grants powers"
+            " is far below FLOAT16's errors",
         )
         for variants in ("gemm.float16.cooperative.*.epilogue", "gemm.float16.sums.epilogue")
     ),
