@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw
 
 from dmlvk.bench.report import BenchReport
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.support.files import write_whole, written_whole
 
 _WIDTH = 960
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 190, 40, 46
@@ -81,7 +82,7 @@ class SvgCanvas:
 
     def write(self, path: Path) -> None:
         """Writes the file."""
-        path.write_text(self.contents(), encoding="utf-8")
+        write_whole(path, self.contents())
 
 
 class PictureCanvas:
@@ -131,7 +132,8 @@ class PictureCanvas:
 
     def write(self, path: Path) -> None:
         """Writes the file."""
-        self._image.save(path)
+        with written_whole(path) as file:
+            self._image.save(file, format=Image.registered_extensions()[path.suffix.lower()])
 
 
 def check_plot_path(path: Path) -> None:

@@ -15,6 +15,7 @@ import dmlvk
 from dmlvk.bench.libraries import Library
 from dmlvk.bench.measurement import Result
 from dmlvk.runtime.vulkan import DeviceInfo
+from dmlvk.support.files import write_whole
 
 _ON_THE_HOST = ("NumPy", "ONNX Runtime")
 """What computes in caches of the host, or (ONNX's Identity) nothing at all."""
@@ -43,7 +44,7 @@ def write_json(path: Path, contents: dict[str, Any]) -> None:
     others = {name: value for name, value in contents.items() if name != "results"}
     head = json.dumps(others, indent=1).removesuffix("\n}")
     results = ",\n".join(f"  {json.dumps(result)}" for result in contents["results"])
-    path.write_text(f'{head},\n "results": [\n{results}\n ]\n}}\n', encoding="utf-8")
+    write_whole(path, f'{head},\n "results": [\n{results}\n ]\n}}\n')
 
 
 def write_measured(

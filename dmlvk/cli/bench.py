@@ -11,7 +11,7 @@ import click
 
 from dmlvk.cli.bench_decoder import decoder
 from dmlvk.cli.bench_models import models
-from dmlvk.cli.selection import NumberRange, arithmetic_option, device_selector
+from dmlvk.cli.selection import NumberRange, WrittenFile, arithmetic_option, device_selector
 
 if TYPE_CHECKING:
     from dmlvk.bench.measurement import Result
@@ -74,10 +74,8 @@ class _Bench(click.Group):
     help="numpy, torch, cupy, onnxruntime, kompute, wgpu, taichi: those of them that are installed.",
 )  # fmt: skip
 @click.option("--seconds", type=NumberRange(0.01, 600), default=1.0, show_default=True, help="For each measurement.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write all.")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .svg, .png, .webp, .jpg."
-)
+@click.option("--json", "json_file", type=WrittenFile(), metavar="FILE", help="Write all.")
+@click.option("--plot", type=WrittenFile(), metavar="FILE", help="Draw it: .svg, .png, .webp, .jpg.")
 @arithmetic_option
 @click.pass_context
 def bench(
@@ -113,9 +111,6 @@ def bench(
 
     if plot is not None:
         check_plot_path(plot)
-    for path in (json_file, plot):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise click.UsageError(f"{path}: there is no such directory")
     regular, with_tasks = _by_kind(_operator_names(operators))
     if with_tasks:
         if regular and (json_file or plot) is not None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dmlvk.cli.selection import arithmetic_option, device_selector
+from dmlvk.cli.selection import WrittenFile, arithmetic_option, device_selector
+from dmlvk.support.files import write_whole
 
 if TYPE_CHECKING:
     from dmlvk.bench.decoder import DecoderBench
@@ -42,10 +43,8 @@ _HASHED_STEPS = 48
 @click.option("--hash", "hashes", is_flag=True, help="Hashes logits of several batches, caches and chunks instead.")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where models are kept.")
 @click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write all.")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Tokens over lengths: .svg, .png."
-)
+@click.option("--json", "json_file", type=WrittenFile(), metavar="FILE", help="Write all.")
+@click.option("--plot", type=WrittenFile(), metavar="FILE", help="Tokens over lengths: .svg, .png.")
 @arithmetic_option
 @click.pass_context
 def decoder(
@@ -99,7 +98,7 @@ def decoder(
     if torch:
         _time_torch(SIZES[size], capacity, results, tokens)
     if json_file is not None:
-        json_file.write_text(json.dumps(results, indent=2), encoding="utf-8")
+        write_whole(json_file, json.dumps(results, indent=2))
     if plot is not None:
         from dmlvk.bench.decoder_plot import write_decoder_plot
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dmlvk.cli.selection import arithmetic_option, device_selector
+from dmlvk.cli.selection import WrittenFile, arithmetic_option, device_selector
+from dmlvk.support.files import write_whole
 
 if TYPE_CHECKING:
     from dmlvk.datatypes import DataType
@@ -28,8 +29,8 @@ _KERNELS = 12
 @click.option("--torch/--no-torch", default=True, help="Beside PyTorch by a CUDA graph, where there is one.")
 @click.option("--kernels", is_flag=True, help="What the slowest kinds of kernels take.")
 @click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write all.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .svg, .png.")
+@click.option("--json", "json_file", type=WrittenFile(), metavar="FILE", help="Write all.")
+@click.option("--plot", type=WrittenFile(), metavar="FILE", help="Draw it: .svg, .png.")
 @arithmetic_option
 def models(
     models: str,
@@ -75,7 +76,7 @@ def models(
                     results.append({**result, "arithmetic": opened.arithmetic})
         facts = f"{opened.info.name}, {opened.arithmetic} arithmetic"
     if json_file is not None:
-        json_file.write_text(json.dumps(results, indent=2), encoding="utf-8")
+        write_whole(json_file, json.dumps(results, indent=2))
     if plot is not None:
         from dmlvk.bench.network_plot import write_network_plot
 

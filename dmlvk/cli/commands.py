@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dmlvk.cli.selection import arithmetic_option, device_selector
+from dmlvk.cli.selection import WrittenFile, arithmetic_option, device_selector
 from dmlvk.support.arithmetic import Arithmetic
 
 
@@ -73,7 +73,7 @@ def operators(names: tuple[str, ...], as_json: bool, feature_level: str | None) 
 )
 @click.option(
     "--trace",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WrittenFile(),
     help="With --timing: write the kernels' device times for chrome://tracing or ui.perfetto.dev.",
 )
 @click.option(

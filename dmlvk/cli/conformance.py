@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dmlvk.cli.selection import arithmetic_option, device_selector
+from dmlvk.cli.selection import WrittenFile, arithmetic_option, device_selector
+from dmlvk.support.files import check_writable, write_whole
 
 if TYPE_CHECKING:  # loading NumPy and all operators takes longer than showing the help
     from dmlvk.conformance.results import Report
@@ -47,7 +48,7 @@ _EXIT_BROKEN, _EXIT_UNUSABLE, _EXIT_INTERRUPTED = 1, 2, 130
     "--jobs", "-j", type=click.IntRange(1, 256), metavar="N", help="Processes to use (one for each processor)."
 )
 @click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), metavar="FILE",
+    "--json", "json_file", type=WrittenFile(allow_dash=True), metavar="FILE",
     help="Write everything that was found ('-': print it).",
 )  # fmt: skip
 @click.option(
@@ -59,7 +60,7 @@ _EXIT_BROKEN, _EXIT_UNUSABLE, _EXIT_INTERRUPTED = 1, 2, 130
     help="Run nothing: compare two files that --json wrote.",
 )  # fmt: skip
 @click.option(
-    "--write-hashes", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    "--write-hashes", type=WrittenFile(), metavar="FILE",
     help="For maintainers: put this run's hashes into FILE, as the ones to compare with.",
 )  # fmt: skip
 @arithmetic_option
@@ -110,7 +111,9 @@ def conformance(
         jobs=jobs or os.cpu_count() or 1,
         state_directory=_state_directory(report) if exhaustive else None,
     )
-    _prepare_outputs(report, json_file, write_hashes)
+    if report is not None:  # what cannot be written is refused before hours of measuring, not behind them
+        report.mkdir(parents=True, exist_ok=True)
+        check_writable(report / "index.html")
     quiet = json_file is not None and str(json_file) == "-"
     made = _run(device, arithmetic, request)
     _show(made, quiet)
@@ -220,15 +223,6 @@ def _run(selectors: Sequence[str], arithmetic: Arithmetic | None, request: Reque
         return run(devices, request, progress)
 
 
-def _prepare_outputs(report: Path | None, *files: Path | None) -> None:
-    """Whatever cannot be written is refused before hours of measuring, not behind them."""
-    if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
-    for file in files:
-        if file is not None and not file.absolute().parent.is_dir():
-            raise click.UsageError(f"there is no directory for {file}")
-
-
 def _show(made: Report, quiet: bool) -> None:
     from dmlvk.cli.conformance_tables import show_report
 
@@ -245,7 +239,7 @@ def _write_json(made: Report, file: Path) -> None:
     if str(file) == "-":
         click.echo(text)
     else:
-        file.write_text(text + "\n", encoding="utf-8")
+        write_whole(file, text + "\n")
 
 
 def _compare(context: click.Context, first: Path, second: Path) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.objects.profiling import write_trace
-from dmlvk.support.files import check_regular
+from dmlvk.support.files import check_regular, written_whole
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -157,7 +157,8 @@ def _show_output(name: str, output: Any, output_dir: Path) -> None:
         click.echo(f"output {name}: {output!r}"[:400])
         return
     path = output_dir / (re.sub(r"[^\w.-]+", "_", name).lstrip(".") + ".npy")
-    np.save(path, output)
+    with written_whole(path) as file:
+        np.save(file, output)
     text = f"output {name}: {output.dtype} {list(output.shape)}"
     if output.size and output.dtype.kind in "fiub":
         numbers = output.astype(np.float64)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dmlvk.support.arithmetic import ARITHMETICS
+from dmlvk.support.files import check_writable
 
 _INDEX_DIGITS = 9
 
@@ -36,18 +37,35 @@ class NumberRange(click.FloatRange):
         return number
 
 
-def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-    """Tells before anything is measured that a file cannot be written."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"{path}: there is no such directory")
-    return path
+class WrittenFile(click.Path):
+    """A file that is written in the end; what cannot be written is refused before anything is measured.
+
+    Args:
+        allow_dash: whether «-» is standard output.
+    """
+
+    def __init__(self, *, allow_dash: bool = False) -> None:
+        super().__init__(dir_okay=False, allow_dash=allow_dash, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path.
+
+        Raises:
+            click.UsageError: when it cannot be written to.
+        """
+        path: Any = super().convert(value, param, ctx)
+        if not (self.allow_dash and str(path) == "-"):
+            try:
+                check_writable(path)
+            except (OSError, ValueError) as error:
+                self.fail(str(error), param, ctx)
+        return path
 
 
 device_option = click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
 json_option = click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", callback=_writable,
-    help="Write everything that was measured.",
-)  # fmt: skip
+    "--json", "json_file", type=WrittenFile(), metavar="FILE", help="Write everything that was measured."
+)
 
 
 def chosen_device(text: str | None) -> int | str | None:

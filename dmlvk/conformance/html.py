@@ -11,6 +11,7 @@ from dmlvk.conformance.results import CaseReport, Element, Measurement, Report
 from dmlvk.conformance.svg import error_plot
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS
+from dmlvk.support.files import write_whole
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1100px; margin: 2em auto; padding: 0 1em;
@@ -44,7 +45,7 @@ def write_report(report: Report, directory: Path) -> Path:
     """Writes ``index.html`` into a directory, which is made where it is missing; returns its path."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "index.html"
-    path.write_text(report_as_html(report), encoding="utf-8")
+    write_whole(path, report_as_html(report))
     return path
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dmlvk.conformance.results import CaseReport, Extent, Report
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.support.files import write_whole
 
 FILE = Path(__file__).with_name("reference_hashes.json")
 """The shipped file; ``dmlvk conformance --write-hashes`` makes it."""
@@ -107,4 +108,4 @@ class ReferenceHashes:
         lines = [f"  {json.dumps(name)}: {json.dumps(self.cases[name])}" for name in sorted(self.cases)]
         body = ",\n".join(lines)
         text = json.dumps(head, indent=1, ensure_ascii=False)[:-2]
-        path.write_text(f'{text},\n "cases": {{\n{body}\n }}\n}}\n', encoding="utf-8")
+        write_whole(path, f'{text},\n "cases": {{\n{body}\n }}\n}}\n')

@@ -21,7 +21,7 @@ from PIL import Image, UnidentifiedImageError
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.support.files import open_regular
+from dmlvk.support.files import open_regular, written_whole
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 """File name endings, in lower case, that mean a picture."""
@@ -144,10 +144,11 @@ def write_picture(path: Path, values: npt.NDArray[Any], shape: PictureShape) -> 
     if shape.channels == 1:
         pixels = pixels[:, :, 0]
     picture = Image.fromarray(np.ascontiguousarray(pixels))
-    if path.suffix.lower() == ".png":
-        picture.save(path, format="PNG")
-    else:
-        picture.save(path, format="JPEG", quality=_JPEG_QUALITY)
+    with written_whole(path) as file:
+        if path.suffix.lower() == ".png":
+            picture.save(file, format="PNG")
+        else:
+            picture.save(file, format="JPEG", quality=_JPEG_QUALITY)
 
 
 @contextlib.contextmanager

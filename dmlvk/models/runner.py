@@ -40,6 +40,7 @@ from dmlvk.objects.binding import BindingTable, BufferArrayBinding, BufferBindin
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import CompiledOperator
 from dmlvk.objects.recording import KernelTime
+from dmlvk.support.files import written_whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -403,10 +404,11 @@ class _Run:
             shape = images.PictureShape.from_sizes(dimensions)
             images.write_picture(path, buffer.download(element_type.numpy_dtype, (shape.element_count,)), shape)
         elif element_type is not None and path.suffix.lower() == ".npy":
-            with path.open("wb") as file:
+            with written_whole(path) as file:
                 np.save(file, buffer.download(element_type.numpy_dtype, dimensions), allow_pickle=False)
         else:
-            path.write_bytes(self._bytes(buffer)[: resource.size_in_bytes].tobytes())
+            with written_whole(path) as file:
+                file.write(self._bytes(buffer)[: resource.size_in_bytes].tobytes())
 
     def _expect(self, command: ExpectCommand) -> None:
         resource = command.resource

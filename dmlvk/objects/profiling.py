@@ -6,10 +6,10 @@ import json
 import os
 import statistics
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dmlvk.objects.recording import KernelTime
+from dmlvk.support.files import write_whole
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -55,4 +55,4 @@ def write_trace(path: str | os.PathLike[str], times: Iterable[KernelTime], devic
         times: from ``CommandRecorder.kernel_times`` or ``Device.profile``.
         device: where the kernels ran.
     """
-    Path(path).write_text(json.dumps(trace(times, device), indent=1), encoding="utf-8")
+    write_whole(path, json.dumps(trace(times, device), indent=1))

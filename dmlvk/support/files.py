@@ -1,9 +1,15 @@
-"""Files that are read: regular ones. A named pipe that nobody writes to, or /dev/zero, would be read for ever."""
+"""Files that are read, regular ones, and files that are written as a whole or not at all.
+
+A named pipe that nobody writes to, or /dev/zero, would be read for ever.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -69,4 +75,69 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise OSError(f"{os.fspath(path)!r} is {'a directory' if target.is_dir() else 'no regular file'}")
 
 
-__all__ = ["check_regular", "checked_path", "open_regular", "read_bytes"]
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Tells before long work that its results cannot be written to a file; what lies in /dev is left to the writer.
+
+    Raises:
+        OSError: when the file's folder is missing or may not be written to, or the path leads to something else.
+        ValueError: when there is no such path (one with a zero byte).
+    """
+    target = Path(path)
+    with contextlib.suppress(FileNotFoundError):
+        is_device = stat.S_ISCHR(target.stat().st_mode)  # one that may not be a file's name raises OSError
+        if is_device or target.absolute().parts[:2] == ("/", "dev"):
+            return
+    check_regular(target)
+    folder = target.resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{os.fspath(path)!r}: there is no such directory")
+    if not os.access(target if target.exists() else folder, os.W_OK):
+        raise PermissionError(f"{os.fspath(path)!r} may not be written")
+
+
+@contextlib.contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file that is written as a whole or not at all: what was there before stays where a disk is full.
+
+    Args:
+        path: the file; a device (/dev/stdout) and a file whose folder takes no others are written to directly.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    target = Path(path).resolve()
+    if target.exists() and not (target.is_file() and os.access(target.parent, os.W_OK)):
+        with open(path, "wb") as file:
+            yield file
+        return
+    part = target.with_name(f".{os.getpid()}-{threading.get_ident()}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        if target.exists():
+            part.chmod(stat.S_IMODE(target.stat().st_mode))
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a text in UTF-8, as :func:`written_whole` does.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    with written_whole(path) as file:
+        file.write(text.encode())
+
+
+__all__ = [
+    "check_regular",
+    "check_writable",
+    "checked_path",
+    "open_regular",
+    "read_bytes",
+    "write_whole",
+    "written_whole",
+]
