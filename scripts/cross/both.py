@@ -8,7 +8,6 @@ import os
 import select
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -71,9 +70,9 @@ def results_of(
     while True:
         done = sum(map(len, (*results.values(), *ended.values())))
         begun: dict[str, Any] = {}
-        with tempfile.TemporaryFile() as errors:
-            process = _started(platform("--every", str(every), "--skip", str(done)), errors)
-            for said in map(json.loads, _lines(process, silent_seconds)):
+        errors = bytearray()
+        with _started(platform("--every", str(every), "--skip", str(done))) as process:
+            for said in map(json.loads, _lines(process, errors, silent_seconds)):
                 begun = said
                 if "found" not in said:
                     continue
@@ -84,37 +83,45 @@ def results_of(
                     told = time.monotonic()
                     print(f"  {done} {progress}: {said['name']}", file=sys.stderr, flush=True)
             status = process.wait()
-            errors.seek(0)
-            reason = _reason(errors.read().decode(errors="replace"), status, silent_seconds)
+        reason = _reason(errors.decode(errors="replace"), status, silent_seconds)
         if status != 0:
             ended[begun.get("kind", "operators")][begun.get("begun", "")] = reason
         if status == 0 or not begun:
             return Found(results["operators"], results["cases"], ended["operators"], ended["cases"])
 
 
-def _started(command: Command, errors: Any) -> subprocess.Popen[bytes]:
+def _started(command: Command) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE  # for errors, too: Python for Windows does not start with a file of Linux there
+    words, folder, environment = list(command.words), command.folder, command.environment
     return subprocess.Popen(
-        list(command.words),
-        cwd=command.folder,
-        env=command.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=errors,
+        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0
     )
 
 
-def _lines(process: subprocess.Popen[bytes], silent_seconds: float) -> Iterator[bytes]:
-    """A process's output by line, until it ends, or is ended because it says nothing."""
-    assert process.stdout is not None
-    with process.stdout as stream:
-        pending = b""
-        while select.select([stream], [], [], silent_seconds)[0]:
+def _lines(process: subprocess.Popen[bytes], errors: bytearray, silent_seconds: float) -> Iterator[bytes]:
+    """A process's output by line, until it ends, or is ended because it says nothing.
+
+    Args:
+        process: one that has just started.
+        errors: takes what it says to the error stream.
+        silent_seconds: how long it may say nothing.
+    """
+    pending = b""
+    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+    while streams:
+        ready = select.select(streams, [], [], silent_seconds)[0]
+        if not ready:
+            process.kill()
+            return
+        for stream in ready:
             found = os.read(stream.fileno(), 65536)
             if not found:
-                return
-            *lines, pending = (pending + found).split(b"\n")
-            yield from lines
-        process.kill()
+                streams.remove(stream)
+            elif stream is process.stderr:
+                errors += found
+            else:
+                *lines, pending = (pending + found).split(b"\n")
+                yield from lines
 
 
 def _reason(said: str, status: int, silent_seconds: float) -> str:

@@ -5,6 +5,7 @@ Each check yields what it objects to as (word offset, text); ``rules`` gives it 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import chain
 from typing import Final
@@ -74,17 +75,18 @@ def contraction(module: Module) -> Iterator[Objection]:
 
 def bare_fma(module: Module) -> Iterator[Objection]:
     """Object to fma() anywhere but in a function that does nothing else: the two of error_free.glsl."""
-    function: list[Instruction] = []
-    for offset in sorted(offset for offsets in module.offsets.values() for offset in offsets):
-        instruction = module.instruction(offset)
-        if instruction.name == "OpFunction":
-            function = []
-        function.append(instruction)
-        if instruction.name == "OpFunctionEnd":
-            calls = [each for each in function if each.name == "OpExtInst" and each.arguments[1] in _FMA]
-            is_alone = len(calls) == 1 and all(each.opcode in _BESIDE_FMA for each in function if each not in calls)
-            if not is_alone:
-                yield from ((call.offset, module.text(call)) for call in calls)
+    calls = [call for call in module.named("OpExtInst") if call.arguments[1] in _FMA]
+    ends = module.offsets.get(opcodes.opcode("OpFunctionEnd"), []) if calls else []
+    for start, end in zip(module.offsets.get(opcodes.opcode("OpFunction"), []), ends, strict=False):
+        of_function = [call for call in calls if start < call.offset < end]
+        # Only how many instructions of each kind there are is asked: most functions have hundreds.
+        others = sum(
+            bisect_left(offsets, end) - bisect_left(offsets, start)
+            for number, offsets in module.offsets.items()
+            if number not in _BESIDE_FMA
+        )
+        if others > len(of_function) or len(of_function) > 1:
+            yield from ((call.offset, module.text(call)) for call in of_function)
 
 
 def half_conversions(module: Module) -> Iterator[Objection]:

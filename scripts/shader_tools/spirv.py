@@ -180,8 +180,11 @@ class Module:
 
     def global_variables(self, storage_class: int | None = None) -> list[Instruction]:
         """Return the variables outside functions, of one storage class or of all."""
-        variables = [i for i in self.named("OpVariable") if i.arguments[0] != opcodes.FUNCTION]
-        return [i for i in variables if storage_class in (None, i.arguments[0])]
+        return [i for i in self._global_variables if storage_class in (None, i.arguments[0])]
+
+    @cached_property
+    def _global_variables(self) -> list[Instruction]:
+        return [i for i in self.named("OpVariable") if i.arguments[0] != opcodes.FUNCTION]
 
     def pointee(self, variable: Instruction) -> int:
         """Return the id of the type that a variable holds."""
