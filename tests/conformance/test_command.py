@@ -28,7 +28,7 @@ from dmlvk.conformance.results import CaseReport, Extent
 from dmlvk.conformance.samples import products
 from dmlvk.operators import OPERATORS, REGULAR_OPERATORS, Accuracy
 from tests.cli.outcome import Outcome
-from tests.effort import IS_QUICK, some
+from tests.effort import some
 from tests.operators.broken import break_shader
 
 QUICK = ("--patterns", "4096", "--attribute-sets", "1", "--jobs", "2")
@@ -101,14 +101,12 @@ def test_device_arithmetic_beyond_the_stated_error_is_broken(
 
 
 def test_several_devices_give_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:
-    """FLOAT16 of every sixth operator that has it: ``test_values`` compares every single result of all of them.
-
-    The quick command takes every twenty-fourth.
+    """FLOAT16 of every twenty-fourth operator that has it: ``test_values`` compares every result of all of them.
 
     Without those that look along rows, whose pipelines SwiftShader takes minutes to make: ``test_rows`` has them.
     """
     names = [c.name for c in value_cases() if "float16" in c.name and c.desc_class.declaration.pattern != "rows"]
-    names = names[:: 24 if IS_QUICK else 6]
+    names = names[::24]
     choice = [part for info in DEVICES for part in ("--device", str(info.index))]
     wanted = [part for name in names for part in ("--operators", name)]
     outcome = conformance(capsys, *wanted, *choice, "--json", "-")
