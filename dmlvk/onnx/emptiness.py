@@ -81,7 +81,26 @@ def of_nothing(
     if step.proto.op_type == "DynamicQuantizeLinear":
         made: list[Array] = [np.zeros(first.shape, np.uint8), np.array(1, np.float32), np.array(0, np.uint8)]
         return [value if name else None for name, value in zip(names, made, strict=False)]
+    if step.proto.op_type in ("GRU", "LSTM", "RNN"):
+        return _without_steps(step, inputs, shapes)
     return None
+
+
+def _without_steps(
+    step: Step, inputs: Sequence[Any], shapes: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
+) -> list[Array | None] | None:
+    """The states of before, as they were, where a recurrent network has no step; ``None``: it has some."""
+    is_batch_first = any(attribute.name == "layout" and attribute.i for attribute in step.proto.attribute)
+    if inputs[0].ndim != 3 or inputs[0].shape[1 if is_batch_first else 0]:
+        return None
+    results: list[Array | None] = []
+    for number, (name, (dtype, shape)) in enumerate(zip(step.proto.output, shapes, strict=True)):
+        state = inputs[4 + number] if number and 4 + number < len(inputs) else None
+        made = np.zeros(shape, dtype) if state is None else np.asarray(state, dtype)
+        if made.shape != shape:
+            return None  # whoever computes it says what is wrong
+        results.append(made if name else None)
+    return results
 
 
 def of_pretended(step: Step, inputs: Sequence[Value | None], device: Device) -> list[Array | None] | None:

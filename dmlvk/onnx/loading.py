@@ -24,12 +24,16 @@ from dmlvk.onnx.exceptions import InvalidProtobuf, NoSuchFile
 from dmlvk.onnx.external_data import ExternalData
 from dmlvk.onnx.local_functions import count_nodes, key_of
 from dmlvk.onnx.values import Array
+from dmlvk.onnx.words import unknown_word
 
 _MOST_ELEMENTS = 2**32 - 1
 _MOST_PROTO_BYTES = 2**31 - 2**20
 """Bytes of a message that Protocol Buffers write; larger models have external data."""
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+
+_MOST_SHOWN = 64
+"""Axes of a shape in a message."""
 
 _MOST_NESTED = 64
 """Graphs inside graphs; deeper ones would exhaust Python's stack."""
@@ -388,7 +392,9 @@ class _Loader:
         """
         shape = tuple(tensor.dims)
         if min(shape, default=1) < 0 or math.prod(shape) > _MOST_ELEMENTS:
-            raise self._error(f"{what} has the impossible shape {list(shape)}")
+            raise self._error(f"{what} has the impossible shape {_shown(shape)}")
+        if tensor.data_type not in _ELEMENT_TYPES:
+            raise self._error(f"{what} has the unknown element type {tensor.data_type}")
         mapped = None
         if tensor.data_location == TensorProto.EXTERNAL:
             try:
@@ -398,9 +404,9 @@ class _Loader:
         try:
             array = numpy_helper.to_array(tensor) if mapped is None else mapped
         except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError, RuntimeError) as error:
-            raise self._error(f"{what} of shape {list(shape)} is not valid: {error}") from error
+            raise self._error(f"{what} of shape {_shown(shape)} is not valid: {error}") from error
         if array.shape != shape:
-            raise self._error(f"{what} has {array.size} elements, which do not fit its shape {list(shape)}")
+            raise self._error(f"{what} has {array.size} elements, which do not fit its shape {_shown(shape)}")
         return array
 
     def _in_its_place(self, tensor: onnx.TensorProto, given: Array) -> Array:
@@ -506,6 +512,9 @@ class _Loader:
                     kinds = {number: name for name, number in AttributeProto.AttributeType.items()}
                     got = kinds.get(attribute.type, str(attribute.type))
                     raise self._error(f"{where} must be {kind.name}; got {got}")
+                wrong = None if proto.domain else unknown_word(proto, attribute)
+                if wrong is not None:
+                    raise self._error(f"{where} {wrong}")
             for tensor in [attribute.t] if attribute.HasField("t") else list(attribute.tensors):
                 self._array(tensor, where)
             for graph in [attribute.g] if attribute.HasField("g") else list(attribute.graphs):
@@ -553,6 +562,11 @@ class _Loader:
             stuck = next(step for step in steps if missing[step.index])
             raise self._error(f"{stuck.label}: waits for its own result: the nodes form a cycle")
         return order
+
+
+def _shown(shape: Sequence[int]) -> str:
+    """A shape for messages, which may claim any number of axes."""
+    return str(list(shape)) if len(shape) <= _MOST_SHOWN else f"[{len(shape)} axes]"
 
 
 def _is_constant(node: onnx.NodeProto) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,12 @@ CONSTANTS: dict[str, Any] = {
 }
 
 
-def _ran(nodes: list[onnx.NodeProto], x: np.ndarray[Any, Any], device: dml.Device) -> list[Any]:
+def _ran(
+    nodes: list[onnx.NodeProto],
+    x: np.ndarray[Any, Any],
+    device: dml.Device,
+    constants: Mapping[str, np.ndarray[Any, Any]] = CONSTANTS,
+) -> list[Any]:
     names = {name for made in nodes for name in made.input}
     outputs = [name for name in nodes[-1].output if name]
     element = helper.np_dtype_to_tensor_dtype(x.dtype)
@@ -32,7 +38,7 @@ def _ran(nodes: list[onnx.NodeProto], x: np.ndarray[Any, Any], device: dml.Devic
         "empty",
         [helper.make_tensor_value_info("x", element, [f"d{axis}" for axis in range(x.ndim)])],
         [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
-        [numpy_helper.from_array(value, name) for name, value in CONSTANTS.items() if name in names],
+        [numpy_helper.from_array(value, name) for name, value in constants.items() if name in names],
     )
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
     made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
@@ -75,3 +81,17 @@ def test_a_quantization_of_nothing_has_the_scale_1(device: dml.Device) -> None:
     y, scale, zero = _ran([node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])], np.zeros(PICTURES, "f4"), device)
     assert (y.shape, y.dtype, scale, zero) == (PICTURES, np.dtype(np.uint8), 1.0, 0)
     assert helper.np_dtype_to_tensor_dtype(zero.dtype) == TensorProto.UINT8
+
+
+@pytest.mark.parametrize(("op_type", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_a_recurrent_network_without_steps_gives_its_first_states(op_type: str, gates: int, device: dml.Device) -> None:
+    states = {"h": np.full((1, 2, 4), 0.5, np.float32), "c": np.full((1, 2, 4), 1.5, np.float32)}
+    names = ["h", "c"] if op_type == "LSTM" else ["h"]
+    weights = {"w": np.ones((1, 4 * gates, 3), np.float32), "r": np.ones((1, 4 * gates, 4), np.float32)}
+    outputs = ["y", *(f"{name} after" for name in names)]
+    network = node(op_type, ["x", "w", "r", "", "", *names], outputs, hidden_size=4)
+    constants = {**weights, **{name: states[name] for name in names}}
+    y, *after = _ran([network], np.zeros((0, 2, 3), np.float32), device, constants)
+    assert y.shape == (0, 1, 2, 4)
+    for name, state in zip(names, after, strict=True):
+        np.testing.assert_array_equal(state, states[name])

@@ -152,6 +152,10 @@ def _broken() -> dict[str, tuple[onnx.ModelProto, str]]:
         "wrong count": ([node("Add", ["x"], ["y"])], "needs 2 to 2 inputs; got 1"),
         "absent input": ([node("Add", ["x", ""], ["y"])], "its input B is missing"),
         "unknown attribute": ([node("Neg", ["x"], ["y"], depth=1)], "attribute 'depth' is none of Neg's"),
+        "unknown word": (
+            [node("MaxPool", ["x"], ["y"], kernel_shape=[2], auto_pad="SAME")],
+            "attribute 'auto_pad' must be one of NOTSET, SAME_UPPER, SAME_LOWER, VALID; got 'SAME'",
+        ),
         "wrong attribute": ([node("Transpose", ["x"], ["y"], perm="no")], "attribute 'perm' must be INTS; got STRING"),
         "missing attribute": ([node("Cast", ["x"], ["y"])], "attribute 'to' is missing"),
         "missing output": ([node("Neg", ["x"], ["z"])], "the output 'y' is computed by no node"),

@@ -86,6 +86,8 @@ def recurrent(node: Node) -> None:
     directions, _, units = recurrence.shape
     if directions != len(_WAYS[direction]):
         raise NotOnDevice(f"{directions} directions of {direction!r}")
+    if node.integer("hidden_size", units) != units:
+        raise NotOnDevice(f"hidden_size is {node.integer('hidden_size')}; R has {units} units")
     if node.real("clip"):
         ways = _WAYS[direction]
         clipped_network(node, _activations(node, directions), source, ways, is_batch_first=is_batch_first)
