@@ -6,6 +6,7 @@
     scripts/try_linux.py debian13                    a newer Mesa, LLVM, NumPy and Python on this processor
     scripts/try_linux.py aarch64 --wheels dist       the wheels of scripts/build_wheels.py, installed by pip there
     scripts/try_linux.py aarch64 --every 10          every tenth operator and family only
+    scripts/try_linux.py aarch64_debian13 --keep DIR     all, in parts: what was ended goes on when it is called again
     scripts/try_linux.py debian13 --table docs/measurements/platforms.json     put what is found into the table
 
 Debian's packages are unpacked into a folder of the user's cache, known by what was asked for, which becomes the root of
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import ensurepip
+import hashlib
 import os
 import shutil
 import subprocess
@@ -59,6 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("system", choices=ROOTS, help="which one")
     parser.add_argument("--wheels", metavar="DIR", type=Path, help="install these by pip, not the checkout")
     parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth operator and family only")
+    parser.add_argument(
+        "--keep", metavar="DIR", type=Path, help="keep results; those of this state are not computed again"
+    )
     parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
     options = parser.parse_args(arguments)
     root: Root = ROOTS[options.system]
@@ -71,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise CrossBuildError(f"it does not work: {first.stderr.strip()[-2000:]}")
         print(f"{options.system}: a first result on {first.stdout.strip()}", flush=True)
         script = "/checkout/scripts/cross/results.py"
-        result = run_both(lambda *words: Command(python_command(root, folder, script, *words)), options.every)
+        kept = options.keep and options.keep / f"{options.system}-{state_of(options.wheels)}-{options.every}.jsonl"
+        result = run_both(lambda *words: Command(python_command(root, folder, script, *words)), options.every, kept)
     except NotHereError as error:
         print(f"try_linux.py: not tried: {error}", file=sys.stderr)
         return 3
@@ -87,6 +93,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         more = ["pip installs the wheels"] if options.wheels is not None else []
         add_row(options.table, root.title, {**row, "more": "; ".join([*more, row.get("more", "")]).strip("; ")})
     return 0 if is_well(result) else 1
+
+
+def state_of(wheels: Path | None) -> str:
+    """A digest of what is tried: the wheels, or the checkout."""
+    digest = hashlib.sha256()
+    for folder in (wheels,) if wheels is not None else (ROOT / "dmlvk", ROOT / "shaders", ROOT / "scripts"):
+        for path in sorted(each for each in folder.rglob("*") if each.is_file() and "__pycache__" not in each.parts):
+            digest.update(f"{path.relative_to(folder)} {path.stat().st_size} ".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def inside(root: Root, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,19 +42,25 @@ Platform = Callable[..., Command]
 """The command that runs ``scripts/cross/results.py`` on a platform, with arguments."""
 
 
-def run_both(there: Platform, every: int) -> dict[str, Any]:
+def run_both(there: Platform, every: int, kept: Path | None = None) -> dict[str, Any]:
     """What is the same on both; see :func:`scripts.cross.platform_table.compared`. It is told meanwhile how it goes on.
 
     Args:
         there: the other platform.
         every: each so many operators, and each so many operator families.
+        kept: a file that keeps what was found there; what it has already is not run again.
     """
     here = results_of(_here, every)
-    return compared(here, results_of(there, every, progress=f"of {here.count} there"))
+    return compared(here, results_of(there, every, progress=f"of {here.count} there", kept=kept))
 
 
 def results_of(
-    platform: Platform, every: int, *, silent_seconds: float = _SILENT_SECONDS, progress: str = "here"
+    platform: Platform,
+    every: int,
+    *,
+    silent_seconds: float = _SILENT_SECONDS,
+    progress: str = "here",
+    kept: Path | None = None,
 ) -> Found:
     """Everything, also where a part of it ends the process: what comes after it is run by another one.
 
@@ -63,31 +69,48 @@ def results_of(
         every: each so many operators, and each so many operator families.
         silent_seconds: a process is ended that says nothing for so long.
         progress: what is told meanwhile beside the number of results.
+        kept: a file that keeps what is found; what it has already is not run again.
     """
-    results: dict[str, dict[str, Any]] = {"operators": {}, "cases": {}}
-    ended: dict[str, dict[str, str]] = {"operators": {}, "cases": {}}
+    lines: dict[int, dict[str, Any]] = {}
+    if kept is not None and kept.is_file():
+        lines = {line["number"]: line for line in map(json.loads, kept.read_text(encoding="utf-8").splitlines())}
     told = time.monotonic()
     while True:
-        done = sum(map(len, (*results.values(), *ended.values())))
-        begun: dict[str, Any] = {}
+        begun: dict[str, Any] | None = None
         errors = bytearray()
-        with _started(platform("--every", str(every), "--skip", str(done))) as process:
-            for said in map(json.loads, _lines(process, errors, silent_seconds)):
-                begun = said
-                if "found" not in said:
+        with _started(platform("--every", str(every), "--but", ",".join(map(str, lines)))) as process:
+            for begun in map(json.loads, _lines(process, errors, silent_seconds)):
+                if "found" not in begun:
                     continue
-                begun = {}
-                results[said["kind"]][said["name"]] = said["found"]
-                done += 1
+                _keep(begun, lines, kept)
+                begun = None
                 if time.monotonic() - told > _SECONDS_BETWEEN_NOTICES:
                     told = time.monotonic()
-                    print(f"  {done} {progress}: {said['name']}", file=sys.stderr, flush=True)
+                    print(f"  {len(lines)} {progress}: {lines[max(lines)]['name']}", file=sys.stderr, flush=True)
             status = process.wait()
         reason = _reason(errors.decode(errors="replace"), status, silent_seconds)
-        if status != 0:
-            ended[begun.get("kind", "operators")][begun.get("begun", "")] = reason
-        if status == 0 or not begun:
-            return Found(results["operators"], results["cases"], ended["operators"], ended["cases"])
+        if begun is not None and status != 0:
+            _keep({**begun, "ended": reason}, lines, kept)
+        elif status == 0:
+            return _found(lines.values())
+        else:
+            return _found([*lines.values(), {"kind": "operators", "name": "", "ended": reason}])
+
+
+def _keep(line: dict[str, Any], lines: dict[int, dict[str, Any]], kept: Path | None) -> None:
+    lines[line["number"]] = line
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with kept.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def _found(lines: Iterable[Mapping[str, Any]]) -> Found:
+    def of(kind: str, what: str) -> dict[str, Any]:
+        return {line["name"]: line[what] for line in lines if line["kind"] == kind and what in line}
+
+    lines = list(lines)
+    return Found(of("operators", "found"), of("cases", "found"), of("operators", "ended"), of("cases", "ended"))
 
 
 def _started(command: Command) -> subprocess.Popen[bytes]:

@@ -1,9 +1,9 @@
 """What the default device computes, as JSON lines: the bits of every operator, a conformance case of each family.
 
-    python scripts/cross/results.py [--every N] [--skip N]
+    python scripts/cross/results.py [--every N] [--but N,N,…]
 
 The same process runs all of them: under an emulator a driver's compiler is quick only when it has compiled before.
-Everything has a line before it is run (``begun``) and one of what was found: a driver may end the process.
+Everything has a number, a line before it is run (``begun``) and one of what was found: a driver may end the process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def main() -> int:
     """Runs the script; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth operator and family only")
-    parser.add_argument("--skip", metavar="N", type=int, default=0, help="of those, not the first N")
+    parser.add_argument(
+        "--but", metavar="N,N,…", default="", help="of those, not the ones with these numbers, from 0 on"
+    )
     options = parser.parse_args()
     with dml.Device() as device:
         bench = Workbench(device)
@@ -40,9 +42,12 @@ def main() -> int:
         cases: Things = (
             ("cases", each.name, partial(outcome, device, each)) for each in families.chosen(options.every)
         )
-        for kind, name, found in itertools.islice(itertools.chain(operators, cases), options.skip, None):
-            print(json.dumps({"kind": kind, "begun": name}), flush=True)
-            print(json.dumps({"kind": kind, "name": name, "found": found()}), flush=True)
+        but = set(filter(None, options.but.split(",")))
+        for number, (kind, name, found) in enumerate(itertools.chain(operators, cases)):
+            if str(number) not in but:
+                told = {"number": number, "kind": kind, "name": name}
+                print(json.dumps({**told, "begun": True}), flush=True)
+                print(json.dumps({**told, "found": found()}), flush=True)
     return 0
 
 

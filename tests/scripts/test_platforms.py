@@ -133,25 +133,32 @@ def kept(digest: str) -> dict[str, str]:
 ELSEWHERE = """
 import json, os, sys, time
 for number, (kind, name) in enumerate([("operators", "abs"), ("operators", "if"), ("cases", "abs"), ("cases", "gemm")]):
-    if number < int(sys.argv[-1]):
+    if str(number) in sys.argv[-1].split(","):
         continue
-    print(json.dumps({"kind": kind, "begun": name}), flush=True)
+    told = {"number": number, "kind": kind, "name": name}
+    print(json.dumps({**told, "begun": True}), flush=True)
     if name == "if":
         print("words\\nLLVM ERROR: no\\ncore dumped", file=sys.stderr, flush=True)
         os.abort()
     if name == "gemm":
         time.sleep(60)
     found = {"operators": "1", "cases": {"sha256": "2", "fault": ""}}[kind]
-    print(json.dumps({"kind": kind, "name": name, "found": found}), flush=True)
+    print(json.dumps({**told, "found": found}), flush=True)
 """
 
 
-def test_what_comes_after_something_that_ends_the_process_is_run_by_another() -> None:
-    found = both.results_of(lambda *words: Command([sys.executable, "-c", ELSEWHERE, *words]), 2, silent_seconds=1.0)
+def test_what_comes_after_something_that_ends_the_process_is_run_by_another_and_kept(tmp_path: Path) -> None:
+    kept_lines = tmp_path / "results.jsonl"
+    found = both.results_of(
+        lambda *words: Command([sys.executable, "-c", ELSEWHERE, *words]), 2, silent_seconds=1.0, kept=kept_lines
+    )
     assert found.operators == {"abs": "1"}
     assert found.cases == {"abs": kept("2")}
     assert found.operators_ended == {"if": "LLVM ERROR: no"}
     assert found.cases_ended == {"gemm": "it says nothing (ended after 1 s without a result)"}
+    nothing_left = "import sys; assert set(sys.argv[-1].split(',')) == set('0123')"
+    again = both.results_of(lambda *words: Command([sys.executable, "-c", nothing_left, *words]), 2, kept=kept_lines)
+    assert again == found
 
 
 def test_a_platform_without_a_device_is_not_asked_again() -> None:
