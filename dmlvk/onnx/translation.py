@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from dmlvk.onnx.assembly import Assembly, New
+from dmlvk.onnx.node_attributes import NodeAttributes
 from dmlvk.onnx.values import (
     DATA_TYPES,
     MOST_DIMENSIONS,
@@ -121,7 +122,7 @@ def tensor_of(value: Value, assembly: Assembly) -> Tensor:
     return assembly.constant(array, element)
 
 
-class Node:
+class Node(NodeAttributes):
     """A node that is being translated.
 
     Args:
@@ -144,18 +145,14 @@ class Node:
         following: FusedActivation | None = None,
         unused: Collection[str] = (),
     ) -> None:
-        self.proto = proto
-        self.op_type = proto.op_type
-        self.version = 1 if schema is None else schema.since_version
+        super().__init__(proto, schema)
         self.assembly = assembly
         self.results: dict[int, Tensor] = {}
         self.fused = False
-        self._schema = schema
         self._inputs = inputs
         self._outputs = outputs
         self._following = following
         self._unused = unused
-        self._given = {attribute.name: attribute for attribute in proto.attribute}
 
     @property
     def device(self) -> Device:
@@ -258,37 +255,6 @@ class Node:
         if not -rank <= value < rank:
             raise NotOnDevice(f"the axis {value} is not among {rank} dimensions")
         return value % rank
-
-    # Attributes.
-
-    def attribute(self, name: str) -> Any:
-        """An attribute's value; what the operator's definition has as default; else ``None``."""
-        if name in self._given:
-            return helper.get_attribute_value(self._given[name])
-        known = None if self._schema is None else self._schema.attributes.get(name)
-        if known is not None and known.default_value.type != onnx.AttributeProto.UNDEFINED:
-            return helper.get_attribute_value(known.default_value)
-        return None
-
-    def integer(self, name: str, default: int = 0) -> int:
-        """An INT attribute."""
-        value = self.attribute(name)
-        return default if value is None else int(value)
-
-    def real(self, name: str, default: float = 0.0) -> float:
-        """A FLOAT attribute."""
-        value = self.attribute(name)
-        return default if value is None else float(value)
-
-    def text(self, name: str, default: str = "") -> str:
-        """A STRING attribute."""
-        value = self.attribute(name)
-        return default if value is None else bytes(value).decode(errors="replace")
-
-    def list(self, name: str) -> list[int] | None:
-        """An INTS attribute."""
-        value = self.attribute(name)
-        return None if value is None else [int(number) for number in value]
 
     # Outputs.
 

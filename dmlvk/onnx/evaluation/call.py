@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper
+
+from dmlvk.onnx.node_attributes import NodeAttributes
 
 Array = npt.NDArray[Any]
 
@@ -24,7 +25,7 @@ class NotComputed(Exception):
     """A function does not know this node with these inputs; the message says why, and others may know it."""
 
 
-class Call:
+class Call(NodeAttributes):
     """A node with the values of its inputs.
 
     Args:
@@ -37,13 +38,9 @@ class Call:
     def __init__(
         self, proto: onnx.NodeProto, schema: onnx.defs.OpSchema | None, inputs: Sequence[Any], check: Check
     ) -> None:
-        self.proto = proto
-        self.op_type = proto.op_type
-        self.version = 1 if schema is None else schema.since_version
+        super().__init__(proto, schema)
         self.inputs = list(inputs)
-        self._schema = schema
         self._check = check
-        self._given = {attribute.name: attribute for attribute in proto.attribute}
 
     # Inputs.
 
@@ -93,34 +90,6 @@ class Call:
         return numbers[0]
 
     # Attributes.
-
-    def attribute(self, name: str) -> Any:
-        """An attribute's value; what the operator's definition has as default; else ``None``."""
-        if name in self._given:
-            return helper.get_attribute_value(self._given[name])
-        known = None if self._schema is None else self._schema.attributes.get(name)
-        if known is not None and known.default_value.type != onnx.AttributeProto.UNDEFINED:
-            return helper.get_attribute_value(known.default_value)
-        return None
-
-    def is_given(self, name: str) -> bool:
-        """Whether the node itself has an attribute."""
-        return name in self._given
-
-    def integer(self, name: str, default: int = 0) -> int:
-        """An INT attribute."""
-        value = self.attribute(name)
-        return default if value is None else int(value)
-
-    def text(self, name: str, default: str = "") -> str:
-        """A STRING attribute."""
-        value = self.attribute(name)
-        return default if value is None else bytes(value).decode(errors="replace")
-
-    def list(self, name: str) -> list[int] | None:
-        """An INTS attribute."""
-        value = self.attribute(name)
-        return None if value is None else [int(number) for number in value]
 
     def axis(self, rank: int, name: str = "axis", default: int = 0) -> int:
         """An attribute that is an axis, which may be counted from the end.
