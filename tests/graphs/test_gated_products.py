@@ -91,7 +91,7 @@ def test_a_gated_product_is_one_kernel_with_the_bits_of_four(
     assert results[0].tobytes() == results[1].tobytes(), np.argwhere(results[0] != results[1])[:4]
 
 
-@pytest.mark.parametrize(("rows", "tile"), [(1, "1x2.32x4x4"), (8, "8x2.64x2x32")])
+@pytest.mark.parametrize(("rows", "tile"), [(1, "1x1.32x4x4"), (8, "8x2.64x2x32")])
 def test_long_sums_have_tiles_of_their_own_and_the_same_bits(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, rows: int, tile: str
 ) -> None:

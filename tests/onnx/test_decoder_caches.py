@@ -228,19 +228,20 @@ def _attended(device: dml.Device, feed: dict[str, Array], **attributes: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("data_type", "tokens", "bits"),
+    ("data_type", "tokens", "size", "bits"),
     [
-        (np.float32, 3, "56d19ca2d5b07c32"),
-        (np.float16, 3, "e0e4daba878aa487"),
-        (np.float32, 35, "24de8e7e33f4a4c7"),
-        (np.float16, 35, "ed85d0cf94bcd917"),
+        (np.float32, 3, 96, "56d19ca2d5b07c32"),
+        (np.float16, 3, 96, "e0e4daba878aa487"),
+        (np.float16, 2, 64, "b8241785a7dce837"),
+        (np.float32, 35, 96, "24de8e7e33f4a4c7"),
+        (np.float16, 35, 96, "ed85d0cf94bcd917"),
     ],
 )
 def test_attention_has_its_bits_however_it_is_computed(
-    device: dml.Device, monkeypatch: pytest.MonkeyPatch, data_type: type[np.generic], tokens: int, bits: str
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, data_type: type[np.generic], tokens: int, size: int, bits: str
 ) -> None:
-    """A GPU spreads the keys of few tokens over its cores, and holds tiles of many; processors do neither."""
-    random, heads, size, past = np.random.default_rng(8), 2, 96, 700
+    """A GPU spreads the keys of few tokens over its cores, each query by itself, and holds tiles of many."""
+    random, heads, past = np.random.default_rng(8), 2, 700
 
     def normal(*shape: int) -> Array:
         return random.standard_normal(shape).astype(data_type)

@@ -24,6 +24,9 @@ SEGMENT = 256
 _ROWS = (1, 2, 4)
 """Rows of queries that a work group may have."""
 
+_SIZES_OF_ROW = {64, 128}
+"""Elements of heads that ``shaders/patterns/composed/attention_row.glsl`` has."""
+
 _TILE_ROWS = 64
 """Rows of queries of a work group where there are many."""
 
@@ -55,6 +58,8 @@ def variants() -> Iterator[ShaderVariant]:
     for data_type in FLOATS:
         bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
         yield ShaderVariant(_name("join", data_type), "attention/join.comp", (bits,))
+        if data_type is DataType.FLOAT16:
+            yield ShaderVariant(_name("row", data_type), "attention/row.comp", (bits,))
         for cached in (0, *_CACHE_BITS.values()):
             common = (bits, ("CACHE_BITS", str(cached))) if cached else (bits,)
             for name in ("append", "carry_over"):
@@ -248,10 +253,14 @@ class _Lowering:
         }
 
     def _segments(self, tile: int, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
+        is_plain = (
+            self.type is DataType.FLOAT16 and not self.cache_bits and {self.size, self.value_size} <= _SIZES_OF_ROW
+        )
+        is_row = is_plain and tile == 1 and not (is_alone or self.target.is_cpu)
         self._attend(
-            f"{self._cached('segments')}.{tile}",
+            _name("row", self.type) if is_row else f"{self._cached('segments')}.{tile}",
             tiles if is_alone else tiles * self.segments,
-            {"IS_ALONE": int(is_alone)},
+            {} if is_row else {"IS_ALONE": int(is_alone)},
             (tiles, self.segments),
             query,
             row,

@@ -84,7 +84,8 @@ class RowTile:
         line_vectors: vectors of 16 bytes of a column in a stage.
         left_lines: rows, times segments beside one another, that a stage has room for.
         invocations: of a work group.
-        is_gated: whether the second of two columns is of other weights, and the first one its gate.
+        is_gated: whether the second of two columns is of other weights, and the first one its gate; where invocations
+            have one column, that of half of them is the gate.
         fewest_segments: of the sums of products for which it is chosen.
     """
 
@@ -110,16 +111,16 @@ class RowTile:
         return 16 * vectors + 16 * self.left_lines * (self.stage_terms // 4 + 1) + _COUNTERS
 
     def segments_beside(self, segments: int) -> int:
-        """Segments that a work group computes at one time: a power of two."""
-        most, found = self.left_lines // self.rows, 1
-        while found < segments and 2 * found <= most:
-            found *= 2
-        return found
+        """Segments that a work group computes at one time: so many that its turns are alike."""
+        turns = -(-segments // (self.left_lines // self.rows))
+        return -(-segments // turns)
 
     def across(self, segments: int) -> int:
         """Columns of a work group, for sums of so many segments."""
         columns = 1 if self.is_gated else self.columns
-        return self.invocations * columns // self.segments_beside(segments)
+        sides = 2 if self.is_gated and self.columns == 1 else 1
+        lanes = self.invocations // sides // self.segments_beside(segments)
+        return lanes // 2 * 2 * columns  # neighbours may share a word
 
     def groups(self, product: Product) -> int:
         """Work groups."""
@@ -163,7 +164,7 @@ def row_tiles(bits: int, *, is_gated: bool = False) -> list[RowTile]:
             return [gated(rows, line_vectors=vectors // 2, left_lines=8) for rows in (1, 4)]
         long = functools.partial(gated, fewest_segments=_LONG)
         return [
-            long(1, line_vectors=vectors, left_lines=4, invocations=32),
+            RowTile(bits, 1, 1, vectors, 4, 32, is_gated=True, fewest_segments=_LONG),
             gated(1, line_vectors=vectors, left_lines=8),
             gated(4, line_vectors=vectors // 2, left_lines=8),
             long(8, line_vectors=vectors // 2, left_lines=32),

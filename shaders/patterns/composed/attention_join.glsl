@@ -32,6 +32,9 @@ BUFFER(4, output)
 
 // Parts that are loaded at once: GPUs wait for each load of a loop.
 #define PARTS_AT_ONCE 4u
+// Where an invocation puts what it has loaded, by numbers that are not known before: it is gone through in a loop, since instructions
+// that are executed once cost about as much as loads.
+shared vec4 waiting[PARTS_AT_ONCE * 256u];
 #define PART(offset) uintBitsToFloat(uvec2(words_parts[offset], words_parts[(offset) + 1u]))
 
 void main()
@@ -54,21 +57,19 @@ void main()
     vec2 sum = vec2(0.0);
     uint first_part = BASE_WORD(parts) + row * parameters.segments * (VALUE_SIZE + 2u);
     for (uint first = seen.x / KEYS; first <= seen.y / KEYS; first += PARTS_AT_ONCE) {
-        vec2 peaks_and_totals[PARTS_AT_ONCE];
-        vec2 sums[PARTS_AT_ONCE];
+        uint own = index_in_group();
         [[unroll]] for (uint i = 0u; i < PARTS_AT_ONCE; ++i) {
             uint part = first_part + min(first + i, seen.y / KEYS) * (VALUE_SIZE + 2u);
-            peaks_and_totals[i] = PART(part);
-            sums[i] = PART(part + 2u + 2u * pair);
+            waiting[i * 256u + own] = vec4(PART(part), PART(part + 2u + 2u * pair));
         }
-        [[unroll]] for (uint i = 0u; i < PARTS_AT_ONCE; ++i) {
-            if (first + i <= seen.y / KEYS) {
-                vec2 weights = weights_of(peak, peaks_and_totals[i].x);
-                total = weighted(total, peaks_and_totals[i].y, weights);
-                sum.x = weighted(sum.x, sums[i].x, weights);
-                sum.y = weighted(sum.y, sums[i].y, weights);
-                peak = larger_peak(peak, peaks_and_totals[i].x);
-            }
+        uint count = min(PARTS_AT_ONCE, seen.y / KEYS + 1u - first);
+        [[dont_unroll]] for (uint i = 0u; i < count; ++i) {
+            vec4 part = waiting[i * 256u + own];
+            vec2 weights = weights_of(peak, part.x);
+            total = weighted(total, part.y, weights);
+            sum.x = weighted(sum.x, part.z, weights);
+            sum.y = weighted(sum.y, part.w, weights);
+            peak = larger_peak(peak, part.x);
         }
     }
     uint target = ((sequence * parameters.tokens + token) * KEY_HEADS * GROUP + head) * (VALUE_SIZE / 2u) + pair;

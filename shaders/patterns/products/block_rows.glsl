@@ -15,7 +15,7 @@
 
 layout(local_size_x = INVOCATIONS) in;
 
-// How many segments are computed beside one another: a power of two; LEFT_LINES are at least as many times BLOCK_ROWS.
+// How many segments are computed beside one another; LEFT_LINES are at least as many times BLOCK_ROWS.
 layout(constant_id = 20) const uint SEGMENTS_BESIDE = 1u;
 // Whether a column's vectors lie at multiples of 16 bytes.
 layout(constant_id = 21) const bool PACKED_HAS_VECTORS = false;
@@ -39,9 +39,13 @@ layout(constant_id = 24) const bool SCALES_ARE_FOURS = false;
 #define LINES_VECTORS (LINES * LINE)
 #define SUMS_VECTORS (INVOCATIONS * SUMS / 4)
 
+uint select(bool is_second, uint first, uint second) { return is_second ? second : first; }
+uvec2 select(bool is_second, uvec2 first, uvec2 second) { return is_second ? second : first; }
+uvec4 select(bool is_second, uvec4 first, uvec4 second) { return is_second ? second : first; }
+
 // Lines of packed weights; sums are exchanged here, too.
 shared uvec4 lines[LINES_VECTORS > SUMS_VECTORS ? LINES_VECTORS : SUMS_VECTORS];
-shared vec4 left_lines[LEFT_LINES * LEFT_LINE];
+shared vec4 left_lines[(LEFT_LOADS * INVOCATIONS + LEFT_FOURS - 1) / LEFT_FOURS * LEFT_LINE]; // as many as are loaded at once
 #define EXCHANGED(number) lines[((number) * INVOCATIONS + invocation) / 4u][invocation % 4u]
 #if LOOKS_AT_DENORMALS
 shared uint left_lowest;
@@ -56,15 +60,33 @@ shared uint difference_lowest;
         total = (number) == i ? totals[i] : total; \
     }
 
+// Where there is a gate and BLOCK_COLUMNS is 1, half of the invocations have its columns, and the others those that it multiplies.
+#if defined(IS_GATED) && BLOCK_COLUMNS == 1
+#define HAS_SIDES
+#define SIDES 2
+#else
+#define SIDES 1
+#endif
+#define SIDE_INVOCATIONS (INVOCATIONS / SIDES)
+
 // The column and the first term of a line, of which an invocation has one for each of its columns; of columns outside those of the last.
 #ifdef IS_GATED
 #define RESULTS BLOCK_ROWS
 #define RESULT_COLUMNS 1
 #define COLUMNS_ACROSS across
-#define COLUMN(number, invocation) (first_column + (invocation) % across)
+#define COLUMN(number, invocation) (first_column + (invocation) % SIDE_INVOCATIONS % across)
+#ifdef HAS_SIDES // both are loaded, since a branch would be waited for
+#define SCALES_AT(form, number, index) \
+    select(is_up, form##_scale[(BASE(OPERAND_BITS, scale) + (index)) >> 2u], form##_scale_up[(BASE(OPERAND_BITS, scale_up) + (index)) >> 2u])
+#define OWN_SCALE_AT(number, index) select(is_up, scale_at(index), scale_up_at(index))
+#define OWN_ZERO_AT(number, index) select(is_up, zero_at(index), zero_up_at(index))
+#define OWN_NUMBER(number) uint(is_up)
+#define LOADED_SIDE(i) ((i) * 2u / LINE_VECTORS)
+#else
 #define SCALES_AT(form, number, index) \
     (IS_UP(number) ? form##_scale_up[(BASE(OPERAND_BITS, scale_up) + (index)) >> 2u] \
                    : form##_scale[(BASE(OPERAND_BITS, scale) + (index)) >> 2u])
+#endif
 #define PACKED_AT(form, number, index) (IS_UP(number) ? form##_packed_up[index] : form##_packed[index])
 #define BASE_PACKED(number) (IS_UP(number) ? BASE_WORD(packed_up) : BASE_WORD(packed))
 #else
@@ -76,8 +98,15 @@ shared uint difference_lowest;
 #define PACKED_AT(form, number, index) form##_packed[index]
 #define BASE_PACKED(number) BASE_WORD(packed)
 #endif
+#ifndef HAS_SIDES
+#define OWN_SCALE_AT SCALE_AT
+#define OWN_ZERO_AT ZERO_AT
+#define OWN_NUMBER(number) (number)
+#define LOADED_SIDE(i) ((i) / LINE_VECTORS)
+#endif
+#define RESULT_IS_HERE (invocation < across)
 #define LINE_COLUMN(line) min(COLUMN((line) / INVOCATIONS, (line) % INVOCATIONS), parameters.columns - 1u)
-#define LINE_SEGMENT(line) (iteration + (line) % INVOCATIONS / across)
+#define LINE_SEGMENT(line) (iteration + min((line) % SIDE_INVOCATIONS / across, SEGMENTS_BESIDE - 1u))
 // The first term of a line; of segments that there are not, that of the last one, where nothing is looked for at its end.
 #define LINE_TERM(line) ((SEGMENTS_ARE_WHOLE ? min(LINE_SEGMENT(line), SEGMENTS - 1u) : LINE_SEGMENT(line)) * SEGMENT)
 
@@ -88,7 +117,7 @@ shared uint difference_lowest;
         uint number = i * INVOCATIONS + invocation; \
         uint line = number / LINE_VECTORS; \
         uint term = LINE_TERM(line) + number % LINE_VECTORS * VECTOR_TERMS; \
-        first_words[i] = BASE_PACKED(i / LINE_VECTORS) + (LINE_COLUMN(line) * PACKED_COLUMN + term) / uint(WORD_TERMS); \
+        first_words[i] = BASE_PACKED(LOADED_SIDE(i)) + (LINE_COLUMN(line) * PACKED_COLUMN + term) / uint(WORD_TERMS); \
     } \
     [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
         uint line = j * INVOCATIONS + invocation; \
@@ -118,12 +147,12 @@ shared uint difference_lowest;
         uint number = i * INVOCATIONS + invocation; \
         uint term = LINE_TERM(number / LINE_VECTORS) + (stage) + number % LINE_VECTORS * VECTOR_TERMS; \
         if (PACKED_HAS_VECTORS && SEGMENTS_ARE_WHOLE) { \
-            loaded[i] = PACKED_AT(fours, i / LINE_VECTORS, word >> 2u); \
+            loaded[i] = PACKED_AT(fours, LOADED_SIDE(i), word >> 2u); \
         } else { \
             loaded[i] = uvec4(0u); \
             [[unroll]] for (uint j = 0u; j < 4u; ++j) { \
                 if (term + j * WORD_TERMS < parameters.terms) { \
-                    loaded[i][j] = PACKED_AT(words, i / LINE_VECTORS, word + j); \
+                    loaded[i][j] = PACKED_AT(words, LOADED_SIDE(i), word + j); \
                 } \
             } \
         } \
@@ -141,16 +170,16 @@ shared uint difference_lowest;
                 if (!SCALES_ARE_FOURS) { \
                     uint scale = SEGMENTS_ARE_WHOLE ? first_scales[j] + further / SCALE_TERM_BLOCK * SCALE_TERM \
                                                     : scale_index(LINE_COLUMN(line), term); \
-                    loaded_scales[entry] = SCALE_AT(j, scale); \
+                    loaded_scales[entry] = OWN_SCALE_AT(j, scale); \
                 } \
                 uint zero = SEGMENTS_ARE_WHOLE ? first_zeros[j] + further / ZERO_TERM_BLOCK * ZERO_TERM \
                                                : zero_index(LINE_COLUMN(line), term); \
-                loaded_zeros[entry] = ZERO_AT(j, zero); \
+                loaded_zeros[entry] = OWN_ZERO_AT(j, zero); \
             } \
         } \
     } \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
-        if (i * INVOCATIONS + invocation < SEGMENTS_BESIDE * BLOCK_ROWS * LEFT_FOURS) { \
+        if (i * INVOCATIONS < SEGMENTS_BESIDE * BLOCK_ROWS * LEFT_FOURS) { \
             uint end = SEGMENTS_ARE_WHOLE ? 0xffffffffu : parameters.terms; \
             loaded_left[i] = loaded_four(first_rows[i], first_terms[i] + (stage), end); \
         } \
@@ -176,7 +205,7 @@ shared uint difference_lowest;
     } \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         uint number = i * INVOCATIONS + invocation; \
-        if (number < SEGMENTS_BESIDE * BLOCK_ROWS * LEFT_FOURS) { \
+        if (i * INVOCATIONS < SEGMENTS_BESIDE * BLOCK_ROWS * LEFT_FOURS) { \
             uvec4 four = four_of(loaded_left[i]); \
             LOOK_AT_LEFT(four) \
             left_lines[number / LEFT_FOURS * LEFT_LINE + number % LEFT_FOURS] = uintBitsToFloat(four); \
@@ -220,8 +249,12 @@ void main()
         return;
     }
     uint invocation = index_in_group();
-    uint across = INVOCATIONS / SEGMENTS_BESIDE;
-    uint beside = invocation / across;
+    uint across = (SIDE_INVOCATIONS / SEGMENTS_BESIDE) & ~1u; // neighbours may share a word
+    uint own = invocation % SIDE_INVOCATIONS;
+    uint beside = min(own / across, SEGMENTS_BESIDE - 1u); // what is left over does what the last ones do
+#ifdef HAS_SIDES
+    bool is_up = invocation >= SIDE_INVOCATIONS;
+#endif
     // Work groups that run at one time read the same weights.
     uint first_row = group % parameters.row_tiles * BLOCK_ROWS;
     uint first_column = group / parameters.row_tiles * COLUMNS_ACROSS;
@@ -320,12 +353,12 @@ void main()
             uint sum = floatBitsToUint(known);
             bool is_inside = row < parameters.rows && column < parameters.columns && first < parameters.terms;
             if (is_inside && !(plain && is_finite(known))) {
-                sum = exact_sum(row, column, number % BLOCK_COLUMNS, first, min(first + SEGMENT, parameters.terms));
+                sum = exact_sum(row, column, OWN_NUMBER(number % BLOCK_COLUMNS), first, min(first + SEGMENT, parameters.terms));
             }
             EXCHANGED(number) = sum;
         }
         barrier();
-        if (beside == 0u) {
+        if (own < across) {
             uint count = min(SEGMENTS_BESIDE, SEGMENTS - iteration);
             [[unroll]] for (uint number = 0u; number < SUMS; ++number) {
                 for (uint segment = 0u; segment < count; ++segment) {
@@ -337,13 +370,25 @@ void main()
         }
     }
     barrier(); // all have read the sums
+#ifdef HAS_SIDES
+    uint column = COLUMN(0u, invocation);
+    EXCHANGED(0u) = own < across && column < parameters.columns ? finished(totals[0], first_row, column) : 0u;
+    barrier();
+    uint gate = EXCHANGED(0u);
+    uint multiplied = lines[(invocation % SIDE_INVOCATIONS + SIDE_INVOCATIONS) / 4u][invocation % 4u];
+    barrier();
+#endif
     [[dont_unroll]] for (uint number = 0u; number < RESULTS; ++number) {
         uint row = first_row + number / RESULT_COLUMNS;
         uint column = COLUMN(number % RESULT_COLUMNS, invocation);
-        if (beside == 0u && row < parameters.rows && column < parameters.columns) {
+        if (RESULT_IS_HERE && row < parameters.rows && column < parameters.columns) {
             FIND_TOTAL(total, number * (SUMS / RESULTS))
+#ifdef HAS_SIDES
+            uint result = gated(gate, multiplied);
+#else
             uint result = finished(total, row, column);
-#ifdef IS_GATED
+#endif
+#if defined(IS_GATED) && !defined(HAS_SIDES)
             FIND_TOTAL(total_up, number * 2u + 1u)
             result = gated(result, finished(total_up, row, column));
 #endif
@@ -359,7 +404,7 @@ void main()
         for (uint number = 0u; number < RESULTS; ++number) {
             uint row = first_row + number / RESULT_COLUMNS;
             uint column = COLUMN(number % RESULT_COLUMNS, invocation);
-            if (beside == 0u && invocation % 2u == 0u && row < parameters.rows && column < parameters.columns) {
+            if (RESULT_IS_HERE && invocation % 2u == 0u && row < parameters.rows && column < parameters.columns) {
                 uvec2 pair = uvec2(EXCHANGED(number), lines[(number * INVOCATIONS + invocation) / 4u][invocation % 4u + 1u]);
                 words_output[output_index(row, column) >> 1u] = pair.x | pair.y << 16u;
             }
