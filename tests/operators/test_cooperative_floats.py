@@ -28,7 +28,7 @@ from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.products import matrix, product_epilogue
+from dmlvk.kernels.products import matrix, patches, product_epilogue
 from dmlvk.kernels.products.convolution import ConvolutionEpilogue, lower_with_epilogue
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
@@ -305,7 +305,7 @@ def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Matri
         def chosen(work: Work, target: Target) -> Choice:
             return Choice(tile, ONE_SEGMENT if work.terms <= tile.segment else come)
 
-        for module in (matrix, product_epilogue):
+        for module in (matrix, patches, product_epilogue):
             monkeypatch.setattr(module, "choose", chosen)
 
     monkeypatch.setattr(library, "load", imitation)
@@ -532,6 +532,46 @@ def test_convolutions(
         inputs["BiasTensor"] = values("normal", tuple(desc.bias_tensor.sizes), dml.FLOAT16, random)
     expected = _check(on_llvmpipe(benches)[0], desc, inputs)
     assert np.isinf(expected.values).any()
+
+
+@pytest.mark.parametrize(
+    ("filters", "options", "are_copied"),
+    [
+        ((768, 3, 16, 16), {"strides": (16, 16)}, True),
+        ((768, 3, 16, 16), {"strides": (16, 8)}, False),  # windows overlap
+        ((768, 3, 16, 16), {"strides": (16, 16), "start": (0, 16)}, False),
+        ((768, 3, 14, 14), {"strides": (14, 14)}, False),  # 588 terms: not loaded by eights
+        ((768, 3, 18, 16), {"strides": (18, 16)}, True),
+        ((768, 3, 32, 40), {"strides": (32, 40)}, False),  # 35 places: not stored by fours
+    ],
+)
+def test_which_patches_are_copied(filters: tuple[int, ...], options: Any, are_copied: bool) -> None:
+    desc = convolution_desc(dml.FLOAT16, (32, 3, 224, 224), filters, **options)
+    assert any(name.startswith("gemm.") for name in _chosen(desc)) == are_copied
+
+
+@pytest.mark.parametrize(
+    ("sizes", "filters"),
+    [((2, 3, 33, 40), (20, 3, 8, 10)), ((2, 3, 9, 16, 8), (24, 3, 4, 4, 4)), ((2, 8, 8, 8), (20, 8, 2, 2))],
+)
+def test_patches_are_multiplied_as_a_matrix(
+    benches: list[Workbench],
+    imitated: Callable[[MatrixTile, int], None],
+    sizes: tuple[int, ...],
+    filters: tuple[int, ...],
+) -> None:
+    """With a bias and RELU, an infinite weight, and elements behind the last whole window."""
+    imitated(SMALL, SEQUENTIAL)
+    random = np.random.default_rng(36)
+    relu = dml.fused_activation("ACTIVATION_RELU")
+    desc = convolution_desc(dml.FLOAT16, sizes, filters, strides=filters[2:], bias=True, fused=relu)
+    inputs = {
+        "InputTensor": values("normal", sizes, dml.FLOAT16, random),
+        "FilterTensor": values("normal", filters, dml.FLOAT16, random),
+        "BiasTensor": values("normal", (1, filters[0], *(1 for _ in sizes[2:])), dml.FLOAT16, random),
+    }
+    inputs["FilterTensor"][(1,) + (0,) * (len(filters) - 1)] = np.inf
+    assert np.isinf(_check(on_llvmpipe(benches)[0], desc, inputs).values).any()
 
 
 def test_the_reference_is_as_wide_as_the_stated_error_of_halves() -> None:

@@ -10,6 +10,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple
 from dmlvk.kernels.products.matrix import Epilogue, Product, lower_product
 from dmlvk.kernels.products.matrix_choice import choose
+from dmlvk.kernels.products.patches import are_patches, lower_patches
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -61,6 +62,8 @@ def lower_convolution(desc: Convolution, target: Target) -> Program:
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
+    if are_patches(desc, target):
+        return lower_patches(desc, target)
     return _lowered(desc, target, None)
 
 

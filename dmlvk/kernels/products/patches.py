@@ -1,0 +1,100 @@
+"""Lowers convolutions whose windows lie beside one another, as of a vision transformer's patches (Dosovitskiy et al.,
+2021): the windows are copied behind one another, and multiplied as a matrix.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dmlvk.datatypes import DataType
+from dmlvk.dynamic.sizes import is_multiple
+from dmlvk.kernels.products.matrix import gemm_product
+from dmlvk.kernels.products.matrix_choice import choose
+from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.target import Target
+from dmlvk.operators import (
+    Convolution,
+    ConvolutionDirection,
+    ConvolutionMode,
+    ElementWiseIdentity,
+    Gemm,
+    MatrixTransform,
+)
+from dmlvk.tensors import TensorDesc
+
+_FOUR = 4
+"""Results that kernels of cooperative matrices store at once."""
+
+
+def are_patches(desc: Convolution, target: Target) -> bool:
+    """Whether each element of a CONVOLUTION's input is in one window at most, and cooperative matrices gain by that.
+
+    Only with device arithmetic: a window's elements are found one by one otherwise, which is as fast as a copy there.
+    """
+    if desc.output_tensor.data_type is not DataType.FLOAT16 or not target.device_arithmetic or desc.has_dynamic_sizes:
+        return False
+    window = tuple(desc.filter_tensor.sizes[2:])
+    lie_beside = tuple(desc.strides) == window and not any((*desc.start_padding, *desc.end_padding))
+    is_plain = desc.direction is ConvolutionDirection.FORWARD and desc.mode is ConvolutionMode.CROSS_CORRELATION
+    is_whole = desc.group_count == 1 and not any((*desc.output_padding, *(step - 1 for step in desc.dilations)))
+    are_packed = all(
+        tensor.element_strides == TensorDesc(tensor.data_type, tensor.sizes).element_strides
+        for tensor in (desc.filter_tensor, desc.output_tensor)
+    )
+    if not (lie_beside and is_plain and is_whole and are_packed) or math.prod(window) == 1:
+        return False
+    places = math.prod(desc.output_tensor.sizes[2:])
+    product = gemm_product(_product(desc), with_eights=True)
+    return is_multiple(places, _FOUR) and choose(product.work(), target).tile.is_cooperative
+
+
+def lower_patches(desc: Convolution, target: Target) -> Program:
+    """The program of a CONVOLUTION whose windows :func:`are_patches`.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    builder = ProgramBuilder(desc, target)
+    copy = _copy(desc)
+    patches = builder.scratch(copy.output_tensor.size_in_bytes)
+    builder.operator(copy, [builder.reads["input_tensor"]], [patches], "patches behind one another")
+    operands = [builder.reads["filter_tensor"], patches]
+    operands += [builder.reads["bias_tensor"]] if "bias_tensor" in builder.reads else []
+    builder.operator(_product(desc), operands, [builder.writes["output_tensor"]], "their products")
+    return builder.program()
+
+
+def _copy(desc: Convolution) -> ElementWiseIdentity:
+    """Windows behind one another: batch, places, channels, places of a window."""
+    source, window, output = desc.input_tensor, desc.filter_tensor.sizes[2:], desc.output_tensor.sizes
+    batch, channel, *along = source.element_strides
+    steps = [size * stride for size, stride in zip(window, along, strict=True)]
+    sizes = (output[0], *output[2:], source.sizes[1], *window)
+    return ElementWiseIdentity(
+        input_tensor=TensorDesc(source.data_type, sizes, (batch, *steps, channel, *along)),
+        output_tensor=TensorDesc(source.data_type, sizes),
+    )
+
+
+def _product(desc: Convolution) -> Gemm:
+    """The filter times each picture's windows."""
+    filters, output, data_type = desc.filter_tensor, desc.output_tensor.sizes, desc.output_tensor.data_type
+    rows, terms, places = filters.sizes[0], math.prod(filters.sizes[1:]), math.prod(output[2:])
+    results = TensorDesc(data_type, (1, output[0], rows, places))
+    bias = None
+    if desc.bias_tensor is not None:
+        bias = TensorDesc(data_type, results.sizes, (0, 0, desc.bias_tensor.element_strides[1], 0))
+    return Gemm(
+        a_tensor=TensorDesc(data_type, (1, output[0], rows, terms), (0, 0, terms, 1)),
+        b_tensor=TensorDesc(data_type, (1, output[0], places, terms)),
+        c_tensor=bias,
+        output_tensor=results,
+        trans_a=MatrixTransform.NONE,
+        trans_b=MatrixTransform.TRANSPOSE,
+        alpha=1.0,
+        beta=1.0,
+        fused_activation=desc.fused_activation,
+    )
+
+
+__all__ = ["are_patches", "lower_patches"]
