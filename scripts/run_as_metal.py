@@ -28,7 +28,7 @@ from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.work import Launch
 from scripts.cross.bits import digests
 from scripts.cross.families import measured
-from scripts.cross.platform_table import add_row, comparison, is_well, table_row
+from scripts.cross.platform_table import Found, add_row, compared, is_well, table_row
 from scripts.shader_tools.metal import with_products_as_fma
 
 
@@ -55,9 +55,8 @@ def _compare_bits(every: int, is_broken: bool, table: Path | None) -> int:
         if is_metal:
             _translate(is_broken)
         with dml.Device() as device:
-            found.append((dict(digests(device, every)), measured(device, every)))
-    (bits, cases), (metal_bits, metal_cases) = found
-    result = comparison(bits, metal_bits, cases, metal_cases)
+            found.append(Found(dict(digests(device, every)), measured(device, every)))
+    result = compared(*found)
     print(f"as Metal computes: {result['told']}")
     if table is not None:
         told = table_row(result)

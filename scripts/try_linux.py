@@ -6,7 +6,7 @@
     scripts/try_linux.py debian13                    a newer Mesa, LLVM, NumPy and Python on this processor
     scripts/try_linux.py aarch64 --wheels dist       the wheels of scripts/build_wheels.py, installed by pip there
     scripts/try_linux.py aarch64 --every 10          every tenth operator and family only
-    scripts/try_linux.py aarch64_debian13 --keep DIR     all, in parts: what was ended goes on when it is called again
+    scripts/try_linux.py aarch64_debian13 --minutes 30 --keep DIR     a part of all, and the next when called again
     scripts/try_linux.py debian13 --table docs/measurements/platforms.json     put what is found into the table
 
 Debian's packages are unpacked into a folder of the user's cache, known by what was asked for, which becomes the root of
@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ensurepip
 import hashlib
+import math
 import os
 import shutil
 import subprocess
@@ -64,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--keep", metavar="DIR", type=Path, help="keep results; those of this state are not computed again"
     )
+    parser.add_argument("--minutes", metavar="N", type=float, default=math.inf, help="what is not run then is left")
     parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
     options = parser.parse_args(arguments)
     root: Root = ROOTS[options.system]
@@ -77,7 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{options.system}: a first result on {first.stdout.strip()}", flush=True)
         script = "/checkout/scripts/cross/results.py"
         kept = options.keep and options.keep / f"{options.system}-{state_of(options.wheels)}-{options.every}.jsonl"
-        result = run_both(lambda *words: Command(python_command(root, folder, script, *words)), options.every, kept)
+        result = run_both(
+            lambda *words: Command(python_command(root, folder, script, *words)),
+            options.every,
+            kept=kept,
+            seconds=60 * options.minutes,
+        )
     except NotHereError as error:
         print(f"try_linux.py: not tried: {error}", file=sys.stderr)
         return 3

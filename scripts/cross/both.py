@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import select
 import subprocess
@@ -42,16 +43,17 @@ Platform = Callable[..., Command]
 """The command that runs ``scripts/cross/results.py`` on a platform, with arguments."""
 
 
-def run_both(there: Platform, every: int, kept: Path | None = None) -> dict[str, Any]:
+def run_both(there: Platform, every: int, *, kept: Path | None = None, seconds: float = math.inf) -> dict[str, Any]:
     """What is the same on both; see :func:`scripts.cross.platform_table.compared`. It is told meanwhile how it goes on.
 
     Args:
         there: the other platform.
         every: each so many operators, and each so many operator families.
         kept: a file that keeps what was found there; what it has already is not run again.
+        seconds: that the other platform has for all.
     """
     here = results_of(_here, every)
-    return compared(here, results_of(there, every, progress=f"of {here.count} there", kept=kept))
+    return compared(here, results_of(there, every, progress=f"of {here.count} there", kept=kept, seconds=seconds))
 
 
 def results_of(
@@ -61,6 +63,7 @@ def results_of(
     silent_seconds: float = _SILENT_SECONDS,
     progress: str = "here",
     kept: Path | None = None,
+    seconds: float = math.inf,
 ) -> Found:
     """Everything, also where a part of it ends the process: what comes after it is run by another one.
 
@@ -70,16 +73,18 @@ def results_of(
         silent_seconds: a process is ended that says nothing for so long.
         progress: what is told meanwhile beside the number of results.
         kept: a file that keeps what is found; what it has already is not run again.
+        seconds: after so long what is not run is left.
     """
     lines: dict[int, dict[str, Any]] = {}
     if kept is not None and kept.is_file():
         lines = {line["number"]: line for line in map(json.loads, kept.read_text(encoding="utf-8").splitlines())}
     told = time.monotonic()
-    while True:
+    end = told + seconds
+    while time.monotonic() < end:
         begun: dict[str, Any] | None = None
         errors = bytearray()
         with _started(platform("--every", str(every), "--but", ",".join(map(str, lines)))) as process:
-            for begun in map(json.loads, _lines(process, errors, silent_seconds)):
+            for begun in map(json.loads, _lines(process, errors, silent_seconds, end)):
                 if "found" not in begun:
                     continue
                 _keep(begun, lines, kept)
@@ -89,12 +94,15 @@ def results_of(
                     print(f"  {len(lines)} {progress}: {lines[max(lines)]['name']}", file=sys.stderr, flush=True)
             status = process.wait()
         reason = _reason(errors.decode(errors="replace"), status, silent_seconds)
+        if time.monotonic() >= end:
+            break
         if begun is not None and status != 0:
             _keep({**begun, "ended": reason}, lines, kept)
         elif status == 0:
             return _found(lines.values())
         else:
             return _found([*lines.values(), {"kind": "operators", "name": "", "ended": reason}])
+    return dataclasses.replace(_found(lines.values()), is_cut=True)
 
 
 def _keep(line: dict[str, Any], lines: dict[int, dict[str, Any]], kept: Path | None) -> None:
@@ -121,18 +129,19 @@ def _started(command: Command) -> subprocess.Popen[bytes]:
     )
 
 
-def _lines(process: subprocess.Popen[bytes], errors: bytearray, silent_seconds: float) -> Iterator[bytes]:
-    """A process's output by line, until it ends, or is ended because it says nothing.
+def _lines(process: subprocess.Popen[bytes], errors: bytearray, silent_seconds: float, end: float) -> Iterator[bytes]:
+    """A process's output by line, until it ends, or is ended because it says nothing or the time is over.
 
     Args:
         process: one that has just started.
         errors: takes what it says to the error stream.
         silent_seconds: how long it may say nothing.
+        end: by the monotonic clock.
     """
     pending = b""
     streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
     while streams:
-        ready = select.select(streams, [], [], silent_seconds)[0]
+        ready = select.select(streams, [], [], max(0.0, min(silent_seconds, end - time.monotonic())))[0]
         if not ready:
             process.kill()
             return

@@ -32,12 +32,14 @@ class Found:
         operators_ended: cases of operators that ended the process, and what it said last; ``""`` stands for a process
             that ended before any.
         cases_ended: the same of conformance cases.
+        is_cut: whether some were not run because the time was over.
     """
 
     operators: Mapping[str, str]
     cases: Mapping[str, Mapping[str, str]]
     operators_ended: Mapping[str, str] = dataclasses.field(default_factory=dict)
     cases_ended: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    is_cut: bool = False
 
     @property
     def count(self) -> int:
@@ -49,7 +51,8 @@ def compared(here: Found, there: Found) -> dict[str, Any]:
     """What this machine's own Python and another platform have in common.
 
     Returns:
-        see :func:`comparison`; and what ended the other one's process (``"operators_ended"``, ``"cases_ended"``).
+        see :func:`_comparison`; what ended the other one's process (``"operators_ended"``, ``"cases_ended"``); and how
+        many were not run, because the time was over (``"operators_left"``, ``"cases_left"``).
     """
     ended = {**there.operators_ended, **there.cases_ended}
     lines = [f"{name or 'what comes before operators'} ends the process: {said}" for name, said in ended.items()]
@@ -57,16 +60,24 @@ def compared(here: Found, there: Found) -> dict[str, Any]:
     lines += [f"here {name} ends the process: {said}" for name, said in here.cases_ended.items()]
     operators = {name: digest for name, digest in here.operators.items() if name not in there.operators_ended}
     cases = {name: case for name, case in here.cases.items() if name not in there.cases_ended}
-    result = comparison(operators, there.operators, cases, there.cases)
+    left = [0, 0]
+    if there.is_cut:
+        left = [len(operators.keys() - there.operators.keys()), len(cases.keys() - there.cases.keys())]
+        operators = {name: digest for name, digest in operators.items() if name in there.operators}
+        cases = {name: case for name, case in cases.items() if name in there.cases}
+        lines.append(f"{left[0]} operators and {left[1]} cases were not run in the time given")
+    result = _comparison(operators, there.operators, cases, there.cases)
     return {
         **result,
         "operators_ended": sorted(there.operators_ended),
         "cases_ended": sorted(there.cases_ended),
+        "operators_left": left[0],
+        "cases_left": left[1],
         "told": "; ".join([result["told"], *lines]),
     }
 
 
-def comparison(
+def _comparison(
     here: Mapping[str, str],
     there: Mapping[str, str],
     cases_here: Mapping[str, Mapping[str, str]],
@@ -113,15 +124,20 @@ def table_row(result: Mapping[str, Any]) -> dict[str, str]:
     """The columns that follow from a comparison."""
     ran = result["operators"] and result["cases"]
     bits = f"not {', '.join(result['different'])}" if result["different"] else "all" if ran else "–"
-    kept, cases = result["cases"] - len(result["broken"]), result["cases"] + len(result.get("cases_ended", ()))
-    operators, ended = str(result["operators"]), _ended(result)
-    if result.get("operators_ended"):
-        operators += f" of {result['operators'] + len(result['operators_ended'])}"
+    kept = result["cases"] - len(result["broken"])
+    cases = result["cases"] + len(result["cases_ended"]) + result["cases_left"]
+    of_all = result["operators"] + len(result["operators_ended"]) + result["operators_left"]
+    operators = f"{result['operators']} of {of_all}" if of_all > result["operators"] else str(of_all)
+    more = []
+    if ended := _ended(result):
+        more.append(f"the driver's compiler ends the process: {'; '.join(ended)}")
+    if result["operators_left"] or result["cases_left"]:
+        more.append(f"not run in the time given: {result['operators_left']} operators, {result['cases_left']} cases")
     return {
         "operators": operators,
         "conformance": f"{kept} of {cases}",
         "bits": bits,
-        **({"more": f"the driver's compiler ends the process: {'; '.join(ended)}"} if ended else {}),
+        **({"more": "; ".join(more)} if more else {}),
     }
 
 

@@ -111,7 +111,7 @@ def test_the_table_says_what_differs_and_what_is_broken() -> None:
 
     def told(there: Found) -> dict[str, str]:
         result = platform_table.compared(here, there)
-        assert platform_table.is_well(result) == (there == here)
+        assert platform_table.is_well(result) == (there == here or there.is_cut)
         for name in (*there.operators_ended, *there.cases_ended):
             assert f"{name} ends the process: LLVM ERROR" in result["told"]
         return platform_table.table_row(result)
@@ -121,6 +121,9 @@ def test_the_table_says_what_differs_and_what_is_broken() -> None:
     other = told(Found({"abs": "1", "add": "4"}, cases))
     assert other == {"operators": "2", "conformance": "1 of 2", "bits": "not add, gemm, if"}
     assert told(Found({}, {}, {"": "LLVM ERROR"}))["bits"] == "not abs, add, cast, gemm, if"
+    cut = told(Found({"abs": "1"}, {"cast": kept("5")}, is_cut=True))
+    assert cut.pop("more") == "not run in the time given: 2 operators, 1 cases"
+    assert cut == {"operators": "1 of 3", "conformance": "1 of 2", "bits": "all"}
     ended = told(Found({"abs": "1", "add": "2"}, {"cast": kept("5")}, {"if": "LLVM ERROR"}, {"gemm": "LLVM ERROR"}))
     assert ended.pop("more").endswith("ends the process: if; gemm")
     assert ended == {"operators": "2 of 3", "conformance": "1 of 2", "bits": "all"}
@@ -159,6 +162,13 @@ def test_what_comes_after_something_that_ends_the_process_is_run_by_another_and_
     nothing_left = "import sys; assert set(sys.argv[-1].split(',')) == set('0123')"
     again = both.results_of(lambda *words: Command([sys.executable, "-c", nothing_left, *words]), 2, kept=kept_lines)
     assert again == found
+
+
+def test_what_does_not_fit_into_the_time_is_left() -> None:
+    found = both.results_of(lambda *words: Command([sys.executable, "-c", ELSEWHERE, *words]), 1, seconds=1.0)
+    assert found.is_cut
+    assert found.operators in ({"abs": "1"}, {})  # as far as a busy machine has come
+    assert not found.cases_ended
 
 
 def test_a_platform_without_a_device_is_not_asked_again() -> None:
