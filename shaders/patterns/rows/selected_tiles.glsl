@@ -104,17 +104,17 @@ void main()
         collected[lane / BLOCK * parameters.kept + rank] = leader;
     }
     barrier();
-    if (rank < parameters.kept) {
-        uint before[BLOCKS]; // elements of each list that come before the lane's one
+    if (lane < BLOCKS * parameters.kept) {
+        leader = collected[lane];
+        uint before[BLOCKS]; // elements of each list that come before that one
         [[unroll]] for (uint block = 0u; block < BLOCKS; ++block) {
             before[block] = 0u;
         }
-        for (uint step = BLOCK; step > 0u; step /= 2u) {
+        for (uint step = 1u << uint(findMSB(parameters.kept)); step > 0u; step /= 2u) {
             [[unroll]] for (uint block = 0u; block < BLOCKS; ++block) {
                 uint next = before[block] + step;
-                if (next <= parameters.kept && comes_before(collected[block * parameters.kept + next - 1u], leader)) {
-                    before[block] = next;
-                }
+                CANDIDATE other = collected[block * parameters.kept + min(next, parameters.kept) - 1u];
+                before[block] = next <= parameters.kept && comes_before(other, leader) ? next : before[block];
             }
         }
         rank = 0u;
