@@ -31,6 +31,21 @@ class NodeOperand(NamedTuple):  # not a dataclass, for the same reason as a Valu
     number: int
 
 
+Axes = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+"""Elements along each axis that is longer than one, and each operand's strides along these: inputs, then outputs."""
+
+
+def axes_of(node: NetworkNode) -> Axes | None:
+    """The axes that an operator walks along; ``None`` when its tensors have different sizes."""
+    tensors = [tensor for _, tensor, _ in (*node.reads(), *node.writes())]
+    common, *others = (tuple(tensor.sizes) for tensor in tensors)
+    if any(sizes != common for sizes in others):
+        return None
+    axes = [axis for axis, size in enumerate(common) if size > 1]
+    strides = tuple(tuple(tensor.element_strides[axis] for axis in axes) for tensor in tensors)
+    return tuple(common[axis] for axis in axes), strides
+
+
 @dataclasses.dataclass(frozen=True)
 class Space:
     """Axes, innermost first where an order matters, and the strides of views along them.
@@ -44,18 +59,17 @@ class Space:
     strides: Mapping[NodeOperand, tuple[int, ...]]
 
     @classmethod
-    def of_node(cls, node: NetworkNode) -> Space | None:
-        """The space of one operator; ``None`` when its tensors have different sizes."""
-        tensors = {NodeOperand(node.index, False, number): tensor for number, tensor, _ in node.reads()}
-        tensors |= {NodeOperand(node.index, True, number): tensor for number, tensor, _ in node.writes()}
-        common, *others = (tuple(tensor.sizes) for tensor in tensors.values())
-        if any(sizes != common for sizes in others):
-            return None
-        axes = [axis for axis, size in enumerate(common) if size > 1]
-        return cls(
-            tuple(common[axis] for axis in axes),
-            {view: tuple(tensor.element_strides[axis] for axis in axes) for view, tensor in tensors.items()},
-        )
+    def of_node(cls, node: NetworkNode, axes: Axes) -> Space:
+        """The space of one operator.
+
+        Args:
+            node: the operator.
+            axes: what :func:`axes_of` says of its description; of many nodes that share one it is asked once.
+        """
+        sizes, strides = axes
+        views = [NodeOperand(node.index, False, number) for number, _, _ in node.reads()]
+        views += [NodeOperand(node.index, True, number) for number, _, _ in node.writes()]
+        return cls(sizes, dict(zip(views, strides, strict=True)))
 
     def folded(self, last: NodeOperand, views: tuple[NodeOperand, ...] | None = None) -> FoldedLayout:
         """The fewest axes for some views (``None``: all), in the order of ``last``, whose strides come last."""

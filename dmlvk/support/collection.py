@@ -1,7 +1,7 @@
 """Pauses Python's search for reference cycles while many objects are made that all stay.
 
 It would look at each of them over and over, which takes a third of the time of planning a large network. Afterwards
-they are among the old ones, which only a full collection looks at: two collections of the young would take a tenth.
+so many are among the old ones, which only a full collection looks at: two collections of the young would take a tenth.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import contextlib
 import gc
 import threading
 from collections.abc import Iterator
+
+_MANY = 100_000
+"""Objects that were made meanwhile, beside which those do not count that others made just before."""
 
 _lock = threading.Lock()
 _pauses = 0
@@ -31,7 +34,7 @@ def collection_paused() -> Iterator[None]:
         with _lock:
             _pauses -= 1
             if _pauses == 0 and _was_enabled:
-                if gc.get_freeze_count() == 0:  # what the application froze stays so
+                if gc.get_count()[0] >= _MANY and gc.get_freeze_count() == 0:  # what the application froze stays so
                     gc.freeze()
                     gc.unfreeze()
                 gc.enable()

@@ -17,7 +17,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import typical
 from dmlvk.graphs.fusion.functions import Function
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
-from dmlvk.graphs.spaces import NodeOperand, Space, joined
+from dmlvk.graphs.spaces import Axes, NodeOperand, Space, axes_of, joined
 from dmlvk.kernels import access_orders
 from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.target import GPU, Target
@@ -220,15 +220,12 @@ def _outputs_agree(group: Group) -> bool:
     _, *further = group.outputs
     if not further:
         return True
-    strides = [group.space.strides[operand.view] for operand in group.outputs]
+    first, *others = (group.space.strides[operand.view] for operand in group.outputs)
+    if any(first != strides for strides in others):
+        return False
     access_order, types = group.plan.access_order, group.types
     widened = (*types[:-1], *(operand.bits_type for operand in further), types[-1])
-    are_equal = all(strides[0] == other for other in strides[1:])
-    return (
-        are_equal
-        and access_order in ("contiguous", "rows")
-        and lanes(access_order, types) == lanes(access_order, widened)
-    )
+    return access_order in ("contiguous", "rows") and lanes(access_order, types) == lanes(access_order, widened)
 
 
 def _elements(access_order: AccessOrder, types: tuple[DataType, ...]) -> int:
@@ -268,6 +265,7 @@ class _Grouping:
             for value in {value for _, _, value in node.reads()}:
                 self._readers.setdefault(value, []).append(node)
         self._readers_outside: dict[Group, tuple[int, ...]] = {}
+        self._axes: dict[int, Axes | None] = {}  # by descriptions, which many nodes share
         self._group_of: dict[int, Group] = {}
         for node in network.nodes:
             group = self._single(node, functions.get(node.index))
@@ -280,10 +278,13 @@ class _Grouping:
         self._group_of.update(dict.fromkeys((node.index for node in nodes), group))
 
     def _single(self, node: NetworkNode, function: Function | None) -> Group:
-        space = Space.of_node(node) if function is not None else None
         span = (self._position[node.index],) * 2
-        if function is None or space is None:
+        if function is not None and id(node.desc) not in self._axes:
+            self._axes[id(node.desc)] = axes_of(node)
+        axes = None if function is None else self._axes[id(node.desc)]
+        if function is None or axes is None:
             return Group((node,), span)
+        space = Space.of_node(node, axes)
         inputs: list[Operand] = []
         scalar_words = 0
         for number, tensor, value in node.reads():
