@@ -105,9 +105,10 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises:
         OSError: when it cannot be written.
     """
-    target = Path(path).resolve()
-    if target.exists() and not (target.is_file() and os.access(target.parent, os.W_OK)):
-        with open(path, "wb") as file:
+    given = Path(path)  # what /dev/stdout leads to has no name, where it is a pipe
+    target = given.resolve()
+    if given.exists() and not (given.is_file() and os.access(target.parent, os.W_OK)):
+        with given.open("wb") as file:
             yield file
         return
     part = target.with_name(f".{os.getpid()}-{threading.get_ident()}.part")

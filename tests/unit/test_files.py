@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +42,12 @@ def test_the_file_that_a_link_leads_to_is_written(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
     write_whole(tmp_path / "link", "text")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_text() == "text"
+
+
+def test_standard_output_is_written_where_it_is_a_pipe() -> None:
+    words = "from dmlvk.support.files import check_writable, write_whole; p = '/dev/stdout'; check_writable(p)"
+    done = subprocess.run([sys.executable, "-c", f"{words}; write_whole(p, 'text')"], capture_output=True, check=True)
+    assert done.stdout == b"text"
 
 
 def test_what_cannot_be_written_is_found_out_before(tmp_path: Path) -> None:
