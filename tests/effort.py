@@ -17,7 +17,8 @@ are five ways to say what may be left out:
   Of tests on devices that have several lists of parameters (``@pytest.mark.parametrize``) so many that nothing in a
   list is missing, without being marked.
 - :class:`Turns`: for all cases of an operator but one, all drivers but one. With ``--all``: for cases whose data types
-  others show, and of each case for what comes after its first inputs.
+  others show, and of each case for what comes after its first inputs,
+  or for each second one.
 - ``IS_QUICK``: what a test makes of it, for example fewer random examples.
 """
 
@@ -74,7 +75,12 @@ class Turns:
 
 def first_on_all(devices: Sequence[_Device], number: int) -> Sequence[_Device]:
     """The devices for one of a test's inputs: all of them for the first, then one after the other, in turn."""
-    return [devices[number % len(devices)]] if TAKES_TURNS and number else devices
+    return in_turn(devices, number) if number else devices
+
+
+def in_turn(devices: Sequence[_Device], number: int) -> Sequence[_Device]:
+    """The devices for one of a test's inputs, whose results are compared with one another: each on one, in turn."""
+    return [devices[number % len(devices)]] if TAKES_TURNS else devices
 
 
 class OfTurn(list[_Device]):

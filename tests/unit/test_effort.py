@@ -12,7 +12,7 @@ import pytest
 from dmlvk.conformance.cases import ValueCase, value_cases
 from dmlvk.conformance.samples import SampleCase, sample_cases
 from tests import effort
-from tests.effort import OfTurn, Turns, covering, first_on_all, items_of_turns, quick_items, shown
+from tests.effort import OfTurn, Turns, covering, first_on_all, in_turn, items_of_turns, quick_items, shown
 
 
 @dataclasses.dataclass(eq=False)
@@ -159,5 +159,7 @@ def test_the_first_of_several_inputs_runs_on_all_devices_and_the_others_in_turn(
 ) -> None:
     monkeypatch.setattr(effort, "TAKES_TURNS", True)
     assert [list(first_on_all("xy", number)) for number in range(4)] == [["x", "y"], ["y"], ["x"], ["y"]]
+    assert [list(in_turn("xy", number)) for number in range(4)] == [["x"], ["y"], ["x"], ["y"]]
     monkeypatch.setattr(effort, "TAKES_TURNS", False)
     assert [list(first_on_all("xy", number)) for number in range(2)] == [["x", "y"]] * 2
+    assert list(in_turn("xy", 1)) == ["x", "y"]
