@@ -14,7 +14,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic.sizes import typical
+from dmlvk.dynamic.sizes import is_dynamic, typical
 from dmlvk.graphs.fusion.functions import Function
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.graphs.spaces import Axes, NodeOperand, Space, axes_of, joined
@@ -214,6 +214,13 @@ def is_scalar_constant(network: Network, value: NetworkValue, strides: Sequence[
     return value.kind == "constant" and not any(strides)
 
 
+def _access_order(group: Group, space: Space) -> AccessOrder:
+    """That of its plan, which need not be made where all operands are one run of neighbouring elements."""
+    operands = (*group.inputs, *group.outputs)
+    is_one_run = len(space.sizes) == 1 and all(space.strides[operand.view] == (1,) for operand in operands)
+    return "contiguous" if is_one_run and not is_dynamic(space.sizes) else group.plan.access_order
+
+
 def _outputs_agree(group: Group) -> bool:
     """Whether one access order serves all outputs: with equal strides, in vectors of as many elements."""
     assert group.space is not None
@@ -223,7 +230,7 @@ def _outputs_agree(group: Group) -> bool:
     first, *others = (group.space.strides[operand.view] for operand in group.outputs)
     if any(first != strides for strides in others):
         return False
-    access_order, types = group.plan.access_order, group.types
+    access_order, types = _access_order(group, group.space), group.types
     widened = (*types[:-1], *(operand.bits_type for operand in further), types[-1])
     return access_order in ("contiguous", "rows") and lanes(access_order, types) == lanes(access_order, widened)
 
