@@ -125,7 +125,8 @@ def table_row(result: Mapping[str, Any]) -> dict[str, str]:
     ran = result["operators"] and result["cases"]
     bits = f"not {', '.join(result['different'])}" if result["different"] else "all" if ran else "–"
     kept = result["cases"] - len(result["broken"])
-    cases = result["cases"] + len(result["cases_ended"]) + result["cases_left"]
+    cases = result["cases"] + len(result["cases_ended"])
+    left = f", {result['cases_left']} not run" if result["cases_left"] else ""
     of_all = result["operators"] + len(result["operators_ended"]) + result["operators_left"]
     operators = f"{result['operators']} of {of_all}" if of_all > result["operators"] else str(of_all)
     more = []
@@ -135,7 +136,7 @@ def table_row(result: Mapping[str, Any]) -> dict[str, str]:
         more.append(f"not run in the time given: {result['operators_left']} operators, {result['cases_left']} cases")
     return {
         "operators": operators,
-        "conformance": f"{kept} of {cases}",
+        "conformance": f"{kept} of {cases}{left}",
         "bits": bits,
         **({"more": "; ".join(more)} if more else {}),
     }
