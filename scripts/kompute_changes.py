@@ -1,16 +1,16 @@
 """dmlvk's changes to Kompute 0.9.0: each a few lines, each of use to every user of Kompute, none needed by dmlvk.
 
-``scripts/build_kompute.py`` applies them to the source distribution from PyPI; the version becomes 0.9.0+dmlvk.9. dmlvk
-looks at run time for what the installed package can do (``dmlvk/runtime/kompute.py``), and the unchanged package gives
-the same results more slowly.
+``scripts/build_kompute.py`` applies them to the source distribution from PyPI; the version becomes 0.9.0+dmlvk.10.
+dmlvk looks at run time for what the installed package can do (``dmlvk/runtime/kompute.py``), and the unchanged package
+gives the same results more slowly.
 """
 
 from __future__ import annotations
 
 from scripts.kompute_change import Change, Replacement
-from scripts.kompute_features import FEATURES, PORTABILITY, TOGETHER
+from scripts.kompute_features import BESIDE, FEATURES, PORTABILITY, TOGETHER
 
-LOCAL_VERSION = "dmlvk.9"
+LOCAL_VERSION = "dmlvk.10"
 
 
 def _checked(path: str, call: str, name: str) -> Replacement:
@@ -146,7 +146,8 @@ _BARRIER = Change(
     "has OpMemoryBarrier in Python",
     "The C++ class was not bound. `OpMemoryBarrier(tensors)` makes later dispatches wait for the earlier ones, and see "
     "what they wrote to the tensors: 3 µs for a dependent dispatch on an NVIDIA H200, against 8 µs by way of a copy. "
-    "`OpMemoryBarrier(tensors, True)` makes what dispatches wrote visible to the host, for tensors in host memory.",
+    "`OpMemoryBarrier(tensors, True)` makes what dispatches wrote visible to the host, for tensors in host memory; "
+    "with `of_transfers=True` dispatches wait for copies. One barrier for all memory takes the place of one a tensor.",
     (
         Replacement(
             "python/src/main.cpp",
@@ -155,21 +156,44 @@ _BARRIER = Change(
             "               kp::OpBase,\n"
             '               std::shared_ptr<kp::OpMemoryBarrier>>(m, "OpMemoryBarrier")\n'
             "      .def(py::init([](const std::vector<std::shared_ptr<kp::Tensor>>& tensors,\n"
-            "                       bool to_host) {\n"
+            "                       bool to_host,\n"
+            "                       bool of_transfers) {\n"
             "               return std::make_shared<kp::OpMemoryBarrier>(\n"
             "                 tensors,\n"
-            "                 vk::AccessFlagBits::eShaderWrite,\n"
+            "                 of_transfers ? vk::AccessFlagBits::eTransferWrite\n"
+            "                              : vk::AccessFlagBits::eShaderWrite,\n"
             "                 to_host ? vk::AccessFlagBits::eHostRead\n"
             "                         : vk::AccessFlagBits(VK_ACCESS_SHADER_READ_BIT |\n"
             "                                              VK_ACCESS_SHADER_WRITE_BIT),\n"
-            "                 vk::PipelineStageFlagBits::eComputeShader,\n"
+            "                 of_transfers ? vk::PipelineStageFlagBits::eTransfer\n"
+            "                              : vk::PipelineStageFlagBits::eComputeShader,\n"
             "                 to_host ? vk::PipelineStageFlagBits::eHost\n"
             "                         : vk::PipelineStageFlagBits::eComputeShader);\n"
             "           }),\n"
             '           py::arg("tensors"),\n'
-            '           py::arg("to_host") = false);\n'
+            '           py::arg("to_host") = false,\n'
+            '           py::arg("of_transfers") = false);\n'
             "\n"
             "    py::class_<kp::OpAlgoDispatch,\n               kp::OpBase,\n",
+        ),
+        Replacement(
+            "src/OpMemoryBarrier.cpp",
+            "        for (const std::shared_ptr<Tensor>& tensor : this->mTensors) {\n"
+            "            tensor->recordPrimaryBufferMemoryBarrier(commandBuffer,\n"
+            "                                                     this->mSrcAccessMask,\n"
+            "                                                     this->mDstAccessMask,\n"
+            "                                                     this->mSrcStageMask,\n"
+            "                                                     this->mDstStageMask);\n"
+            "        }\n",
+            "        if (!this->mTensors.empty()) {\n"
+            "            commandBuffer.pipelineBarrier(\n"
+            "              this->mSrcStageMask,\n"
+            "              this->mDstStageMask,\n"
+            "              vk::DependencyFlags(),\n"
+            "              vk::MemoryBarrier(this->mSrcAccessMask, this->mDstAccessMask),\n"
+            "              nullptr,\n"
+            "              nullptr);\n"
+            "        }\n",
         ),
     ),
 )
@@ -492,6 +516,7 @@ CHANGES = (
     _FENCE,
     _ASYNC,
     _BARRIER,
+    BESIDE,
     _CACHED,
     _TIMESTAMPS,
     _SHARED,

@@ -109,6 +109,7 @@ class Engine:
         self._kp = kompute()
         # Both came with the same set of changes; the unchanged package's eval_async waits for the device.
         self._has_barriers = hasattr(self._kp, "OpMemoryBarrier")
+        self._has_free_dispatches = self._has_barriers and hasattr(self._kp.OpAlgoDispatch, "follows_transfers")
         self.declares_float_controls = declares_float_controls and bool(info.float_controls)
         self.shaders = ShaderForms(
             self, self._has_barriers, trials or {}, info.float_controls if self.declares_float_controls else ()
@@ -439,7 +440,7 @@ class Engine:
         chain: Chain | None,
     ) -> Recording:
         steps: list[int] = []  # which of Kompute's operations are dispatches
-        most = 4 + 2 * len(launches)
+        most = 5 + 2 * len(launches)
         sequence = self._manager.sequence(0, most) if timestamps else self._manager.sequence()
         recorded = 0
 
@@ -451,6 +452,9 @@ class Engine:
         uploaded = [allocation.tensor for allocation in upload if allocation.has_staging]
         if uploaded:
             record_step(self._kp.OpTensorSyncDevice(uploaded))
+        if self._has_free_dispatches and launches:  # copies of this recording, and of those that were submitted before
+            tensors = [allocation.tensor for allocation in launches[0].allocations]
+            record_step(self._kp.OpMemoryBarrier(tensors, of_transfers=True))
         unsettled: dict[Allocation, None] = {}  # written since the last dependency
         if chain is not None:
             record_step(self._dependency(chain.memory))
@@ -460,7 +464,10 @@ class Engine:
                 unsettled.clear()
             push = np.array(launch.push_constants, np.uint32)
             ahead = itertools.islice(launches, number, None)
-            record_step(self._kp.OpAlgoDispatch(self._pipelines.of(launch, push, self.shaders.of, ahead), push))
+            dispatch = self._kp.OpAlgoDispatch(self._pipelines.of(launch, push, self.shaders.of, ahead), push)
+            if self._has_free_dispatches:
+                dispatch.follows_transfers = False
+            record_step(dispatch)
             steps.append(recorded)
             unsettled.update(dict.fromkeys(launch.written))
         downloaded = [allocation.tensor for allocation in download if allocation.has_staging]
