@@ -162,7 +162,9 @@ def read(file: Path) -> dict[str, dict[str, str]]:
 
 
 SHORT = ("imported", "operators", "conformance", "bits")
-"""The columns of README's table."""
+"""The columns of README's table, whose cells leave out versions of drivers and compilers."""
+
+_VERSIONS = re.compile(r" \((?:LLVM|ACO)[^)]*\)|, Mesa [^,]*")
 
 
 def as_markdown(table: Mapping[str, Mapping[str, str]], columns: Sequence[str] = COLUMNS) -> str:
@@ -175,7 +177,11 @@ def as_markdown(table: Mapping[str, Mapping[str, str]], columns: Sequence[str] =
     table = {name: row for name, row in table.items() if not row.keys().isdisjoint(columns)}
     titles = [title for column, title in zip(COLUMNS, TITLES, strict=True) if column in columns]
     lines = [f"| platform | {' | '.join(titles)} |", f"|---|{'---|' * len(titles)}"]
-    lines += [f"| {name} | {' | '.join(row.get(column, '–') for column in columns)} |" for name, row in table.items()]
+    for name, row in table.items():
+        cells = [row.get(column, "–") for column in columns]
+        if columns == SHORT:
+            cells = [_VERSIONS.sub("", cell) for cell in cells]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
