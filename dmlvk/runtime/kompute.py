@@ -40,6 +40,7 @@ from dmlvk.runtime.guard import Guard, is_repeated_copy
 from dmlvk.runtime.kompute_library import drivers_of_parent, kompute, open_engines
 from dmlvk.runtime.launch_numbers import LaunchNumbers
 from dmlvk.runtime.pipelines import Pipelines
+from dmlvk.runtime.recorded_operations import RecordedOperations
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.submissions import Submissions
 from dmlvk.runtime.transfers import Transfers
@@ -109,7 +110,6 @@ class Engine:
         self._kp = kompute()
         # Both came with the same set of changes; the unchanged package's eval_async waits for the device.
         self._has_barriers = hasattr(self._kp, "OpMemoryBarrier")
-        self._has_free_dispatches = self._has_barriers and hasattr(self._kp.OpAlgoDispatch, "follows_transfers")
         self.declares_float_controls = declares_float_controls and bool(info.float_controls)
         self.shaders = ShaderForms(
             self, self._has_barriers, trials or {}, info.float_controls if self.declares_float_controls else ()
@@ -439,51 +439,35 @@ class Engine:
         timestamps: bool,
         chain: Chain | None,
     ) -> Recording:
-        steps: list[int] = []  # which of Kompute's operations are dispatches
         most = 5 + 2 * len(launches)
         sequence = self._manager.sequence(0, most) if timestamps else self._manager.sequence()
-        recorded = 0
-
-        def record_step(operation: Any) -> None:
-            nonlocal recorded
-            sequence.record(operation)
-            recorded += 1
-
-        uploaded = [allocation.tensor for allocation in upload if allocation.has_staging]
-        if uploaded:
-            record_step(self._kp.OpTensorSyncDevice(uploaded))
-        if self._has_free_dispatches and launches:  # copies of this recording, and of those that were submitted before
-            tensors = [allocation.tensor for allocation in launches[0].allocations]
-            record_step(self._kp.OpMemoryBarrier(tensors, of_transfers=True))
+        operations = RecordedOperations(self._kp, sequence, has_barriers=self._has_barriers)
+        operations.upload(upload)
+        if launches:
+            operations.wait_for_copies(launches[0].allocations)
         unsettled: dict[Allocation, None] = {}  # written since the last dependency
         if chain is not None:
-            record_step(self._dependency(chain.memory))
+            operations.add(self._dependency(chain.memory))
         for number, launch in enumerate(with_progress(launches, len(launches), "kernels prepared by the driver"), 1):
             if launch.depends:
-                record_step(self._dependency(unsettled))
+                operations.add(self._dependency(unsettled))
                 unsettled.clear()
             push = np.array(launch.push_constants, np.uint32)
             ahead = itertools.islice(launches, number, None)
-            dispatch = self._kp.OpAlgoDispatch(self._pipelines.of(launch, push, self.shaders.of, ahead), push)
-            if self._has_free_dispatches:
-                dispatch.follows_transfers = False
-            record_step(dispatch)
-            steps.append(recorded)
+            operations.dispatch(self._pipelines.of(launch, push, self.shaders.of, ahead), push)
             unsettled.update(dict.fromkeys(launch.written))
-        downloaded = [allocation.tensor for allocation in download if allocation.has_staging]
-        if downloaded:
-            record_step(self._kp.OpTensorSyncLocal(downloaded))
+        operations.download(download)
         unstaged = {a: None for launch in launches for a in launch.written if not a.has_staging}
         if unstaged and self._has_barriers:  # the host reads the memory itself
-            record_step(self._kp.OpMemoryBarrier([allocation.tensor for allocation in unstaged], True))
+            operations.add(self._kp.OpMemoryBarrier([allocation.tensor for allocation in unstaged], True))
         shared = frozenset((*self._shared.values(), *(self._numbers.buffers if self._numbers is not None else ())))
         recording = Recording(
-            sequence,
+            operations.sequence,
             bound=frozenset(allocation for launch in launches for allocation in launch.allocations) - shared,
             written=frozenset(allocation for launch in launches for allocation in launch.written),
             uploads=frozenset(upload),
             downloads=frozenset(download),
-            dispatch_steps=tuple(steps),
+            dispatch_steps=tuple(operations.dispatches),
             seconds_per_tick=self.info.limits.timestamp_period_in_nanoseconds * 1e-9,
             chain=chain,
         )

@@ -2,8 +2,8 @@
 
 To record one takes half a millisecond on an NVIDIA H200, where command pools are dear; to submit it again 20 µs.
 
-Kompute's barriers order an upload before the dispatches that are submitted later, and a download behind those that were
-submitted before: nobody has to wait in between.
+Barriers order an upload before the dispatches that are submitted later (``recorded_operations.py``), and a download
+behind those that were submitted before: nobody has to wait in between.
 """
 
 from __future__ import annotations

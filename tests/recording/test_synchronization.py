@@ -24,6 +24,7 @@ import sys
 from collections.abc import Iterator
 from typing import Literal
 
+import kp
 import pytest
 
 from dmlvk.kernels import library
@@ -36,11 +37,15 @@ import json, re, sys
 import numpy as np
 import dmlvk as dml
 from dmlvk.objects.recording import HazardTracker
-from dmlvk.runtime import kompute, validation
+from dmlvk.runtime import kompute, recorded_operations, validation
 
 chains, dependencies = json.loads(sys.argv[1])
 if dependencies == "none":
     HazardTracker.depends = lambda self, reads, writes, is_independent=False: False
+elif dependencies.startswith("staged"):
+    kompute.Engine._needs_staging = property(lambda self: True)
+    if dependencies == "staged, copies not awaited":
+        recorded_operations.RecordedOperations.wait_for_copies = lambda self, used: None
 elif dependencies != "followed":
     # As with the unchanged Kompute, which has no memory barriers.
     validation.synchronization_enabled = lambda: False
@@ -87,7 +92,7 @@ print(json.dumps(found))
 """
 
 Found = set[tuple[str, str]]
-Dependencies = Literal["followed", "one word", "one word, staged", "none"]
+Dependencies = Literal["followed", "staged", "staged, copies not awaited", "one word", "one word, staged", "none"]
 READ_AFTER_WRITE = {("SYNC-HAZARD-READ-AFTER-WRITE", "Dispatch")}
 WRITE_AFTER_READ = {("SYNC-HAZARD-WRITE-AFTER-READ", "Dispatch")}
 
@@ -116,8 +121,9 @@ def all_hazards(dependencies: Dependencies) -> dict[str, Found]:
 
     Args:
         dependencies: ``"followed"``: as dmlvk makes them under synchronization validation, where it copies what was
-            written; ``"one word"`` and ``"one word, staged"``: as it makes them otherwise, in memory that the host
-            can see directly, or not; ``"none"``: the recorder is kept from placing any.
+            written; ``"staged"``: the same in memory that the host cannot see; ``"staged, copies not awaited"``:
+            without the barrier behind uploads; ``"one word"`` and ``"one word, staged"``: as it makes them otherwise,
+            in memory that the host can see directly, or not; ``"none"``: the recorder is kept from placing any.
     """
     finished = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps([[IN_PLACE, *INDEPENDENT, *DEPENDENT], dependencies])],
@@ -138,7 +144,7 @@ def hazards(chain: str, dependencies: Dependencies) -> Found:
     return all_hazards(dependencies)[chain]
 
 
-@pytest.mark.parametrize("dependencies", ["followed", "one word", "one word, staged", "none"])
+@pytest.mark.parametrize("dependencies", ["followed", "staged", "one word", "one word, staged", "none"])
 @pytest.mark.parametrize("chain", INDEPENDENT)
 def test_nothing_is_reported_where_nothing_depends(chain: str, dependencies: Dependencies) -> None:
     """A plain run, in place, halves of a buffer, independent dispatches, shared inputs, disjoint outputs."""
@@ -150,6 +156,15 @@ def test_recorders_dependencies_are_where_the_layer_wants_barriers(chain: str) -
     """The layer complains without them and is silent with them: the recorder's decisions, judged by somebody else."""
     assert hazards(chain, "none") == DEPENDENT[chain]
     assert hazards(chain, "followed") == set()
+    assert hazards(chain, "staged") == set()
+
+
+def test_dispatches_wait_for_uploads() -> None:
+    """One barrier behind a recording's uploads serves its dispatches, which have none; the layer sees one recording."""
+    if not hasattr(kp.OpAlgoDispatch, "follows_transfers"):
+        pytest.skip("the unchanged Kompute puts barriers before each dispatch")
+    assert hazards("run", "staged, copies not awaited") == READ_AFTER_WRITE
+    assert hazards("run", "staged") == set()
 
 
 def test_dispatches_in_place_depend_on_each_other() -> None:

@@ -160,7 +160,8 @@ def _guarded(node: Node, output: Tensor, mask: Tensor | None) -> Tensor:
     """With zeros for the queries whose shares are made zeros.
 
     A guard against shares that are no numbers is there for masks that hide every key: a query that is no number itself
-    gives none, as PyTorch's own attention does, and values that are none are not hidden.
+    gives none, as PyTorch's own attention does. Hidden rows are zeros whatever the values are, as those of ONNX's
+    operator; written out, zero times an infinite value would be no number.
     """
     if node.integer("hides_nan") and mask is not None:
         output = chosen(node, rows_without_keys(node, mask), node.scalar(0.0, output.element), output)
