@@ -58,7 +58,7 @@ class KernelStep:
         reads: its inputs, in the order of the kernel's operands.
         writes: its outputs, which follow them.
         is_independent: whether it shares no 32-bit word that it writes with the step before it, although their ranges
-            may overlap: the parts of a JOIN. Such a step does not wait for that one.
+            may overlap: the parts of a JOIN. Such a step does not wait for that one. Never the first of a program.
     """
 
     label: str
@@ -194,8 +194,9 @@ class ProgramBuilder:
             self._steps.append(dataclasses.replace(step, label=words))
 
     def program(self) -> Program:
-        """All that was added."""
-        return Program(tuple(self._steps), self._most_scratch_bytes)
+        """All that was added. What its first step follows is somebody else's, of which it knows nothing."""
+        first = [dataclasses.replace(step, is_independent=False) for step in self._steps[:1]]
+        return Program((*first, *self._steps[1:]), self._most_scratch_bytes)
 
 
 _A = TypeVar("_A", bound=OperatorDesc)

@@ -157,6 +157,13 @@ def test_every_operator_fits_or_is_refused_by_name(target: Target) -> None:
     assert (refused > 0) == (target.work_group_size < 256)
 
 
+def test_no_program_begins_with_a_step_that_waits_for_nobody() -> None:
+    """What its first step follows is another operator's, which may have written the same memory."""
+    for case in sample_cases():
+        first = lower(next(iter(case.samples())).desc, GPU).steps[:1]
+        assert not any(step.is_independent for step in first), case.name
+
+
 def test_more_work_groups_than_vulkan_guarantees_are_refused() -> None:
     tensor = dml.TensorDesc(dml.FLOAT32, (2**16, 2**14, 1, 1), (0, 0, 0, 0))
     out = dml.TensorDesc(dml.FLOAT32, (2**16, 2**14, 1, 1))

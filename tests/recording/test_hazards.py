@@ -229,3 +229,15 @@ def test_independence_reaches_back_to_its_own_group_only() -> None:
     assert not tracker.depends(accesses("A"), accesses("C"))
     assert not tracker.depends(accesses("B"), accesses("D"))
     assert tracker.depends(accesses("E"), accesses("C"), is_independent=True), "D's step stands between the two"
+
+
+def test_the_first_part_of_a_join_waits_for_who_wrote_its_output_before(any_device: dml.Device) -> None:
+    """Parts are independent of one another, not of a dispatch that stands before all of them."""
+    joined = dml.Join(input_count=2, input_tensors=[floats(16), floats(16)], output_tensor=floats(32), axis=0)
+    before, join = compiled(any_device, sign(floats(32))), compiled(any_device, joined)
+    with any_device.create_buffer(256) as inputs, any_device.create_buffer(128) as output:
+        first = (before, [Binding(inputs, 0, 128)], Binding(output))
+        second = (join, [Binding(inputs, 128, 64), Binding(inputs, 192, 64)], Binding(output))
+        assert recorded(any_device, first, second) == [False, True]
+        assert recorded(any_device, second, first) == [False, True]
+        assert recorded(any_device, second, second) == [False, True]
