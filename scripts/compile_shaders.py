@@ -28,9 +28,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.kernels.library.checkout import COMPILER
 from dmlvk.kernels.library.compiler import Variant
+from dmlvk.kernels.library.facts import FILE_NAME, Facts, facts_text, read_facts
 from dmlvk.kernels.library.pack import SUFFIX, Pack, PackError, family, pack_paths, write_pack
 from dmlvk.kernels.library.sources import SourceError, SourceTree
 from dmlvk.kernels.library.store import Store, remove_unfinished, write
+from dmlvk.kernels.variants import regular_variants
 from scripts.shader_tools.compiler import CompileError, Compiler, MissingToolError
 from scripts.shader_tools.progress import progress
 from scripts.shader_tools.project import (
@@ -139,7 +141,23 @@ class Run:
         if failures:
             self._print_failures(failures)
             return FAILED
+        self._write_facts()
         return DONE
+
+    def _write_facts(self) -> None:
+        """Writes what plans must know of shaders, of those that are compiled."""
+        known = read_facts(self.directory)
+        names = {variant.name for variant in regular_variants() if variant.name.endswith(".contiguous")}
+        made = []
+        for name in sorted(names & self.keys.keys()):
+            key, facts = known.get(name, ("", None))
+            if key != self.keys[name]:
+                module = self.store.get(self.keys[name])
+                facts = None if module is None else Facts.of(module)
+            if facts is not None:
+                made.append((name, self.keys[name], facts))
+        if made:
+            write(self.directory / FILE_NAME, facts_text(made).encode())
 
     def check(self) -> int:
         """Compile everything anew and compare with the library; returns the exit status."""

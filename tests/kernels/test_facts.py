@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
 from dmlvk.conformance.cases import attribute_sets, value_cases
 from dmlvk.conformance.execution import LAYOUTS, describe, layout_of
 from dmlvk.kernels import library
-from dmlvk.kernels.library.facts import Facts, facts_of, function_name, measured
+from dmlvk.kernels.library.facts import FILE_NAME, Facts, facts_of, facts_text, read_facts
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.kernels.variants import regular_variants
 from dmlvk.spirv.volume import LONG_FUNCTION_WORDS, called_words
-from scripts import make_facts
 from tests.targets import kernel_of
 
 ELEMENTS = 2**24
 """So many that every choice asks for what takes a while."""
-
-
-def test_the_committed_facts_are_those_of_the_shaders(capsys: pytest.CaptureFixture[str]) -> None:
-    assert make_facts.main(["--check"]) == 0, capsys.readouterr().err
 
 
 _LONGER_IN_ROWS = {
@@ -45,9 +41,12 @@ def test_a_function_takes_as_long_in_rows_as_contiguous() -> None:
     assert differing == _LONGER_IN_ROWS
 
 
-def test_lowering_reads_no_compiled_shader(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured.cache_clear()
+def test_lowering_reads_no_shader_of_known_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [variant.name for variant in regular_variants() if variant.name.endswith(".contiguous")]
+    known = {name: (library.key(name), Facts(1000, False)) for name in names}
+    monkeypatch.setattr("dmlvk.kernels.library.facts._known", lambda: known)
     monkeypatch.setattr(library, "load", lambda name: pytest.fail(f"{name} was read"))
+    facts_of.cache_clear()
     lowered = set()
     for case in value_cases():
         if case.desc_class.declaration.pattern != "elementwise":
@@ -56,19 +55,23 @@ def test_lowering_reads_no_compiled_shader(monkeypatch: pytest.MonkeyPatch) -> N
         for layout, target in itertools.product(LAYOUTS, (CPU, GPU)):
             sizes, strides = layout_of(case, layout, ELEMENTS)
             lowered.add(kernel_of(describe(case, sizes, strides, attributes), target).variant)
+    facts_of.cache_clear()
     assert len(lowered) > 500
 
 
-def test_the_function_of_a_new_operator_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = facts_of("element_wise_sin.float32.rows")
-    monkeypatch.setattr("dmlvk.kernels.library.facts._stored", dict)
-    assert facts_of("element_wise_sin.float32.rows") == known == measured("element_wise_sin.float32.contiguous")
+@pytest.mark.parametrize("key", [None, "of other sources"], ids=["new", "changed"])
+def test_a_function_that_is_new_or_was_changed_is_measured(key: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = Facts.of(library.load("element_wise_sin.float32.contiguous"))
+    assert facts.words > LONG_FUNCTION_WORDS
+    known = {} if key is None else {"element_wise_sin.float32.contiguous": (key, Facts(1, True))}
+    monkeypatch.setattr("dmlvk.kernels.library.facts._known", lambda: known)
+    facts_of.cache_clear()
+    assert facts_of("element_wise_sin.float32.rows") == facts
+    facts_of.cache_clear()
 
 
-def test_what_another_compiler_counts_is_no_difference() -> None:
-    stored = {"a": Facts(1000, True), "b": Facts(10, False), "gone": Facts(1, False)}
-    now = {"a": Facts(1080, True), "b": Facts(25, False), "new": Facts(1, False)}
-    assert make_facts.different(stored, now) == ["gone", "new"]
-    assert make_facts.different({"a": stored["a"]}, {"a": Facts(1200, True)}) == ["a"]
-    assert make_facts.different({"a": stored["a"]}, {"a": Facts(1000, False)}) == ["a"]
-    assert function_name("element_wise_add.float32.rows") == "element_wise_add.float32"
+def test_facts_are_read_as_they_were_written(tmp_path: Path) -> None:
+    assert read_facts(tmp_path) == {}
+    written = [("first.contiguous", "one", Facts(7, True)), ("second.contiguous", "two", Facts(900, False))]
+    (tmp_path / FILE_NAME).write_text(facts_text(written))
+    assert read_facts(tmp_path) == {name: (key, facts) for name, key, facts in written}

@@ -17,6 +17,7 @@ import pytest
 from dmlvk.bench.onnx_models import chain
 from dmlvk.kernels import library as library_of_the_checkout
 from dmlvk.kernels.catalog import all_variants
+from dmlvk.kernels.library.facts import read_facts
 from dmlvk.kernels.library.pack import PackedLibrary
 from scripts.build_wheels import with_compiler
 from scripts.docs_tools.function_stubs import function_stubs
@@ -124,8 +125,10 @@ def test_wheel_contains_the_whole_shader_library(wheel: Path, tmp_path: Path) ->
         archive.extractall(tmp_path, packed)
     wanted = {variant.name for variant in all_variants()}
     assert wanted, "there is no shader variant at all"
-    assert {Path(name).suffix for name in packed} == {".pack"}
+    assert {Path(name).suffix for name in packed} == {".pack", ".json"}
     library = PackedLibrary(tmp_path / "dmlvk/kernels/spirv")
+    known = read_facts(tmp_path / "dmlvk/kernels/spirv")
+    assert len(known) > 700 and all(key == library.key(name) for name, (key, _) in known.items())
     assert set(library.names()) == wanted
     for name in sorted(wanted)[::50]:
         assert library.read(name) == library_of_the_checkout.load(name)

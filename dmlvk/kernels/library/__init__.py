@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,9 +47,25 @@ def load(variant_name: str) -> bytes:
     Raises:
         ShaderLibraryError: it is missing or damaged; or, in a source checkout, cannot be compiled.
     """
+    with _readable(variant_name):
+        return _library().read(variant_name)
+
+
+def key(variant_name: str) -> str | None:
+    """What the bytes of a variant's SPIR-V follow from; ``None`` where there is no such variant.
+
+    Raises:
+        ShaderLibraryError: the library is damaged.
+    """
+    with _readable(variant_name):
+        return _library().key(variant_name)
+
+
+@contextmanager
+def _readable(variant_name: str) -> Iterator[None]:
     from dmlvk.kernels.library.pack import PackError
 
     try:
-        return _library().read(variant_name)
+        yield
     except PackError as error:
         raise ShaderLibraryError(f"the shader library has no {variant_name} ({error}): {_HINT}") from error

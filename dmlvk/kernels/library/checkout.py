@@ -88,10 +88,14 @@ class Checkout:
         Raises:
             ShaderLibraryError: there is no such variant, no compiler, or the variant does not compile.
         """
-        key = self.keys().find(variant_name)
+        key = self.key(variant_name)
         if key is None:
             raise ShaderLibraryError(f"there is no shader variant {variant_name}: scripts/compile_shaders.py --list")
         return self._found(variant_name, key) or self._made(variant_name)
+
+    def key(self, variant_name: str) -> str | None:
+        """What a variant's bytes follow from; ``None`` where there is no such variant."""
+        return self.keys().find(variant_name)
 
     def _found(self, variant_name: str, key: str) -> bytes | None:
         for store in self.stores:

@@ -1,14 +1,14 @@
-"""What the plan of a kernel must know of a compiled shader, without reading it: ``facts.json``.
+"""What the plan of a kernel must know of a compiled shader, without reading it.
 
-``scripts/make_facts.py`` writes the file from the compiled shaders, and a test holds the two together. So the same
-description is lowered to the same kernel whatever compiler made the shaders, and nothing is compiled to be measured.
+``scripts/compile_shaders.py`` measures it beside the compiled shaders, and a wheel carries what it found. A function of
+which nothing is known yet, or whose shader was changed since, is measured when it is first asked for.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from dmlvk.kernels.access_orders import DEFERS_SLOW_PATH
 from dmlvk.spirv.modules import uses_constant
 from dmlvk.spirv.volume import called_words
 
-FILE = Path(__file__).parent / "facts.json"
+FILE_NAME = "facts.json"
+"""The file beside the packed shaders: for the contiguous kernel of each function its key, words and whether it defers.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,33 +34,40 @@ class Facts:
     words: int
     defers: bool
 
-
-def facts_of(variant_name: str) -> Facts:
-    """What is known of the function of an element-wise variant.
-
-    One that the file does not have yet, since its operator is new, is measured in the compiled shader.
-    """
-    function = function_name(variant_name)
-    return _stored().get(function) or measured(f"{function}.contiguous")
-
-
-def function_name(variant_name: str) -> str:
-    """A variant's name without its access order."""
-    return variant_name.rpartition(".")[0]
+    @classmethod
+    def of(cls, spirv: bytes) -> Facts:
+        """Those of the function of a contiguous kernel."""
+        return cls(called_words(spirv), uses_constant(spirv, DEFERS_SLOW_PATH))
 
 
 @functools.lru_cache(maxsize=4096)
-def measured(variant_name: str) -> Facts:
-    """The facts of a contiguous kernel, from its compiled shader.
+def facts_of(variant_name: str) -> Facts:
+    """What is known of the function of an element-wise variant.
 
     Raises:
-        ShaderLibraryError: it is missing or damaged; or, in a source checkout, cannot be compiled.
+        ShaderLibraryError: its contiguous kernel is missing or damaged; or, in a source checkout, cannot be compiled.
     """
-    module = library.load(variant_name)
-    return Facts(called_words(module), uses_constant(module, DEFERS_SLOW_PATH))
+    contiguous = f"{variant_name.rpartition('.')[0]}.contiguous"
+    key, facts = _known().get(contiguous, ("", None))
+    if facts is not None and key == library.key(contiguous):
+        return facts
+    return Facts.of(library.load(contiguous))
 
 
 @functools.cache
-def _stored() -> Mapping[str, Facts]:
-    content = json.loads(FILE.read_text(encoding="utf-8"))
-    return {name: Facts(words, bool(defers)) for name, (words, defers) in content.items()}
+def _known() -> Mapping[str, tuple[str, Facts]]:
+    return read_facts(library.DIRECTORY)
+
+
+def read_facts(directory: Path) -> dict[str, tuple[str, Facts]]:
+    """The keys and the facts of the contiguous kernels that are known; none where there is no such file."""
+    try:
+        content = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
+    except OSError:
+        return {}
+    return {name: (key, Facts(words, bool(defers))) for name, (key, words, defers) in content.items()}
+
+
+def facts_text(facts: Iterable[tuple[str, str, Facts]]) -> str:
+    """What the file has of names, keys and facts."""
+    return json.dumps({name: (key, known.words, int(known.defers)) for name, key, known in facts}, indent=0)

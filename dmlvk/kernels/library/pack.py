@@ -185,6 +185,15 @@ class PackedLibrary:
             raise PackError(f"{pack.path} has it from other sources")
         return pack.read(variant_name)
 
+    def key(self, variant_name: str) -> str | None:
+        """What a module was made from; ``None`` where its packed file lacks it.
+
+        Raises:
+            PackError: the file is missing or damaged.
+        """
+        packed = self._pack(family(variant_name)).modules.get(variant_name)
+        return None if packed is None else packed.key
+
     def _pack(self, name: str) -> Pack:
         if name not in self._packs:
             self._packs[name] = Pack(self.directory / f"{name}{SUFFIX}")
