@@ -30,6 +30,7 @@ class Appending:
         ends: its input that says where sequences end; without a total, how many rows there are.
         total: its input that says how long the longest sequence is; ``None``: it has none.
         is_optional: whether caches grow where ``ends`` is not given: then they have the rows that there are.
+        counts: its input that says how many new tokens of each sequence count; ``None``: it has none.
         masks: its inputs that have a number for each key. Beside one of them caches that grow are not appended to: each
             length would be a plan of its own, where open sizes have few.
     """
@@ -38,6 +39,7 @@ class Appending:
     ends: int
     total: int | None = None
     is_optional: bool = False
+    counts: int | None = None
     masks: tuple[int, ...] = ()
 
     def grows_in(self, given: Sequence[str]) -> bool:
@@ -47,7 +49,7 @@ class Appending:
 
 
 APPENDING = {
-    ("com.microsoft", "GroupQueryAttention"): Appending((3, 4), 5, 6),
+    ("com.microsoft", "GroupQueryAttention"): Appending((3, 4), 5, 6, counts=16),
     ("com.microsoft", "MultiHeadAttention"): Appending((6, 7), 8, is_optional=True, masks=(4, 5)),
     ("com.microsoft", "DecoderMaskedMultiHeadAttention"): Appending((5, 6), 7),
     ("", "Attention"): Appending((4, 5), 7, is_optional=True, masks=(3,)),
@@ -95,13 +97,13 @@ def cache_pairs(model: Model, steps: Sequence[Step]) -> list[CachePair]:
         given = list(step.proto.input)
         if kind is None or len(given) <= max(kind.ends, kind.total or 0) or not given[kind.ends]:
             continue
-        if any(attribute.name == "sliding_window_cache" and attribute.i for attribute in step.proto.attribute):
-            continue  # such a cache does not grow
         ends, total = given[kind.ends], "" if kind.total is None else given[kind.total]
         if kind.total is not None and not total:
             continue
-        for past, present in caches.of(step, kind):
-            found.append(CachePair(past, present, step.label, ends, total, grows=ends == ROWS))
+        counts = "" if kind.counts is None or len(given) <= kind.counts else given[kind.counts]
+        keeps_window = any(each.name == "sliding_window_cache" and each.i for each in step.proto.attribute)
+        pair = CachePair("", "", step.label, ends, total, counts, grows=ends == ROWS, keeps_window=keeps_window)
+        found += [dataclasses.replace(pair, past=past, present=present) for past, present in caches.of(step, kind)]
     return found
 
 

@@ -35,7 +35,9 @@ class CachePair:
         node: the node that appends, for messages.
         ends: the value that says where sequences end; where there is no total, how many rows all have before.
         total: the value that says how long the longest is; empty: none does.
+        counts: the value that says how many of the new tokens of each sequence count; empty: all do.
         grows: whether the output has the rows of the input and those of all new tokens, whatever is counted.
+        keeps_window: whether it has the rows of the input, of the latest keys only.
     """
 
     past: str
@@ -43,7 +45,9 @@ class CachePair:
     node: str
     ends: str
     total: str
+    counts: str = ""
     grows: bool = False
+    keeps_window: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Lengths:
         tokens: new ones of each.
         places: for how many there are angles; ``None``: nothing is turned by its place.
         masked: keys that a mask of the node has; ``None``: it has none.
+        counts: as of :class:`CachePair`.
     """
 
     node: str
@@ -67,6 +72,7 @@ class Lengths:
     tokens: int
     places: int | None
     masked: int | None = None
+    counts: str = ""
 
     def pasts(self, counted: Mapping[str, Any]) -> list[int]:
         """How many keys each sequence has before its new tokens."""
@@ -74,6 +80,9 @@ class Lengths:
             return [int(np.asarray(counted[self.ends]).reshape(-1)[0])] * self.batch
         total = int(np.asarray(counted[self.total]).reshape(-1)[0])
         ends = [int(end) for end in np.asarray(counted[self.ends]).reshape(-1)]
+        if self.counts:
+            own = np.asarray(counted[self.counts]).reshape(-1)
+            return [end + 1 - int(count) for end, count in zip(ends, own, strict=True)]
         return [0 if total == self.tokens else end + 1 - self.tokens for end in ends]
 
 
@@ -239,20 +248,23 @@ def check_lengths(model: str, lengths: Lengths, counted: Mapping[str, Any], cach
             f"{where}: {most} tokens and {lengths.tokens} new ones contradict a mask of {lengths.masked} keys"
         )
     for cache in caches:
-        if (cache.pair.ends, cache.pair.total) != (lengths.ends, lengths.total):
+        pair = cache.pair
+        if (pair.ends, pair.total, pair.counts) != (lengths.ends, lengths.total, lengths.counts):
             continue
+        if cache.shape[0] != lengths.batch:
+            raise InvalidArgumentError(
+                f"{where}: {pair.past!r} must have {lengths.batch} sequences; got {cache.shape[0]}"
+            )
+        if pair.keeps_window:
+            continue  # it has room whatever comes
         if most > cache.rows:
             raise InvalidArgumentError(
                 f"{where}: {lengths.ends!r} says that a sequence has {most} tokens before its {lengths.tokens} "
-                f"new ones; {cache.pair.past!r} has {cache.rows}"
-            )
-        if cache.shape[0] != lengths.batch:
-            raise InvalidArgumentError(
-                f"{where}: {cache.pair.past!r} must have {lengths.batch} sequences; got {cache.shape[0]}"
+                f"new ones; {pair.past!r} has {cache.rows}"
             )
         if most + lengths.tokens > cache.shape[2]:
             raise InvalidArgumentError(
-                f"{where}: {most} tokens and {lengths.tokens} new ones do not go into {cache.pair.past!r} of "
+                f"{where}: {most} tokens and {lengths.tokens} new ones do not go into {pair.past!r} of "
                 f"{cache.shape[2]}"
             )
     return pasts
@@ -268,15 +280,22 @@ def _check_ends(where: str, lengths: Lengths, counted: Mapping[str, Any], pasts:
             f"{where}: {lengths.ends!r} says that a sequence has {longest} tokens; {lengths.total!r} says at most "
             f"{total}"
         )
-    if lengths.places is not None and total > lengths.places:
+    needed = longest if lengths.counts else total
+    if lengths.places is not None and needed > lengths.places:
+        said = lengths.ends if lengths.counts else lengths.total
         raise InvalidArgumentError(
-            f"{where}: {lengths.total!r} says that a sequence has {total} tokens; the tables of cosines and sines have "
+            f"{where}: {said!r} says that a sequence has {needed} tokens; the tables of cosines and sines have "
             f"{lengths.places} places"
         )
     if min(pasts) < 0 or int(ends.min()) < 0:
         raise InvalidArgumentError(
             f"{where}: {lengths.ends!r} says that a sequence has {int(ends.min()) + 1} tokens; it is given "
             f"{lengths.tokens} new ones"
+        )
+    own = np.asarray(counted[lengths.counts]).reshape(-1) if lengths.counts else np.zeros(1, np.int32)
+    if int(own.min()) < 0 or int(own.max()) > lengths.tokens:
+        raise InvalidArgumentError(
+            f"{where}: {lengths.counts!r} says that {[int(count) for count in own]} tokens count, of {lengths.tokens}"
         )
 
 

@@ -80,7 +80,7 @@ class Decoding:
         pairs = cache_pairs(model, told)
         if not pairs:
             return None
-        lengths = {name for pair in pairs for name in (pair.ends, pair.total) if name}
+        lengths = {name for pair in pairs for name in (pair.ends, pair.total, pair.counts) if name}
         try:
             return cls(device, model, pairs, Counting(model, [*rows, *told], constants, lengths))
         except ValueError as reason:
@@ -98,7 +98,7 @@ class Decoding:
         caches: list[Cache] = []
         for pair in self._pairs:
             total, ends = self._longest(pair, counted, arrays), counted.get(pair.ends)
-            if total is None or ends is None:
+            if total is None or ends is None or (pair.counts and pair.counts not in counted):
                 return None
             info = self._infos[pair.past]
             cache = self._caches.taken(pair, info, arrays[pair.past], total)
@@ -122,8 +122,11 @@ class Decoding:
             run: the run.
             lengths: the plan's.
         """
-        several = {(of.ends, of.total, of.batch, of.tokens, of.places, of.masked): of for of in lengths}
-        kinds = {(cache.pair.ends, cache.pair.total, cache.shape, cache.rows): cache for cache in run.caches}
+        several = {(of.ends, of.total, of.counts, of.batch, of.tokens, of.places, of.masked): of for of in lengths}
+        kinds = {
+            (cache.pair.ends, cache.pair.total, cache.pair.counts, cache.shape, cache.rows): cache
+            for cache in run.caches
+        }
         return [(of, list(kinds.values())) for of in several.values()]  # most often those of all layers are the same
 
     def again(
@@ -157,19 +160,24 @@ class Decoding:
     def _have_room(self, counted: Mapping[str, Any], lengths: Sequence[tuple[Lengths, Sequence[Cache]]]) -> bool:
         for of, caches in lengths:
             total = np.asarray(counted[of.total] if of.total else 0)
-            if total.size != 1 or any(int(total.reshape(-1)[0]) > cache.rows for cache in caches):
+            if total.size != 1:
+                return False
+            most = int(total.reshape(-1)[0])
+            if any(most > cache.rows and not cache.pair.keeps_window for cache in caches):
                 return False
             check_lengths(self._model.name, of, counted, caches)
         return True
 
     def row_of_step(self, counted: Mapping[str, Any], lengths: Sequence[tuple[Lengths, Sequence[Cache]]]) -> int | None:
-        """Where in its caches a step of one sequence writes; ``None`` where it cannot be run on them.
+        """Where in its caches a step of one sequence writes; ``None`` where it cannot be run on them, or moves others.
 
         Args:
             counted: numbers as far as the device reads them.
             lengths: as :meth:`lengths_in` gives them.
         """
-        if not all(name in counted for of, _ in lengths for name in (of.ends, of.total) if name):
+        if not all(name in counted for of, _ in lengths for name in (of.ends, of.total, of.counts) if name):
+            return None
+        if any(cache.pair.keeps_window for _, caches in lengths for cache in caches):
             return None
         try:
             if not self._have_room(counted, lengths):
@@ -180,7 +188,9 @@ class Decoding:
         return rows.pop() if len(rows) == 1 else None
 
     def _longest(self, pair: CachePair, counted: Mapping[str, Any], arrays: Mapping[str, Any]) -> int | None:
-        """How long the longest sequence of a cache is at most; 0: as long as the cache has room for."""
+        """How long the longest sequence of a cache is at most; 0: its keys go into the rows that it has."""
+        if pair.keeps_window:
+            return 0
         if pair.total:
             total = counted.get(pair.total)
             return None if total is None or total.size != 1 else int(total.reshape(-1)[0])
@@ -227,10 +237,10 @@ class Decoding:
         Raises:
             InvalidArgumentError: when lengths contradict one another, a cache, or what an output is bound to.
         """
-        pasts: dict[tuple[str, str], list[int]] = {}
+        pasts: dict[tuple[str, str, str], list[int]] = {}
         for length, _ in self.lengths_in(run, lengths):
             found = check_lengths(self._model.name, length, run.counted, run.caches)
-            pasts[length.ends, length.total] = found
+            pasts[length.ends, length.total, length.counts] = found
         bound: dict[str, Any] = {}
         for cache in run.caches:
             (batch, heads, _, size), name = cache.shape, cache.pair.present
@@ -244,7 +254,7 @@ class Decoding:
         made: dict[str, DeviceArray] = {}
         for cache in run.caches:
             name = cache.pair.present
-            of_cache = pasts[cache.pair.ends, cache.pair.total]
+            of_cache = pasts[cache.pair.ends, cache.pair.total, cache.pair.counts]
             made[name] = self._caches.memory(cache, of_cache, bound[name], is_kept=name in kept)
         return made
 

@@ -60,6 +60,7 @@ def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
         check_sizes(desc, "past_value_tensor", (batch, key_heads, past, value_line))
         if desc.keeps_past or past > capacity:
             refuse(desc, "past_key_tensor", f"of {past} keys must go into the {capacity} of PresentKeyTensor")
+    _check_window(desc, capacity)
     check_sizes(desc, "ends_tensor", (1,) if desc.counts_past else (batch,))
     check_sizes(desc, "total_tensor", (1,))
     if (desc.cosine_tensor is None) != (desc.sine_tensor is None):
@@ -82,6 +83,22 @@ def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
         "present_key_tensor": (batch, key_heads, capacity, line),
         "present_value_tensor": (batch, key_heads, capacity, value_line),
     }
+
+
+def _check_window(desc: CachedAttention | Draft, capacity: int) -> None:
+    """Caches of a window have room for it, before as after; and tokens that fill up stand behind those of a sequence."""
+    if desc.query_lengths_tensor is not None:
+        check_sizes(desc, "query_lengths_tensor", (desc.query_tensor.sizes[0],))
+    if desc.counts_past and (desc.keeps_window or desc.query_lengths_tensor is not None):
+        refuse(desc, "counts_past", "does not go with KeepsWindow and QueryLengthsTensor")
+    if not desc.keeps_window:
+        return
+    if not 0 < desc.window <= capacity:
+        refuse(desc, "window", f"must be from 1 to the {capacity} keys of PresentKeyTensor; got {desc.window}")
+    if desc.keeps_past == (desc.past_key_tensor is not None):
+        refuse(desc, "past_key_tensor", "must be given, or KeepsPast be true, and not both")
+    if desc.past_key_tensor is not None and desc.past_key_tensor.sizes[2] != capacity:
+        refuse(desc, "past_key_tensor.sizes", f"must have the {capacity} keys of PresentKeyTensor")
 
 
 def _check_scales(desc: CachedAttention | Draft, size: int, value_size: int) -> None:
@@ -118,7 +135,7 @@ _CACHE_TYPES = (*FLOATS, *INTEGERS)
 _CACHES = ("past_key_tensor", "past_value_tensor", "present_key_tensor", "present_value_tensor")
 _OF_TOKENS = ("query_tensor", "key_tensor", "value_tensor", "output_tensor")
 _SCALES = ("key_scale_tensor", "value_scale_tensor")
-_LISTS = ("ends_tensor", "total_tensor", "sink_tensor", *_SCALES)
+_LISTS = ("ends_tensor", "total_tensor", "query_lengths_tensor", "sink_tensor", *_SCALES)
 _TABLES = ("cosine_tensor", "sine_tensor", "position_tensor")
 
 
@@ -126,7 +143,8 @@ class CachedAttention(OperatorDesc, is_listed=False):
     """Attention over a cache of keys and values, to which those of new tokens are added (dmlvk's own operator).
 
     A sequence's first new token follows those that it has in the cache: their number is ``ends + 1 - tokens``, or 0
-    where ``total`` is the number of new tokens. With ``counts_past`` it is what ``ends`` says, for all sequences.
+    where ``total`` is the number of new tokens. With ``counts_past`` it is what ``ends`` says, for all sequences; with
+    ``query_lengths`` it is ``ends + 1 - query_lengths``, whatever ``total`` is.
     """
 
     query_tensor: TensorDesc = tensor_input("batch, tokens, heads * size; or with keys and values behind the queries")
@@ -138,6 +156,9 @@ class CachedAttention(OperatorDesc, is_listed=False):
         "INT32, batch: the place of each sequence's last token; or, where CountsPast, one number: the keys of the past"
     )
     total_tensor: TensorDesc = tensor_input("INT32, one number: the length of the longest sequence")
+    query_lengths_tensor: TensorDesc | None = tensor_input(
+        "INT32, batch: how many tokens of a sequence count, its first ones; what others give may be anything", default=None
+    )
     cosine_tensor: TensorDesc | None = tensor_input("places, half of the elements that are turned", default=None)
     sine_tensor: TensorDesc | None = tensor_input("the same", default=None)
     position_tensor: TensorDesc | None = tensor_input("INT64, batch, tokens: which row of both tables", default=None)
@@ -165,6 +186,10 @@ class CachedAttention(OperatorDesc, is_listed=False):
         "whether EndsTensor has how many keys each sequence has before its new tokens"
     )
     keeps_past: bool = boolean_attribute("whether the present tensors hold the past already: only new rows are written")
+    keeps_window: bool = boolean_attribute(
+        "whether caches have the latest keys only, from row 0 on: all while there is room; one more, and as many go at "
+        "once as leave Window of them"
+    )
 
     declaration: ClassVar = Declaration(
         name="CACHED_ATTENTION",
@@ -180,6 +205,7 @@ class CachedAttention(OperatorDesc, is_listed=False):
                 FLOATS,
                 ends_tensor=(DataType.INT32,),
                 total_tensor=(DataType.INT32,),
+                query_lengths_tensor=(DataType.INT32,),
                 position_tensor=(DataType.INT64,),
                 past_key_tensor=_CACHE_TYPES,
                 past_value_tensor=_CACHE_TYPES,

@@ -48,6 +48,11 @@ _PAIRS_OF_VECTOR = 4
 _MOST_BUFFERS = 11
 """That a kernel binds, without scales of integers."""
 
+_ROLES = ("key", "value")
+
+_LENGTHS = "cached_attention.lengths"
+"""The variant that tells where keys lie."""
+
 _CACHE_BITS = {DataType.INT8: 8, DataType.UINT8: 4}
 """Of an integer in a cache, by the tensor's data type."""
 
@@ -55,6 +60,7 @@ _CACHE_BITS = {DataType.INT8: 8, DataType.UINT8: 4}
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders."""
+    yield ShaderVariant(_LENGTHS, "attention/lengths.comp", ())
     for data_type in FLOATS:
         bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
         yield ShaderVariant(_name("join", data_type), "attention/join.comp", (bits,))
@@ -62,7 +68,7 @@ def variants() -> Iterator[ShaderVariant]:
             yield ShaderVariant(_name("row", data_type), "attention/row.comp", (bits,))
         for cached in (0, *_CACHE_BITS.values()):
             common = (bits, ("CACHE_BITS", str(cached))) if cached else (bits,)
-            for name in ("append", "carry_over"):
+            for name in ("append", "carry_over", "window"):
                 yield ShaderVariant(_name(name, data_type, cached), f"attention/{name}.comp", common)
             for rows in _ROWS:
                 name = f"{_name('segments', data_type, cached)}.{rows}"
@@ -89,10 +95,11 @@ class _Lowering:
         self.group = self.heads // self.key_heads
         self.type = desc.query_tensor.data_type
         self.cache_bits = _CACHE_BITS.get(desc.present_key_tensor.data_type, 0)
-        self.scales = [self.builder.reads[f"{role}_scale_tensor"] for role in ("key", "value") if self.cache_bits]
+        self.scales = [self.builder.reads[f"{role}_scale_tensor"] for role in _ROLES if self.cache_bits]
         self.capacity = desc.present_key_tensor.sizes[2]
         self.lengths = [self.builder.reads["ends_tensor"], self.builder.reads["total_tensor"]]
-        self.segments = -(-self.capacity // SEGMENT)
+        self.caches = [self.builder.writes[f"present_{role}_tensor"] for role in _ROLES]
+        self.positions = self.builder.reads.get("position_tensor")
         self.is_turned = desc.cosine_tensor is not None
         queries = self.heads * self.size // 2
         keys, values = self.key_heads * self.size // 2, self.key_heads * self.value_size // 2
@@ -108,18 +115,57 @@ class _Lowering:
             raise DeviceLimitError(
                 f"{self.desc.operator_name}: needs {buffers} buffers in a kernel; the device has {self.target.buffers}"
             )
+        rows = self._located() if self.desc.keeps_window or self.desc.query_lengths_tensor is not None else None
+        if self.desc.keeps_window:
+            assert rows is not None  # a window's keys were located
+            window = _Window(self, rows)
+            window.opened()
+            self._attended()
+            window.closed()
+            return self.builder.program()
         if not self.desc.keeps_past:
             self._carry_over("key", self.size)
             self._carry_over("value", self.value_size)
+        self._attended()
+        return self.builder.program()
+
+    def _located(self) -> Region:
+        """Tells where each sequence's keys lie; from here on the lengths are those that this gives.
+
+        Returns:
+            For each sequence where the rows of a window's cache begin, and how many there are, before the step and
+            behind it.
+        """
+        desc, reads, scratch = self.desc, self.builder.reads, self.builder.scratch
+        ends, origins, rows = (scratch(4 * words) for words in (self.batch, self.batch + 1, 4 * self.batch))
+        items = self.batch * self.tokens
+        positions, last = scratch(8 * items), reads["ends_tensor"]
+        window = desc.window if desc.keeps_window else 0
+        kernel = PlainKernel(
+            _LENGTHS,
+            launch_size(desc.operator_name, items),
+            {"HAS_COUNTS": int(desc.query_lengths_tensor is not None)},
+            (items, self.tokens, self.capacity, window),
+        )
+        counts = reads.get("query_lengths_tensor", last)
+        self.builder.launch(kernel, [last, counts], [ends, origins, rows, positions], label="lengths")
+        self.lengths = [ends, origins]
+        if desc.keeps_window and self.positions is None:
+            self.positions = positions
+        return rows
+
+    def _attended(self) -> None:
+        """Adds what appends to the caches, and makes results of them."""
+        self.segments = -(-self.capacity // SEGMENT)
         query, row = self._append()
         output = self.builder.writes["output_tensor"]
         if self._attends_by_matrices(query, row, output):
-            return self.builder.program()
+            return
         tiled = next((size for size in _TILE_ELEMENTS if size >= self.value_size), None)
         if self.tokens > _FEW_TOKENS and tiled is not None and not self.target.is_cpu:
             tiles = self.batch * self.key_heads * -(-self.group * self.tokens // _TILE_ROWS)
-            self._attend(f"{self._cached('tiles')}.{tiled}", tiles, {}, (), query, row, output, "results")
-            return self.builder.program()
+            self._attend(f"{self.of_caches('tiles')}.{tiled}", tiles, {}, (), query, row, output, "results")
+            return
         tile = self._tile()
         tiles = self.batch * self.key_heads * -(-self.group * self.tokens // tile)
         most = _MOST_SEGMENTS_OF_PROCESSOR if self.target.is_cpu else math.inf
@@ -131,7 +177,6 @@ class _Lowering:
             parts = self.builder.scratch(rows * self.segments * (self.value_size + 2) * 4)
             self._segments(tile, tiles, query, row, parts, is_alone=False)
             self._join(parts)
-        return self.builder.program()
 
     def _attends_by_matrices(self, query: Region, row: int, output: Region) -> bool:
         """Adds the kernel of those who permit a device its own arithmetic, where there is one for it."""
@@ -146,7 +191,7 @@ class _Lowering:
         operands = matrix_attention.CachedOperands(
             query,
             2 * row,
-            [self.builder.writes[f"present_{role}_tensor"] for role in ("key", "value")],
+            self.caches,
             self.lengths,
             self.key_heads,
             {**self._of_lengths, "IS_CAUSAL": int(desc.is_causal)},
@@ -178,13 +223,13 @@ class _Lowering:
             self.key_heads,
             size // 2,
         )
-        kernel = PlainKernel(self._cached("carry_over"), groups, self._of_caches, parameters)
+        kernel = PlainKernel(self.of_caches("carry_over"), groups, self._of_caches, parameters)
         source = self.lengths[0] if tensor is None else self.builder.reads[past]
         self.builder.launch(kernel, [source, *self.lengths], [present], label=f"past {role}s")
 
     def _append(self) -> tuple[Region, int]:
         """New rows in the caches; the queries, turned where they are to be, and the pairs from token to token there."""
-        reads, writes, desc = self.builder.reads, self.builder.writes, self.desc
+        reads, desc = self.builder.reads, self.desc
         given = reads["query_tensor"]
         queries = self.heads * self.size // 2 if self.is_turned else 0
         size_in_bytes = self.batch * self.tokens * self.heads * self.size * self.type.size_in_bytes
@@ -201,7 +246,7 @@ class _Lowering:
             "VALUE_SIZE": self.value_size,
             "TURNED": 0 if table is None else table.sizes[1],
             "ARE_NEIGHBOURS": int(desc.is_interleaved),
-            "HAS_POSITIONS": int(desc.position_tensor is not None),
+            "HAS_POSITIONS": int(self.positions is not None),
         }
         positions = 1 if table is None else table.sizes[0]
         parameters = (items, self.tokens, self.capacity, positions, *self.rows, *self.firsts)
@@ -210,15 +255,15 @@ class _Lowering:
             reads.get("key_tensor", given),
             reads.get("value_tensor", given),
             *self.lengths,
-            *(reads.get(f"{name}_tensor", given) for name in ("cosine", "sine", "position")),
+            *(reads.get(f"{name}_tensor", given) for name in ("cosine", "sine")),
+            self.positions or given,
             *self.scales,
         ]
-        present = [writes["present_key_tensor"], writes["present_value_tensor"]]
-        kernel = PlainKernel(self._cached("append"), groups, constants, parameters)
-        self.builder.launch(kernel, operands, [turned or present[0], *present], label="new keys and values")
+        kernel = PlainKernel(self.of_caches("append"), groups, constants, parameters)
+        self.builder.launch(kernel, operands, [turned or self.caches[0], *self.caches], label="new keys and values")
         return (turned, queries) if turned is not None else (given, self.rows[0])
 
-    def _cached(self, shader: str) -> str:
+    def of_caches(self, shader: str) -> str:
         """The variant of a shader that reads or writes caches."""
         return _name(shader, self.type, self.cache_bits)
 
@@ -258,7 +303,7 @@ class _Lowering:
         )
         is_row = is_plain and tile == 1 and not (is_alone or self.target.is_cpu)
         self._attend(
-            _name("row", self.type) if is_row else f"{self._cached('segments')}.{tile}",
+            _name("row", self.type) if is_row else f"{self.of_caches('segments')}.{tile}",
             tiles if is_alone else tiles * self.segments,
             {} if is_row else {"IS_ALONE": int(is_alone)},
             (tiles, self.segments),
@@ -291,7 +336,7 @@ class _Lowering:
             result: where results go.
             label: for people.
         """
-        desc, reads, writes = self.desc, self.builder.reads, self.builder.writes
+        desc, reads = self.desc, self.builder.reads
         columns, lines = work_groups(groups, 1)
         bias, cap = desc.bias_tensor, desc.softcap or 1.0
         constants = {
@@ -300,6 +345,7 @@ class _Lowering:
             "SIZE": self.size,
             "HAS_CAP": int(desc.softcap != 0),
             "HAS_BIAS": int(bias is not None),
+            "HAS_ORIGINS": int(desc.keeps_window),
             **own_constants,
         }
         parameters = (
@@ -315,8 +361,7 @@ class _Lowering:
         )
         operands = [
             query,
-            writes["present_key_tensor"],
-            writes["present_value_tensor"],
+            *self.caches,
             *self.lengths,
             reads.get("bias_tensor", query),
             reads.get("sink_tensor", query),
@@ -333,6 +378,56 @@ class _Lowering:
         sink = self.builder.reads.get("sink_tensor", parts)
         output = self.builder.writes["output_tensor"]
         self.builder.launch(kernel, [parts, *self.lengths, sink], [output], label="results")
+
+
+class _Window:
+    """Caches of a window, whose keys lie in scratch memory while attention goes through them.
+
+    There they lie as in a cache of all keys that begins with a segment, and behind them those of the new tokens.
+
+    Args:
+        lowering: whose caches they are.
+        rows: where the rows of each sequence begin.
+    """
+
+    def __init__(self, lowering: _Lowering, rows: Region) -> None:
+        self._lowering, self._rows = lowering, rows
+        self._caches, self._capacity = lowering.caches, lowering.capacity
+
+    def opened(self) -> None:
+        """The past goes into scratch memory, which stands for the caches from here on."""
+        lowering, reads = self._lowering, self._lowering.builder.reads
+        lowering.capacity = SEGMENT + self._capacity + lowering.tokens
+        lowering.caches = [
+            lowering.builder.scratch(-(-cache.size_in_bytes // self._capacity) * lowering.capacity)
+            for cache in self._caches
+        ]
+        for place, role in enumerate(_ROLES):
+            source = reads.get(f"past_{role}_tensor", self._caches[place])
+            self._moved(place, source, lowering.caches[place], SEGMENT + self._capacity, is_kept=False)
+
+    def closed(self) -> None:
+        """What stays goes back into the caches."""
+        for place, target in enumerate(self._caches):
+            self._moved(place, self._lowering.caches[place], target, self._capacity, is_kept=True)
+
+    def _moved(self, place: int, source: Region, target: Region, rows: int, *, is_kept: bool) -> None:
+        lowering = self._lowering
+        pairs = (lowering.size, lowering.value_size)[place] // 2
+        items = lowering.batch * lowering.key_heads * rows * pairs
+        capacities = (self._capacity, lowering.capacity)
+        capacities = capacities[::-1] if is_kept else capacities
+        constants = {"IS_KEPT": int(is_kept), "IS_IN_PLACE": int(lowering.desc.keeps_past)}
+        if lowering.cache_bits:
+            constants["ELEMENTS_HAVE_SCALES"] = 0  # integers are moved as they are
+        kernel = PlainKernel(
+            lowering.of_caches("window"),
+            launch_size(lowering.desc.operator_name, items),
+            constants,
+            (items, lowering.key_heads, pairs, *capacities, rows),
+        )
+        label = f"{'kept' if is_kept else 'past'} {_ROLES[place]}s"
+        lowering.builder.launch(kernel, [source, self._rows], [target], label=label)
 
 
 def _steps(bias: TensorDesc) -> tuple[int, ...]:

@@ -68,12 +68,15 @@ def cached(
     members: dict[str, Any] = {"keeps_past": capacity is not None}
     if capacity is None:
         past = node.shape(kind.past[0])[2] if node.has(kind.past[0]) else 0
-        total = _total(node, kind, heads.tokens, past)
-        if places is not None and total > places:
-            raise NotOnDevice(f"{total} tokens, and angles for {places}")
-        if masked is not None and masked != total:
-            raise NotOnDevice(f"{total} tokens contradict a mask of {masked} keys")
-        capacity = max(total, past)
+        if node.integer("sliding_window_cache"):
+            capacity = _window_capacity(node, kind, past, places)
+        else:
+            total = _total(node, kind, heads.tokens, past)
+            if places is not None and total > places:
+                raise NotOnDevice(f"{total} tokens, and angles for {places}")
+            if masked is not None and masked != total:
+                raise NotOnDevice(f"{total} tokens contradict a mask of {masked} keys")
+            capacity = max(total, past)
         if past:
             members |= {
                 "past_key_tensor": node.packed(node.tensor(kind.past[0])),
@@ -81,9 +84,11 @@ def cached(
             }
     else:
         node.assembly.appended.update(node.proto.output[1:3])
-        total_name = "" if kind.total is None else node.proto.input[kind.total]
+        given = node.proto.input
+        total_name = "" if kind.total is None else given[kind.total]
+        counts = given[kind.counts] if kind.counts is not None and node.has(kind.counts) else ""
         node.assembly.lengths.append(
-            Lengths(node.name, node.proto.input[kind.ends], total_name, heads.batch, heads.tokens, places, masked)
+            Lengths(node.name, given[kind.ends], total_name, heads.batch, heads.tokens, places, masked, counts)
         )
     return {
         **members,
@@ -91,6 +96,16 @@ def cached(
         "present_key_tensor": heads.present(element, capacity, heads.size),
         "present_value_tensor": heads.present(element, capacity, heads.value_size),
     }
+
+
+def _window_capacity(node: Node, kind: Appending, past: int, places: int | None) -> int:
+    """The rows of a window's caches, which have those of the past."""
+    window = node.integer("local_window_size", -1)
+    if not 0 < window <= past:
+        raise NotOnDevice(f"caches of {past} rows for a window of {window}")
+    if places is not None and max(node.integers(kind.ends)) >= places:
+        raise NotOnDevice(f"sequences that end at {node.integers(kind.ends)}, and angles for {places} places")
+    return past
 
 
 def _total(node: Node, kind: Appending, tokens: int, capacity: int) -> int:
@@ -141,6 +156,7 @@ def appended(
             ends_tensor=count,
             total_tensor=count,
             counts_past=True,
+            keeps_window=False,
             is_interleaved=False,
             has_empty_sink=False,
             bias_tensor=added,

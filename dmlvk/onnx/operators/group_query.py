@@ -11,7 +11,6 @@ from onnx import TensorProto
 from dmlvk.onnx.operators.appending import Heads, cached, numbers
 from dmlvk.onnx.operators.movement import sliced
 from dmlvk.onnx.operators.normalization import normalized_rows
-from dmlvk.onnx.operators.windowed_cache import attend_in_window
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 
@@ -27,13 +26,11 @@ _MEMBERS = ("query_tensor", "key_tensor", "value_tensor")
     "GroupQueryAttention",
     by=["CACHED_ATTENTION"],
     domain=MICROSOFT,
-    note="lengths are read on the device, but for caches of a window (a plan for each length); caches may be quantized",
+    note="lengths are read on the device; caches may be quantized, and keep a window",
 )
 def group_query_attention(node: Node) -> None:
     """Each sequence's keys follow those of its past, which may be shorter than the cache."""
     node.check_element(0, *FLOATS)
-    if node.has(_QUERY_LENGTHS):
-        raise NotOnDevice("query_seqlens is not there yet")
     if node.integer("qk_output"):
         raise NotOnDevice("qk_output is not there yet")
     query, heads, key_heads = node.packed(node.tensor(0)), node.integer("num_heads"), node.integer("kv_num_heads")
@@ -50,24 +47,17 @@ def group_query_attention(node: Node) -> None:
         sources |= _normalized(node, sources, size)
     members, places = _members(node, query.element, (heads, key_heads), size)
     bits, scales = _quantized(node, key_heads * size)
-    if node.integer("sliding_window_cache"):
-        if bits:
-            raise NotOnDevice("quantized caches of a window are not there yet")
-        if not (node.has(3) and node.has(4)):
-            raise NotOnDevice("a window's cache has the capacity of past_key, which is missing")
-        pasts = node.packed(node.tensor(3)), node.packed(node.tensor(4))
-        angles = node.shape(7)[0] if places is not None else 0
-        made, *present = attend_in_window(node, sources | members, pasts, node.integers(_ENDS), (heads * size, angles))
-    else:
-        made, *present = node.apply_all(
-            "CACHED_ATTENTION",
-            **sources,
-            **members,
-            **scales,
-            ends_tensor=numbers(node, _ENDS, batch),
-            total_tensor=numbers(node, _TOTAL, 1),
-            **cached(node, Heads(batch, tokens, heads, key_heads, size, size, bits), query.element, places),
-        )
+    lengths = {"query_lengths_tensor": numbers(node, _QUERY_LENGTHS, batch)} if node.has(_QUERY_LENGTHS) else {}
+    made, *present = node.apply_all(
+        "CACHED_ATTENTION",
+        **sources,
+        **members,
+        **scales,
+        **lengths,
+        ends_tensor=numbers(node, _ENDS, batch),
+        total_tensor=numbers(node, _TOTAL, 1),
+        **cached(node, Heads(batch, tokens, heads, key_heads, size, size, bits), query.element, places),
+    )
     node.set(made)
     for index, tensor in enumerate(present, 1):
         if node.wants(index):
@@ -93,6 +83,7 @@ def _members(node: Node, element: int, heads: tuple[int, int], size: int) -> tup
         "is_causal": bool(node.integer("causal", 1)),
         "is_interleaved": bool(node.integer("rotary_interleaved")),
         "counts_past": False,
+        "keeps_window": bool(node.integer("sliding_window_cache")),
         "has_empty_sink": node.integer("smooth_softmax") == 1,
     }
     places = None
@@ -143,7 +134,7 @@ def _sources(node: Node, query: Tensor, widths: tuple[int, int]) -> dict[str, Te
     if node.has(1):
         others = [node.packed(node.tensor(index)) for index in (1, 2)]
         return dict(zip(_MEMBERS, [query, *others], strict=True))
-    if not (node.has(_QUERY_SCALE) or node.integer("sliding_window_cache")):
+    if not node.has(_QUERY_SCALE):
         return {"query_tensor": query}
     batch, tokens, hidden = query.shape
     places = (0, widths[0], widths[0] + widths[1], hidden)

@@ -8,6 +8,7 @@
 layout(constant_id = 8) const uint SIZE = 64u; // of a head of queries and keys
 layout(constant_id = 9) const bool HAS_CAP = false;
 layout(constant_id = 10) const bool HAS_BIAS = false;
+layout(constant_id = 14) const bool HAS_ORIGINS = false; // whether keys are counted from a place of each sequence, behind `total`
 
 #define UNSEEN 0xffffffffu
 
@@ -26,11 +27,15 @@ float scaled(float sum)
 
 float with_bias(float score, uint sequence, uint head, uint token, uint key)
 {
-    if (!HAS_BIAS || key >= parameters.bias_keys) {
+    if (!HAS_BIAS) {
+        return score;
+    }
+    uint column = HAS_ORIGINS ? key + words_total[BASE_WORD(total) + 1u + sequence] : key;
+    if (column >= parameters.bias_keys) {
         return score;
     }
     uint offset = sequence * parameters.bias_sequence + head * parameters.bias_head + token * parameters.bias_token
-        + key * parameters.bias_key;
+        + column * parameters.bias_key;
     precise float total = score + uintBitsToFloat(NUMBER_AT(bias, offset));
     return uintBitsToFloat(as_result(total));
 }
