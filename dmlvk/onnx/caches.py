@@ -264,8 +264,7 @@ def check_lengths(model: str, lengths: Lengths, counted: Mapping[str, Any], cach
             )
         if most + lengths.tokens > cache.shape[2]:
             raise InvalidArgumentError(
-                f"{where}: {most} tokens and {lengths.tokens} new ones do not go into {pair.past!r} of "
-                f"{cache.shape[2]}"
+                f"{where}: {most} tokens and {lengths.tokens} new ones do not go into {pair.past!r} of {cache.shape[2]}"
             )
     return pasts
 

@@ -86,7 +86,7 @@ def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
 
 
 def _check_window(desc: CachedAttention | Draft, capacity: int) -> None:
-    """Caches of a window have room for it, before as after; and tokens that fill up stand behind those of a sequence."""
+    """Caches of a window have room for it, before as after, and lengths are those of each sequence."""
     if desc.query_lengths_tensor is not None:
         check_sizes(desc, "query_lengths_tensor", (desc.query_tensor.sizes[0],))
     if desc.counts_past and (desc.keeps_window or desc.query_lengths_tensor is not None):
@@ -157,7 +157,8 @@ class CachedAttention(OperatorDesc, is_listed=False):
     )
     total_tensor: TensorDesc = tensor_input("INT32, one number: the length of the longest sequence")
     query_lengths_tensor: TensorDesc | None = tensor_input(
-        "INT32, batch: how many tokens of a sequence count, its first ones; what others give may be anything", default=None
+        "INT32, batch: how many tokens of a sequence count, its first ones; what others give may be anything",
+        default=None,
     )
     cosine_tensor: TensorDesc | None = tensor_input("places, half of the elements that are turned", default=None)
     sine_tensor: TensorDesc | None = tensor_input("the same", default=None)

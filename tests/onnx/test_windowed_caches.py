@@ -1,4 +1,4 @@
-"""GroupQueryAttention with caches of a window, and with normalized queries and keys, beside ONNX Runtime."""
+"""GroupQueryAttention with caches of a window, with tokens that fill up, and normalized, beside ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk.onnx.execution import Segment
 
-_HEADS, _KEY_HEADS, _SIZE, _PLACES = 4, 2, 16, 64
+_HEADS, _KEY_HEADS, _SIZE, _PLACES = 4, 2, 16, 700
 _WIDTHS = (_HEADS * _SIZE, _KEY_HEADS * _SIZE, _KEY_HEADS * _SIZE)
+
+_CACHES = ("past_key", "past_value")
 
 Array = np.ndarray[Any, Any]
 
@@ -30,7 +33,7 @@ def _model(nodes: list[onnx.NodeProto], constants: dict[str, Array]) -> bytes:
     inputs: dict[str, tuple[int, list[str | int | None]]]
     inputs = {name: (TensorProto.FLOAT, [*rows, width]) for name, width in zip("qkv", _WIDTHS, strict=True)}
     cache: list[str | int | None] = ["batch", _KEY_HEADS, "rows", _SIZE]
-    inputs |= dict.fromkeys(("past_key", "past_value"), (TensorProto.FLOAT, cache))
+    inputs |= dict.fromkeys(_CACHES, (TensorProto.FLOAT, cache))
     inputs |= {"ends": (TensorProto.INT32, ["batch"]), "total": (TensorProto.INT32, [1])}
     graph = helper.make_graph(
         nodes,
@@ -60,7 +63,7 @@ def _attention(inputs: list[str], **attributes: Any) -> onnx.NodeProto:
 def _feed(rng: np.random.Generator, batch: int, tokens: int, rows: int, ends: list[int]) -> dict[str, Array]:
     sizes: dict[str, tuple[int, ...]]
     sizes = {name: (batch, tokens, width) for name, width in zip("qkv", _WIDTHS, strict=True)}
-    sizes |= dict.fromkeys(("past_key", "past_value"), (batch, _KEY_HEADS, rows, _SIZE))
+    sizes |= dict.fromkeys(_CACHES, (batch, _KEY_HEADS, rows, _SIZE))
     feed: dict[str, Array] = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()}
     return feed | {"ends": np.array(ends, np.int32), "total": np.array([max(ends) + 1], np.int32)}
 
@@ -91,7 +94,7 @@ def test_a_window_s_cache_holds_what_onnx_runtime_s_does(any_device: dml.Device,
         for a, b in zip(found[1:], expected[1:], strict=True):
             assert a.shape == b.shape
             np.testing.assert_allclose(a[:, :, :rows], b[:, :, :rows], rtol=1e-4, atol=1e-5)
-        caches = dict(zip(("past_key", "past_value"), expected[1:], strict=True))
+        caches = dict(zip(_CACHES, expected[1:], strict=True))
     assert {item.place for item in ours.partition} == {"device"}
 
 
@@ -106,6 +109,117 @@ def test_sequences_of_several_lengths_have_windows_of_their_own(any_device: dml.
     for number, rows in enumerate((_resident(9, 5, 4), 3)):
         for a, b in zip(found[1:], expected[1:], strict=True):
             np.testing.assert_allclose(a[number, :, :rows], b[number, :, :rows], rtol=1e-4, atol=1e-5)
+
+
+_MORE = ("", "bias", "", "k scale", "v scale", "", "", "counts")
+"""Names of inputs behind the angles."""
+
+_KINDS: dict[str, tuple[tuple[str, ...], int, int]] = {
+    "int8": (("k scale", "v scale"), 4, 6),
+    "a bias": (("bias",), 4, 6),
+    "tokens that fill up": (("counts",), 0, 40),
+    "tokens that fill up, in a window": (("counts",), 4, 6),
+    "tokens that fill up, a bias": (("counts", "bias"), 0, 40),
+    "tokens that fill up, int8 in a window": (("counts", "k scale", "v scale"), 4, 6),
+}
+
+
+@pytest.mark.parametrize("kind", list(_KINDS))
+def test_what_windows_and_tokens_that_fill_up_go_with_is_as_onnx_runtime_has_it(
+    any_device: dml.Device, kind: str
+) -> None:
+    given, window, capacity = _KINDS[kind]
+    rng, is_quantized, has_counts = np.random.default_rng(len(kind)), "k scale" in given, "counts" in given
+    node = _attention(["q", "k", "v"])
+    node.input.extend(name if name in given else "" for name in _MORE)
+    attributes: dict[str, Any] = {"local_window_size": window, "sliding_window_cache": 1} if window else {}
+    if is_quantized:
+        attributes |= {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
+    node.attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
+    scales = {name: np.array([0.03], np.float32) for name in given if "scale" in name}
+    model = onnx.load_from_string(_model([node], _angles(rng) | scales))
+    for info in (*model.graph.input, *model.graph.output) if is_quantized else ():
+        if info.name in (*_CACHES, "key", "value"):
+            info.type.tensor_type.elem_type = TensorProto.INT8
+    infos: dict[str, tuple[int, list[str | int | None]]]
+    infos = {"bias": (TensorProto.FLOAT, [1, 1, "tokens", "all"]), "counts": (TensorProto.INT32, ["batch"])}
+    model.graph.input.extend(helper.make_tensor_value_info(n, *info) for n, info in infos.items() if n in given)
+    ours = ort.InferenceSession(model, device=any_device, strict=True)
+    theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    totals = np.zeros(2 if has_counts else 1, np.int32)
+    parts = [[5, 3], [1, 1], [2, 4], [0, 1], [1, 1]] if has_counts else [[5], [1], [1], [1], [1], [9]]
+    caches: dict[str, Array] = {}
+    for part in parts:
+        totals += np.array(part, np.int32)
+        feed = _feed(rng, len(part), max(part), capacity, [int(total) - 1 for total in totals])
+        if has_counts:
+            feed["total"] = np.maximum(feed["total"], capacity)
+        bias = rng.standard_normal((1, 1, max(part), int(feed["total"][0]))).astype(np.float32)
+        more: dict[str, Array] = {"counts": np.array(part, np.int32), "bias": bias}
+        feed |= {name: array for name, array in more.items() if name in given}
+        if is_quantized:
+            feed |= {n: np.zeros(feed[n].shape, np.int8) for n in _CACHES}
+        feed |= caches
+        found, expected = ours.run(None, feed), theirs.run(None, feed)
+        caches = dict(zip(_CACHES, found[1:], strict=True))
+        for number, own in enumerate(part):
+            np.testing.assert_allclose(found[0][number, :own], expected[0][number, :own], rtol=1e-4, atol=1e-5)
+            rows = _resident(int(totals[number]), capacity, window) if window else int(totals[number])
+            for a, b in zip(found[1:], expected[1:], strict=True):
+                np.testing.assert_allclose(a[number, :, :rows], b[number, :, :rows], rtol=1e-4, atol=1e-5)
+
+
+def test_a_window_s_caches_have_one_plan_and_the_bits_of_caches_of_all_keys(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[Any] = []
+    recorded: list[Any] = []
+    first, record = Segment.__init__, any_device.engine.record
+
+    def planning(*given: Any, **more: Any) -> None:
+        plans.append(given)
+        first(*given, **more)
+
+    def recording(*given: Any, **more: Any) -> Any:
+        recorded.append(given)
+        return record(*given, **more)
+
+    monkeypatch.setattr(Segment, "__init__", planning)
+    monkeypatch.setattr(any_device.engine, "record", recording)
+    rng, window = np.random.default_rng(1), 300
+    whole = _feed(rng, 1, 620, 620, [619])
+    angles = _angles(rng)
+
+    def run(session: ort.InferenceSession, capacity: int, parts: list[int]) -> Array:
+        binding, found, total = session.io_binding(), [], 0
+        for role in ("key", "value"):
+            shape = (1, _KEY_HEADS, capacity, _SIZE)
+            value = ort.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, "dml")
+            binding.bind_ortvalue_input(f"past_{role}", value)
+            binding.bind_ortvalue_output(role, value)
+        binding.bind_output("y")
+        for count in parts:
+            for name in "qkv":
+                binding.bind_cpu_input(name, whole[name][:, total : total + count])
+            total += count
+            binding.bind_cpu_input("ends", np.array([total - 1], np.int32))
+            binding.bind_cpu_input("total", np.array([total], np.int32))
+            binding.run()
+            found.append(binding.get_outputs()[-1].numpy())
+        return np.concatenate(found, axis=1).view(np.uint32)
+
+    node = _attention(["q", "k", "v"], local_window_size=window)
+    with ort.InferenceSession(_model([node], angles), device=any_device, strict=True) as session:
+        expected = run(session, 620, [620])
+    node.attribute.append(helper.make_attribute("sliding_window_cache", 1))
+    with ort.InferenceSession(_model([node], angles), device=any_device, strict=True) as session:
+        np.testing.assert_array_equal(run(session, 310, [290, 290] + [1] * 40), expected)
+        planned, before = len(plans), len(recorded)
+        assert planned == 3  # of caches of all keys; of the prompt, and of a token
+        np.testing.assert_array_equal(run(session, 310, [290, 290] + [1] * 40), expected)
+        assert len(plans) == planned
+        assert len(recorded) - before <= 4  # for the memory of the second call's caches and results
+        np.testing.assert_array_equal(run(session, window, [100, 490] + [1] * 30), expected)
 
 
 def test_queries_and_keys_are_normalized_before_they_are_turned(any_device: dml.Device) -> None:
