@@ -172,7 +172,8 @@ one `OrtValue` that is bound as past and as present (`past_present_share_buffer`
 token on nothing is planned, compiled or recorded, until a growing cache is full. Lengths that contradict one another or
 the cache are refused before anything is written, as are tokens (indices of Gather that an input has) beyond a known
 table.
-Caches of a window (`sliding_window_cache`) keep the rows that ONNX Runtime says; each length has a plan of its own.
+Caches of a window (`sliding_window_cache`) keep the rows that ONNX Runtime says, with one plan for all lengths; segments
+are those of a cache of all keys, and so are the bits.
 
 The same is done for `MultiHeadAttention` (with `past_sequence_length`, or caches that grow),
 `DecoderMaskedMultiHeadAttention`, and ONNX's `Attention` with a past, where the caches are inputs and outputs of the
@@ -181,7 +182,7 @@ plans for open sizes; in a shared buffer each length of a mask has a plan, and o
 and the new tokens is refused. Beams (`cache_indirection`) are left to ONNX Runtime's CPU package, which a message says.
 Quantized caches of `GroupQueryAttention` (`k_scale`, `v_scale`: integers of 8 or 4 bits, a scale for all or for each
 element of a head) are appended to likewise; attention sees what the integers stand for, rounded to the queries' type as
-`DequantizeLinear` rounds it. Those of a window are refused.
+`DequantizeLinear` rounds it. They may keep a window, too, and tokens may fill up a step (`query_seqlens`).
 
 What attention gives is made of FLOAT32 sums whose order follows from places alone: a score is the sum over a head's
 elements in their order; values are summed over chains of 32 keys, 8 chains in order to a segment of 256 keys, and

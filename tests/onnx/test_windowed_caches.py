@@ -206,7 +206,8 @@ def test_a_window_s_caches_have_one_plan_and_the_bits_of_caches_of_all_keys(
             binding.bind_cpu_input("total", np.array([total], np.int32))
             binding.run()
             found.append(binding.get_outputs()[-1].numpy())
-        return np.concatenate(found, axis=1).view(np.uint32)
+        bits: Array = np.concatenate(found, axis=1).view(np.uint32)
+        return bits
 
     node = _attention(["q", "k", "v"], local_window_size=window)
     with ort.InferenceSession(_model([node], angles), device=any_device, strict=True) as session:
