@@ -172,8 +172,8 @@ one `OrtValue` that is bound as past and as present (`past_present_share_buffer`
 token on nothing is planned, compiled or recorded, until a growing cache is full. Lengths that contradict one another or
 the cache are refused before anything is written, as are tokens (indices of Gather that an input has) beyond a known
 table.
-Caches of a window (`sliding_window_cache`) keep the rows that ONNX Runtime says, with one plan for all lengths; segments
-are those of a cache of all keys, and so are the bits.
+Caches of a window (`sliding_window_cache`) keep the rows that ONNX Runtime says, with one plan for all lengths; their
+segments are those of a cache of all keys, and so are the bits.
 
 The same is done for `MultiHeadAttention` (with `past_sequence_length`, or caches that grow),
 `DecoderMaskedMultiHeadAttention`, and ONNX's `Attention` with a past, where the caches are inputs and outputs of the
