@@ -7,7 +7,8 @@
     scripts/compile_for_gpus.py --family v3d71         as a Raspberry Pi 5; and v3d42, a630, a740, g52, g610
     scripts/compile_for_gpus.py --operators GEMM       those of some operators
     scripts/compile_for_gpus.py --every 20             every twentieth
-    scripts/compile_for_gpus.py --changed-since main   those whose shaders are other ones than a commit's
+    scripts/compile_for_gpus.py --changed-since main   those that a change touches; with --every 80, of the others some
+    scripts/compile_for_gpus.py --seconds 60           as many as can be compiled in that time: what is left is said
     scripts/compile_for_gpus.py --json all.json        everything that the driver tells
 
 Launches are those that operators make for tensors of many kinds and sizes, with the constants that they give to each
@@ -29,28 +30,24 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.errors import DmlError
-from dmlvk.kernels.catalog import all_variants
-from dmlvk.kernels.library.compiler import key_of
-from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.target import GPU
 from dmlvk.runtime.vulkan import loader
 from scripts.cross import drm_shim, foreign_drivers
 from scripts.cross.platform_table import add_row
 from scripts.cross.targets import CrossBuildError
+from scripts.shader_tools.changes import UnknownCommitError, changes_since
 from scripts.shader_tools.launches import RealLaunch, real_launches
 from scripts.shader_tools.pipelines import Compiled, Compiler, PipelineCompiler
-
-ROOT = Path(__file__).resolve().parent.parent
 
 MOST_SECONDS = 2.0
 
@@ -80,14 +77,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--family", default="GFX1100", help="of GPUs, by the driver's name (%(default)s)")
     parser.add_argument("--operators", metavar="GLOB", default="*", help="only of such operators")
-    parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth launch only")
-    parser.add_argument("--changed-since", metavar="COMMIT", help="only of shaders that have changed since")
+    parser.add_argument("--every", metavar="N", type=int, help="each Nth launch only; of those that have not changed")
+    parser.add_argument("--changed-since", metavar="COMMIT", help="only those that have changed since")
+    parser.add_argument(
+        "--seconds", metavar="N", type=float, default=math.inf, help="what is not compiled by then is left"
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="write what the driver tells of each")
     parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
     options = parser.parse_args(arguments)
-    launches = chosen_launches(options)
+    try:
+        return _by_driver(options, arguments)
+    except UnknownCommitError as error:
+        parser.error(f"--changed-since {error}")
+
+
+def _by_driver(options: argparse.Namespace, arguments: Sequence[str] | None) -> int:
     if options.family in foreign_drivers.FAMILIES:
-        return _by_foreign_driver(launches, options)
+        return _by_foreign_driver(options)
     is_intel = options.family in drm_shim.PLATFORMS
     manifest = found_manifest("intel" if is_intel else "radeon")
     if manifest is None:
@@ -105,25 +111,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
             device = instance.physical_devices()[0]
             name = instance.properties(device).deviceName.decode()
             with PipelineCompiler(instance, device) as compiler:
-                return _compiled(compiler, name, launches, options)
+                return _compiled(compiler, name, options)
     except (DmlError, IndexError) as error:
         print(f"compile_for_gpus.py: {options.family} cannot be compiled for: {error}", file=sys.stderr)
         return 3
 
 
-def chosen_launches(options: argparse.Namespace) -> Iterator[RealLaunch]:
-    """The launches that the command line asks for."""
-    launches = real_launches(GPU, options.operators)
-    if options.changed_since is not None:
-        changed = changed_variants(options.changed_since)
-        launches = (launch for launch in launches if launch.variant in changed)
-    return islice(launches, 0, None, options.every)
+def chosen_launches(options: argparse.Namespace) -> list[RealLaunch]:
+    """The launches that the command line asks for.
+
+    First those that have changed, of each module one first: a time that is given ends among what is most like what was
+    compiled.
+    """
+    launches = list(real_launches(GPU, options.operators))
+    if options.changed_since is None:
+        return launches[:: options.every or 1]
+    changes = changes_since(options.changed_since, options.operators)
+    if changes.remark:
+        print(f"compile_for_gpus.py: only shaders are compared with {options.changed_since}: {changes.remark}")
+    touched = list(filter(changes.touch, launches))
+    others = [launch for launch in launches if not changes.touch(launch)] if options.every else []
+    others = others[:: options.every]
+    print(f"{len(touched)} launches are touched since {options.changed_since}; {len(others)} of the others", flush=True)
+    first = {launch.variant: launch for launch in reversed(touched)}
+    return [*first.values(), *others, *(launch for launch in touched if launch is not first[launch.variant])]
 
 
-def _by_foreign_driver(launches: Iterator[RealLaunch], options: argparse.Namespace) -> int:
+def _by_foreign_driver(options: argparse.Namespace) -> int:
     try:
         with foreign_drivers.ForeignCompiler(options.family) as compiler:
-            return _compiled(compiler, compiler.device, launches, options)
+            return _compiled(compiler, compiler.device, options)
     except (CrossBuildError, DmlError) as error:
         print(f"compile_for_gpus.py: {options.family} cannot be compiled for: {error}", file=sys.stderr)
         return 3
@@ -147,12 +164,16 @@ def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
     return subprocess.run(words, env=environment, check=False).returncode
 
 
-def _compiled(compiler: Compiler, name: str, launches: Iterator[RealLaunch], options: argparse.Namespace) -> int:
+def _compiled(compiler: Compiler, name: str, options: argparse.Namespace) -> int:
     title, driver = gpus_and_driver(options.family)
     is_timed = options.family not in foreign_drivers.FAMILIES
     rows: list[dict[str, Any]] = []
     bad = 0
+    launches = chosen_launches(options)
+    end = time.monotonic() + options.seconds
     for launch in launches:
+        if time.monotonic() > end:
+            break
         row: dict[str, Any] = {"variant": launch.variant, "constants": launch.constants, "operator": launch.told}
         try:
             made = compiler.compile(launch.spirv, launch.constants, launch.bindings, launch.push_words)
@@ -176,10 +197,11 @@ def _compiled(compiler: Compiler, name: str, launches: Iterator[RealLaunch], opt
         f", half of them within {seconds[len(seconds) // 2] * 1000:.0f} ms, all {seconds[-1]:.2f} s" if rows else ""
     )
     variants = len({row["variant"] for row in rows})
-    print(f"{name}: {len(rows)} launches of {variants} modules compiled{middle}; {bad} are bad")
+    left = f"; {len(launches) - len(rows)} are left, for which there was no time" if len(rows) < len(launches) else ""
+    print(f"{name}: {len(rows)} launches of {variants} modules compiled{middle}; {bad} are bad{left}")
     if options.table is not None:
         more = f"{len(rows)} launches of {variants} modules are compiled for {options.family} by {driver}, {bad} badly"
-        add_row(options.table, f"{title} on Linux, {options.family}", {"built": "as Linux", "more": more})
+        add_row(options.table, f"{title} on Linux, {options.family}", {"built": "as Linux", "more": more + left})
     return 1 if bad else 0
 
 
@@ -200,29 +222,6 @@ def fault_of(made: Compiled, most_seconds: float = MOST_SECONDS) -> str | None:
     if made.seconds > most_seconds:
         return f"takes {made.seconds:.1f} s to compile"
     return None
-
-
-def changed_variants(commit: str) -> set[str]:
-    """The variants whose sources or definitions are other ones than in a commit, or were not there.
-
-    Only shaders are compared: with definitions that are the same, sources decide.
-    """
-    done = subprocess.run(["git", "archive", commit, "shaders"], cwd=ROOT, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"compile_for_gpus.py: {commit}: {done.stderr.decode(errors='replace').strip()}")
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["tar", "-x", "-C", folder], input=done.stdout, check=True)
-        before, now = SourceTree(Path(folder) / "shaders"), SourceTree(ROOT / "shaders")
-        return {each.name for each in all_variants() if _key(before, each) != _key(now, each)}
-
-
-def _key(tree: SourceTree, variant: Any) -> str | None:
-    from dmlvk.kernels.library.sources import SourceError
-
-    try:
-        return key_of(tree, "", variant)
-    except SourceError:
-        return None  # a file that was not there
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 
 from dmlvk.bench.tasks import tasks
 from dmlvk.conformance.cases import ValueCase, attribute_sets, typical_attributes, value_cases
@@ -13,6 +14,7 @@ from dmlvk.conformance.samples import sample_cases
 from dmlvk.conformance.sampling import laid_out
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DmlError
+from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import Target
 from dmlvk.operators import OPERATORS, OperatorDesc
@@ -34,7 +36,7 @@ class RealLaunch:
         constants: its specialization constants.
         push_words: how many words of push constants it is given.
         work_group_size: invocations of a work group.
-        spirv: the module.
+        kernel: who launches it.
         told: the operator, for people.
     """
 
@@ -42,8 +44,18 @@ class RealLaunch:
     constants: tuple[int, ...]
     push_words: int
     work_group_size: int
-    spirv: bytes
+    kernel: Kernel
     told: str
+
+    @property
+    def key(self) -> tuple[str, tuple[int, ...], int, int]:
+        """What tells it from others, but for the module's content."""
+        return self.variant, self.constants, self.push_words, self.work_group_size
+
+    @cached_property
+    def spirv(self) -> bytes:
+        """The module."""
+        return without_coherence(self.kernel.spirv())
 
     @property
     def bindings(self) -> int:
@@ -58,22 +70,19 @@ def real_launches(target: Target, names: str = "*") -> Iterator[RealLaunch]:
         target: the device, as far as kernels are chosen by it.
         names: a pattern of operators' names.
     """
-    seen: set[tuple[str, tuple[int, ...], int]] = set()
+    seen: set[tuple[str, tuple[int, ...], int, int]] = set()
     for desc, told in _descriptions(names):
         try:
             program = lower(desc, target)
         except DmlError:
             continue  # more work than a launch may have
         for step in program.steps:
-            kernel = step.kernel
-            constants = kernel.specialization((0,) * (len(step.reads) + len(step.writes)))
-            key = (kernel.variant, constants, kernel.work_group_size)
-            if key in seen:
-                continue
-            seen.add(key)
-            push_words = len(kernel.push_constants((0,) * (len(step.reads) + len(step.writes))))
-            spirv = without_coherence(kernel.spirv())
-            yield RealLaunch(kernel.variant, constants, push_words, kernel.work_group_size, spirv, told)
+            kernel, offsets = step.kernel, (0,) * (len(step.reads) + len(step.writes))
+            constants, push_words = kernel.specialization(offsets), len(kernel.push_constants(offsets))
+            launch = RealLaunch(kernel.variant, constants, push_words, kernel.work_group_size, kernel, told)
+            if launch.key not in seen:
+                seen.add(launch.key)
+                yield launch
 
 
 def _descriptions(names: str) -> Iterator[tuple[OperatorDesc, str]]:

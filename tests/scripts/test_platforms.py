@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dmlvk.kernels import library
+from dmlvk.kernels.target import GPU
 from dmlvk.operators import OPERATORS
 from scripts import compile_for_gpus, translate_to_metal
 from scripts.cross import both, families, platform_table
@@ -19,6 +21,8 @@ from scripts.cross.both import Command
 from scripts.cross.platform_table import Found
 from scripts.cross.wheel import write_wheel
 from scripts.docs_tools.install import install_page
+from scripts.shader_tools.changes import ROOT, UnknownCommitError, changes_since
+from scripts.shader_tools.launches import real_launches
 from scripts.shader_tools.metal import with_products_as_fma
 from scripts.shader_tools.pipelines import Compiled
 
@@ -104,6 +108,21 @@ def test_products_become_what_spirv_cross_writes(tmp_path: Path) -> None:
 def test_a_bad_launch_is_named(seconds: float, statistics: dict[str, int], fault: str | None) -> None:
     found = compile_for_gpus.fault_of(Compiled(seconds, statistics))
     assert found == fault if fault is None else (found or "").startswith(fault)
+
+
+def test_a_change_touches_launches_that_were_not_made_before() -> None:
+    if subprocess.run(["git", "archive", "HEAD", "pyproject.toml"], cwd=ROOT, capture_output=True).returncode != 0:
+        pytest.skip("this is no checkout")
+    changes = changes_since("HEAD", "DEPTH_TO_SPACE*")
+    launches = list(real_launches(GPU, "DEPTH_TO_SPACE*"))
+    assert launches and changes.known is not None and not changes.remark
+    untouched = dataclasses.replace(changes, variants=())
+    assert not all(map(untouched.touch, launches))
+    for launch in launches:
+        assert untouched.touch(dataclasses.replace(launch, constants=(*launch.constants, 7)))
+        assert dataclasses.replace(changes, variants=(launch.variant,)).touch(launch)
+    with pytest.raises(UnknownCommitError, match="nothing: fatal"):
+        changes_since("nothing")
 
 
 def test_the_table_says_what_differs_and_what_is_broken() -> None:

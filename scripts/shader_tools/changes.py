@@ -1,0 +1,96 @@
+"""Which launches a change touches: those that a commit's program did not make, or whose shaders are other ones now."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dmlvk.kernels.catalog import all_variants
+from dmlvk.kernels.library.compiler import key_of
+from dmlvk.kernels.library.sources import SourceError, SourceTree
+from scripts.shader_tools import launches
+from scripts.shader_tools.launches import RealLaunch
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_PRINT_LAUNCHES = """
+import json, sys
+from dmlvk.kernels.target import GPU
+from scripts.shader_tools.launches import real_launches
+json.dump([launch.key for launch in real_launches(GPU, sys.argv[1])], sys.stdout)
+"""
+
+
+class UnknownCommitError(Exception):
+    """Git does not know a commit here."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What differs from a commit.
+
+    Attributes:
+        variants: those whose sources or definitions are other ones.
+        known: by their keys, the launches that the commit made; ``None`` where it cannot be told.
+        remark: why not, or an empty string.
+    """
+
+    variants: Collection[str]
+    known: Collection[tuple[Any, ...]] | None
+    remark: str = ""
+
+    def touch(self, launch: RealLaunch) -> bool:
+        """Whether a launch is another one than the commit's."""
+        return launch.variant in self.variants or (self.known is not None and launch.key not in self.known)
+
+
+def changes_since(commit: str, names: str = "*") -> Changes:
+    """What differs from a commit.
+
+    Descriptions are today's: the commit's program makes launches of the same ones.
+
+    Args:
+        commit: any name of it that git knows.
+        names: a pattern of operators' names.
+
+    Raises:
+        UnknownCommitError: there is no such commit here.
+    """
+    done = subprocess.run(
+        ["git", "archive", commit, "dmlvk", "scripts", "shaders"], cwd=ROOT, capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        raise UnknownCommitError(f"{commit}: {done.stderr.decode(errors='replace').strip()}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        subprocess.run(["tar", "-x", "-C", name], input=done.stdout, check=True)
+        before, now = SourceTree(folder / "shaders"), SourceTree(ROOT / "shaders")
+        variants = {each.name for each in all_variants() if _key(before, each) != _key(now, each)}
+        shutil.copy(str(launches.__file__), folder / "scripts" / "shader_tools")
+        made = subprocess.run(
+            [sys.executable, "-c", _PRINT_LAUNCHES, names],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": name},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if made.returncode != 0:
+        return Changes(variants, None, made.stderr.strip().rpartition("\n")[2])
+    known = {(variant, tuple(constants), *numbers) for variant, constants, *numbers in json.loads(made.stdout)}
+    return Changes(variants, known)
+
+
+def _key(tree: SourceTree, variant: Any) -> str | None:
+    try:
+        return key_of(tree, "", variant)
+    except SourceError:
+        return None  # a file that was not there
