@@ -2,6 +2,7 @@
 // the window has with padding. A window of nothing but padding gives +0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #define LEAST_EXPONENT -60
 #define SCALED_EXPONENT 40
 #define MOST_EXPONENT 60

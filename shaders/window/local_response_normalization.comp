@@ -2,6 +2,7 @@
 // behind it are rounded to float32. The parameters are Beta, Alpha / LocalSize and Bias. With QUARTERS the quick way comes first.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "windows/local_response.glsl"
 #include "windows/local_response_result.glsl"
 

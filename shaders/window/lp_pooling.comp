@@ -2,6 +2,7 @@
 // passes P. Padding adds nothing.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #if P == 1
 #define LEAST_EXPONENT -60
 #define SCALED_EXPONENT 40

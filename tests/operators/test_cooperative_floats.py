@@ -30,7 +30,7 @@ from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import matrix, patches, product_epilogue
 from dmlvk.kernels.products.convolution import ConvolutionEpilogue, lower_with_epilogue
-from dmlvk.kernels.products.matrix_choice import Choice, Work
+from dmlvk.kernels.products.matrix_choice import Choice, Work, choose
 from dmlvk.kernels.products.matrix_tiles import (
     COOPERATIVE,
     ONE_SEGMENT,
@@ -160,6 +160,9 @@ def test_the_choice() -> None:
         ((256, 16384, 256), [_name(SMALL), "gemm.float16.sums"]),  # side by side
     ):
         assert _chosen(gemm_desc(dml.FLOAT16, *shape)) == names
+    product = matrix.gemm_product(gemm_desc(dml.FLOAT16, 6272, 768, 768), with_eights=True)
+    tiles = [choose(dataclasses.replace(product, beside=beside).work(), ABLE).tile for beside in (1, 3)]
+    assert tiles == [FLAT, LARGE]  # 882 together: seven turns instead of three times three
     for sizes, filters, tile in (
         ((32, 128, 28, 28), (128, 128, 3, 3), WINDOWS[0]),
         ((32, 256, 14, 14), (256, 256, 3, 3), WINDOWS[1]),

@@ -13,6 +13,8 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from dmlvk.kernels.windows import window as window_kernels
+from dmlvk.runtime import shader_forms
+from tests.operators.test_products import on_llvmpipe
 
 WINDOWS: dict[str, Any] = {
     "dimension_count": 2,
@@ -158,3 +160,28 @@ def test_windows_that_share_rows_give_the_same_bits(
             one_by_one = device.compile_operator(device.create_operator(desc))
         got, expected = (device.run(each, {"InputTensor": x})["OutputTensor"] for each in (at_once, one_by_one))
         assert np.array_equal(got.view(np.uint8), expected.view(np.uint8)), device.info.name
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=str)
+def test_elements_that_are_loaded_ahead_of_many_taps_give_the_same_bits(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, data_type: dml.DataType
+) -> None:
+    """GPUs load several of a whole window of 77 taps before they add the first; here as well."""
+    sizes, outputs = (2, 3, 13, 17), (2, 3, 4, 4)
+    desc = dml.AveragePooling1(
+        input_tensor=dml.TensorDesc(data_type, sizes),
+        output_tensor=dml.TensorDesc(data_type, outputs),
+        dilations=(1, 2),
+        **{**WINDOWS, "window_size": (11, 7), "start_padding": (1, 2), "end_padding": (0, 1), "strides": (1, 2)},
+        include_padding=True,
+    )
+    x = np.random.default_rng(4).standard_normal(sizes).astype(data_type.numpy_dtype)
+    x[0, 0, 2, 3], x[0, 1, 5], x[1, 0, 12, 16] = np.inf, 6e4, np.nan
+    if data_type is dml.FLOAT32:
+        x[1, 1, 6], x[1, 2, 7] = 3e38, 1e-40
+    device = on_llvmpipe(benches)[0].device
+    expected = device.run(desc, {"InputTensor": x})["OutputTensor"]
+    monkeypatch.setattr(shader_forms, "on_processor", lambda spirv: spirv)
+    with dml.Device(device.info.index) as as_gpu:
+        made = as_gpu.run(desc, {"InputTensor": x})["OutputTensor"]
+    assert made.tobytes() == expected.tobytes()

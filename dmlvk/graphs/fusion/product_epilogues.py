@@ -8,6 +8,7 @@ which needs a kernel of its own anyway, that one computes all of it.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
@@ -33,6 +34,7 @@ class ProductEpilogue:
         kind: what these compute.
         bias: what is added for each column.
         residual: the other tensor that is added.
+        beside: products of its size with the same left operand, this one among them.
     """
 
     product: NetworkNode
@@ -40,6 +42,7 @@ class ProductEpilogue:
     kind: EpilogueOfGemm = dataclasses.field(default_factory=EpilogueOfGemm)
     bias: NetworkValue | None = None
     residual: NetworkValue | None = None
+    beside: int = 1
 
     @property
     def nodes(self) -> tuple[NetworkNode, ...]:
@@ -60,7 +63,7 @@ class ProductEpilogue:
     def program(self, target: Target) -> Program:
         """What computes it."""
         desc = cast("Gemm", self.product.desc)
-        return lower_gemm_with_epilogue(desc, self.kind, target)
+        return lower_gemm_with_epilogue(desc, self.kind, target, beside=self.beside)
 
     def followed_by(self, node: NetworkNode, **changes: Any) -> ProductEpilogue:
         """The epilogue with another operator behind it."""
@@ -81,18 +84,26 @@ def find_product_epilogues(
         functions: operators, by index, that are functions of single elements.
     """
     only = only_readers(network)
+    beside = collections.Counter(_left_operand_and_sizes(node) for node in network.nodes if isinstance(node.desc, Gemm))
     busy, epilogues = set(taken), []
     for node in reversed(network.nodes):  # of two that could take a sum the later one does, when the other is there
         desc = node.desc
         if not isinstance(desc, Gemm) or node.index in busy or not has_no_activation(desc):
             continue
         if node.index not in busy and may_have_epilogue(desc, target):
-            epilogue = _followed(ProductEpilogue(node), only, busy)
+            alone = ProductEpilogue(node, beside=beside[_left_operand_and_sizes(node)])
+            epilogue = _followed(alone, only, busy)
             reader, _ = only.get(epilogue.output, (None, 0))
             if epilogue.followers and (reader is None or reader.index not in functions):
                 busy.update(member.index for member in epilogue.nodes)
                 epilogues.append(epilogue)
     return epilogues
+
+
+def _left_operand_and_sizes(node: NetworkNode) -> tuple[NetworkValue, tuple[int, ...]]:
+    """What GEMMs have in common that may run beside one another."""
+    ((_, written, _),) = node.writes()
+    return node.reads()[0][2], tuple(written.sizes)
 
 
 def _followed(

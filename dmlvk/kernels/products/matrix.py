@@ -66,6 +66,7 @@ class Product:
         has_channels: whether channels of a convolution's input and output lie behind one another, in eights.
         addend_has_fours: as ``output_has_fours``, of what is added to a GEMM's sums.
         is_packed: whether the right operand is one of packed weights.
+        beside: such products that a graph has beside one another, this one among them.
     """
 
     family: str
@@ -93,6 +94,7 @@ class Product:
     has_channels: bool = False
     addend_has_fours: bool = False
     is_packed: bool = False
+    beside: int = 1
 
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
@@ -106,6 +108,7 @@ class Product:
             has_channels=self.has_channels,
             left_along_terms=self.left_along_terms,
             is_packed=self.is_packed,
+            beside=self.beside,
         )
 
     @property

@@ -104,6 +104,7 @@ class Work:
         has_channels: whether channels of a convolution's input and output lie behind one another, in eights.
         left_along_terms: whether the left operand's neighbours in memory are neighbouring terms.
         is_packed: whether the right operand is one of packed weights, of which there is a tile for few rows alone.
+        beside: such products that run beside one another, this one among them.
     """
 
     family: str
@@ -120,6 +121,7 @@ class Work:
     has_channels: bool = False
     left_along_terms: bool = True
     is_packed: bool = False
+    beside: int = 1
 
     def groups(self, tile: MatrixTile) -> int:
         """Tiles that cover all results."""
@@ -190,8 +192,8 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
 
 
 def _turns(work: Work, tile: MatrixTile) -> float:
-    """How long all work groups of a tile take: in each turn every core has one."""
-    return -(-work.groups(tile) // CORES) * tile.rows * tile.columns / tile.pace
+    """How long all work groups of a tile take: in each turn every core has one, of whichever product."""
+    return -(-work.groups(tile) * work.beside // CORES) * tile.rows * tile.columns / tile.pace
 
 
 def _keep_busy(groups: int, tile: MatrixTile) -> bool:

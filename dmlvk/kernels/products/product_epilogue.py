@@ -54,11 +54,17 @@ def _packed(tensor: TensorDesc) -> TensorDesc:
     return TensorDesc(tensor.data_type, tensor.sizes)
 
 
-def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Target) -> Program:
+def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Target, *, beside: int = 1) -> Program:
     """The program of a GEMM without an activation that :func:`may_have_epilogue`, and of what a graph has behind it.
 
     It reads the GEMM's inputs; the bias, packed, of which the GEMM has no C then; and what is added. It writes what
     comes out behind the epilogue.
+
+    Args:
+        desc: the GEMM.
+        epilogue: what follows it.
+        target: the device.
+        beside: such products that a graph has beside one another, this one among them.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
@@ -74,7 +80,8 @@ def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Targe
         residual = Region(Place.INPUT, len(builder.reads), 0, desc.output_tensor.size_in_bytes)
     behind = GemmEpilogue(epilogue.has_bias, epilogue.gelu, residual, epilogue.relu)
     operands = builder.reads["a_tensor"], builder.reads["b_tensor"], builder.reads.get("c_tensor")
-    lower_product(builder, desc, gemm_product(desc, with_eights=True), target, *operands, behind)
+    product = dataclasses.replace(gemm_product(desc, with_eights=True), beside=beside)
+    lower_product(builder, desc, product, target, *operands, behind)
     return builder.program()
 
 

@@ -43,11 +43,15 @@
 #define ROUNDED_float16(words) float16_from_number(rounded_to_odd(words))
 
 #define FEW_TAPS 16u
+// Of more taps compilers of GPUs do not write loops out: elements are loaded so many at once before the first is added.
+#define MANY_TAPS 64u
+#define TAPS_AT_ONCE 16u
 
+#define TAKE(at, number) TAKE_ELEMENT(TAP(at))
 // Magnitudes less one: zeros become the largest. float16 has no number outside the middle range.
-#define TAKE(at, number) \
+#define TAKE_ELEMENT(element) \
     { \
-        uint x = NUMBER_OF(INPUT, TAP(at)); \
+        uint x = NUMBER_OF(INPUT, element); \
         uint magnitude = x & MAGNITUDE_F32; \
         largest = max(largest, magnitude); \
         smallest_less_one = min(smallest_less_one, magnitude - 1u); \
@@ -134,6 +138,13 @@ uint quick_result(Window window, Double sum)
 }
 
 #ifndef WINDOW_IS_GIVEN
+// The element of the input that a tap of a whole window is, in the order of FOR_EACH_TAP.
+uint place_of_tap(Window window, uint tap)
+{
+    uint row = tap / TAPS_WIDTH;
+    return window.at + tap % TAPS_WIDTH * TAP_STEP_WIDTH + row % TAPS_HEIGHT * TAP_STEP_HEIGHT + row / TAPS_HEIGHT * TAP_STEP_DEPTH;
+}
+
 // The sum where several launches take the taps: in round 0 all as they are; in round 1 scaled, where that is needed.
 uint window_sum_in_parts(Window window)
 {
@@ -182,7 +193,22 @@ uint window_sum(Window window)
     uint largest = 0u;
     uint smallest_less_one = 0xffffffffu;
     Double sum = Double(0.0, 0.0);
-    FOR_EACH_TAP(window, TAKE)
+#ifndef WINDOW_IS_GIVEN
+    if (!ON_PROCESSOR && TAPS_OF_WINDOW > MANY_TAPS && is_whole(window)) {
+        for (uint first = 0u; first < TAPS_OF_WINDOW; first += TAPS_AT_ONCE) {
+            VALUE(INPUT) elements[TAPS_AT_ONCE];
+            [[unroll]] for (uint i = 0u; i < TAPS_AT_ONCE; ++i) {
+                elements[i] = TAP(place_of_tap(window, min(first + i, TAPS_OF_WINDOW - 1u)));
+            }
+            [[unroll]] for (uint i = 0u; i < TAPS_AT_ONCE; ++i) {
+                if (first + i < TAPS_OF_WINDOW) {
+                    TAKE_ELEMENT(elements[i])
+                }
+            }
+        }
+    } else
+#endif
+        FOR_EACH_TAP(window, TAKE)
     if (largest >= INFINITY_F32) {
         uint found = 0u;
         FOR_EACH_TAP_SLOWLY(window, TAKE_SPECIAL)
