@@ -34,10 +34,10 @@ def _data_types(name: str) -> list[tuple[tuple[str, DataType], ...]]:
 
 def test_every_operator_of_directml_is_there() -> None:
     """As many of each family as DirectML's header has, up to feature level 6_4."""
-    assert sum(name.startswith("ELEMENT_WISE_") for name in OPERATORS) == 65
-    assert sum(name.startswith("ACTIVATION_") for name in OPERATORS) == 27
-    assert set(OPERATORS) == set(REFERENCES)
-    assert set(OPERATORS) == set(FACTS)
+    assert sum(name.startswith("ELEMENT_WISE_") for name in FACTS) == 65
+    assert sum(name.startswith("ACTIVATION_") for name in FACTS) == 27
+    assert len(FACTS) == 177
+    assert not OPERATORS.keys() - REFERENCES.keys(), "dmlvk/conformance/references lacks these"
 
 
 @EACH_OPERATOR
