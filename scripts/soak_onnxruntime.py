@@ -41,7 +41,7 @@ class Fault(Exception):
     """A result that is not right, or an error that did not come."""
 
 
-class Program:
+class RandomProgram:
     """What is tried."""
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sessions", type=int, default=1_000)
     options = parser.parse_args(arguments)
     onnxruntime.set_default_logger_severity(4)
-    program = Program()
+    program = RandomProgram()
     faults = repeated("runs", program.run, options.runs)
     faults += repeated("sessions", program.make_session, options.sessions)
     blocks = dmlvk.onnxruntime.memory_blocks()

@@ -37,7 +37,7 @@ from typing import Any
 
 from scripts.package_tools.beside import LARGEST_DIFFERENCE
 from scripts.package_tools.made_programs import MADE_PROGRAMS
-from scripts.package_tools.programs import PROGRAMS, Program
+from scripts.package_tools.programs import PROGRAMS, PackageProgram
 
 ROOT = Path(__file__).resolve().parents[1]
 _TOOLS = ROOT / "scripts" / "package_tools"
@@ -62,7 +62,7 @@ class Outcome:
     seconds: float
 
 
-def python_of(folder: Path, name: str, program: Program) -> Path:
+def python_of(folder: Path, name: str, program: PackageProgram) -> Path:
     """The interpreter of a package's environment, which is made where it is not there."""
     place = folder / name
     python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
@@ -89,7 +89,7 @@ def python_of(folder: Path, name: str, program: Program) -> Path:
     return python
 
 
-def tried(python: Path, program: Program, *, is_inside: bool = False) -> Outcome:
+def tried(python: Path, program: PackageProgram, *, is_inside: bool = False) -> Outcome:
     """Runs a program by both, and compares.
 
     Args:

@@ -226,7 +226,7 @@ def _evaluated(
     device: Device, operation: Operation, operands: tuple[Value, ...], results: Sequence[Value]
 ) -> list[DeviceArray]:
     """Runs an operation with everything that its operands wait for."""
-    plan = _Plan(operation, operands)
+    plan = _ShapePlan(operation, operands)
     key = ("program", *plan.key, tuple((one.data_type, one.memory_shape) for one in results))
     program: CompiledGraph = _looked_up(device, key) or _kept(
         device, key, plan.compiled(device, results), "program", _MOST_PROGRAMS
@@ -237,7 +237,7 @@ def _evaluated(
     return [made[f"result {number}"] for number in range(len(results))]
 
 
-class _Plan:
+class _ShapePlan:
     """What a graph consists of: operations that wait, in an order in which they can be computed.
 
     Attributes:

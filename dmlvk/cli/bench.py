@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from dmlvk.cli.bench_models import models
 from dmlvk.cli.selection import NumberRange, WrittenFile, arithmetic_option, device_selector
 
 if TYPE_CHECKING:
+    from dmlvk.bench.libraries import Library
     from dmlvk.bench.measurement import Result
     from dmlvk.bench.report import BenchReport
     from dmlvk.bench.task import Task
@@ -103,7 +105,6 @@ def bench(
     if context.invoked_subcommand is not None:
         return
     from dmlvk.bench.libraries import LIBRARIES, opened
-    from dmlvk.bench.measurement import measure
     from dmlvk.bench.own import OwnLibrary
     from dmlvk.bench.plot import check_plot_path, write_plot
     from dmlvk.bench.report import BenchReport
@@ -128,25 +129,33 @@ def bench(
     selector = None if device is None else device_selector(device)
     with Device(selector, arithmetic=arithmetic) as opened_device, opened(names, opened_device) as (others, absent):
         measured = [OwnLibrary(opened_device), *others]
-        results: list[Result] = []
-        stopped = False
-        try:
-            for number, workload in enumerate(workloads):
-                if sys.stderr.isatty():
-                    click.echo(f"\r{number + 1} of {len(workloads)}: {workload.name}\x1b[K", nl=False, err=True)
-                results.append(measure(workload, measured, seconds))
-        except KeyboardInterrupt:
-            stopped = True
-        if sys.stderr.isatty():
-            click.echo("\r\x1b[K", nl=False, err=True)
+        results, is_stopped = _measured(workloads, measured, seconds)
         report = BenchReport.of(opened_device.info, measured, absent, results)
     _show(report)
     if json_file is not None:
         report.write(json_file)
     if plot is not None and results:
         write_plot(report, plot)
-    if stopped:
+    if is_stopped:
         raise KeyboardInterrupt
+
+
+def _measured(workloads: Sequence[Workload], libraries: Sequence[Library], seconds: float) -> tuple[list[Result], bool]:
+    """The results of all, or of those until an interrupt, and whether there was one."""
+    from dmlvk.bench.measurement import measure
+
+    results: list[Result] = []
+    is_stopped = False
+    try:
+        for number, workload in enumerate(workloads):
+            if sys.stderr.isatty():
+                click.echo(f"\r{number + 1} of {len(workloads)}: {workload.name}\x1b[K", nl=False, err=True)
+            results.append(measure(workload, libraries, seconds))
+    except KeyboardInterrupt:
+        is_stopped = True
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", nl=False, err=True)
+    return results, is_stopped
 
 
 bench.add_command(decoder)

@@ -63,7 +63,7 @@ Operands = Operand | Sequence[Expression] | None
 
 
 @dataclasses.dataclass(frozen=True)
-class _Node:
+class _AppliedNode:
     """A node that was made so far: an operator with its sources, or a constant."""
 
     node: OperatorGraphNode | ConstantGraphNode
@@ -85,7 +85,7 @@ class Graph(GraphWithNumPyWords):
             raise InvalidArgumentError(f"Graph: device must be a dmlvk.Device; got {device!r}")
         self.device = device
         self._inputs: dict[str, TensorDesc] = {}
-        self._nodes: list[_Node] = []
+        self._nodes: list[_AppliedNode] = []
         self._known: dict[tuple[object, ...], int] = {}
 
     def input(
@@ -163,7 +163,7 @@ class Graph(GraphWithNumPyWords):
     def _constant(self, contents: bytes, tensor: TensorDesc, name: str) -> Expression:
         key = ("constant", contents)
         if key not in self._known:
-            self._nodes.append(_Node(ConstantGraphNode(contents, name), ()))
+            self._nodes.append(_AppliedNode(ConstantGraphNode(contents, name), ()))
             self._known[key] = len(self._nodes) - 1
         return Expression(self, Source("node", self._known[key]), tensor, name)
 
@@ -337,7 +337,7 @@ class Graph(GraphWithNumPyWords):
         key = (desc, sources, name)
         if is_open or key not in self._known:
             node = OperatorGraphNode(self.device.create_operator(desc), name)
-            self._nodes.append(_Node(node, sources))
+            self._nodes.append(_AppliedNode(node, sources))
         if is_open:
             return len(self._nodes) - 1
         return self._known.setdefault(key, len(self._nodes) - 1)

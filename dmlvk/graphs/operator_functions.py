@@ -75,28 +75,11 @@ def made_function(kind: type[OperatorDesc]) -> Callable[..., Any]:
     has_windows = kind.declaration.pattern in ("window", "convolution")
     per_axis = [field.attribute for field in attributes if has_windows and field.attribute in _PER_SPATIAL_AXIS]
     defaults = {**dict.fromkeys(per_axis), **_DEFAULTS.get(kind.operator_name, {})}
-    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    required: list[inspect.Parameter] = []
-    optional: list[inspect.Parameter] = []
-    for name, field in [*tensors.items(), *((field.attribute, field) for field in attributes)]:
-        if field.optional or name in defaults or name in output_counts:
-            optional.append(inspect.Parameter(name, positional, default=defaults.get(name)))
-        else:
-            required.append(inspect.Parameter(name, positional))
-    extra = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default="" if name == "name" else None)
-        for name in of_every_function
-    ]
-    extra += [
-        inspect.Parameter(f"with_{short_name(field)}", inspect.Parameter.KEYWORD_ONLY, default=False)
-        for field in outputs
-        if field.optional
-    ]
-    if not any(parameter.name in tensors for parameter in required):
-        extra.append(inspect.Parameter("graph", inspect.Parameter.KEYWORD_ONLY, default=None))
     gives_several = len(outputs) > 1 or outputs[0].type == "tensors"
-    returned = tuple[Expression, ...] if gives_several else Expression
-    signature = inspect.Signature([*required, *optional, *extra], return_annotation=returned)
+    names = {**tensors, **{field.attribute: field for field in attributes}}
+    with_defaults = {name: defaults.get(name) for name in names if name in defaults or name in output_counts}
+    flags = [f"with_{short_name(field)}" for field in outputs if field.optional]
+    signature = _signature(names, with_defaults, of_every_function, flags, gives_several=gives_several)
 
     def function(*arguments: Any, **named: Any) -> Expression | tuple[Expression, ...]:
         bound = bound_arguments(function, signature, arguments, named)
@@ -128,6 +111,31 @@ def made_function(kind: type[OperatorDesc]) -> Callable[..., Any]:
     )
     function.__doc__ = f"{kind.operator_name}: {kind.declaration.formula}\n\nArgs:\n{members}\n"
     return function
+
+
+def _signature(
+    fields: Mapping[str, Field],
+    defaults: Mapping[str, Any],
+    of_every_function: Sequence[str],
+    flags: Sequence[str],
+    *,
+    gives_several: bool,
+) -> inspect.Signature:
+    """What a function takes, members without a default first, and gives."""
+    positional, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    required: list[inspect.Parameter] = []
+    optional: list[inspect.Parameter] = []
+    for name, field in fields.items():
+        if field.optional or name in defaults:
+            optional.append(inspect.Parameter(name, positional, default=defaults.get(name)))
+        else:
+            required.append(inspect.Parameter(name, positional))
+    extra = [inspect.Parameter(name, by_name, default="" if name == "name" else None) for name in of_every_function]
+    extra += [inspect.Parameter(name, by_name, default=False) for name in flags]
+    if not any(fields[parameter.name].kind == "input" for parameter in required):
+        extra.append(inspect.Parameter("graph", by_name, default=None))
+    returned = tuple[Expression, ...] if gives_several else Expression
+    return inspect.Signature([*required, *optional, *extra], return_annotation=returned)
 
 
 def bound_arguments(

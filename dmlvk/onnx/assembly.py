@@ -58,7 +58,7 @@ class New:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Node:
+class _AssembledNode:
     """An operator with where its inputs come from and what it writes."""
 
     node: OperatorGraphNode
@@ -106,7 +106,7 @@ class Assembly:
         self.appended: set[str] = set()
         self.propagates_nan = False
         self._parts: Parts = {} if parts is None else parts
-        self._nodes: list[_Node] = []
+        self._nodes: list[_AssembledNode] = []
         self._operators: dict[object, tuple[Operator, Mapping[str, Any]]] = {}
         self._constants: dict[tuple[int, int], DeviceSource] = {}
         self.of_sizes: dict[str, DeviceSource] = {}
@@ -202,7 +202,7 @@ class Assembly:
             source = DeviceSource("node", tensor.size_in_bytes, node=number, output=position)
             writes.append((position, source))
             written.append(Tensor(source, new.element, new.shape, packed_strides(new.shape)))
-        self._nodes.append(_Node(node, tuple(reads), tuple(writes)))
+        self._nodes.append(_AssembledNode(node, tuple(reads), tuple(writes)))
         return tuple(written)
 
     def _operator(self, kind: type[OperatorDesc], members: Mapping[str, Any]) -> Operator:

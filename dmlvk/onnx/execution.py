@@ -254,22 +254,7 @@ class Segment:
             )
         self._weights = weights
         self._uploaded: dict[str, Buffer] = {}
-        bindings: list[BufferBinding] = []
-        for place, source in enumerate(assembled.inputs):
-            if source.kind == "constant":
-                lies = weights.found(_array(source))
-                assert lies is not None  # it was uploaded above
-                bindings.append(lies)
-                continue
-            there = resident.get(source.name)
-            if there is None:
-                with _too_large(functools.partial(_read_by, assembled, place, source.name)):
-                    buffer = device.create_buffer(source.size_in_bytes)
-            else:
-                buffer = there.buffer
-            if there is None:
-                self._uploaded[source.name] = buffer
-            bindings.append(BufferBinding(buffer))
+        bindings = [self._bound(assembled, index, resident) for index in range(len(assembled.inputs))]
         self._sources, self._bindings = assembled.inputs, bindings
         self.compiled.prepare({number: (each.buffer, each.offset) for number, each in enumerate(bindings)})
         self._outputs: dict[int, Buffer] = {}
@@ -290,6 +275,20 @@ class Segment:
             for buffer in self._scratch:
                 self._table.bind_temporary_resource(BufferBinding(buffer))
             self._recorder.record_dispatch(self.compiled, self._table)
+
+    def _bound(self, assembled: Assembled, index: int, resident: Mapping[str, Resident]) -> BufferBinding:
+        """Where an input of the graph lies: among the weights, where it already is, or in a buffer of its own."""
+        source = assembled.inputs[index]
+        if source.kind == "constant":
+            lies = self._weights.found(_array(source))
+            assert lies is not None  # all were uploaded
+            return lies
+        if (there := resident.get(source.name)) is not None:
+            return BufferBinding(there.buffer)
+        with _too_large(functools.partial(_read_by, assembled, index, source.name)):
+            buffer = self._device.create_buffer(source.size_in_bytes)
+        self._uploaded[source.name] = buffer
+        return BufferBinding(buffer)
 
     @property
     def uploads(self) -> tuple[str, ...]:

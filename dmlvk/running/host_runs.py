@@ -162,10 +162,10 @@ class Run:
             return self._constants, 0
         return self._allocations[region.place, region.index], 0
 
-    def _view(self, member: str, tensor: TensorDesc, region: Region) -> _View:
+    def _view(self, member: str, tensor: TensorDesc, region: Region) -> _HostView:
         host_bytes = self._allocations[region.place, region.index].host_bytes[region.offset :]
         elements = logical_view(host_bytes, tensor) if has_views(tensor) else None
-        return _View(member, tensor, host_bytes, elements, may_overlap(tensor))
+        return _HostView(member, tensor, host_bytes, elements, may_overlap(tensor))
 
     def kernel_times(self) -> list[KernelTime]:
         """What each kernel took in the last run; only where timestamps were asked for."""
@@ -205,7 +205,7 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _View:
+class _HostView:
     """A tensor of a :class:`Run` in the host's memory."""
 
     member: str

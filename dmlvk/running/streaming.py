@@ -34,7 +34,7 @@ second."""
 _helpers = Helpers("dmlvk-piece")
 
 
-class _Plan:
+class _ChunkPlan:
     """How compiled operators that compute the same are run.
 
     Args:
@@ -74,8 +74,8 @@ class ChunkRuns:
     def __init__(self, engine: Engine, runs: RunCache) -> None:
         self._engine = engine
         self._runs = runs
-        self._plans: WeakKeys[CompiledOperator, _Plan] = WeakKeys()
-        self._kept: collections.OrderedDict[str, _Plan] = collections.OrderedDict()
+        self._plans: WeakKeys[CompiledOperator, _ChunkPlan] = WeakKeys()
+        self._kept: collections.OrderedDict[str, _ChunkPlan] = collections.OrderedDict()
         self._lock = threading.RLock()  # likewise
 
     def clear(self) -> None:
@@ -109,13 +109,13 @@ class ChunkRuns:
         _helpers.share(parts, min(MOST_AT_ONCE, (os.cpu_count() or 1) + 1), only_waits=True)
         return results
 
-    def _plan_of(self, compiled: CompiledOperator) -> _Plan:
+    def _plan_of(self, compiled: CompiledOperator) -> _ChunkPlan:
         tiling = tiling_of(compiled)
         if tiling is None:
-            return _Plan(None)
+            return _ChunkPlan(None)
         token = compiled.origin.token
         with self._lock:
-            plan = self._kept[token] = self._kept.get(token) or _Plan(tiling)
+            plan = self._kept[token] = self._kept.get(token) or _ChunkPlan(tiling)
             self._kept.move_to_end(token)
             if len(self._kept) > _KEPT_PLANS:
                 self._kept.popitem(last=False)

