@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import onnx
 from onnx import TensorProto, helper
@@ -31,8 +31,8 @@ class Appending:
         total: its input that says how long the longest sequence is; ``None``: it has none.
         is_optional: whether caches grow where ``ends`` is not given: then they have the rows that there are.
         counts: its input that says how many new tokens of each sequence count; ``None``: it has none.
-        masks: its inputs that have a number for each key. Beside one of them caches that grow are not appended to: each
-            length would be a plan of its own, where open sizes have few.
+        masks: its inputs that have a number for each key. Caches that grow beside one of them are appended to where the
+            host makes it, as wide as they are: else each length would be a plan of its own, where open sizes have few.
     """
 
     past: tuple[int, int]
@@ -42,24 +42,40 @@ class Appending:
     counts: int | None = None
     masks: tuple[int, ...] = ()
 
-    def grows_in(self, given: Sequence[str]) -> bool:
-        """Whether caches grow, and are appended to, in a node with these inputs."""
-        absent = (self.ends, *self.masks)
-        return self.is_optional and not any(given[index] for index in absent if index < len(given))
+    def grows_in(self, given: Sequence[str], widened: Collection[str]) -> bool:
+        """Whether caches grow, and are appended to, in a node with these inputs, some of which are widened masks."""
+        is_told = self.ends < len(given) and given[self.ends]
+        return self.is_optional and not is_told and all(name in widened for name in self.masks_in(given))
+
+    def masks_in(self, given: Sequence[str]) -> tuple[str, ...]:
+        """The masks of a node with these inputs."""
+        return tuple(given[index] for index in self.masks if index < len(given) and given[index])
 
 
 APPENDING = {
-    ("com.microsoft", "GroupQueryAttention"): Appending((3, 4), 5, 6, counts=16),
+    ("com.microsoft", "GroupQueryAttention"): Appending((3, 4), 5, 6, counts=16, masks=(10,)),
     ("com.microsoft", "MultiHeadAttention"): Appending((6, 7), 8, is_optional=True, masks=(4, 5)),
-    ("com.microsoft", "DecoderMaskedMultiHeadAttention"): Appending((5, 6), 7),
+    ("com.microsoft", "DecoderMaskedMultiHeadAttention"): Appending((5, 6), 7, masks=(3, 4)),
     ("", "Attention"): Appending((4, 5), 7, is_optional=True, masks=(3,)),
-    (JOINED, APPENDS): Appending((4, 5), 7),
+    (JOINED, APPENDS): Appending((4, 5), 7, masks=(3,)),
 }
 """The nodes, by domain and operator. The outputs 1 and 2 are keys and values with those of the new tokens."""
 
 
-def with_rows(model: Model, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+def masks_of(steps: Sequence[Step]) -> list[tuple[Step, tuple[str, ...]]]:
+    """The nodes that append to caches, with their masks; those that have one."""
+    kinds = [(step, APPENDING.get((step.domain, step.proto.op_type))) for step in steps]
+    found = [(step, kind.masks_in(list(step.proto.input))) for step, kind in kinds if kind is not None]
+    return [(step, names) for step, names in found if names]
+
+
+def with_rows(model: Model, steps: Sequence[Step], widened: Collection[str] = ()) -> tuple[list[Step], list[Step]]:
     """The steps, of which those whose caches grow are told by a number how many rows these have.
+
+    Args:
+        model: the model.
+        steps: its nodes.
+        widened: masks that have a column for each row that there is room for.
 
     Returns:
         the steps, and those that make the number :data:`ROWS`; none where no cache grows so.
@@ -68,7 +84,7 @@ def with_rows(model: Model, steps: Sequence[Step]) -> tuple[list[Step], list[Ste
     for step in steps:
         kind = APPENDING.get((step.domain, step.proto.op_type))
         given = list(step.proto.input)
-        if kind is None or not kind.grows_in(given) or len(caches.of(step, kind)) != 2:
+        if kind is None or not kind.grows_in(given, widened) or len(caches.of(step, kind)) != 2:
             made.append(step)
             continue
         first = first or given[kind.past[0]]
@@ -89,8 +105,14 @@ def with_rows(model: Model, steps: Sequence[Step]) -> tuple[list[Step], list[Ste
     return made, [Step(-1, node, onnx.defs.get_schema(node.op_type, 21), tuple(node.input)) for node in nodes]
 
 
-def cache_pairs(model: Model, steps: Sequence[Step]) -> list[CachePair]:
-    """The inputs and outputs of a model that are caches of its attention, and nothing else."""
+def cache_pairs(model: Model, steps: Sequence[Step], widened: Collection[str] = ()) -> list[CachePair]:
+    """The inputs and outputs of a model that are caches of its attention, and nothing else.
+
+    Args:
+        model: the model.
+        steps: its nodes.
+        widened: as for :func:`with_rows`.
+    """
     caches, found = _Caches(model, steps), []
     for step in steps:
         kind = APPENDING.get((step.domain, step.proto.op_type))
@@ -102,7 +124,8 @@ def cache_pairs(model: Model, steps: Sequence[Step]) -> list[CachePair]:
             continue
         counts = "" if kind.counts is None or len(given) <= kind.counts else given[kind.counts]
         keeps_window = any(each.name == "sliding_window_cache" and each.i for each in step.proto.attribute)
-        pair = CachePair("", "", step.label, ends, total, counts, grows=ends == ROWS, keeps_window=keeps_window)
+        masks = tuple(name for name in kind.masks_in(given) if name in widened)
+        pair = CachePair("", "", step.label, ends, total, counts, masks, grows=ends == ROWS, keeps_window=keeps_window)
         found += [dataclasses.replace(pair, past=past, present=present) for past, present in caches.of(step, kind)]
     return found
 
@@ -136,4 +159,4 @@ class _Caches:
         ]
 
 
-__all__ = ["APPENDING", "APPENDS", "ROWS", "Appending", "cache_pairs", "with_rows"]
+__all__ = ["APPENDING", "APPENDS", "ROWS", "Appending", "cache_pairs", "masks_of", "with_rows"]

@@ -36,6 +36,7 @@ class CachePair:
         ends: the value that says where sequences end; where there is no total, how many rows all have before.
         total: the value that says how long the longest is; empty: none does.
         counts: the value that says how many of the new tokens of each sequence count; empty: all do.
+        masks: the values that hide keys, or are added to scores, as far as the host makes them.
         grows: whether the output has the rows of the input and those of all new tokens, whatever is counted.
         keeps_window: whether it has the rows of the input, of the latest keys only.
     """
@@ -46,6 +47,7 @@ class CachePair:
     ends: str
     total: str
     counts: str = ""
+    masks: tuple[str, ...] = ()
     grows: bool = False
     keeps_window: bool = False
 
@@ -61,8 +63,9 @@ class Lengths:
         batch: sequences.
         tokens: new ones of each.
         places: for how many there are angles; ``None``: nothing is turned by its place.
-        masked: keys that a mask of the node has; ``None``: it has none.
+        masked: keys that a mask of the node has; ``None``: it has none, or those that the host makes.
         counts: as of :class:`CachePair`.
+        masks: likewise.
     """
 
     node: str
@@ -73,6 +76,7 @@ class Lengths:
     places: int | None
     masked: int | None = None
     counts: str = ""
+    masks: tuple[str, ...] = ()
 
     def pasts(self, counted: Mapping[str, Any]) -> list[int]:
         """How many keys each sequence has before its new tokens."""
@@ -143,7 +147,7 @@ class Caches:
             known = self._known(given)
             row = batch * heads * size * DATA_TYPES[info.element].size_in_bytes
             most = self._device.info.limits.largest_buffer // row
-            room = known[0] if known is not None and known[0] >= shown else max(shown, min(_rounded(shown), most))
+            room = known[0] if known is not None and known[0] >= shown else max(shown, min(rounded_rows(shown), most))
         return Cache(pair, info.element, (batch, heads, room, size), given, rows, shown)
 
     def _known(self, given: Any) -> tuple[int, int] | None:
@@ -201,7 +205,7 @@ class Caches:
         return Held(cache.element, shape, DeviceArray(self._device, memory.storage, tensor, is_whole=False))
 
 
-def _rounded(rows: int) -> int:
+def rounded_rows(rows: int) -> int:
     """Room for so many rows, and for more."""
     return 1 << (rows + _FEWEST_ROWS - 1).bit_length()
 
@@ -243,9 +247,11 @@ def check_lengths(model: str, lengths: Lengths, counted: Mapping[str, Any], cach
     elif pasts[0] < 0:
         raise InvalidArgumentError(f"{where}: {lengths.ends!r} says that {pasts[0]} tokens stand before the new ones")
     most = max(pasts)
-    if lengths.masked is not None and lengths.masked != most + lengths.tokens:
+    masked = {counted[name].shape[-1] for name in lengths.masks} | {lengths.masked} - {None}
+    keys = int(np.asarray(counted[lengths.total]).reshape(-1)[0]) if lengths.total else most + lengths.tokens
+    if wrong := masked - {keys}:
         raise InvalidArgumentError(
-            f"{where}: {most} tokens and {lengths.tokens} new ones contradict a mask of {lengths.masked} keys"
+            f"{where}: {most} tokens and {lengths.tokens} new ones contradict a mask of {wrong.pop()} keys"
         )
     for cache in caches:
         pair = cache.pair
@@ -298,4 +304,4 @@ def _check_ends(where: str, lengths: Lengths, counted: Mapping[str, Any], pasts:
         )
 
 
-__all__ = ["Cache", "CachePair", "Caches", "Lengths", "check_lengths"]
+__all__ = ["Cache", "CachePair", "Caches", "Lengths", "check_lengths", "rounded_rows"]

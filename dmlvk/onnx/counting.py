@@ -2,10 +2,12 @@
 
 onnxruntime-genai writes ``ReduceSum(attention_mask) - 1`` and ``Shape(attention_mask)[1]``. A graph on the device reads
 what they give as numbers in memory: so neither their contents nor the mask's shape is anything that a plan depends on.
+The same is done for masks that follow from such numbers.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from dmlvk.onnx.execution import Held
-from dmlvk.onnx.host import evaluate
+from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.values import Array
 
@@ -50,6 +52,12 @@ _COUNTS = frozenset(
 )
 """Operators by which lengths are made."""
 
+_OF_MASKS = _COUNTS | {
+    *("And", "CastLike", "ConstantOfShape", "CumSum", "Flatten", "GatherElements", "GatherND", "GreaterOrEqual"),
+    *("LessOrEqual", "Or", "Pad", "ScatterElements", "ScatterND", "Split", "Tile", "Transpose", "Trilu", "Xor"),
+}
+"""Operators by which masks are made of them."""
+
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
 _SHAPES = ("Shape", "Size")
 
@@ -62,48 +70,34 @@ class Counting:
         steps: its nodes that are not constants.
         constants: values that are known, by name.
         lengths: names of values that are lengths.
+        masks: names of values that are masks.
 
     Raises:
         ValueError: when something else leads to them, too.
     """
 
     def __init__(
-        self, model: Model, steps: Sequence[Step], constants: Mapping[str, Any], lengths: Collection[str]
+        self,
+        model: Model,
+        steps: Sequence[Step],
+        constants: Mapping[str, Any],
+        lengths: Collection[str],
+        masks: Collection[str] = (),
     ) -> None:
         self._model = model
         self._constants = constants
-        inputs = {info.name: info for info in model.inputs}
-        makers = {name: step for step in steps for name in step.proto.output if name}
-        counted: dict[Step, None] = {}
-        self._read: set[str] = set()
-        self._shapes: set[str] = set()
-        pending = list(lengths)
-        while pending:
-            name = pending.pop()
-            if name in constants:
-                continue
-            if name in inputs:
-                if inputs[name].element not in _INTEGERS:
-                    raise ValueError(f"{name!r} is no input of integers")
-                self._read.add(name)
-                continue
-            step = makers.get(name)
-            if step is None or step.domain or step.proto.op_type not in _COUNTS:
-                raise ValueError(f"{name!r} is made by more than counting")
-            if step in counted:
-                continue
-            counted[step] = None
-            if step.proto.op_type in _SHAPES and step.proto.input[0] in inputs:
-                self._shapes.add(step.proto.input[0])
-            else:
-                pending += step.reads
+        of_lengths = makers_of(model, steps, constants, lengths)
+        of_masks = makers_of(model, steps, constants, masks, are_masks=True)
+        counted = of_lengths.steps | of_masks.steps
+        self._read, self._shapes = of_lengths.read | of_masks.read, of_lengths.shapes | of_masks.shapes
         self.steps = tuple(step for step in steps if step in counted)
         self.rest = tuple(step for step in steps if step not in counted)
         shown = {info.name for info in model.outputs}
         read_by_rest = {name for step in self.rest for name in step.reads} | shown
         self.made = tuple(name for step in self.steps for name in step.proto.output if name in read_by_rest)
-        self.dropped = frozenset(name for name in inputs if name not in read_by_rest)
+        self.dropped = frozenset(info.name for info in model.inputs if info.name not in read_by_rest)
         self._work = [(step, _quick(step, constants)) for step in self.steps]
+        self._again: dict[Step, Repeated] = {}
 
     def counted(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """Every value that the nodes give, and the inputs that they read.
@@ -123,9 +117,75 @@ class Counting:
                 values[step.proto.output[0]] = quick(values)
                 continue
             given = {name: values[name] if name in values else self._constants[name] for name in step.reads}
-            results, _ = evaluate(step, given, self._model.opsets, self._model.name)
+            if step in self._again:
+                results = self._again[step](given)
+            else:
+                results, _ = evaluate(step, given, self._model.opsets, self._model.name)
+                self._again[step] = Repeated(step, self._model.opsets, self._model.name)
             values.update(zip(step.proto.output, results, strict=True))
         return values
+
+
+@dataclasses.dataclass(frozen=True)
+class Makers:
+    """What leads to values.
+
+    Attributes:
+        steps: the nodes.
+        read: the model's inputs whose contents count.
+        shapes: those whose shapes do.
+    """
+
+    steps: dict[Step, None]
+    read: set[str]
+    shapes: set[str]
+
+
+def makers_of(
+    model: Model,
+    steps: Sequence[Step],
+    constants: Mapping[str, Any],
+    names: Collection[str],
+    *,
+    are_masks: bool = False,
+) -> Makers:
+    """What leads to lengths or masks.
+
+    Args:
+        model: the model.
+        steps: its nodes that are not constants.
+        constants: values that are known, by name.
+        names: the values.
+        are_masks: whether they are masks, and not lengths.
+
+    Raises:
+        ValueError: when that is more than counting.
+    """
+    inputs = {info.name: info for info in model.inputs}
+    makers = {name: step for step in steps for name in step.proto.output if name}
+    allowed = _OF_MASKS if are_masks else _COUNTS
+    found = Makers({}, set(), set())
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name in constants:
+            continue
+        if name in inputs:
+            if inputs[name].element not in _INTEGERS and not are_masks:
+                raise ValueError(f"{name!r} is no input of integers")
+            found.read.add(name)
+            continue
+        step = makers.get(name)
+        if step is None or step.domain or step.proto.op_type not in allowed:
+            raise ValueError(f"{name!r} is made by more than counting")
+        if step in found.steps:
+            continue
+        found.steps[step] = None
+        if step.proto.op_type in _SHAPES and step.proto.input[0] in inputs:
+            found.shapes.add(step.proto.input[0])
+        else:
+            pending += step.reads
+    return found
 
 
 def _contents(value: Any) -> Array:
@@ -148,7 +208,7 @@ def _quick(step: Step, constants: Mapping[str, Any]) -> Callable[[Mapping[str, A
         wanted = helper.tensor_dtype_to_np_dtype(given["to"])
         return (lambda values: get(values, names[0]).astype(wanted)) if wanted.kind in "iu" else None
     if proto.op_type == "Gather" and given.get("axis", 0) == 0:
-        return lambda values: get(values, names[0])[get(values, names[1])]
+        return lambda values: np.asarray(get(values, names[0])[get(values, names[1])])
     if proto.op_type in ("Add", "Sub"):
         function = np.add if proto.op_type == "Add" else np.subtract
         return lambda values: np.asarray(function(get(values, names[0]), get(values, names[1])))
@@ -166,4 +226,4 @@ def _quick(step: Step, constants: Mapping[str, Any]) -> Callable[[Mapping[str, A
     return None
 
 
-__all__ = ["Counting"]
+__all__ = ["Counting", "makers_of"]

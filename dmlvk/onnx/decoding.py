@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,9 @@ import numpy as np
 
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.onnx.cache_pairs import cache_pairs, with_rows
-from dmlvk.onnx.caches import Cache, CachePair, Caches, Lengths, check_lengths
+from dmlvk.onnx.cache_masks import MOST_ELEMENTS, is_wide, widened, widened_masks
+from dmlvk.onnx.cache_pairs import cache_pairs, masks_of, with_rows
+from dmlvk.onnx.caches import Cache, CachePair, Caches, Lengths, check_lengths, rounded_rows
 from dmlvk.onnx.counting import Counting
 from dmlvk.onnx.execution import Held
 from dmlvk.onnx.loading import Model, Step
@@ -37,11 +39,13 @@ class DecoderRun:
         arrays: the inputs that the device reads, counts, and caches; by name.
         counted: everything that was counted.
         caches: those of the run.
+        widths: the columns that masks have, by their names.
     """
 
     arrays: dict[str, Any]
     counted: Mapping[str, Any]
     caches: tuple[Cache, ...]
+    widths: Mapping[str, int]
 
     @property
     def capacities(self) -> dict[str, int]:
@@ -65,24 +69,26 @@ class Decoding:
         self._pairs = tuple(pairs)
         self._caches = Caches(device)
         self._counting = counting
+        self._masks = {name for pair in pairs for name in pair.masks}
         self.steps = counting.rest
         self.counting_steps = tuple(step for step in counting.steps if step.index >= 0)
         self._open = [
             (info.name, [axis for axis, size in enumerate(info.shape or ()) if not isinstance(size, int)])
             for info in model.inputs
-            if info.name not in counting.dropped and info.name not in {pair.past for pair in pairs}
+            if info.name not in counting.dropped and info.name not in {pair.past for pair in pairs} | self._masks
         ]
 
     @classmethod
     def of(cls, device: Device, model: Model, steps: Sequence[Step], constants: Mapping[str, Any]) -> Decoding | None:
         """A model as a decoder; ``None`` where it has no caches, or lengths that are more than counts."""
-        told, rows = with_rows(model, steps)
-        pairs = cache_pairs(model, told)
+        masks = widened_masks(model, steps, constants, masks_of(steps))
+        told, rows = with_rows(model, steps, masks)
+        pairs = cache_pairs(model, told, masks)
         if not pairs:
             return None
         lengths = {name for pair in pairs for name in (pair.ends, pair.total, pair.counts) if name}
         try:
-            return cls(device, model, pairs, Counting(model, [*rows, *told], constants, lengths))
+            return cls(device, model, pairs, Counting(model, [*rows, *told], constants, lengths, masks))
         except ValueError as reason:
             _log.debug("%s: its lengths are computed on the device: %s", model.name, reason)
             return None
@@ -94,7 +100,11 @@ class Decoding:
             ModelFileError: when something cannot be counted.
             InvalidArgumentError: when there are lengths of other sequences than the caches have.
         """
+        if self._masks and self._most_masked(arrays) > MOST_ELEMENTS:
+            return None
         counted = self._counting.counted(arrays)
+        if not all(is_wide(counted[name]) for name in self._masks):
+            return None
         caches: list[Cache] = []
         for pair in self._pairs:
             total, ends = self._longest(pair, counted, arrays), counted.get(pair.ends)
@@ -111,9 +121,24 @@ class Decoding:
                 )
             caches.append(cache)
         own = {cache.pair.past: cache for cache in caches}
+        widths = dict.fromkeys(self._masks, 0)
+        for cache in caches:
+            for name in cache.pair.masks:
+                columns = counted[name].shape[-1]
+                width = rounded_rows(columns) if cache.pair.keeps_window else cache.shape[2]
+                widths[name] = max(widths[name], columns, width)
+        return DecoderRun({**self._made(arrays, counted, widths), **own}, counted, tuple(caches), widths)
+
+    def _made(self, arrays: Mapping[str, Any], counted: Mapping[str, Any], widths: Mapping[str, int]) -> dict[str, Any]:
+        """The inputs of a run but for its caches, as the device reads them."""
         given = {name: value for name, value in arrays.items() if name not in self._counting.dropped}
-        made = {name: counted[name] for name in self._counting.made}
-        return DecoderRun({**given, **made, **own}, counted, tuple(caches))
+        given |= {name: counted[name] for name in self._counting.made}
+        return given | {name: widened(counted[name], width) for name, width in widths.items()}
+
+    def _most_masked(self, arrays: Mapping[str, Any]) -> int:
+        """The elements of a mask at most, by the open sizes of a run."""
+        sizes = [size for name in self._infos for size in _shape_of(arrays[name])[:3]]
+        return math.prod(sorted(sizes)[-2:])
 
     def lengths_in(self, run: DecoderRun, lengths: Collection[Lengths]) -> list[tuple[Lengths, list[Cache]]]:
         """What a plan knows of lengths, each once, with the caches of a run that tell all that is to be checked.
@@ -149,8 +174,7 @@ class Decoding:
         if any(cache.pair.grows for cache in run.caches):
             return None
         counted = self._counting.counted(arrays)
-        given = {name: value for name, value in arrays.items() if name not in self._counting.dropped}
-        given |= {name: counted[name] for name in self._counting.made}
+        given = self._made(arrays, counted, run.widths)
         for name, value in given.items():
             earlier = run.arrays[name]
             if not isinstance(value, np.ndarray) or value.shape != earlier.shape or value.dtype != earlier.dtype:
@@ -202,9 +226,13 @@ class Decoding:
 
     def settled(self, run: DecoderRun, lengths: Collection[Lengths]) -> DecoderRun | None:
         """The run, where caches that grow show what they have with the plan's new tokens; ``None``: more than there is
-        room for.
+        room for, or masks have other keys.
         """
         tokens = {of.ends: of.tokens for of in lengths}
+        for cache in run.caches:
+            whole = cache.rows + tokens.get(cache.pair.ends, 0)
+            if cache.pair.grows and any(run.counted[name].shape[-1] != whole for name in cache.pair.masks):
+                return None
         caches = tuple(
             dataclasses.replace(cache, shown=cache.rows + tokens.get(cache.pair.ends, 0)) if cache.pair.grows else cache
             for cache in run.caches
@@ -261,6 +289,10 @@ class Decoding:
     def shown(self, run: DecoderRun, memory: Mapping[str, DeviceArray]) -> dict[str, Held]:
         """What the outputs show when the run was handed to the device."""
         return {cache.pair.present: self._caches.shown(cache, memory[cache.pair.present]) for cache in run.caches}
+
+
+def _shape_of(value: Any) -> tuple[int, ...]:
+    return value.shape if isinstance(value, Held) else np.shape(value)
 
 
 class DecoderPlans:

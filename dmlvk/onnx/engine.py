@@ -303,7 +303,7 @@ class DeviceModel:
 
     def _made_for_decoder(self, run: DecoderRun, state: State) -> _Round | None:
         assert self.decoding is not None  # its run was taken
-        planner = self.planner(state.known, state.live(), state.host_array, run.capacities)
+        planner = self.planner(state.known, state.live(), state.host_array, {**run.capacities, **run.widths})
         plan = planner.planned(Pending.of(self.decoding.steps))
         appended = plan.outputs.keys() & plan.assembly.appended
         if plan.rest or plan.host or plan.contents or plan.fetched or not run.capacities.keys() <= appended:

@@ -87,8 +87,10 @@ def cached(
         given = node.proto.input
         total_name = "" if kind.total is None else given[kind.total]
         counts = given[kind.counts] if kind.counts is not None and node.has(kind.counts) else ""
+        masks = tuple(name for name in kind.masks_in(given) if node.assembly.capacity_of(name) is not None)
+        masked = None if masks else masked
         node.assembly.lengths.append(
-            Lengths(node.name, given[kind.ends], total_name, heads.batch, heads.tokens, places, masked, counts)
+            Lengths(node.name, given[kind.ends], total_name, heads.batch, heads.tokens, places, masked, counts, masks)
         )
     return {
         **members,

@@ -6,12 +6,16 @@ import math
 
 from onnx import TensorProto
 
+from dmlvk.onnx.cache_pairs import ROWS
 from dmlvk.onnx.operators.appending import Heads, appended
 from dmlvk.onnx.operators.elementwise import pair
 from dmlvk.onnx.operators.heads import chosen, compared, summed
 from dmlvk.onnx.operators.rotary import split
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
+
+_LOWEST_HALF = -65504.0
+"""Of FLOAT16."""
 
 
 @translates(
@@ -41,7 +45,7 @@ def heads_behind(node: Node, *, bias: int, mask: int, added: int) -> None:
     Args:
         node: the node; an input says how many tokens the past has.
         bias: which input is added to queries, keys and values.
-        mask: which one says which keys are seen: batch and keys.
+        mask: which one says which keys are seen: batch, keys; or batch, tokens, keys.
         added: which one is added to scores.
     """
     node.check_element(0, *FLOATS)
@@ -63,7 +67,7 @@ def heads_behind(node: Node, *, bias: int, mask: int, added: int) -> None:
     shown = summed(
         node,
         node.cast(node.tensor(added), query.element) if node.has(added) else None,
-        _hiding(node, node.tensor(mask), batch, query.element) if node.has(mask) else None,
+        _hiding(node, node.tensor(mask), query.shape, query.element) if node.has(mask) else None,
     )
     made = appended(
         node,
@@ -78,14 +82,19 @@ def heads_behind(node: Node, *, bias: int, mask: int, added: int) -> None:
             node.set(tensor, index)
 
 
-def _hiding(node: Node, mask: Tensor, batch: int, element: int) -> Tensor:
+def _hiding(node: Node, mask: Tensor, queries: tuple[int, ...], element: int) -> Tensor:
     """What is added to scores where a mask hides keys."""
-    if mask.element not in (TensorProto.INT32, TensorProto.INT64) or mask.rank != 2 or mask.shape[0] != batch:
+    batch, tokens, _ = queries
+    shapes = (batch, mask.shape[-1]), (batch, tokens, mask.shape[-1])
+    if mask.element not in (TensorProto.INT32, TensorProto.INT64) or mask.shape not in shapes:
         raise NotOnDevice(f"behind a past a mask must have {batch} x keys integers; got {list(mask.shape)}")
     filtered = node.real("mask_filter_value", -10000.0) if node.attribute("mask_filter_value") is not None else -10000.0
+    if element == TensorProto.FLOAT16 and filtered < _LOWEST_HALF and ROWS in node.proto.input:
+        # Queries that see no key would have no shares at all, where all keys have the same: without room that is so.
+        raise NotOnDevice(f"FLOAT16 has no {filtered}, which hides keys")
     hidden = compared(node, "EQUALS", node.cast(mask, TensorProto.INT32), node.scalar(0, TensorProto.INT32))
     found = chosen(node, hidden, node.scalar(filtered, element), node.scalar(0.0, element))
-    return node.packed(found).viewed((batch, 1, 1, mask.shape[1]))
+    return node.packed(found).viewed((batch, 1, math.prod(mask.shape[1:-1]), mask.shape[-1]))
 
 
 __all__ = ["heads_behind"]
