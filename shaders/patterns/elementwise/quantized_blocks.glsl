@@ -86,37 +86,8 @@ Offsets offsets_of(uint element)
 }
 
 #if OUTPUT_BITS < 32
-#define ELEMENTS_OF_WORD (32u / OUTPUT_BITS)
-
-// Sets those bits of a word of the output that the mask has. Other invocations may be setting others at the same moment.
-void store_bits(uint word, uint bits, uint mask)
-{
-    atomicAnd(words_output[word], ~mask);
-    atomicOr(words_output[word], bits);
-}
-
-// What lies behind the tensor stays as it is.
-void store_word(uint item)
-{
-    uint bits[1];
-    uint mask[1];
-    bits[0] = 0u;
-    mask[0] = 0u;
-    for (uint lane = 0u; lane < ELEMENTS_OF_WORD; ++lane) {
-        uint element = item * ELEMENTS_OF_WORD + lane;
-        if (element < parameters.elements) {
-            uint value = result_of(offsets_of(element));
-            INSERT(OUTPUT_BITS, bits, lane, value);
-            INSERT(OUTPUT_BITS, mask, lane, 0xffffffffu);
-        }
-    }
-    uint word = BASE_WORD(output) + item;
-    if (mask[0] == 0xffffffffu) {
-        words_output[word] = bits[0];
-    } else {
-        store_bits(word, bits[0], mask[0]);
-    }
-}
+#define ELEMENT_RESULT(value, element) uint value = result_of(offsets_of(element));
+#include "packed_results.glsl"
 #endif
 
 void main()

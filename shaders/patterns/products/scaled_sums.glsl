@@ -91,31 +91,8 @@ Positions positions_of(uint element)
 }
 
 #if OUTPUT_BITS < 32
-#define ELEMENTS_OF_WORD (32u / OUTPUT_BITS)
-
-// Bytes behind the tensor stay as they are.
-void store_word(uint item)
-{
-    uint bits[1];
-    uint mask[1];
-    bits[0] = 0u;
-    mask[0] = 0u;
-    for (uint lane = 0u; lane < ELEMENTS_OF_WORD; ++lane) {
-        uint element = item * ELEMENTS_OF_WORD + lane;
-        if (element < parameters.elements) {
-            uint value = result_of(positions_of(element));
-            INSERT(OUTPUT_BITS, bits, lane, value);
-            INSERT(OUTPUT_BITS, mask, lane, 0xffffffffu);
-        }
-    }
-    uint word = BASE_WORD(output) + item;
-    if (mask[0] == 0xffffffffu) {
-        words_output[word] = bits[0];
-    } else {
-        atomicAnd(words_output[word], ~mask[0]);
-        atomicOr(words_output[word], bits[0]);
-    }
-}
+#define ELEMENT_RESULT(value, element) uint value = result_of(positions_of(element));
+#include "packed_results.glsl"
 #endif
 
 void main()

@@ -283,38 +283,12 @@ void store_index(uint at, uint index)
 #endif
 
 #if OUTPUT_BITS < 32
-#define ELEMENTS_OF_WORD (32u / OUTPUT_BITS)
-
-// Stores those bits of a word that the mask selects: bytes behind the tensor stay as they are.
-void store_bits(uint word, uint bits, uint mask)
-{
-    if (mask == 0xffffffffu) {
-        words_output[word] = bits;
-    } else {
-        atomicAnd(words_output[word], ~mask);
-        atomicOr(words_output[word], bits);
-    }
-}
-
-void store_word(uint item)
-{
-    uint bits[1];
-    uint mask[1];
-    bits[0] = 0u;
-    mask[0] = 0u;
-    for (uint lane = 0u; lane < ELEMENTS_OF_WORD; ++lane) {
-        uint element = item * ELEMENTS_OF_WORD + lane;
-        if (element < parameters.elements) {
-            uint index;
-            Location location = location_of(element);
-            VALUE(OUTPUT) value = pooled(window_at(location), index);
-            INSERT(OUTPUT_BITS, bits, lane, value);
-            INSERT(OUTPUT_BITS, mask, lane, 0xffffffffu);
-            store_index(location.indices_at, index);
-        }
-    }
-    store_bits(BASE_WORD(output) + item, bits[0], mask[0]);
-}
+#define ELEMENT_RESULT(value, element) \
+    uint index; \
+    Location location = location_of(element); \
+    VALUE(OUTPUT) value = pooled(window_at(location), index); \
+    store_index(location.indices_at, index);
+#include "packed_results.glsl"
 #endif
 
 #ifdef WINDOW_BLOCKS
