@@ -51,6 +51,13 @@ class ActivationCelu(OperatorDesc):
     )
 
 
+_SUPPORT = (
+    Support("1_0", (4, 4), FLOATS),
+    Support("2_0", (4, 5), FLOATS),
+    Support("3_0", (1, 8), FLOATS),
+)
+
+
 class ActivationElu(OperatorDesc):
     """The exponential linear unit (DML_ACTIVATION_ELU_OPERATOR_DESC)."""
 
@@ -70,11 +77,7 @@ class ActivationElu(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.95, "for any Alpha; largest found by search: 0.94 ULP; measured: 0.91 ULP"),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -117,11 +120,7 @@ class ActivationHardSigmoid(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=CORRECTLY_ROUNDED,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -162,11 +161,7 @@ class ActivationIdentity(OperatorDesc):
         in_place=("input_tensor",),
         moves=("input_tensor", "output_tensor"),
         accuracy=EXACT,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -188,11 +183,7 @@ class ActivationLeakyRelu(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=CORRECTLY_ROUNDED,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -215,11 +206,7 @@ class ActivationLinear(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=CORRECTLY_ROUNDED,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -273,11 +260,7 @@ class ActivationParametricSoftplus(OperatorDesc):
         accuracy=Accuracy(
             "accurate", 0.95, "for any Alpha and Beta; largest found by search: 0.78 ULP; measured: 0.61 ULP"
         ),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -348,11 +331,7 @@ class ActivationScaledElu(OperatorDesc):
         accuracy=Accuracy(
             "accurate", 0.95, "for any Alpha and Gamma; largest found by search: 0.93 ULP; measured: 0.91 ULP"
         ),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -376,11 +355,7 @@ class ActivationScaledTanh(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.95, "for any Alpha and Beta; largest found by search: 0.89 ULP"),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -429,11 +404,7 @@ class ActivationSigmoid(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.8),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -460,11 +431,7 @@ class ActivationSoftplus(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.95, "for any Steepness; largest found by search: 0.76 ULP; measured: 0.64 ULP"),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -481,11 +448,7 @@ class ActivationSoftsign(OperatorDesc):
         decisions=("Infinities give 1 and -1; a zero keeps its sign.", DENORMALS_DECISION),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.501),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -531,11 +494,7 @@ class ActivationTanh(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.75, "measured: 0.73 ULP"),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -556,11 +515,7 @@ class ActivationThresholdedRelu(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=EXACT,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 

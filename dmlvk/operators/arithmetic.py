@@ -241,9 +241,7 @@ class ElementWiseRecip(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their reciprocals")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_RECIP",
@@ -268,9 +266,7 @@ class ElementWiseSqrt(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their square roots")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_SQRT",

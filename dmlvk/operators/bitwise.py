@@ -9,6 +9,11 @@ from dmlvk.operators.members import tensor_input, tensor_output
 from dmlvk.operators.type_groups import ALL_TYPES, BOOLEANS, EXACT, UNSIGNED_TO_32, UNSIGNED_TO_64
 from dmlvk.tensors import TensorDesc
 
+_SUPPORT = (
+    Support("3_0", (1, 8), UNSIGNED_TO_32),
+    Support("4_1", (1, 8), ALL_TYPES),
+)
+
 
 class ElementWiseBitAnd(OperatorDesc):
     """The bits that are 1 in both operands (DML_ELEMENT_WISE_BIT_AND_OPERATOR_DESC)."""
@@ -27,10 +32,7 @@ class ElementWiseBitAnd(OperatorDesc):
         ),
         moves=("a_tensor", "b_tensor", "output_tensor"),
         accuracy=EXACT,
-        support=(
-            Support("3_0", (1, 8), UNSIGNED_TO_32),
-            Support("4_1", (1, 8), ALL_TYPES),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -91,10 +93,7 @@ class ElementWiseBitOr(OperatorDesc):
         ),
         moves=("a_tensor", "b_tensor", "output_tensor"),
         accuracy=EXACT,
-        support=(
-            Support("3_0", (1, 8), UNSIGNED_TO_32),
-            Support("4_1", (1, 8), ALL_TYPES),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -165,10 +164,7 @@ class ElementWiseBitXor(OperatorDesc):
         ),
         moves=("a_tensor", "b_tensor", "output_tensor"),
         accuracy=EXACT,
-        support=(
-            Support("3_0", (1, 8), UNSIGNED_TO_32),
-            Support("4_1", (1, 8), ALL_TYPES),
-        ),
+        support=_SUPPORT,
     )
 
 

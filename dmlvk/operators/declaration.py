@@ -208,6 +208,8 @@ class Support:
         unknown = set(named) - set(tensors)
         if unknown:
             raise TypeError(f"the support table of level {self.level.label} names unknown members {sorted(unknown)}")
+        if self.data_types and self.data_types.keys() != set(tensors):
+            raise TypeError(f"the support table of level {self.level.label} is of operators with different tensors")
         self.data_types = {tensor: self._exceptions.get(tensor, self._default) for tensor in tensors}
 
 

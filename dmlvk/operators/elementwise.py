@@ -36,9 +36,7 @@ class ElementWiseAbs(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their absolute values")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ABS",
@@ -65,9 +63,7 @@ class ElementWiseCeil(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("integers")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_CEIL",
@@ -92,9 +88,7 @@ class ElementWiseClip(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the bounded values")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
     min: float = float_attribute("lower bound", converted_to="output_tensor")
     max: float = float_attribute("upper bound", converted_to="output_tensor")
 
@@ -126,9 +120,7 @@ class ElementWiseClip1(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the bounded values")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
     min_max_data_type: DataType = data_type_attribute("data type of the bounds", equals="output_tensor")
     min: float = scalar_union_attribute("lower bound", typed_by="min_max_data_type", converted_to="output_tensor")
     max: float = scalar_union_attribute("upper bound", typed_by="min_max_data_type", converted_to="output_tensor")
@@ -210,9 +202,7 @@ class ElementWiseFloor(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("integers")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_FLOOR",
@@ -237,9 +227,7 @@ class ElementWiseIdentity(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the same values")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_IDENTITY",
@@ -416,9 +404,7 @@ class ElementWiseThreshold(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the bounded values, in the input's data type")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
     min: float = float_attribute("the bound", converted_to="output_tensor")
 
     declaration: ClassVar = Declaration(

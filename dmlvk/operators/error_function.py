@@ -15,9 +15,7 @@ class ElementWiseErf(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their error functions, from -1 to 1")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ERF",

@@ -9,15 +9,18 @@ from dmlvk.operators.members import ScaleBias, scale_bias_attribute, tensor_inpu
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS, SCALE_BIAS_DECISION
 from dmlvk.tensors import TensorDesc
 
+_SUPPORT_SINCE_2_0 = (
+    Support("2_0", (4, 4), FLOATS),
+    Support("3_0", (1, 8), FLOATS),
+)
+
 
 class ElementWiseCosh(OperatorDesc):
     """The hyperbolic cosine of each element (DML_ELEMENT_WISE_COSH_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their hyperbolic cosines")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_COSH",
@@ -30,10 +33,7 @@ class ElementWiseCosh(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.75),
-        support=(
-            Support("2_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT_SINCE_2_0,
     )
 
 
@@ -42,9 +42,7 @@ class ElementWiseExp(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("e to their power")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_EXP",
@@ -69,9 +67,7 @@ class ElementWiseSinh(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their hyperbolic sines")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_SINH",
@@ -84,10 +80,7 @@ class ElementWiseSinh(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.85),
-        support=(
-            Support("2_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT_SINCE_2_0,
     )
 
 
@@ -96,9 +89,7 @@ class ElementWiseTanh(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their hyperbolic tangents")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_TANH",
@@ -111,10 +102,7 @@ class ElementWiseTanh(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.75, "measured: 0.73 ULP"),
-        support=(
-            Support("2_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT_SINCE_2_0,
     )
 
 

@@ -18,14 +18,18 @@ POWER_DECISIONS = (
 """What holds for powers of floats."""
 
 
+_SUPPORT_SINCE_2_0 = (
+    Support("2_0", (4, 4), FLOATS),
+    Support("3_0", (1, 8), FLOATS),
+)
+
+
 class ElementWiseAcosh(OperatorDesc):
     """The inverse hyperbolic cosine of each element (DML_ELEMENT_WISE_ACOSH_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their inverse hyperbolic cosines")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ACOSH",
@@ -37,10 +41,7 @@ class ElementWiseAcosh(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.55),
-        support=(
-            Support("2_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT_SINCE_2_0,
     )
 
 
@@ -49,9 +50,7 @@ class ElementWiseAsinh(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their inverse hyperbolic sines")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ASINH",
@@ -63,10 +62,7 @@ class ElementWiseAsinh(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.55),
-        support=(
-            Support("2_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT_SINCE_2_0,
     )
 
 
@@ -75,9 +71,7 @@ class ElementWiseAtanh(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their inverse hyperbolic tangents")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ATANH",
@@ -90,10 +84,7 @@ class ElementWiseAtanh(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.55),
-        support=(
-            Support("2_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT_SINCE_2_0,
     )
 
 
@@ -102,9 +93,7 @@ class ElementWiseConstantPow(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the bases")
     output_tensor: TensorDesc = tensor_output("their powers")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
     exponent: float = float_attribute("the power that all are raised to")
 
     declaration: ClassVar = Declaration(
@@ -130,9 +119,7 @@ class ElementWiseLog(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their natural logarithms")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOG",

@@ -10,6 +10,20 @@ from dmlvk.operators.members import IsInfinityMode, enum_attribute, tensor_input
 from dmlvk.operators.type_groups import BOOLEANS, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
 
+_BOOLEAN_SUPPORT = (
+    Support("1_0", (4, 4), (DataType.UINT32,)),
+    Support("2_0", (4, 4), BOOLEANS),
+    Support("3_0", (1, 8), BOOLEANS),
+)
+
+_COMPARISON_SUPPORT = (
+    Support("1_0", (4, 4), FLOATS, output_tensor=(DataType.UINT32,)),
+    Support("2_0", (4, 4), FLOATS, output_tensor=BOOLEANS),
+    Support("2_1", (4, 4), TYPES_TO_32, output_tensor=BOOLEANS),
+    Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
+    Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
+)
+
 
 class ElementWiseLogicalAnd(OperatorDesc):
     """Whether both operands are not zero (DML_ELEMENT_WISE_LOGICAL_AND_OPERATOR_DESC)."""
@@ -27,11 +41,7 @@ class ElementWiseLogicalAnd(OperatorDesc):
             "b_tensor",
         ),
         accuracy=EXACT,
-        support=(
-            Support("1_0", (4, 4), (DataType.UINT32,)),
-            Support("2_0", (4, 4), BOOLEANS),
-            Support("3_0", (1, 8), BOOLEANS),
-        ),
+        support=_BOOLEAN_SUPPORT,
     )
 
 
@@ -52,13 +62,7 @@ class ElementWiseLogicalEquals(OperatorDesc):
         ),
         same_data_type=(("a_tensor", "b_tensor"),),
         accuracy=EXACT,
-        support=(
-            Support("1_0", (4, 4), FLOATS, output_tensor=(DataType.UINT32,)),
-            Support("2_0", (4, 4), FLOATS, output_tensor=BOOLEANS),
-            Support("2_1", (4, 4), TYPES_TO_32, output_tensor=BOOLEANS),
-            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
-            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
-        ),
+        support=_COMPARISON_SUPPORT,
     )
 
 
@@ -79,13 +83,7 @@ class ElementWiseLogicalGreaterThan(OperatorDesc):
         ),
         same_data_type=(("a_tensor", "b_tensor"),),
         accuracy=EXACT,
-        support=(
-            Support("1_0", (4, 4), FLOATS, output_tensor=(DataType.UINT32,)),
-            Support("2_0", (4, 4), FLOATS, output_tensor=BOOLEANS),
-            Support("2_1", (4, 4), TYPES_TO_32, output_tensor=BOOLEANS),
-            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
-            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
-        ),
+        support=_COMPARISON_SUPPORT,
     )
 
 
@@ -130,13 +128,7 @@ class ElementWiseLogicalLessThan(OperatorDesc):
         ),
         same_data_type=(("a_tensor", "b_tensor"),),
         accuracy=EXACT,
-        support=(
-            Support("1_0", (4, 4), FLOATS, output_tensor=(DataType.UINT32,)),
-            Support("2_0", (4, 4), FLOATS, output_tensor=BOOLEANS),
-            Support("2_1", (4, 4), TYPES_TO_32, output_tensor=BOOLEANS),
-            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
-            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
-        ),
+        support=_COMPARISON_SUPPORT,
     )
 
 
@@ -200,11 +192,7 @@ class ElementWiseLogicalOr(OperatorDesc):
             "b_tensor",
         ),
         accuracy=EXACT,
-        support=(
-            Support("1_0", (4, 4), (DataType.UINT32,)),
-            Support("2_0", (4, 4), BOOLEANS),
-            Support("3_0", (1, 8), BOOLEANS),
-        ),
+        support=_BOOLEAN_SUPPORT,
     )
 
 
@@ -224,11 +212,7 @@ class ElementWiseLogicalXor(OperatorDesc):
             "b_tensor",
         ),
         accuracy=EXACT,
-        support=(
-            Support("1_0", (4, 4), (DataType.UINT32,)),
-            Support("2_0", (4, 4), BOOLEANS),
-            Support("3_0", (1, 8), BOOLEANS),
-        ),
+        support=_BOOLEAN_SUPPORT,
     )
 
 

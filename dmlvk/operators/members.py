@@ -253,7 +253,9 @@ def float_attribute(meaning: str, *, converted_to: str | None = None, minimum: M
     return member("attribute", "float", meaning, converted_to=converted_to, minimum=minimum)
 
 
-def scale_bias_attribute(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
+def scale_bias_attribute(
+    meaning: str = "x becomes x * scale + bias first; None leaves x as it is", *, default: Any = dataclasses.MISSING
+) -> Any:
     """Declares a DML_SCALE_BIAS member; ``default=None`` makes it optional."""
     return member("attribute", "scale_bias", meaning, default)
 

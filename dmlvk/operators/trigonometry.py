@@ -12,14 +12,18 @@ from dmlvk.tensors import TensorDesc
 _EVERY_ANGLE_DECISION = "Angles are radians. Every finite one is reduced exactly, however large; infinities give NaN."
 
 
+_SUPPORT = (
+    Support("1_0", (4, 4), FLOATS),
+    Support("3_0", (1, 8), FLOATS),
+)
+
+
 class ElementWiseAcos(OperatorDesc):
     """The arccosine of each element (DML_ELEMENT_WISE_ACOS_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their arccosines, from 0 to pi")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ACOS",
@@ -28,10 +32,7 @@ class ElementWiseAcos(OperatorDesc):
         decisions=("What is below -1 or above 1 gives NaN. acos(1) is +0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.85),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -40,9 +41,7 @@ class ElementWiseAsin(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their arcsines, from -pi/2 to pi/2")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ASIN",
@@ -51,10 +50,7 @@ class ElementWiseAsin(OperatorDesc):
         decisions=("What is below -1 or above 1 gives NaN. -0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.85),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -63,9 +59,7 @@ class ElementWiseAtan(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their arctangents, from -pi/2 to pi/2")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ATAN",
@@ -74,10 +68,7 @@ class ElementWiseAtan(OperatorDesc):
         decisions=("Infinities give pi/2 of their sign. -0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.55),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -108,9 +99,7 @@ class ElementWiseCos(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the angles")
     output_tensor: TensorDesc = tensor_output("their cosines")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_COS",
@@ -119,10 +108,7 @@ class ElementWiseCos(OperatorDesc):
         decisions=(_EVERY_ANGLE_DECISION, DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.85),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -131,9 +117,7 @@ class ElementWiseSin(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the angles")
     output_tensor: TensorDesc = tensor_output("their sines")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_SIN",
@@ -142,10 +126,7 @@ class ElementWiseSin(OperatorDesc):
         decisions=(_EVERY_ANGLE_DECISION, "-0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.85),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 
@@ -154,9 +135,7 @@ class ElementWiseTan(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the angles")
     output_tensor: TensorDesc = tensor_output("their tangents")
-    scale_bias: ScaleBias | None = scale_bias_attribute(
-        "x becomes x * scale + bias first; None leaves x as it is", default=None
-    )
+    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_TAN",
@@ -165,10 +144,7 @@ class ElementWiseTan(OperatorDesc):
         decisions=(_EVERY_ANGLE_DECISION, "-0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.55),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=_SUPPORT,
     )
 
 

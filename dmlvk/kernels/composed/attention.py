@@ -388,9 +388,5 @@ def _step(view: PlacedTensor, axis: int, group: int) -> int:
 
 @lowering(MultiheadAttention, MultiheadAttention1)
 def lower(desc: MultiheadAttention | MultiheadAttention1, target: Target) -> Program:
-    """The program of a MULTIHEAD_ATTENTION or MULTIHEAD_ATTENTION1.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """The program of a MULTIHEAD_ATTENTION or MULTIHEAD_ATTENTION1."""
     return _Lowering(desc, target).program()

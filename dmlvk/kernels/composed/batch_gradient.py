@@ -90,11 +90,7 @@ class _Steps:
 
 @lowering(BatchNormalizationGrad)
 def lower(desc: BatchNormalizationGrad, target: Target) -> Program:
-    """The program of a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of a checked description."""
     steps = _Steps(desc, target)
     reads, writes = steps.builder.reads, steps.builder.writes
     x, gradient, mean, variance, scale = (

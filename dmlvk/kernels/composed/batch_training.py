@@ -58,11 +58,7 @@ def _gradient_steps(data_type: DataType) -> Iterator[tuple[str, tuple[DataType, 
 
 @lowering(BatchNormalizationTraining)
 def lower(desc: BatchNormalizationTraining, target: Target) -> Program:
-    """The program of a BATCH_NORMALIZATION_TRAINING.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of a BATCH_NORMALIZATION_TRAINING."""
     builder = ProgramBuilder(desc, target)
     reads, writes = builder.reads, builder.writes
     source, sizes = desc.input_tensor, tuple(desc.scale_tensor.sizes)
@@ -88,11 +84,7 @@ def lower(desc: BatchNormalizationTraining, target: Target) -> Program:
 
 @lowering(BatchNormalizationTrainingGrad)
 def lower_gradient(desc: BatchNormalizationTrainingGrad, target: Target) -> Program:
-    """The program of a BATCH_NORMALIZATION_TRAINING_GRAD.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of a BATCH_NORMALIZATION_TRAINING_GRAD."""
     builder = ProgramBuilder(desc, target)
     sizes, epsilon = tuple(desc.mean_tensor.sizes), float32_bits(desc.epsilon)
     x, gradient, given, variance, scale = (

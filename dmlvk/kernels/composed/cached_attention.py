@@ -438,9 +438,5 @@ def _steps(bias: TensorDesc) -> tuple[int, ...]:
 
 @lowering(CachedAttention)
 def lower(desc: CachedAttention, target: Target) -> Program:
-    """The program of a CACHED_ATTENTION.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """The program of a CACHED_ATTENTION."""
     return _Lowering(desc, target).program()

@@ -42,11 +42,7 @@ def variants() -> Iterator[ShaderVariant]:
 
 @lowering(AdamOptimizer)
 def lower(desc: AdamOptimizer, target: Target) -> Program:
-    """The program of a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of a checked description."""
     builder = ProgramBuilder(desc, target)
     rate = builder.scratch(4)
     builder.launch(_rate(desc), [builder.reads["training_step_tensor"]], [rate], label="rate")

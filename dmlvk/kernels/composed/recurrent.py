@@ -40,11 +40,7 @@ Recurrent = Rnn | Lstm | Gru
 
 @lowering(Rnn, Lstm, Gru)
 def lower(desc: Recurrent, target: Target) -> Program:
-    """The program of an operator.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """The program of an operator."""
     return _Network(desc, target).program()
 
 

@@ -301,11 +301,7 @@ class StepTime:
 def step_kernel(
     shape: StepShape, name: str, time: StepTime, directions: range, activations: Sequence[FusedActivation]
 ) -> PlainKernel:
-    """A launch for neighbouring directions of the same activations.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """A launch for neighbouring directions of the same activations."""
     kinds = [_kind(fused) for fused in activations]
     attributes = [word for fused in activations for word in _attribute_words(fused, shape.data_type)]
     tile, product_gates = shape.tile, _SOURCES[name].product_gates

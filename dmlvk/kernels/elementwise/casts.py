@@ -26,11 +26,7 @@ _TOLD = 16
 
 @lowering(Cast)
 def lower(desc: Cast, target: Target) -> Program:
-    """The program that computes a checked description on a device.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program that computes a checked description on a device."""
     source, result = desc.input_tensor, desc.output_tensor
     if source.data_type is result.data_type:
         builder = ProgramBuilder(desc, target)

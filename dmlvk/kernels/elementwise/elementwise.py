@@ -41,11 +41,7 @@ def lower_alone(desc: OperatorDesc, target: Target) -> Program:
 
 
 def lower(desc: OperatorDesc, target: Target) -> ElementwiseKernel:
-    """The kernel that computes a checked description on a device.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The kernel that computes a checked description on a device."""
     tensors = [(field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None]
     types, present = operands_of(desc)
     sizes = tensors[-1][1].sizes
@@ -81,9 +77,6 @@ def lower_lookup(desc: OperatorDesc, target: Target) -> ElementwiseKernel:
     """The kernel that reads the results of a checked description from a table; it has one 16-bit input and output.
 
     The table is bound between the two.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     (source,) = (tensor for _, tensor in desc.inputs if tensor is not None)
     (written,) = (tensor for _, tensor in desc.outputs if tensor is not None)
@@ -104,9 +97,6 @@ def lower_elementwise_shader(
         tensors: the inputs and, last, the output; where an input has size 1 and the output has not, it is broadcast.
         target: the device.
         attributes: the attribute words of the push constants.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     sizes, types = tensors[-1].sizes, tuple(tensor.data_type for tensor in tensors)
     layout = fold(sizes, [_strides_of_broadcast(sizes, tensor) for tensor in tensors])
@@ -115,11 +105,7 @@ def lower_elementwise_shader(
 
 
 def lower_conversion(elements: int) -> ElementwiseKernel:
-    """The kernel that converts so many packed FLOAT32 to FLOAT16.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The kernel that converts so many packed FLOAT32 to FLOAT16."""
     layout = fold((elements,), [(1,), (1,)])
     plan = access_orders.plan(layout, CONVERSION_TYPES, GPU, lambda access_order: False)  # contiguous on all devices
     return _kernel("FLOAT16 from FLOAT32", CONVERSION_VARIANT_NAME, plan, ())

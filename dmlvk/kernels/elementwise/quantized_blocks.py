@@ -109,11 +109,7 @@ def _axes(source: TensorDesc, scale: TensorDesc, zero: TensorDesc | None, output
 
 @lowering(Quantize, Dequantize)
 def lower(desc: Quantize | Dequantize, target: Target) -> Program:
-    """The program of a QUANTIZE or DEQUANTIZE.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of a QUANTIZE or DEQUANTIZE."""
     builder = ProgramBuilder(desc, target)
     source, output = desc.input_tensor, desc.output_tensor
     scale, *zeros = desc.quantization_tensors

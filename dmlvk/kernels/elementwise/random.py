@@ -25,11 +25,7 @@ def variants() -> Iterable[ShaderVariant]:
 
 @lowering(RandomGenerator)
 def lower(desc: RandomGenerator, target: Target) -> Program:
-    """The program of a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of a checked description."""
     builder = ProgramBuilder(desc, target)
     state, output = builder.reads["input_state_tensor"], desc.output_tensor
     elements = math.prod(output.sizes)

@@ -212,9 +212,6 @@ def kernel_of(folded: FoldedCopy, target: Target, operator_name: str) -> Kernel:
         folded: the copy, of 8 axes at most.
         target: the device.
         operator_name: for messages.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     if target.is_cpu or _is_small(folded):
         return _kernel(folded, "copy", operator_name, ())

@@ -49,9 +49,6 @@ def scatter_kernel(desc: Scatter, target: Target) -> PlainKernel | None:
     Args:
         desc: a checked description.
         target: the device.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     tensors = (desc.input_tensor, desc.indices_tensor, desc.updates_tensor, desc.output_tensor)
     return _kernel(_SCATTER, desc, tensors, target, _FEWEST_LINES)

@@ -41,9 +41,6 @@ def interleaved(folded: FoldedCopy, operator_name: str) -> PlainKernel | None:
     Args:
         folded: the copy, of 8 axes at most.
         operator_name: for messages.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     if folded.bits not in _WIDTHS or len(folded.sizes) < 2 or folded.target[0] != 1 or 1 not in folded.source[1:]:
         return None

@@ -30,11 +30,7 @@ def variants() -> Iterable[ShaderVariant]:
 
 @lowering(NonzeroCoordinates)
 def lower(desc: NonzeroCoordinates, target: Target) -> Program:
-    """The program of a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of a checked description."""
     source, rows = desc.input_tensor, desc.output_coordinates_tensor
     elements = math.prod(source.sizes)
     counts = [-(-elements // SEGMENT)]

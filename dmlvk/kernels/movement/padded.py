@@ -84,9 +84,6 @@ def padded(
 
     Returns:
         ``None`` where elements narrower than a word do not lie side by side in the target.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     axes = _folded(source, target, starts)
     unit = _unit(axes, bits)

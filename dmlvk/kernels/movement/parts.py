@@ -82,9 +82,6 @@ def copy_parts(
         parts: in this order.
         bits: of an element: 8, 16, 32 or 64.
         is_split: whether they come from the whole.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     most = max((count for count in _PARTS if count < builder.target.buffers), default=1)
     for start in range(0, len(parts), most):

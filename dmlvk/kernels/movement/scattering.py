@@ -39,11 +39,7 @@ def variants() -> Iterable[ShaderVariant]:
 
 @lowering(Scatter)
 def scatter(desc: Scatter, target: Target) -> Program:
-    """The program of SCATTER.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of SCATTER."""
     if (kernel := index_lines.scatter_kernel(desc, target)) is not None:
         return of_kernel(desc, kernel)
     source, indices, updates, output = desc.input_tensor, desc.indices_tensor, desc.updates_tensor, desc.output_tensor
@@ -66,11 +62,7 @@ def scatter(desc: Scatter, target: Target) -> Program:
 
 @lowering(ScatterNd)
 def scatter_nd(desc: ScatterNd, target: Target) -> Program:
-    """The program of SCATTER_ND.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of SCATTER_ND."""
     dropped = desc.input_tensor.dimension_count - desc.input_dimension_count
     sizes = desc.output_tensor.sizes[dropped:]
     dense = desc.output_tensor.element_strides[dropped:]
@@ -93,11 +85,7 @@ def scatter_nd(desc: ScatterNd, target: Target) -> Program:
 
 @lowering(MaxUnpooling)
 def max_unpooling(desc: MaxUnpooling, target: Target) -> Program:
-    """The program of MAX_UNPOOLING: updates of a single 0, which lies everywhere, by indices through the whole output.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """MAX_UNPOOLING is updates of a single 0, which lies everywhere, by indices through the whole output."""
     source, indices, output = desc.input_tensor, desc.indices_tensor, desc.output_tensor
     elements = math.prod(output.sizes)
     positions = packed_strides(output.sizes)

@@ -233,11 +233,7 @@ def can_multiply(product: Gemm, weights: BlockWeights, target: Target) -> bool:
 
 @lowering(DequantizeBlocks)
 def lower_blocks(desc: DequantizeBlocks, target: Target) -> Program:
-    """The program of DMLVK_DEQUANTIZE_BLOCKS.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """The program of DMLVK_DEQUANTIZE_BLOCKS."""
     if target.buffers < _BUFFERS:
         raise DeviceLimitError(f"{desc.operator_name}: needs {_BUFFERS} buffers in a kernel; got {target.buffers}")
     builder, weights = ProgramBuilder(desc, target), weights_of_blocks(desc)
@@ -258,9 +254,6 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
         sizes: bytes of the weights' operands: integers, scales, and zeros and groups where there are some. The
             program's inputs are the first matrix, these, and the addend where there is one.
         target: the device.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
     """
     builder = ProgramBuilder(desc, target)
     left = builder.reads["a_tensor"]
@@ -302,9 +295,6 @@ def lower_gated(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], target:
         sizes: bytes of the weights' operands, as of :func:`lower_product`. The program's inputs are the first matrix,
             those of the gate, and those of the product.
         target: the device.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
     """
     builder = ProgramBuilder(desc, target)
     regions = [Region(Place.INPUT, 1 + number, 0, size) for number, size in enumerate([*sizes, *sizes])]

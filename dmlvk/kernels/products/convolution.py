@@ -57,11 +57,7 @@ class ConvolutionEpilogue:
 
 @lowering(Convolution)
 def lower_convolution(desc: Convolution, target: Target) -> Program:
-    """The program of a CONVOLUTION.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """The program of a CONVOLUTION."""
     if are_patches(desc, target):
         return lower_patches(desc, target)
     return _lowered(desc, target, None)
@@ -72,9 +68,6 @@ def lower_with_epilogue(desc: Convolution, epilogue: ConvolutionEpilogue, target
 
     It reads the convolution's inputs; mean, factor and bias where it normalizes, packed, the factor in FLOAT32; and
     what is added. It writes what comes out behind the epilogue.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
     """
     return _lowered(desc, target, epilogue)
 

@@ -35,11 +35,7 @@ _TYPES = (DataType.INT8, DataType.UINT8)
 
 @lowering(MatrixMultiplyInteger)
 def lower_matrix(desc: MatrixMultiplyInteger, target: Target) -> Program:
-    """The program of a MATRIX_MULTIPLY_INTEGER.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """The program of a MATRIX_MULTIPLY_INTEGER."""
     alike = Gemm(
         a_tensor=desc.a_tensor,
         b_tensor=desc.b_tensor,
@@ -64,11 +60,7 @@ def lower_matrix(desc: MatrixMultiplyInteger, target: Target) -> Program:
 
 @lowering(ConvolutionInteger)
 def lower_convolution(desc: ConvolutionInteger, target: Target) -> Program:
-    """The program of a CONVOLUTION_INTEGER.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """The program of a CONVOLUTION_INTEGER."""
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
     if place_stride(window) is None:

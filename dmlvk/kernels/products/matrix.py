@@ -229,11 +229,7 @@ class PackedRight:
 
 @lowering(Gemm)
 def lower_gemm(desc: Gemm, target: Target) -> Program:
-    """The program of a GEMM.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """The program of a GEMM."""
     builder = ProgramBuilder(desc, target)
     addend = builder.reads.get("c_tensor")
     a, b = builder.reads["a_tensor"], builder.reads["b_tensor"]
@@ -349,9 +345,6 @@ def lower_product(
         addend: what is added, if anything is.
         epilogue: what comes in the place of the activation.
         packed: what the right operand is beside its integers, of a product that is packed; then without an epilogue.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
     """
     (_, tensor), output = desc.outputs[0], builder.writes["output_tensor"]
     assert tensor is not None  # outputs of products are not optional
@@ -466,9 +459,6 @@ def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
     """The launches that compute a product's sums as packed FLOAT32, whatever its data type, and nothing else of it.
 
     Each has the left and the right operand, anything in the place of the addend, and the sums.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
     """
     choice = choose(product.work(gives_results=False), target)
     writes_totals = product.data_type is DataType.FLOAT16

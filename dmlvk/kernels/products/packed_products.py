@@ -189,11 +189,7 @@ class PackedOperand:
 
 
 def add_product(builder: ProgramBuilder, product: Product, tile: PackedTile, operands: Sequence[PackedOperand]) -> None:
-    """Adds the launches that compute a product.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """Adds the launches that compute a product."""
     sides = _sides(product, tile)
     packed = [
         operand.region if _lies_packed(product, side, operand) else _pack(builder, product, side, operand)

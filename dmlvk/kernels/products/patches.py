@@ -49,11 +49,7 @@ def are_patches(desc: Convolution, target: Target) -> bool:
 
 
 def lower_patches(desc: Convolution, target: Target) -> Program:
-    """The program of a CONVOLUTION whose windows :func:`are_patches`.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
-    """
+    """The program of a CONVOLUTION whose windows :func:`are_patches`."""
     builder = ProgramBuilder(desc, target)
     copy = _copy(desc)
     patches = builder.scratch(copy.output_tensor.size_in_bytes)

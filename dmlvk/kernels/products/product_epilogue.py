@@ -65,9 +65,6 @@ def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Targe
         epilogue: what follows it.
         target: the device.
         beside: such products that a graph has beside one another, this one among them.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device can address.
     """
     sizes = desc.output_tensor.sizes
     if epilogue.has_bias:

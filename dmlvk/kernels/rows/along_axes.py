@@ -29,11 +29,7 @@ def lower_alone(desc: OperatorDesc, target: Target) -> Program:
 
 
 def lower(desc: OperatorDesc, target: Target) -> ElementwiseKernel:
-    """The kernel that computes a checked description on a device.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The kernel that computes a checked description on a device."""
     tensors = {field.attribute: tensor for field, tensor in desc.inputs + desc.outputs if tensor is not None}
     types = operand_types(type(desc), {member: tensor.data_type for member, tensor in tensors.items()})
     row, rows = _split(list(tensors.values()), desc.row_axes)

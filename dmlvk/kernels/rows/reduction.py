@@ -186,11 +186,7 @@ def variants() -> Iterator[ShaderVariant]:
 
 @lowering(Argmax, Argmin, Reduce)
 def lower(desc: Argmax | Argmin | Reduce, target: Target) -> Program:
-    """The program of an operator.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of an operator."""
     builder = ProgramBuilder(desc, target)
     source, result = desc.input_tensor, desc.output_tensor
     read, written = builder.reads["input_tensor"], builder.writes["output_tensor"]
@@ -319,9 +315,6 @@ def add_reduction(
         width: bits of a result.
         companion: where two words (or one) for each row are, by row number, for functions that need them.
         label: for people.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     is_wide = rows.source.data_type.size_in_bits == 64
     length, chunk_size, of_states = rows.length, CHUNK, False

@@ -50,9 +50,6 @@ def kernel(
         axes: the axes of a row.
         epsilon: what is added to the variance.
         has_relu: whether negative results become 0.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     zeros = (0,) * source.dimension_count
     strides = [tensor.element_strides if tensor is not None else zeros for tensor in (source, scale, bias, result)]

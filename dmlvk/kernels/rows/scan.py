@@ -68,11 +68,7 @@ def variants() -> Iterator[ShaderVariant]:
 
 @lowering(CumulativeSummation, CumulativeProduct)
 def lower(desc: CumulativeSummation | CumulativeProduct, target: Target) -> Program:
-    """The program of a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of a checked description."""
     return _Launches(desc, target).program()
 
 

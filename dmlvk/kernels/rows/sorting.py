@@ -92,11 +92,7 @@ class _Rows:
 
 @lowering(TopK, TopK1)
 def lower(desc: TopK | TopK1, target: Target) -> Program:
-    """The program of a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program of a checked description."""
     rows = _rows(desc)
     name = desc.operator_name
     builder = ProgramBuilder(desc, target)

@@ -64,9 +64,6 @@ def kernel_of_channels(desc: LocalResponseNormalization, before: int, taps: int)
         desc: the description.
         before: channels of a window before the element's own.
         taps: channels of a window.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     quarters = quarters_of(desc)
     batch, channels, height, width = desc.input_tensor.sizes

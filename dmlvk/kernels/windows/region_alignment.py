@@ -205,11 +205,7 @@ def reduce_samples(
 
 @lowering(RoiAlign, RoiAlign1)
 def lower_alignment(desc: RoiAlign | RoiAlign1, target: Target) -> Program:
-    """The program that computes a checked description of ROI_ALIGN or ROI_ALIGN1.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program that computes a checked description of ROI_ALIGN or ROI_ALIGN1."""
     sampling = RegionSampling.of(desc, desc.input_tensor, desc.output_tensor)
     builder = ProgramBuilder(desc, target)
     table = builder.scratch(sampling.table_bytes)

@@ -72,11 +72,7 @@ def _variant(shader: str, name: str, defines: dict[str, str]) -> ShaderVariant:
 
 @lowering(RoiAlignGrad)
 def lower_gradient(desc: RoiAlignGrad, target: Target) -> Program:
-    """The program that computes a checked description of ROI_ALIGN_GRAD.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program that computes a checked description of ROI_ALIGN_GRAD."""
     gradient = _Gradient(desc, target)
     gradient.add()
     return gradient.builder.program()

@@ -31,11 +31,7 @@ def variants() -> Iterator[ShaderVariant]:
 
 @lowering(RoiPooling)
 def lower(desc: RoiPooling, target: Target) -> Program:
-    """The program that computes a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program that computes a checked description."""
     source, regions, result = desc.input_tensor, desc.roi_tensor, desc.output_tensor
     elements = math.prod(result.sizes)
     groups = launch_size(desc.operator_name, elements)

@@ -86,11 +86,7 @@ class _Axis:
 
 @pattern_lowering("resample")
 def lower(desc: OperatorDesc, target: Target) -> Program:
-    """The program that computes a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program that computes a checked description."""
     members = cast("Resampled | Upsample2d", desc)
     source, result = members.input_tensor, members.output_tensor
     is_linear = members.interpolation_mode == InterpolationMode.LINEAR

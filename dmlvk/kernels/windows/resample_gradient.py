@@ -175,11 +175,7 @@ def _places(how: Resampling, first: int, end: int, extent: int) -> npt.NDArray[n
 
 @lowering(ResampleGrad, ResampleGrad1)
 def lower(desc: ResampleGrad | ResampleGrad1, target: Target) -> Program:
-    """The program that computes a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
+    """The program that computes a checked description."""
     source, result = desc.input_gradient_tensor, desc.output_gradient_tensor
     rounding = None if desc.interpolation_mode == InterpolationMode.LINEAR else rounding_of(desc)
     builder = ProgramBuilder(desc, target)
