@@ -55,7 +55,7 @@ KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "v3dv": (("recurrent.*", "spills", "tiles of 16 x 32: a Raspberry Pi has at most 64 registers for a lane"),),
     "anv": (
         (
-            "selected_tiles.64bits",
+            "selected_*.64bits",
             "spills",
             "the largest of 700 elements of 64 bits: 105 to 110 registers, on dg2 and skl",
         ),

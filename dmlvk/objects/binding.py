@@ -360,11 +360,9 @@ def check_usable(dispatchable: Dispatchable, bindings: Bindings, problem: str) -
     Raises:
         InvalidArgumentError: ``NAME: InputTensor: the buffer <problem>``.
     """
-    ranges = bindings.named
-    if not any(binding.buffer.is_closed for _, binding in ranges):
-        return
-    for name, binding in ranges:
-        binding.buffer.check_usable(f"{dispatchable.name}: {name}: the buffer {problem}")
+    for name, binding in bindings.named:
+        if binding.buffer.is_closed:  # only then, as a message takes a microsecond
+            binding.buffer.check_usable(f"{dispatchable.name}: {name}: the buffer {problem}")
 
 
 def _flattened(

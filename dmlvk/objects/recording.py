@@ -14,6 +14,7 @@ from dmlvk.objects.binding import Bindings, BindingTable, BoundRange, check_usab
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ALREADY_INITIALIZED, CompiledOperator, Dispatchable, OperatorInitializer
 from dmlvk.runtime.kompute import Allocation, Launch, Recording
+from dmlvk.runtime.waiting import submitted_again
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -283,6 +284,7 @@ class CommandRecorder:
         self._dispatches: list[RecordedDispatch] = []
         self._recording: Recording | None = None
         self._submitted: Recording | None = None
+        self._is_demanding = False  # at each submission tables are read, or what is initialized is looked at
         self._labels: list[str] = []  # of the kernels in what was submitted
 
     @property
@@ -300,6 +302,7 @@ class CommandRecorder:
         self._entries.clear()
         self._dispatches.clear()
         self._recording = self._submitted = None
+        self._is_demanding = False
 
     def record_dispatch(self, dispatchable: Dispatchable, table: BindingTable) -> None:
         """Records the execution of a compiled operator, a compiled graph or an initializer with what is bound now.
@@ -326,6 +329,8 @@ class CommandRecorder:
         bindings = None if dispatchable.is_volatile else table.snapshot()
         self._entries.append(_Entry(dispatchable, dispatchable.steps, targets, table, bindings))
         self._recording = None
+        persists = bool(targets) or (bindings is not None and bindings.persistent is not None)
+        self._is_demanding = self._is_demanding or persists or dispatchable.is_volatile
 
     def execute(self) -> None:
         """Runs everything that was recorded, in one submission, and waits until it is done.
@@ -349,12 +354,14 @@ class CommandRecorder:
         engine.check_open()
         if not self._entries:
             return
+        again = self._submitted_before()
+        if again is not None and submitted_again(engine, again, self._check_usable):
+            return
         initialized: dict[CompiledOperator, tuple[Buffer, int] | None] = {}
 
         def prepare() -> Recording | None:
             self._resolve()
-            for dispatch in self._dispatches:
-                check_usable(dispatch.dispatchable, dispatch.bindings, "was closed after the dispatch was recorded")
+            self._check_usable()
             initialized.clear()
             initialized.update(self._check_initialized())
             if self._recording is None:
@@ -373,6 +380,14 @@ class CommandRecorder:
                 compiled.mark_initialized(persistent)
 
         engine.submit_prepared(prepare, note)
+
+    def _submitted_before(self) -> Recording | None:
+        """What was submitted last, if it is to be submitted again, and nothing but its buffers has to be looked at."""
+        return self._recording if self._recording is self._submitted and not self._is_demanding else None
+
+    def _check_usable(self) -> None:
+        for dispatch in self._dispatches:
+            check_usable(dispatch.dispatchable, dispatch.bindings, "was closed after the dispatch was recorded")
 
     def _resolve(self) -> None:
         """Brings ``_dispatches`` up to date with what was recorded, and with tables that are read late."""

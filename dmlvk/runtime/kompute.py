@@ -541,7 +541,7 @@ class Engine:
 
     def begin(self, recording: Recording) -> None:
         """Hands a recording to the device, whose lock is held, when none of its rivals is under way."""
-        waiting = [allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending]
+        waiting = [allocation for allocation in recording.only_bound if allocation.upload_pending]
         if waiting:
             self._upload(waiting)
             for allocation in waiting:

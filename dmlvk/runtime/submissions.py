@@ -82,6 +82,8 @@ class Submissions:
     def rivals(self, recording: Recording) -> list[Recording]:
         """The submitted work that must not be under way beside a recording, and what was not waited for too long."""
         running = list(self.running)  # from which others take theirs without the lock
+        if not running:  # as where each submission is waited for
+            return []
         overdue = frozenset(running[: 1 - MOST_RUNNING])
         return [other for other in running if other is recording or other in overdue or _are_rivals(recording, other)]
 

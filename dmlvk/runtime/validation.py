@@ -328,7 +328,8 @@ def raise_new_messages(
     Raises:
         ValidationLayerError: there are messages; its text has the first one, its rule and the number of the others.
     """
-    messages = [message for message in new_messages() if not except_for(message)]
+    written = new_messages()
+    messages = [message for message in written if not except_for(message)] if written else written
     if messages:
         first, others = messages[0], len(messages) - 1
         more = f" (and {others} more message{'s' if others > 1 else ''})" if others else ""

@@ -65,6 +65,24 @@ def _once_free(
         return work()
 
 
+def submitted_again(engine: Engine, recording: Recording, check: Callable[[], object]) -> bool:
+    """Submits what was submitted before if nothing at all is under way, and says whether that was so.
+
+    A small operator notices what :func:`once_free` takes to find that out of whatever may be in the way.
+
+    Args:
+        engine: the device.
+        recording: what is submitted.
+        check: called under the lock; raises where it must not be.
+    """
+    with engine.afterwards, engine.lock, Guard(engine, _RUNNING):
+        check()
+        if engine.submissions.running:
+            return False
+        engine.begin(recording)
+        return True
+
+
 def wait_for(engine: Engine, found: Callable[[], list[Recording]]) -> None:
     """Waits for what a function finds, which is called while the device cannot be closed."""
     guard = Guard(engine, _RUNNING)

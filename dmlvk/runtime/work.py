@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,11 @@ class Recording:
     seconds_per_tick: float
     chain: Chain | None = None
     waiting: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+
+    @functools.cached_property
+    def only_bound(self) -> tuple[Allocation, ...]:
+        """What its dispatches use, and it does not copy to the device itself."""
+        return tuple(self.bound - self.uploads)
 
     def uses(self, allocation: Allocation) -> bool:
         """Whether it reads, writes or copies an allocation."""

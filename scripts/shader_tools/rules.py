@@ -475,11 +475,14 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         "*OpAtomicUMax*",
         "the largest of several numbers is the same in any order, and what the operation returns is not used",
     ),
-    Exemption(
-        "atomic",
-        "selected_tiles.*",
-        "*OpAtomicIAdd*",
-        "the order in which candidates are collected depends on it, but not their ranks: no two of them are equal",
+    *(
+        Exemption(
+            "atomic",
+            pattern,
+            "*OpAtomicIAdd*",
+            "the order in which candidates are collected depends on it, but not their ranks: no two of them are equal",
+        )
+        for pattern in ("selected_tiles.*", "selected_rows.*")
     ),
 )
 """Variants that may break a rule, each with its reason."""

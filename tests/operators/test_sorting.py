@@ -121,11 +121,25 @@ def test_every_plan_gives_what_python_sorts(
     check_sample(benches, Sample("rows", _desc(x.shape, 1, count), {"InputTensor": x}))
 
 
+@pytest.mark.parametrize("length", [8192, 8500])
+def test_elements_that_fall_to_few_invocations_are_selected_though_they_are_too_many_to_collect(
+    length: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Less than half of a work group's families of 64 lanes have all large elements, of which there are 3,968."""
+    all_compute_as_gpus(monkeypatch, as_gpus=True)
+    monkeypatch.setattr("dmlvk.kernels.rows.sorting.WORK_GROUPS_WANTED", 1)
+    x = np.random.default_rng(1).integers(-500, 500, (2, length)).astype(np.float32)
+    x[:, np.arange(length) % 64 < 31] += 1000
+    check_sample(benches, Sample("families", _desc(x.shape, 1, 32), {"InputTensor": x}))
+
+
 def test_few_elements_of_long_rows_are_selected_by_work_groups_on_gpus_only() -> None:
     for data_type, most in ((F32, 32), (dml.DataType.INT64, 16)):
         desc = _desc((4096, 8192), 1, most, None, data_type)
-        assert lower(desc, GPU).steps[0].kernel.variant.startswith("selected_tiles.")
-        assert [step.kernel.variant.split(".")[0] for step in lower(desc, GPU).steps][1:] == ["ordered_results"]
+        assert [step.kernel.variant.split(".")[0] for step in lower(desc, GPU).steps] == ["selected_rows"]
+        longer = _desc((4096, 8193), 1, most, None, data_type)
+        names = [step.kernel.variant.split(".")[0] for step in lower(longer, GPU).steps]
+        assert names == ["selected_tiles", "merged_lists", "ordered_results"]
         assert lower(desc, CPU).steps[0].kernel.variant.startswith("ranked_tiles.")
         more = _desc((4096, 8192), 1, most + 1, None, data_type)
         assert lower(more, GPU).steps[0].kernel.variant.startswith("ranked_tiles.")

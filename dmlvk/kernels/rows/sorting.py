@@ -48,7 +48,8 @@ def variants() -> Iterable[ShaderVariant]:
         defines = (("KEY_WORDS", str(words)), ("UNIT_BITS", str(bits)))
         collected = ("COLLECTED", f"{most_selected(bits) * SELECTED_TILE // _INVOCATIONS}u")
         yield ShaderVariant(f"ranked_tiles.{bits}bits", "sorting/ranked_tiles.comp", defines)
-        yield ShaderVariant(f"selected_tiles.{bits}bits", "sorting/selected_tiles.comp", (collected, *defines))
+        for name in ("selected_tiles", "selected_rows"):
+            yield ShaderVariant(f"{name}.{bits}bits", f"sorting/{name}.comp", (collected, *defines))
         yield ShaderVariant(f"ordered_results.{bits}bits", "sorting/ordered_results.comp", defines)
     for words in (1, 2):
         word_defines = (("KEY_WORDS", str(words)),)
@@ -109,13 +110,16 @@ def lower(desc: TopK | TopK1, target: Target) -> Program:
         work = rows.rows * tiles * tile
         groups = launch_size(name, work)
     kept = min(rows.wanted, tile)
+    results = [builder.writes["output_value_tensor"], builder.writes["output_index_tensor"]]
+    if is_selected and tiles == 1:
+        builder.launch(rows.kernel("selected_rows", work, tiles, tile, kept, groups), [source], results)
+        return builder.program()
     lists = _lists(builder, rows, tiles * kept)
     step = "selected_tiles" if is_selected else "ranked_tiles"
     builder.launch(rows.kernel(step, work, tiles, tile, kept, groups), [source], [lists], label="pieces of rows")
     lists = _merged(builder, name, rows, lists, tiles, kept)
     work = rows.rows * rows.wanted
     kernel = rows.kernel("ordered_results", work, 1, rows.length, rows.wanted, launch_size(name, work))
-    results = [builder.writes["output_value_tensor"], builder.writes["output_index_tensor"]]
     builder.launch(kernel, [source, lists], results, label="results")
     return builder.program()
 

@@ -5,21 +5,25 @@
 // are left over hold NO_CANDIDATE, which comes behind all others.
 //
 // The compile script passes UNIT_BITS, the width of an element, and KEY_WORDS. A file that defines WRITES_RESULTS has the
-// outputs among its buffers.
+// outputs among its buffers, and lists only where it defines HAS_LISTS, too.
 #define LANES 4
 #include "datatypes.glsl"
+
+#ifndef WRITES_RESULTS
+#define HAS_LISTS
+#endif
 
 layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     // Where each operand begins in its buffer, in words; a multiple of 4.
     uint base_input;
-#ifdef WRITES_RESULTS
+#ifdef HAS_LISTS
     uint base_lists;
+#endif
+#ifdef WRITES_RESULTS
     uint base_values;
     uint base_positions;
-#else
-    uint base_lists;
 #endif
     uint work_items; // invocations, or work groups
     uint row_length;
@@ -31,10 +35,17 @@ layout(push_constant) uniform Parameters {
 #include "buffers.glsl"
 
 BUFFER(0, input)
+#ifdef HAS_LISTS
 BUFFER(1, lists)
+#define BINDING_OF_VALUES 2
+#define BINDING_OF_POSITIONS 3
+#else
+#define BINDING_OF_VALUES 1
+#define BINDING_OF_POSITIONS 2
+#endif
 #ifdef WRITES_RESULTS
-BUFFER(2, values)
-BUFFER(3, positions)
+BUFFER(BINDING_OF_VALUES, values)
+BUFFER(BINDING_OF_POSITIONS, positions)
 #endif
 
 #include "axes.glsl"
@@ -124,3 +135,24 @@ CANDIDATE candidate_at(uint row_start, uint position)
 {
     return candidate_of(LOAD_ELEMENT(row_start + position * INPUT_STEP), position);
 }
+
+#ifdef WRITES_RESULTS
+// Stores the element in a place of a row, and the place, as a result of that number.
+void write_result(RowStart start, uint number, uint position)
+{
+    uint target = start.values + number * VALUES_STEP;
+#if UNIT_BITS == 64
+    pairs_values[(BASE_WORD(values) >> 1u) + target] = LOAD_ELEMENT(start.input_ + position * INPUT_STEP);
+#else
+    uint element = LOAD_ELEMENT(start.input_ + position * INPUT_STEP);
+    STORE(UNIT_BITS, words_values, BASE(UNIT_BITS, values) + target, element);
+#endif
+    target = start.positions + number * POSITIONS_STEP;
+    if (POSITIONS_ARE_PAIRS) {
+        words_positions[BASE_WORD(positions) + 2u * target] = position;
+        words_positions[BASE_WORD(positions) + 2u * target + 1u] = 0u;
+    } else {
+        words_positions[BASE_WORD(positions) + target] = position;
+    }
+}
+#endif
