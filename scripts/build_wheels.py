@@ -61,7 +61,8 @@ COMPILER = "dmlvk-glslang"
 LICENSES = tuple(Path("/usr/share/doc", package, "copyright") for package in ("glslang-dev", "spirv-tools"))
 """Of what is inside of the compiler, as Debian and Ubuntu keep them."""
 
-_HEADERS = "import sysconfig; print(sysconfig.get_path('include'))"
+FIND_HEADERS = "import sysconfig; print(sysconfig.get_path('include'))"
+"""A program that prints where a Python has its headers."""
 
 _IDENTITY = """
 import json, platform, sys, sysconfig
@@ -266,7 +267,7 @@ def build_elsewhere(
         table: of platforms, where it says that they were built.
     """
     target = TARGETS[name]
-    headers = {minor: Path(run([python, "-c", _HEADERS]).strip()) for (_, minor), python in pythons.items()}
+    headers = {minor: Path(run([python, "-c", FIND_HEADERS]).strip()) for (_, minor), python in pythons.items()}
     kompute.build(target, headers, output, jobs=os.cpu_count() or 1)
     program, license = glslang.build(target, folder / name, jobs=os.cpu_count() or 1)
     library = build_provider.for_target(target, folder / name)

@@ -32,7 +32,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.build_wheels import _HEADERS, WheelError, found_pythons
+from scripts.build_wheels import FIND_HEADERS, WheelError, found_pythons
 from scripts.cross import kompute
 from scripts.cross.both import SCRIPTS, Command, run_both
 from scripts.cross.debian_roots import ROOTS, Root, command, unpacked, why_not_here
@@ -181,7 +181,7 @@ def _same_python(root: Root) -> str:
 
 def _kompute(root: Root, made: Path) -> list[Path]:
     python = _same_python(root)
-    headers = subprocess.run([python, "-c", _HEADERS], capture_output=True, text=True, check=True).stdout.strip()
+    headers = subprocess.run([python, "-c", FIND_HEADERS], capture_output=True, text=True, check=True).stdout.strip()
     return kompute.build(root.target, {root.minor: Path(headers)}, made, jobs=os.cpu_count() or 1)
 
 

@@ -31,7 +31,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.build_kompute import default_cache
-from scripts.build_wheels import _HEADERS, WheelError, found_pythons
+from scripts.build_wheels import FIND_HEADERS, WheelError, found_pythons
 from scripts.cross import glslang, kompute
 from scripts.cross.both import SCRIPTS, Command, run_both
 from scripts.cross.platform_table import add_row, is_well, table_row
@@ -215,7 +215,7 @@ def prepared(wheels: Path | None) -> Path:
     else:
         places = _drive(ROOT) + "\n"
         header = subprocess.run(
-            [_python_with_headers(), "-c", _HEADERS], capture_output=True, text=True, check=True
+            [_python_with_headers(), "-c", FIND_HEADERS], capture_output=True, text=True, check=True
         ).stdout.strip()
         with tempfile.TemporaryDirectory() as made:
             built = kompute.build(TARGETS["win_amd64"], {MINOR: Path(header)}, Path(made), jobs=os.cpu_count() or 1)

@@ -148,7 +148,7 @@ class RuntimeGraph:
 
     def _bytes(self, handle: int, kind: int) -> bytes:
         size = ctypes.c_size_t()
-        function, _ = self._api._function("ReadOpAttr")
+        function, _ = self._api.function("ReadOpAttr")
         status = function(handle, kind, None, 0, ctypes.byref(size))  # asks how much there is
         if status:
             self._api.call("ReleaseStatus", status)

@@ -133,7 +133,7 @@ class Api:
         Raises:
             DmlError: with ONNX Runtime's words, where the function returns a status.
         """
-        function, is_status = self._function(name)
+        function, is_status = self.function(name)
         result = function(*arguments)
         if is_status and result:
             message = self.call("GetErrorMessage", result) or b""
@@ -141,7 +141,8 @@ class Api:
             raise DmlError(f"ONNX Runtime: {name}: {message.decode(errors='replace')}")
         return result
 
-    def _function(self, name: str) -> Any:
+    def function(self, name: str) -> Any:
+        """A function of :data:`_SIGNATURES`, and whether it returns a status."""
         found = self._functions.get(name)
         if found is None:
             result, *arguments = _SIGNATURES[name]

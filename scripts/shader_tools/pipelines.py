@@ -167,9 +167,9 @@ class PipelineCompiler:
         self._device = c_void_p()
         create = instance.function("vkCreateDevice")
         loader.check(create(device, ctypes.byref(info), None, ctypes.byref(self._device)), "vkCreateDevice")
-        get = loader._get_instance_proc_addr()(instance.handle, b"vkGetDeviceProcAddr")
+        get = loader.get_instance_proc_addr()(instance.handle, b"vkGetDeviceProcAddr")
         assert get is not None
-        self._address = loader._FUNCTION_TYPE(*_SIGNATURES["vkGetDeviceProcAddr"])(get)
+        self._address = loader.FUNCTION_TYPE(*_SIGNATURES["vkGetDeviceProcAddr"])(get)
         self._functions: dict[str, Callable[..., int]] = {}
 
     def __enter__(self) -> PipelineCompiler:
@@ -181,7 +181,7 @@ class PipelineCompiler:
     def _function(self, name: str) -> Callable[..., int]:
         if name not in self._functions:
             address = self._address(self._device, name.encode())
-            self._functions[name] = loader._FUNCTION_TYPE(*_SIGNATURES[name])(address)
+            self._functions[name] = loader.FUNCTION_TYPE(*_SIGNATURES[name])(address)
         return self._functions[name]
 
     def _made(self, name: str, info: vk.Extensible) -> c_uint64:
@@ -239,5 +239,5 @@ class PipelineCompiler:
         info = _ExecutableInfo()
         info.pipeline = pipeline.value
         name = "vkGetPipelineExecutableStatisticsKHR"
-        found = loader._enumerate(self._function(name), name, _Statistic, self._device, ctypes.byref(info))
+        found = loader.enumerated(self._function(name), name, _Statistic, self._device, ctypes.byref(info))
         return {each.name.decode(): each.value for each in found}

@@ -328,31 +328,19 @@ def one_hot(node: Node) -> None:
 @translates("DepthToSpace", by=["DEPTH_TO_SPACE1"])
 def depth_to_space(node: Node) -> None:
     """Modes DCR and CRD."""
-    order = _COLUMN_ROW_DEPTH if node.text("mode", "DCR") == "CRD" else _DEPTH_COLUMN_ROW
-    node.set(
-        node.apply(
-            "DEPTH_TO_SPACE1",
-            input_tensor=node.tensor(0),
-            output_tensor=node.new(),
-            block_size=node.integer("blocksize"),
-            order=order,
-        )
-    )
+    _set_blocks(node, "DEPTH_TO_SPACE1")
 
 
 @translates("SpaceToDepth", by=["SPACE_TO_DEPTH1"])
 def space_to_depth(node: Node) -> None:
     """Blocks become channels."""
+    _set_blocks(node, "SPACE_TO_DEPTH1")
+
+
+def _set_blocks(node: Node, operator: str) -> None:
     order = _COLUMN_ROW_DEPTH if node.text("mode", "DCR") == "CRD" else _DEPTH_COLUMN_ROW
-    node.set(
-        node.apply(
-            "SPACE_TO_DEPTH1",
-            input_tensor=node.tensor(0),
-            output_tensor=node.new(),
-            block_size=node.integer("blocksize"),
-            order=order,
-        )
-    )
+    size = node.integer("blocksize")
+    node.set(node.apply(operator, input_tensor=node.tensor(0), output_tensor=node.new(), block_size=size, order=order))
 
 
 @translates("Trilu", by=["DIAGONAL_MATRIX1"])

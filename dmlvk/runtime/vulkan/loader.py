@@ -25,7 +25,7 @@ API_VERSION_1_2 = 1 << 22 | 2 << 12
 API_VERSION_1_3 = 1 << 22 | 3 << 12
 
 # VKAPI_CALL is stdcall on Windows.
-_FUNCTION_TYPE: Callable[..., Any] = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
+FUNCTION_TYPE: Callable[..., Any] = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
 
 # Result and argument types. Handles of instances, physical devices and devices are pointers, all others 64-bit numbers.
 _PROTOTYPES: dict[str, tuple[Any, ...]] = {
@@ -102,7 +102,8 @@ def _library() -> ctypes.CDLL:
 
 
 @lru_cache(maxsize=1)
-def _get_instance_proc_addr() -> Callable[..., int | None]:
+def get_instance_proc_addr() -> Callable[..., int | None]:
+    """The loader's ``vkGetInstanceProcAddr``."""
     function = _library().vkGetInstanceProcAddr
     function.restype = c_void_p
     function.argtypes = (c_void_p, c_char_p)
@@ -111,8 +112,8 @@ def _get_instance_proc_addr() -> Callable[..., int | None]:
 
 def _function(name: str, instance: int | None = None) -> Callable[..., int] | None:
     """A Vulkan call by name, or None when this loader does not have it."""
-    address = _get_instance_proc_addr()(instance, name.encode())
-    return _FUNCTION_TYPE(*_PROTOTYPES[name])(address) if address else None
+    address = get_instance_proc_addr()(instance, name.encode())
+    return FUNCTION_TYPE(*_PROTOTYPES[name])(address) if address else None
 
 
 def check(result: int, function: str) -> None:
@@ -136,7 +137,7 @@ def check(result: int, function: str) -> None:
     raise DmlError(message)
 
 
-def _enumerate(function: Callable[..., int], name: str, element: Any, *arguments: Any) -> list[Any]:
+def enumerated(function: Callable[..., int], name: str, element: Any, *arguments: Any) -> list[Any]:
     """Call a Vulkan function that fills an array, asking again while the array is still growing."""
     while True:
         count = c_uint32()
@@ -167,7 +168,7 @@ def instance_layers() -> dict[str, int]:
     function = _function(name)
     if function is None:
         return {}  # MoltenVK without a loader
-    layers = _enumerate(function, name, vk.LayerProperties)
+    layers = enumerated(function, name, vk.LayerProperties)
     return {layer.layerName.decode(errors="replace"): layer.specVersion for layer in layers}
 
 
@@ -177,7 +178,7 @@ def offers_portability() -> bool:
     function = _function(name)
     if function is None:
         return False
-    extensions = _enumerate(function, name, vk.ExtensionProperties, None)
+    extensions = enumerated(function, name, vk.ExtensionProperties, None)
     return portability.ENUMERATION in [extension.extensionName for extension in extensions]
 
 
@@ -261,12 +262,12 @@ class Instance:
     def physical_devices(self) -> list[int]:
         """Handles of all physical devices; positions are the indices that Kompute uses."""
         name = "vkEnumeratePhysicalDevices"
-        return _enumerate(self.function(name), name, c_void_p, self.handle)
+        return enumerated(self.function(name), name, c_void_p, self.handle)
 
     def extensions(self, device: int) -> set[str]:
         """Names of the device's extensions."""
         name = "vkEnumerateDeviceExtensionProperties"
-        found = _enumerate(self.function(name), name, vk.ExtensionProperties, device, None)
+        found = enumerated(self.function(name), name, vk.ExtensionProperties, device, None)
         return {extension.extensionName.decode(errors="replace") for extension in found}
 
     def properties(self, device: int) -> vk.PhysicalDeviceProperties:
@@ -300,12 +301,12 @@ class Instance:
     def queue_families(self, device: int) -> list[vk.QueueFamilyProperties]:
         """The device's queue families."""
         name = "vkGetPhysicalDeviceQueueFamilyProperties"
-        return _enumerate(self.function(name), name, vk.QueueFamilyProperties, device)
+        return enumerated(self.function(name), name, vk.QueueFamilyProperties, device)
 
     def cooperative_matrices(self, device: int) -> list[vk.CooperativeMatrixProperties]:
         """Kinds of cooperative matrices; only for a device with VK_KHR_cooperative_matrix."""
         name = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
-        return _enumerate(self.function(name), name, vk.CooperativeMatrixProperties, device)
+        return enumerated(self.function(name), name, vk.CooperativeMatrixProperties, device)
 
     def provoke_validation(self) -> None:
         """Break one harmless rule: a structure with a wrong ``sType``, which drivers ignore and validation reports."""
