@@ -11,7 +11,8 @@
     scripts/compile_for_gpus.py --seconds 60           as many as can be compiled in that time: what is left is said
     scripts/compile_for_gpus.py --json all.json        everything that the driver tells
 
-Launches are those that operators make for tensors of many kinds and sizes, with the constants that they give to each
+Launches are those that operators make for tensors of many kinds and sizes, and networks and decoders besides, drawn
+without a device (``--operators NETWORKS``: these only), with the constants that they give to each
 pipeline. Mesa's RADV with RADV_FORCE_FAMILY needs no card: it compiles by ACO, and tells registers, spills and memory.
 Intel's driver anv takes a library for the kernel, built from Mesa's source once (``scripts/cross/drm_shim.py``; it
 needs gcc and libdrm-dev). Those of Raspberry Pi (v3dv), Qualcomm (turnip) and Arm (panvk) are Debian's for arm64, with
@@ -31,7 +32,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
@@ -40,13 +41,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.errors import DmlError
-from dmlvk.kernels.target import GPU
 from dmlvk.runtime.vulkan import loader
+from dmlvk.spirv.modules import binding_count
 from scripts.cross import drm_shim, foreign_drivers
 from scripts.cross.platform_table import add_row
 from scripts.cross.targets import CrossBuildError
 from scripts.shader_tools.changes import UnknownCommitError, changes_since
-from scripts.shader_tools.launches import RealLaunch, real_launches
+from scripts.shader_tools.launches import TARGETS, RealLaunch, real_launches
 from scripts.shader_tools.pipelines import Compiled, Compiler, PipelineCompiler
 
 MOST_SECONDS = 2.0
@@ -61,9 +62,13 @@ KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
         ),
         ("register_rows", "takes", "thirteen registers of a row, each of its own: 2.0 to 2.3 s"),
     ),
+    "GFX1100": tuple(
+        (name, "spills", "Mesa 22.3 gives it 132 registers of 256; Mesa 25.0, which gives all, spills none")
+        for name in ("cached_attention.tiles.*", "cached_attention.row.*", "blocks.float32.4.rows.1x2.64x4x8.gated")
+    ),
 }
 """Modules by pattern, how what is bad about them begins, and why nothing is done about it: shown, but not counted. By
-the driver."""
+the driver, or the family."""
 
 _SPILLS = ("Spilled VGPRs", "Spill Count", "TMU Spills", "STP Count")
 _SCRATCH = ("Scratch size", "Scratch Memory Size", "Spill Size")
@@ -123,10 +128,11 @@ def chosen_launches(options: argparse.Namespace) -> list[RealLaunch]:
     First those that have changed, of each module one first: a time that is given ends among what is most like what was
     compiled.
     """
-    launches = list(real_launches(GPU, options.operators))
+    target = "any" if options.family in foreign_drivers.FAMILIES else "large"
+    launches = list(real_launches(TARGETS[target], options.operators))
     if options.changed_since is None:
         return launches[:: options.every or 1]
-    changes = changes_since(options.changed_since, options.operators)
+    changes = changes_since(options.changed_since, target, options.operators)
     if changes.remark:
         print(f"compile_for_gpus.py: only shaders are compared with {options.changed_since}: {changes.remark}")
     touched = list(filter(changes.touch, launches))
@@ -166,43 +172,51 @@ def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
 
 def _compiled(compiler: Compiler, name: str, options: argparse.Namespace) -> int:
     title, driver = gpus_and_driver(options.family)
-    is_timed = options.family not in foreign_drivers.FAMILIES
+    most_seconds = math.inf if options.family in foreign_drivers.FAMILIES else MOST_SECONDS
     rows: list[dict[str, Any]] = []
-    bad = 0
+    compiled = 0
     launches = chosen_launches(options)
     end = time.monotonic() + options.seconds
     for launch in launches:
         if time.monotonic() > end:
             break
-        row: dict[str, Any] = {"variant": launch.variant, "constants": launch.constants, "operator": launch.told}
-        try:
-            made = compiler.compile(launch.spirv, launch.constants, launch.bindings, launch.push_words)
-            row |= {"seconds": round(made.seconds, 3), **made.statistics}
-            fault = fault_of(made, MOST_SECONDS if is_timed else math.inf)
-        except DmlError as error:
-            fault = str(error)
-        rows.append(row)
-        if fault:
-            is_known = any(
-                fnmatchcase(launch.variant, name) and fault.startswith(kind) for name, kind, _ in KNOWN.get(driver, ())
-            )
-            bad += not is_known
-            row["fault"] = fault
-            known = " (known)" if is_known else ""
-            print(f"{launch.variant} {list(launch.constants)} ({launch.told}): {fault}{known}", flush=True)
+        compiled += 1
+        for row in _told(compiler, launch, most_seconds):
+            rows.append(row)
+            if fault := row.get("fault"):
+                row["known"] = _is_known((driver, options.family), launch.variant, fault)
+                known = " (known)" if row["known"] else ""
+                print(f"{launch.variant} {list(launch.constants)} ({launch.told}): {fault}{known}", flush=True)
     if options.json is not None:
         options.json.write_text(json.dumps({"device": name, "launches": rows}, indent=1) + "\n", encoding="utf-8")
-    seconds = sorted(row.get("seconds", 0.0) for row in rows)
-    middle = (
-        f", half of them within {seconds[len(seconds) // 2] * 1000:.0f} ms, all {seconds[-1]:.2f} s" if rows else ""
-    )
+    bad = sum(not row["known"] for row in rows if "fault" in row)
+    seconds = sorted(row.get("seconds", 0.0) for row in rows) or [0.0]
+    middle = f"half of them within {seconds[len(seconds) // 2] * 1000:.0f} ms, all {seconds[-1]:.2f} s"
     variants = len({row["variant"] for row in rows})
-    left = f"; {len(launches) - len(rows)} are left, for which there was no time" if len(rows) < len(launches) else ""
-    print(f"{name}: {len(rows)} launches of {variants} modules compiled{middle}; {bad} are bad{left}")
+    left = f"; {len(launches) - compiled} are left, for which there was no time" if compiled < len(launches) else ""
+    print(f"{name}: {compiled} launches of {variants} modules compiled, {middle}; {bad} are bad{left}")
     if options.table is not None:
-        more = f"{len(rows)} launches of {variants} modules are compiled for {options.family} by {driver}, {bad} badly"
+        more = f"{compiled} launches of {variants} modules are compiled for {options.family} by {driver}, {bad} badly"
         add_row(options.table, f"{title} on Linux, {options.family}", {"built": "as Linux", "more": more + left})
     return 1 if bad else 0
+
+
+def _told(compiler: Compiler, launch: RealLaunch, most_seconds: float) -> Iterator[dict[str, Any]]:
+    """What a compiler says of a launch, in each of its module's forms."""
+    for spirv in launch.forms:
+        row: dict[str, Any] = {"variant": launch.variant, "constants": launch.constants, "operator": launch.told}
+        try:
+            made = compiler.compile(spirv, launch.constants, binding_count(spirv), launch.push_words)
+            row |= {"seconds": round(made.seconds, 3), **made.statistics}
+            fault = fault_of(made, most_seconds)
+        except DmlError as error:
+            fault = str(error)
+        yield {**row, "fault": fault} if fault else row
+
+
+def _is_known(places: Sequence[str], variant: str, fault: str) -> bool:
+    known = [each for place in places for each in KNOWN.get(place, ())]
+    return any(fnmatchcase(variant, name) and fault.startswith(kind) for name, kind, _ in known)
 
 
 def gpus_and_driver(family: str) -> tuple[str, str]:

@@ -16,16 +16,18 @@ from typing import Any
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.library.compiler import key_of
 from dmlvk.kernels.library.sources import SourceError, SourceTree
-from scripts.shader_tools import launches
+from dmlvk.kernels.variants import ShaderVariant
+from scripts.shader_tools import drawn, launches
 from scripts.shader_tools.launches import RealLaunch
 
 ROOT = Path(__file__).resolve().parents[2]
 
 _PRINT_LAUNCHES = """
 import json, sys
-from dmlvk.kernels.target import GPU
-from scripts.shader_tools.launches import real_launches
-json.dump([launch.key for launch in real_launches(GPU, sys.argv[1])], sys.stdout)
+from dmlvk.kernels.catalog import all_variants
+from scripts.shader_tools.launches import TARGETS, real_launches
+launches = [launch.key for launch in real_launches(TARGETS[sys.argv[1]], sys.argv[2])]
+json.dump([[[each.name, each.source, each.defines] for each in all_variants()], launches], sys.stdout)
 """
 
 
@@ -38,7 +40,7 @@ class Changes:
     """What differs from a commit.
 
     Attributes:
-        variants: those whose sources or definitions are other ones.
+        variants: those whose sources or definitions are other ones; where these cannot be told, whose sources are.
         known: by their keys, the launches that the commit made; ``None`` where it cannot be told.
         remark: why not, or an empty string.
     """
@@ -52,13 +54,14 @@ class Changes:
         return launch.variant in self.variants or (self.known is not None and launch.key not in self.known)
 
 
-def changes_since(commit: str, names: str = "*") -> Changes:
+def changes_since(commit: str, target: str, names: str = "*") -> Changes:
     """What differs from a commit.
 
     Descriptions are today's: the commit's program makes launches of the same ones.
 
     Args:
         commit: any name of it that git knows.
+        target: the device for which kernels are chosen, by its name in ``TARGETS``.
         names: a pattern of operators' names.
 
     Raises:
@@ -73,10 +76,11 @@ def changes_since(commit: str, names: str = "*") -> Changes:
         folder = Path(name)
         subprocess.run(["tar", "-x", "-C", name], input=done.stdout, check=True)
         before, now = SourceTree(folder / "shaders"), SourceTree(ROOT / "shaders")
-        variants = {each.name for each in all_variants() if _key(before, each) != _key(now, each)}
-        shutil.copy(str(launches.__file__), folder / "scripts" / "shader_tools")
+        changed = {each.name for each in all_variants() if _key(before, each) != _key(now, each)}
+        for module in (drawn, launches):
+            shutil.copy(str(module.__file__), folder / "scripts" / "shader_tools")
         made = subprocess.run(
-            [sys.executable, "-c", _PRINT_LAUNCHES, names],
+            [sys.executable, "-c", _PRINT_LAUNCHES, target, names],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": name},
             capture_output=True,
@@ -84,12 +88,15 @@ def changes_since(commit: str, names: str = "*") -> Changes:
             check=False,
         )
     if made.returncode != 0:
-        return Changes(variants, None, made.stderr.strip().rpartition("\n")[2])
-    known = {(variant, tuple(constants), *numbers) for variant, constants, *numbers in json.loads(made.stdout)}
-    return Changes(variants, known)
+        return Changes(changed, None, made.stderr.strip().rpartition("\n")[2])
+    defined, known = json.loads(made.stdout)
+    same = {(name, source, tuple(map(tuple, defines))) for name, source, defines in defined}
+    changed |= {each.name for each in all_variants() if (each.name, each.source, each.defines) not in same}
+    return Changes(changed, {(variant, tuple(constants), *others) for variant, constants, *others in known})
 
 
-def _key(tree: SourceTree, variant: Any) -> str | None:
+def _key(tree: SourceTree, variant: ShaderVariant) -> str | None:
+    """What follows from sources, by today's definitions."""
     try:
         return key_of(tree, "", variant)
     except SourceError:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from itertools import chain
+from typing import Any
 
 from dmlvk.bench.tasks import tasks
 from dmlvk.conformance.cases import ValueCase, attribute_sets, typical_attributes, value_cases
@@ -14,17 +16,38 @@ from dmlvk.conformance.samples import sample_cases
 from dmlvk.conformance.sampling import laid_out
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DmlError
+from dmlvk.graphs.fusion.kernel import FusedKernel
 from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.target import Target
+from dmlvk.kernels.program import KernelStep
+from dmlvk.kernels.target import GPU, Target
 from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.spirv.coherence import without_coherence
-from dmlvk.spirv.modules import binding_count
+from dmlvk.spirv.modules import uses_constant, with_constant
+from dmlvk.trials.device_trials import TRIALS
+from scripts.shader_tools.drawn import decoder_descriptions, network_steps
 
 _ELEMENTS = 2**20
-_TASK_BYTES = 2**24
-_LAYOUTS = ("contiguous", "strided")
+_TASK_BYTES = (2**24, 2**20, 2**28)
+_LAYOUTS = ("contiguous", "strided", "rows", "tiled", "apart")
 _SAMPLE_LAYOUTS = ("packed", "apart")
+
+TARGETS: Mapping[str, Target] = {
+    "any": GPU,
+    "large": Target(
+        shared_memory=2**16,
+        work_group_size=2**10,
+        buffers=2**10,
+        buffer_size=2**32 - 1,
+        has_integer_dot_product=True,
+        has_half_arithmetic=True,
+    ),
+}
+"""GPUs by name: one of which nothing is known, and one as PCs have them, by what Mesa's drivers for AMD's and Intel's
+tell."""
+
+NETWORKS = "NETWORKS"
+"""Stands among operators' names for what whole networks and decoders launch."""
 
 
 @dataclass(frozen=True)
@@ -48,41 +71,50 @@ class RealLaunch:
     told: str
 
     @property
-    def key(self) -> tuple[str, tuple[int, ...], int, int]:
-        """What tells it from others, but for the module's content."""
-        return self.variant, self.constants, self.push_words, self.work_group_size
-
-    @cached_property
-    def spirv(self) -> bytes:
-        """The module."""
-        return without_coherence(self.kernel.spirv())
+    def key(self) -> tuple[str, tuple[int, ...], int, int, str]:
+        """What tells it from others, but for the content of modules that have names."""
+        digest = hashlib.sha256(self.kernel.shader).hexdigest() if isinstance(self.kernel, FusedKernel) else ""
+        return self.variant, self.constants, self.push_words, self.work_group_size, digest
 
     @property
-    def bindings(self) -> int:
-        """How many buffers it has."""
-        return binding_count(self.spirv)
+    def forms(self) -> list[bytes]:
+        """The module for a device that can nothing that trials try (``dmlvk/trials``), and for one that can it all."""
+        plain = able = without_coherence(self.kernel.spirv())
+        for constant_id in TRIALS:
+            if uses_constant(plain, constant_id):
+                able = with_constant(able, constant_id, 1)
+        return [plain] if able is plain else [plain, able]
 
 
 def real_launches(target: Target, names: str = "*") -> Iterator[RealLaunch]:
-    """Launches of all kinds of operators, each pipeline once.
+    """Launches of all kinds of operators, and of networks, each pipeline once.
 
     Args:
         target: the device, as far as kernels are chosen by it.
         names: a pattern of operators' names.
     """
-    seen: set[tuple[str, tuple[int, ...], int, int]] = set()
-    for desc, told in _descriptions(names):
+    seen: set[tuple[Any, ...]] = set()
+    for step, told in _steps(target, names):
+        kernel, offsets = step.kernel, (0,) * (len(step.reads) + len(step.writes))
+        constants, push_words = kernel.specialization(offsets), len(kernel.push_constants(offsets))
+        launch = RealLaunch(kernel.variant, constants, push_words, kernel.work_group_size, kernel, told)
+        if launch.key not in seen:
+            seen.add(launch.key)
+            yield launch
+
+
+def _steps(target: Target, names: str) -> Iterator[tuple[KernelStep, str]]:
+    descriptions = [_descriptions(names)]
+    if fnmatchcase(NETWORKS, names):
+        yield from network_steps(target)
+        descriptions.append(decoder_descriptions())
+    for desc, told in chain(*descriptions):
         try:
             program = lower(desc, target)
         except DmlError:
-            continue  # more work than a launch may have
+            continue  # more work than a launch may have, or more buffers than the device has
         for step in program.steps:
-            kernel, offsets = step.kernel, (0,) * (len(step.reads) + len(step.writes))
-            constants, push_words = kernel.specialization(offsets), len(kernel.push_constants(offsets))
-            launch = RealLaunch(kernel.variant, constants, push_words, kernel.work_group_size, kernel, told)
-            if launch.key not in seen:
-                seen.add(launch.key)
-                yield launch
+            yield step, told
 
 
 def _descriptions(names: str) -> Iterator[tuple[OperatorDesc, str]]:
@@ -97,8 +129,9 @@ def _descriptions(names: str) -> Iterator[tuple[OperatorDesc, str]]:
     for name in OPERATORS:
         if fnmatchcase(name, names):
             for data_type in (DataType.FLOAT32, DataType.FLOAT16, DataType.INT8):
-                for task in tasks(name, data_type, _TASK_BYTES):
-                    yield task.desc, f"{name} of {data_type.name}, {task.name}"
+                for size_in_bytes in _TASK_BYTES:
+                    for task in tasks(name, data_type, size_in_bytes):
+                        yield task.desc, f"{name} of {data_type.name}, {task.name}"
 
 
 def _of_values(case: ValueCase) -> Iterator[tuple[OperatorDesc, str]]:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from dmlvk.kernels import library
-from dmlvk.kernels.target import GPU
 from dmlvk.operators import OPERATORS
 from scripts import compile_for_gpus, translate_to_metal
 from scripts.cross import both, families, platform_table
@@ -22,7 +21,7 @@ from scripts.cross.platform_table import Found
 from scripts.cross.wheel import write_wheel
 from scripts.docs_tools.install import install_page
 from scripts.shader_tools.changes import ROOT, UnknownCommitError, changes_since
-from scripts.shader_tools.launches import real_launches
+from scripts.shader_tools.launches import TARGETS, real_launches
 from scripts.shader_tools.metal import with_products_as_fma
 from scripts.shader_tools.pipelines import Compiled
 
@@ -113,8 +112,8 @@ def test_a_bad_launch_is_named(seconds: float, statistics: dict[str, int], fault
 def test_a_change_touches_launches_that_were_not_made_before() -> None:
     if subprocess.run(["git", "archive", "HEAD", "pyproject.toml"], cwd=ROOT, capture_output=True).returncode != 0:
         pytest.skip("this is no checkout")
-    changes = changes_since("HEAD", "DEPTH_TO_SPACE*")
-    launches = list(real_launches(GPU, "DEPTH_TO_SPACE*"))
+    changes = changes_since("HEAD", "any", "DEPTH_TO_SPACE*")
+    launches = list(real_launches(TARGETS["any"], "DEPTH_TO_SPACE*"))
     assert launches and changes.known is not None and not changes.remark
     untouched = dataclasses.replace(changes, variants=())
     assert not all(map(untouched.touch, launches))
@@ -122,7 +121,7 @@ def test_a_change_touches_launches_that_were_not_made_before() -> None:
         assert untouched.touch(dataclasses.replace(launch, constants=(*launch.constants, 7)))
         assert dataclasses.replace(changes, variants=(launch.variant,)).touch(launch)
     with pytest.raises(UnknownCommitError, match="nothing: fatal"):
-        changes_since("nothing")
+        changes_since("nothing", "any")
 
 
 def test_the_table_says_what_differs_and_what_is_broken() -> None:
