@@ -89,18 +89,18 @@ def made_outputs(kind: type[OperatorDesc], members: Mapping[str, Any], wanted: W
     outputs = [field for field in kind.fields if field.kind == "output"]
     shown = {f.attribute: [drafted[k] for k in drafted if k.startswith(f"{f.attribute}[")] or None for f in outputs}
     rule = kind.declaration.shapes
-    told = dict(given)
+    known = dict(given)
     if rule is not None:
-        told |= {m: tuple(s) for m, s in rule(Draft(kind.operator_name, {**members, **shown, **drafted})).items()}
+        known |= {m: tuple(s) for m, s in rule(Draft(kind.operator_name, {**members, **shown, **drafted})).items()}
     made: dict[str, Any] = {}
     for field in outputs:
         if field.type == "tensors":
-            numbers = [key for key in told if key.startswith(f"{field.attribute}[")]
-            made[field.attribute] = [_tensor(kind, field, members, made, told[key], wanted) for key in numbers]
+            numbers = [key for key in known if key.startswith(f"{field.attribute}[")]
+            made[field.attribute] = [_tensor(kind, field, members, made, known[key], wanted) for key in numbers]
         elif field.optional and field.attribute not in wanted.optional:
             made[field.attribute] = None
         else:
-            sizes = told.get(field.attribute) or _common_sizes(kind, field, members)
+            sizes = known.get(field.attribute) or _common_sizes(kind, field, members)
             if sizes is None:
                 raise InvalidArgumentError(
                     f"{kind.operator_name}: nothing tells the sizes of {member_text(field.attribute)}: "

@@ -1,4 +1,4 @@
-"""Launches whose shaders are told what varies, instead of being compiled for it.
+"""Launches with dynamic numbers: shaders read what varies, instead of being compiled for it.
 
 A shader is compiled for the numbers of its first launch. When another launch has others (another batch, say), it is
 compiled once more, for all values of those that differ; and again when further ones do, which then ends it: all numbers

@@ -1,4 +1,4 @@
-"""Shaders that are told numbers with each launch that others have compiled in: sizes, strides, attributes.
+"""Shaders with dynamic numbers, read at each launch, that others have compiled in: sizes, strides, attributes.
 
 A driver compiles a module anew for each set of values that its specialization constants are given. Where that takes
 longer than most launches, a module made here reads them from a buffer instead, and is compiled once.
@@ -136,7 +136,7 @@ class _Constants:
         return opcode in (_EQUAL, _NOT_EQUAL) and not self._plain.isdisjoint(operands)
 
     def numbers(self) -> dict[int, int]:
-        """The constants that are told with each launch, and their ``constant_id``."""
+        """The constants that are dynamic: read at each launch, and their ``constant_id``."""
         fixed = set(self._fixed)
         for name, (_, _, operands) in reversed(self.computed.items()):
             if name in fixed:

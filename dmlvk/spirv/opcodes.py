@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-MAGIC: Final = 0x07230203
-HEADER_WORDS: Final = 5
-
 # Storage classes.
 INPUT: Final = 1
 UNIFORM: Final = 2

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Final
 
 from dmlvk.spirv import opcodes
+from dmlvk.spirv.modules import HEADER_WORDS
 from dmlvk.spirv.specialization import PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
 from scripts.shader_tools.spirv import Instruction, Module, UnknownSizeError, decode_string
 
@@ -132,7 +133,7 @@ def local_size(module: Module) -> Iterator[Objection]:
     """Object to work groups that are too large, or whose size is not fixed in the module."""
     fixed = [i for i in module.named("OpExecutionMode") if i.operands[1] == opcodes.EXECUTION_MODE_LOCAL_SIZE]
     if not fixed:
-        yield opcodes.HEADER_WORDS, "no LocalSize execution mode"
+        yield HEADER_WORDS, "no LocalSize execution mode"
     for instruction in fixed:
         x, y, z = instruction.operands[2:]
         if x * y * z > MAX_INVOCATIONS:
@@ -172,7 +173,7 @@ def entry_points(module: Module) -> Iterator[Objection]:
     """Object unless the module has one entry point, a compute shader called main."""
     found = list(module.named("OpEntryPoint"))
     if len(found) != 1:
-        yield opcodes.HEADER_WORDS, f"{len(found)} entry points instead of 1"
+        yield HEADER_WORDS, f"{len(found)} entry points instead of 1"
     for instruction in found:
         model, name = instruction.operands[0], decode_string(instruction.operands[2:])
         if (model, name) != (opcodes.EXECUTION_MODEL_GL_COMPUTE, "main"):
@@ -199,7 +200,7 @@ def bindings(module: Module) -> Iterator[Objection]:
     # One of as many numbers as there are bindings is missing unless they are 0, 1, 2 …
     missing = [number for number in range(len(numbers)) if number not in numbers]
     if missing:
-        yield opcodes.HEADER_WORDS, f"bindings {sorted(numbers)} leave out {missing[0]}"
+        yield HEADER_WORDS, f"bindings {sorted(numbers)} leave out {missing[0]}"
 
 
 def buffer_elements(module: Module) -> Iterator[Objection]:

@@ -6,7 +6,6 @@ else is looked up from there, so that checking thousands of modules stays a matt
 
 from __future__ import annotations
 
-import sys
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dmlvk.spirv import opcodes
+from dmlvk.spirv.modules import HEADER_WORDS, module_words
 from dmlvk.spirv.opcodes import opcode
 
 
@@ -101,16 +101,10 @@ class Module:
     """
 
     def __init__(self, data: bytes) -> None:
-        if len(data) % 4 or len(data) < 4 * opcodes.HEADER_WORDS:
-            raise MalformedModuleError(f"{len(data)} bytes are not a SPIR-V module: a multiple of 4, at least 20")
-        words = array("I")
-        words.frombytes(data)
-        if sys.byteorder == "big":
-            words.byteswap()
-        if words[0] != opcodes.MAGIC:
-            words.byteswap()
-        if words[0] != opcodes.MAGIC:
-            raise MalformedModuleError(f"the first word is {words[0]:#010x}, not SPIR-V's {opcodes.MAGIC:#010x}")
+        try:
+            words = module_words(data)
+        except ValueError as error:
+            raise MalformedModuleError(str(error)) from error
         self.words = words
         self.offsets = _index(words)
 
@@ -305,7 +299,7 @@ def decode_string(words: tuple[int, ...]) -> str:
 def _index(words: array[int]) -> dict[int, list[int]]:
     """Note where the instructions of each kind start."""
     offsets: dict[int, list[int]] = defaultdict(list)
-    position, end = opcodes.HEADER_WORDS, len(words)
+    position, end = HEADER_WORDS, len(words)
     while position < end:
         first = words[position]
         if first < 0x10000:

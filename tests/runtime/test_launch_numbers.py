@@ -1,4 +1,4 @@
-"""Launches whose shaders are told numbers: the same results, and no compilation for sizes that were not seen before."""
+"""Launches with dynamic numbers: the same results, and no compilation for sizes that were not seen before."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_general_shaders_are_valid_and_have_lost_these_constants_only(name: str,
     numbers = numbers_of(spirv)
     assert numbers <= _spec_ids(spirv)
     parts = {numbers, frozenset(sorted(numbers)[: len(numbers) // 2])} - {frozenset()}
-    for number, told in enumerate(parts):
-        made = general_shader(spirv, told, binding_count(spirv), _PUSH_WORDS)
-        assert _spec_ids(made) == _spec_ids(spirv) - told
+    for number, dynamic in enumerate(parts):
+        made = general_shader(spirv, dynamic, binding_count(spirv), _PUSH_WORDS)
+        assert _spec_ids(made) == _spec_ids(spirv) - dynamic
         assert binding_count(made) == binding_count(spirv) + 1
         path = tmp_path / f"{number}.spv"
         path.write_bytes(made)

@@ -1,4 +1,4 @@
-"""Kernels that are told sizes with each launch, beside the same ones with sizes compiled in."""
+"""Kernels with dynamic sizes, which they read at each launch, beside the same ones with sizes compiled in."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def _seconds(device: dml.Device, task: Task, inputs: dict[str, Array]) -> float:
     return time.process_time() - start
 
 
-def ratio(told: dml.Device, compiled_in: dml.Device, task: Task) -> tuple[float, float]:
-    """How fast a task is where kernels are told what varies, by where it is compiled in; and its first run there."""
+def ratio(dynamic: dml.Device, compiled_in: dml.Device, task: Task) -> tuple[float, float]:
+    """How fast a task is where kernels have dynamic sizes, by where it is compiled in; and its first run there."""
     inputs = task.inputs()
-    first_run = _seconds(told, task, inputs)
+    first_run = _seconds(dynamic, task, inputs)
     _seconds(compiled_in, task, inputs)
     start = time.monotonic()
     taken: list[tuple[float, float]] = []
     while len(taken) < _FEWEST or (len(taken) < _MOST and time.monotonic() < start + _SECONDS):
-        taken.append((_seconds(told, task, inputs), _seconds(compiled_in, task, inputs)))
+        taken.append((_seconds(dynamic, task, inputs), _seconds(compiled_in, task, inputs)))
     first, second = np.percentile(np.array(taken), 25, axis=0)
     return float(second / first), first_run
 
@@ -66,23 +66,24 @@ def _sizes(_: click.Context, __: click.Parameter, text: str) -> list[float]:
 @click.option("--every", is_flag=True, help="Tell every number, not only those that vary.")
 @json_option
 def command(device: str | None, sizes: list[float], part: str, every: bool, json_file: Path | None) -> None:
-    """Time what it costs that kernels are told sizes with each launch, and do not have them compiled in.
+    """Time what it costs that kernels read dynamic sizes at each launch, and do not have them compiled in.
 
     The tasks of dmlvk bench in growing sizes, by two devices of a process in turn: one as users open it, one whose
     shaders have everything compiled in. Ratios are those of the processor's time of Device.run, the lower quartiles: 1
     where both are as fast, less where the first is slower; behind them the seconds of the first run, which compiles.
-    For CPU devices; others always have all compiled in. With --every a shader is told all numbers that it computes
-    with: what one boolean constant in its source, which chooses between compiled-in numbers and a buffer, would give.
+    For CPU devices; others always have all compiled in. With --every all numbers that a shader computes with are
+    dynamic: what one boolean constant in its source, which chooses between compiled-in numbers and a buffer, would
+    give.
     """
     if every:
         launch_numbers.MOST_TIMES = 0
     ratios: list[float] = []
     entries: list[dict[str, object]] = []
-    with dml.Device(chosen_device(device)) as told, dml.Device(chosen_device(device)) as compiled_in:
+    with dml.Device(chosen_device(device)) as dynamic, dml.Device(chosen_device(device)) as compiled_in:
         compiled_in.engine._numbers = None  # as on GPUs
         for task in chosen(part, sizes):
             try:
-                found, first_run = ratio(told, compiled_in, task)
+                found, first_run = ratio(dynamic, compiled_in, task)
             except dml.InvalidArgumentError as error:  # its numbers are for buffers, where some tensors repeat elements
                 print(f"{task.name}: left out, {error}")
                 continue
@@ -90,7 +91,7 @@ def command(device: str | None, sizes: list[float], part: str, every: bool, json
             entries.append({"name": task.name, "ratio": found, "first_run": first_run})
             print(f"{task.name:<70}{found:6.2f}{first_run:8.3f} s", flush=True)
         if json_file is not None:
-            write_measured(json_file, told.info, [named(OwnLibrary(told))], entries)
+            write_measured(json_file, dynamic.info, [named(OwnLibrary(dynamic))], entries)
     if ratios:
         least, mean = min(ratios), statistics.geometric_mean(ratios)
         compiling = sum(float(str(entry["first_run"])) for entry in entries)
