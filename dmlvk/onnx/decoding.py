@@ -306,6 +306,9 @@ class DecoderPlans:
         self._most = most
         self._plans: collections.OrderedDict[object, Any] = collections.OrderedDict()
 
+    def __len__(self) -> int:
+        return sum(plan is not None for plan in self._plans.values())
+
     def of(self, key: object, make: Callable[[], Any]) -> Any:
         """The plan for a key."""
         if key in self._plans:

@@ -372,7 +372,7 @@ class DeviceModel:
     @property
     def plan_count(self) -> int:
         """The plans that are kept."""
-        return len(self._dynamic) + sum(1 for _ in self._rounds)
+        return len(self._dynamic) + sum(1 for _ in self._rounds) + len(self._decoder_plans)
 
     @property
     def usage(self) -> Usage:

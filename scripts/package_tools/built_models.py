@@ -54,10 +54,17 @@ def _gemma2() -> Any:
     return Gemma2ForCausalLM(Gemma2Config(head_dim=32, sliding_window=8, query_pre_attn_scalar=32, **_SIZES)).bfloat16()
 
 
+def _mistral() -> Any:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    return MistralForCausalLM(MistralConfig(tie_word_embeddings=False, sliding_window=8, head_dim=32, **_SIZES))
+
+
 def _phi3() -> Any:
     from transformers import Phi3Config, Phi3ForCausalLM
 
-    return Phi3ForCausalLM(Phi3Config(tie_word_embeddings=False, original_max_position_embeddings=64, **_SIZES))
+    more = {"original_max_position_embeddings": 64, "sliding_window": 8}
+    return Phi3ForCausalLM(Phi3Config(tie_word_embeddings=False, **more, **_SIZES))
 
 
 def _phi() -> Any:
@@ -72,6 +79,7 @@ BUILT: dict[str, Callable[[], Any]] = {
     "qwen2": _qwen2,
     "qwen3": _qwen3,
     "gemma2": _gemma2,
+    "mistral": _mistral,
     "phi": _phi,
     "phi3": _phi3,
 }
