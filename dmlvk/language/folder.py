@@ -46,6 +46,7 @@ class ModelFolder:
         layers: how many have caches.
         key_heads: heads of a cache.
         head_size: elements of a head.
+        window: keys that caches of a window have room for at least; 0: there are none.
         vocabulary: how many tokens there are.
         context_length: tokens that the model can look back at, the new one included.
         max_length: tokens that the folder wants room for.
@@ -61,6 +62,7 @@ class ModelFolder:
     layers: int
     key_heads: int
     head_size: int
+    window: int
     vocabulary: int
     context_length: int
     max_length: int
@@ -105,6 +107,7 @@ class ModelFolder:
             decoder.whole("num_hidden_layers"),
             decoder.whole("num_key_value_heads"),
             decoder.whole("head_size"),
+            decoder.inside("sliding_window", default={}).whole("window_size", default=0, least=0),
             vocabulary,
             context,
             min(context, search.whole("max_length", default=context)),

@@ -180,7 +180,7 @@ class LanguageModel:
             return
         token = int(sampler.token(self.logits(checked[start:])).item())
         sampler.note([token])
-        chain = None if left < _FEWEST_CHAINED else self._chain_for(sampler, token)
+        chain = None if left < _FEWEST_CHAINED else self._chain_for(sampler, token, self.length + left - 2)
         yield from self._stepped(sampler, token, left) if chain is None else self._chained(chain, token, left)
 
     def _stepped(self, sampler: Sampler, token: int, left: int) -> Iterator[int]:
@@ -212,14 +212,21 @@ class LanguageModel:
                 return
             token = chain.token()
 
-    def _chain_for(self, sampler: Sampler, token: int) -> StepChain | None:
-        """Steps that follow one another on the device, begun with a token; ``None`` where a step depends on more."""
-        feeds = [self._feed(np.array([[token]], np.int64), 1, past) for past in (self.length, self.length + 1)]
+    def _chain_for(self, sampler: Sampler, token: int, last: int) -> StepChain | None:
+        """Steps that follow one another on the device, begun with a token; ``None`` where a step depends on more.
+
+        Args:
+            sampler: chooses tokens.
+            token: the first one.
+            last: the tokens that stand before the last step at most.
+        """
+        pasts = (self.length, self.length + 1, last)
+        feeds = [self._feed(np.array([[token]], np.int64), 1, past) for past in pasts]
         of_caches = {past: cache for (past, _), cache in self._caches.items()}
         caches = {present: cache for (_, present), cache in self._caches.items()}
-        now, then = (self._session.standing_step({**feed, **of_caches}, caches) for feed in feeds)
-        if now is None or then is None:
-            return None
+        now, then, at_last = (self._session.standing_step({**feed, **of_caches}, caches) for feed in feeds)
+        if now is None or then is None or at_last is None or at_last.compiled is not now.compiled:
+            return None  # from some length on another branch may be taken
         names = self.folder.names
         growing = counters(now, then, names.input_ids)
         if growing is None:
@@ -303,7 +310,7 @@ class LanguageModel:
     def _new_caches(self) -> dict[tuple[str, str], OrtValue]:
         """A cache of the greatest length for keys and values of each layer, which is its own past and present."""
         folder = self.folder
-        shape = (1, folder.key_heads, self.max_length, folder.head_size)
+        shape = (1, folder.key_heads, max(self.max_length, folder.window), folder.head_size)
         made: dict[tuple[str, str], OrtValue] = {}
         for past, present in self._cache_names():
             argument = self._inputs[past]

@@ -188,6 +188,20 @@ def makers_of(
     return found
 
 
+def is_counted(model: Model, steps: Sequence[Step], constants: Mapping[str, Any], name: str) -> bool:
+    """Whether a value follows from inputs by counting; arguments as of :func:`makers_of`."""
+    try:
+        makers_of(model, steps, constants, [name])
+    except ValueError:
+        return False
+    return name not in constants
+
+
+def conditions_of(steps: Sequence[Step]) -> set[str]:
+    """The values that decide which branches of steps are taken."""
+    return {step.proto.input[0] for step in steps if step.proto.op_type == "If" and not step.domain}
+
+
 def _contents(value: Any) -> Array:
     return np.asarray(value.array() if isinstance(value, Held) else value)
 
@@ -226,4 +240,4 @@ def _quick(step: Step, constants: Mapping[str, Any]) -> Callable[[Mapping[str, A
     return None
 
 
-__all__ = ["Counting", "makers_of"]
+__all__ = ["Counting", "conditions_of", "is_counted", "makers_of"]

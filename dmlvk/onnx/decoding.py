@@ -16,7 +16,7 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.cache_masks import MOST_ELEMENTS, is_wide, widened, widened_masks
 from dmlvk.onnx.cache_pairs import cache_pairs, masks_of, with_rows
 from dmlvk.onnx.caches import Cache, CachePair, Caches, Lengths, check_lengths, rounded_rows
-from dmlvk.onnx.counting import Counting
+from dmlvk.onnx.counting import Counting, conditions_of, is_counted
 from dmlvk.onnx.execution import Held
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.values import Array
@@ -40,12 +40,19 @@ class DecoderRun:
         counted: everything that was counted.
         caches: those of the run.
         widths: the columns that masks have, by their names.
+        known: what decides which branches are taken, by name.
     """
 
     arrays: dict[str, Any]
     counted: Mapping[str, Any]
     caches: tuple[Cache, ...]
     widths: Mapping[str, int]
+    known: Mapping[str, Array]
+
+    @property
+    def branches(self) -> tuple[tuple[str, bytes], ...]:
+        """The same, as what plans are told apart by."""
+        return tuple((name, array.tobytes()) for name, array in self.known.items())
 
     @property
     def capacities(self) -> dict[str, int]:
@@ -70,6 +77,7 @@ class Decoding:
         self._caches = Caches(device)
         self._counting = counting
         self._masks = {name for pair in pairs for name in pair.masks}
+        self._conditions = conditions_of(counting.rest) & set(counting.made)
         self.steps = counting.rest
         self.counting_steps = tuple(step for step in counting.steps if step.index >= 0)
         self._open = [
@@ -87,6 +95,7 @@ class Decoding:
         if not pairs:
             return None
         lengths = {name for pair in pairs for name in (pair.ends, pair.total, pair.counts) if name}
+        lengths |= {name for name in conditions_of(steps) if is_counted(model, told, constants, name)}
         try:
             return cls(device, model, pairs, Counting(model, [*rows, *told], constants, lengths, masks))
         except ValueError as reason:
@@ -127,12 +136,13 @@ class Decoding:
                 columns = counted[name].shape[-1]
                 width = rounded_rows(columns) if cache.pair.keeps_window else cache.shape[2]
                 widths[name] = max(widths[name], columns, width)
-        return DecoderRun({**self._made(arrays, counted, widths), **own}, counted, tuple(caches), widths)
+        known = {name: np.asarray(counted[name]) for name in sorted(self._conditions)}
+        return DecoderRun({**self._made(arrays, counted, widths), **own}, counted, tuple(caches), widths, known)
 
     def _made(self, arrays: Mapping[str, Any], counted: Mapping[str, Any], widths: Mapping[str, int]) -> dict[str, Any]:
         """The inputs of a run but for its caches, as the device reads them."""
         given = {name: value for name, value in arrays.items() if name not in self._counting.dropped}
-        given |= {name: counted[name] for name in self._counting.made}
+        given |= {name: counted[name] for name in self._counting.made if name not in self._conditions}
         return given | {name: widened(counted[name], width) for name, width in widths.items()}
 
     def _most_masked(self, arrays: Mapping[str, Any]) -> int:
@@ -165,8 +175,8 @@ class Decoding:
             lengths: as :meth:`lengths_in` gives them.
 
         Returns:
-            Arrays by name; ``None`` where their shapes or types are not those of the earlier run, or there are more
-            tokens than the caches show.
+            Arrays by name; ``None`` where their shapes or types are not those of the earlier run, other branches are
+            taken, or there are more tokens than the caches show.
 
         Raises:
             InvalidArgumentError: when lengths contradict one another, or a cache.
@@ -174,6 +184,8 @@ class Decoding:
         if any(cache.pair.grows for cache in run.caches):
             return None
         counted = self._counting.counted(arrays)
+        if any(not np.array_equal(counted[name], known) for name, known in run.known.items()):
+            return None
         given = self._made(arrays, counted, run.widths)
         for name, value in given.items():
             earlier = run.arrays[name]

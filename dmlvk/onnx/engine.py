@@ -267,7 +267,9 @@ class DeviceModel:
         """Computes everything by a decoder's plan; ``None`` where one graph on the device does not do."""
         assert self.decoding is not None  # its run was taken
         state = State(self._constants, run.arrays)
-        made: _Round | None = self._decoder_plans.of(state.key(), lambda: self._made_for_decoder(run, state))
+        state.known.update(run.known)
+        key = state.key(), run.branches
+        made: _Round | None = self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state))
         settled = None if made is None else self.decoding.settled(run, made.plan.assembly.lengths)
         if made is None or made.segment is None or settled is None:
             return None
@@ -294,7 +296,9 @@ class DeviceModel:
         if self.decoding is None or run is None:
             return None
         state = State(self._constants, run.arrays)
-        made: _Round | None = self._decoder_plans.of(state.key(), lambda: self._made_for_decoder(run, state))
+        state.known.update(run.known)
+        key = state.key(), run.branches
+        made: _Round | None = self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state))
         settled = None if made is None else self.decoding.settled(run, made.plan.assembly.lengths)
         if made is None or made.segment is None or settled is None:
             return None

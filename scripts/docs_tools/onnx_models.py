@@ -179,7 +179,8 @@ The same is done for `MultiHeadAttention` (with `past_sequence_length`, or cache
 `DecoderMaskedMultiHeadAttention`, and ONNX's `Attention` with a past, where the caches are inputs and outputs of the
 model and read by nothing else. Masks and biases beside them, as inputs or as exporters make them of an attention_mask
 and of shapes, are made by the host before each run, as wide as the caches have rows, so that they are in no plan
-either; a mask whose keys are not those of the past and the new tokens is refused. What else makes a mask leaves caches
+either; a mask whose keys are not those of the past and the new tokens is refused. An If by a length (angles of long
+texts) is a plan for each branch. What else makes a mask leaves caches
 that grow to plans for open sizes, which copy them, and gives shared ones a plan for each length. Beams
 (`cache_indirection`) are left to ONNX Runtime's CPU package, which a message says.
 Quantized caches of `GroupQueryAttention` (`k_scale`, `v_scale`: integers of 8 or 4 bits, a scale for all or for each

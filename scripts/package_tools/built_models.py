@@ -67,6 +67,15 @@ def _phi3() -> Any:
     return Phi3ForCausalLM(Phi3Config(tie_word_embeddings=False, **more, **_SIZES))
 
 
+def _phi3_long() -> Any:
+    from transformers import Phi3Config, Phi3ForCausalLM
+
+    scaling: dict[str, Any] = {"rope_type": "longrope", "type": "longrope"}
+    scaling |= {"short_factor": [1 + place / 16 for place in range(16)], "long_factor": [2.0 + i for i in range(16)]}
+    more = {"original_max_position_embeddings": 12, "rope_scaling": scaling}
+    return Phi3ForCausalLM(Phi3Config(tie_word_embeddings=False, **more, **_SIZES))
+
+
 def _phi() -> Any:
     from transformers import PhiConfig, PhiForCausalLM
 
@@ -82,6 +91,7 @@ BUILT: dict[str, Callable[[], Any]] = {
     "mistral": _mistral,
     "phi": _phi,
     "phi3": _phi3,
+    "phi3_long": _phi3_long,
 }
 """What makes each model."""
 
@@ -129,20 +139,29 @@ def widened(model: onnx.ModelProto) -> onnx.ModelProto:
             info.type.tensor_type.elem_type = TensorProto.FLOAT
     nodes: list[onnx.NodeProto] = []
     for node in made.graph.node:
-        for attribute in node.attribute:
-            if attribute.name == "accuracy_level":
-                attribute.i = 1
-            elif node.op_type == "Cast" and attribute.i == TensorProto.FLOAT16:
-                attribute.i = TensorProto.FLOAT
-            elif attribute.t.data_type == TensorProto.FLOAT16:
-                wide = numpy_helper.to_array(attribute.t).astype("f4")
-                attribute.t.CopyFrom(numpy_helper.from_array(wide))
+        _widen(node)
         if node.op_type == "GroupQueryAttention" and len(node.input) > _KEY_SCALE and node.input[_KEY_SCALE]:
             nodes += _normalizations(made, node)
         nodes.append(node)
     del made.graph.node[:]
     made.graph.node.extend(nodes)
     return made
+
+
+def _widen(node: onnx.NodeProto) -> None:
+    """FLOAT16 of a node's attributes, and of graphs inside of it, as FLOAT32."""
+    for attribute in node.attribute:
+        if attribute.name == "accuracy_level":
+            attribute.i = 1
+        elif node.op_type == "Cast" and attribute.i == TensorProto.FLOAT16:
+            attribute.i = TensorProto.FLOAT
+        elif attribute.t.data_type == TensorProto.FLOAT16:
+            attribute.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(attribute.t).astype("f4")))
+        for info in attribute.g.output:
+            if info.type.tensor_type.elem_type == TensorProto.FLOAT16:
+                info.type.tensor_type.elem_type = TensorProto.FLOAT
+        for inner in attribute.g.node:
+            _widen(inner)
 
 
 _KEY_SCALE = 15

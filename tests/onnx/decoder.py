@@ -174,3 +174,34 @@ def with_mask() -> onnx.ModelProto:
         [*nodes, *graph.node], "decoder", [*given, mask], list(graph.output), list(graph.initializer)
     )
     return helper.make_model(made, opset_imports=list(model.opset_import), ir_version=model.ir_version)
+
+
+def with_branches(longest: int) -> onnx.ModelProto:
+    """The block of :func:`with_mask` with other angles for texts that are longer than so many tokens."""
+    model = with_mask()
+    graph = model.graph
+    tables = {info.name: numpy_helper.to_array(info) for info in graph.initializer if info.name in ("cos", "sin")}
+    kept = [info for info in graph.initializer if info.name not in tables]
+    branches = [
+        helper.make_graph(
+            [
+                helper.make_node(
+                    "Constant", [], [f"{name} {turn}"], value=numpy_helper.from_array(table[::step].copy())
+                )
+                for name, table in tables.items()
+            ],
+            f"branch {turn}",
+            [],
+            [helper.make_tensor_value_info(f"{name} {turn}", _FLOAT, None) for name in tables],
+        )
+        for turn, step in enumerate((-1, 1))
+    ]
+    limit = numpy_helper.from_array(np.array(longest, np.int64), "limit")
+    chosen = [
+        helper.make_node("Greater", ["longest", "limit"], ["is_long"]),
+        helper.make_node("If", ["is_long"], list(tables), then_branch=branches[0], else_branch=branches[1]),
+    ]
+    place = 1 + max(number for number, node in enumerate(graph.node) if "longest" in node.output)
+    nodes = [*graph.node[:place], *chosen, *graph.node[place:]]
+    made = helper.make_graph(nodes, "decoder", list(graph.input), list(graph.output), [*kept, limit])
+    return helper.make_model(made, opset_imports=list(model.opset_import), ir_version=model.ir_version)

@@ -143,6 +143,16 @@ def test_nothing_is_planned_after_the_second_length(
     assert len(recorded) - before <= 4  # for the memory of the second call's caches and results, which take turns
 
 
+def test_a_branch_by_the_length_is_a_plan_for_all_lengths_that_take_it(any_device: dml.Device) -> None:
+    model, x, parts = decoder.with_branches(9), numbers(5, 1, 20, decoder.HIDDEN), [5] + [1] * 15
+    other = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = grown(other, x, parts, on_device=False)
+    with ort.InferenceSession(model, device=any_device) as made:
+        np.testing.assert_allclose(grown(made, x, parts, on_device=True), expected, rtol=0, atol=2e-5)
+        assert made._program.plan_count == 3  # of the prompt, and of tokens before and behind the limit
+        np.testing.assert_allclose(shared(made, x, parts, 32)[0], expected, rtol=0, atol=2e-5)
+
+
 def test_a_cache_has_no_more_room_than_a_buffer(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = any_device.info.limits
     row = decoder.KEY_HEADS * decoder.SIZE * 4
