@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic.sizes import typical
 from dmlvk.graphs.fusion.epilogues import ends_with_relu, has_no_activation, only_readers
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.products.product_epilogue import EpilogueOfGemm, lower_gemm_with_epilogue, may_have_epilogue
@@ -84,14 +85,16 @@ def find_product_epilogues(
         functions: operators, by index, that are functions of single elements.
     """
     only = only_readers(network)
-    beside = collections.Counter(_left_operand_and_sizes(node) for node in network.nodes if isinstance(node.desc, Gemm))
+    beside = collections.Counter(
+        _left_operand_and_columns(node) for node in network.nodes if isinstance(node.desc, Gemm)
+    )
     busy, epilogues = set(taken), []
     for node in reversed(network.nodes):  # of two that could take a sum the later one does, when the other is there
         desc = node.desc
         if not isinstance(desc, Gemm) or node.index in busy or not has_no_activation(desc):
             continue
         if node.index not in busy and may_have_epilogue(desc, target):
-            alone = ProductEpilogue(node, beside=beside[_left_operand_and_sizes(node)])
+            alone = ProductEpilogue(node, beside=beside[_left_operand_and_columns(node)])
             epilogue = _followed(alone, only, busy)
             reader, _ = only.get(epilogue.output, (None, 0))
             if epilogue.followers and (reader is None or reader.index not in functions):
@@ -100,10 +103,10 @@ def find_product_epilogues(
     return epilogues
 
 
-def _left_operand_and_sizes(node: NetworkNode) -> tuple[NetworkValue, tuple[int, ...]]:
-    """What GEMMs have in common that may run beside one another."""
+def _left_operand_and_columns(node: NetworkNode) -> tuple[NetworkValue, int]:
+    """What GEMMs have in common that may run beside one another, by which they have the same rows, too."""
     ((_, written, _),) = node.writes()
-    return node.reads()[0][2], tuple(written.sizes)
+    return node.reads()[0][2], typical(written.sizes[-1])
 
 
 def _followed(
