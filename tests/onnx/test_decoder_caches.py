@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk.kernels.composed import cached_attention
 from dmlvk.kernels.target import Target
 from dmlvk.onnx.caches import CachePair, Caches
 from dmlvk.onnx.execution import Segment
@@ -232,7 +233,16 @@ def test_a_shared_cache_that_is_full_is_refused_and_stays(any_device: dml.Device
 
 
 def _attended(device: dml.Device, feed: dict[str, Array], **attributes: Any) -> list[Array]:
-    names = ["q", "k", "v", "past_key", "past_value", "ends", "total"]
+    names = [
+        "q",
+        "k",
+        "v",
+        "past_key",
+        "past_value",
+        "ends",
+        "total",
+        *(name for name in ("cos", "sin") if name in feed),
+    ]
     node = helper.make_node("GroupQueryAttention", names, _NAMES, domain="com.microsoft", **attributes)
     return ort.InferenceSession(model_of([node], feed, _NAMES), device=device).run(None, feed)
 
@@ -285,3 +295,50 @@ def test_attention_has_its_bits_however_it_is_computed(
             wanted = shares @ values[head // 2, seen] / shares.sum()
             got = expected[0][0, token, head * size : (head + 1) * size]
             np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-6 if data_type is np.float32 else 3e-4)
+
+
+@pytest.mark.parametrize(
+    ("heads", "size", "past", "ends", "attributes"),
+    [
+        ((6, 2), 64, 8500, (8449, 3), {"do_rotary": 1}),  # 34 segments, and one
+        ((5, 1), 128, 700, (0, 699), {"do_rotary": 1, "rotary_interleaved": 1}),  # the first key, and the last one
+        ((2, 2), 64, 600, (600, 256), {"softcap": 20.0, "local_window_size": 300}),  # no room, and a segment's first
+    ],
+)
+@pytest.mark.parametrize("groups_at_once", [0, 100, 10**6])
+def test_a_step_has_its_bits_however_many_queries_read_keys_together(
+    device: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    heads: tuple[int, int],
+    size: int,
+    past: int,
+    ends: tuple[int, ...],
+    attributes: dict[str, Any],
+    groups_at_once: int,
+) -> None:
+    """And whether a kernel of its own appends the token; the caches have the same bits, too."""
+    random = np.random.default_rng(9)
+
+    def normal(*shape: int) -> Array:
+        return random.standard_normal(shape).astype(np.float16)
+
+    feed = {
+        "q": normal(2, 1, heads[0] * size),
+        "k": normal(2, 1, heads[1] * size),
+        "v": normal(2, 1, heads[1] * size),
+        "past_key": normal(2, heads[1], past, size),
+        "past_value": normal(2, heads[1], past, size),
+        "ends": np.array(ends, np.int32),
+        "total": np.array(max(ends) + 1, np.int32),
+    }
+    if "do_rotary" in attributes:
+        feed["cos"], feed["sin"] = normal(past, size // 4), normal(past, size // 4)
+    attributes = {"num_heads": heads[0], "kv_num_heads": heads[1], **attributes}
+    expected = _attended(device, feed, **attributes)
+    target = dataclasses.replace(Target.of(device.info), is_cpu=False)
+    monkeypatch.setattr(cached_attention, "_GROUPS_AT_ONCE", groups_at_once)
+    for buffers in (11, target.buffers):
+        of_buffers = dataclasses.replace(target, buffers=buffers)
+        monkeypatch.setattr(device, "target_for", lambda flags, chosen=of_buffers: chosen)
+        found = _attended(device, feed, **attributes)
+        assert [values.tobytes() for values in found] == [values.tobytes() for values in expected]

@@ -24,8 +24,8 @@ SEGMENT = 256
 _ROWS = (1, 2, 4)
 """Rows of queries that a work group may have."""
 
-_SIZES_OF_ROW = {64, 128}
-"""Elements of heads that ``shaders/patterns/composed/attention_row.glsl`` has."""
+_SIZES_OF_ROWS = {64, 128}
+"""Elements of heads that ``shaders/patterns/composed/attention_rows.glsl`` has."""
 
 _TILE_ROWS = 64
 """Rows of queries of a work group where there are many."""
@@ -42,11 +42,20 @@ _MOST_SEGMENTS_OF_PROCESSOR = 16
 _BUSY_GROUPS = 1024
 """Work groups that a GPU has room for at one time."""
 
+_GROUPS_AT_ONCE = 288
+"""Of ``shaders/patterns/composed/attention_rows.glsl``, that a large GPU computes at once: two on each core."""
+
+_JOINED_PAIRS = 32
+"""Of a row of results, that a work group of ``shaders/patterns/composed/attention_join.glsl`` makes."""
+
 _PAIRS_OF_VECTOR = 4
 """Of FLOAT16, as kernels that multiply matrices load them."""
 
 _MOST_BUFFERS = 11
 """That a kernel binds, without scales of integers."""
+
+_BUFFERS_OF_STEP = 12
+"""That a kernel binds which appends a token itself."""
 
 _ROLES = ("key", "value")
 
@@ -65,7 +74,11 @@ def variants() -> Iterator[ShaderVariant]:
         bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
         yield ShaderVariant(_name("join", data_type), "attention/join.comp", (bits,))
         if data_type is DataType.FLOAT16:
-            yield ShaderVariant(_name("row", data_type), "attention/row.comp", (bits,))
+            for rows in _ROWS:
+                of_rows = (bits, ("ROWS", f"{rows}u"))
+                yield ShaderVariant(f"{_name('rows', data_type)}.{rows}", "attention/rows.comp", of_rows)
+                of_step = (*of_rows, ("APPENDS", "1"))
+                yield ShaderVariant(f"{_name('step', data_type)}.{rows}", "attention/rows.comp", of_step)
         for cached in (0, *_CACHE_BITS.values()):
             common = (bits, ("CACHE_BITS", str(cached))) if cached else (bits,)
             for name in ("append", "carry_over", "window"):
@@ -157,8 +170,19 @@ class _Lowering:
     def _attended(self) -> None:
         """Adds what appends to the caches, and makes results of them."""
         self.segments = -(-self.capacity // SEGMENT)
+        together = self._queries_together()
+        if together is not None and self._appends_itself:
+            self._step(together)
+            return
         query, row = self._append()
         output = self.builder.writes["output_tensor"]
+        if together is not None:
+            tiles = self.batch * self.key_heads * self.tokens * -(-self.group // together)
+            parts = self._parts()
+            variant = f"{_name('rows', self.type)}.{together}"
+            self._attend(variant, tiles * self.segments, {}, (tiles, self.segments), query, row, parts, "segments")
+            self._join(parts)
+            return
         if self._attends_by_matrices(query, row, output):
             return
         tiled = next((size for size in _TILE_ELEMENTS if size >= self.value_size), None)
@@ -173,10 +197,67 @@ class _Lowering:
         if self.segments == 1 or (not is_few and self.segments <= most):
             self._segments(tile, tiles, query, row, output, is_alone=True)
         else:
-            rows = self.batch * self.heads * self.tokens
-            parts = self.builder.scratch(rows * self.segments * (self.value_size + 2) * 4)
+            parts = self._parts()
             self._segments(tile, tiles, query, row, parts, is_alone=False)
             self._join(parts)
+
+    def _queries_together(self) -> int | None:
+        """Queries of a token for which a work group reads keys once; ``None`` where there are other kernels."""
+        is_plain = self.type is DataType.FLOAT16 and not self.cache_bits
+        is_few = self.segments > 1 and self.tokens <= _FEW_TOKENS
+        if self.target.is_cpu or not is_plain or not is_few or not {self.size, self.value_size} <= _SIZES_OF_ROWS:
+            return None
+        tokens = self.batch * self.key_heads * self.tokens
+        fitting = [rows for rows in _ROWS if rows < 2 * self.group]  # the work of at most one half is in vain
+        groups = {rows: tokens * -(-self.group // rows) * self.segments for rows in fitting}
+        if self.tokens > 1 and fitting[-1] < _ROWS[-1] and groups[fitting[-1]] > _BUSY_GROUPS:
+            return None  # queries of several tokens read keys together
+        return next((rows for rows in fitting if groups[rows] <= _GROUPS_AT_ONCE), fitting[-1])
+
+    @property
+    def _appends_itself(self) -> bool:
+        """Whether the kernel that attends also appends the one new token, and turns it."""
+        return self.tokens == 1 and self.desc.bias_tensor is None and self.target.buffers >= _BUFFERS_OF_STEP
+
+    def _step(self, together: int) -> None:
+        """All that one new token of each sequence takes."""
+        reads, desc = self.builder.reads, self.desc
+        tiles = self.batch * self.key_heads * -(-self.group // together)
+        parts, cap, table = self._parts(), desc.softcap or 1.0, desc.cosine_tensor
+        constants = {
+            **self._common,
+            **self._of_turning,
+            "SIZE": self.size,
+            "HAS_CAP": int(desc.softcap != 0),
+        }
+        parameters = (
+            tiles * self.segments,
+            self.tokens,
+            self.capacity,
+            desc.window,
+            tiles,
+            self.segments,
+            *self.rows,
+            *self.firsts,
+            1 if table is None else table.sizes[0],
+            *(float32_bits(number) for number in (desc.scale, cap, 1.0 / cap)),
+        )
+        given = reads["query_tensor"]
+        operands = [
+            given,
+            *(reads.get(f"{name}_tensor", given) for name in ("key", "value", "cosine", "sine")),
+            self.positions or given,
+            *self.lengths,
+            reads.get("sink_tensor", given),
+        ]
+        launched = (*work_groups(tiles * self.segments, 1), 1)
+        kernel = PlainKernel(f"{_name('step', self.type)}.{together}", launched, constants, parameters)
+        self.builder.launch(kernel, operands, [*self.caches, parts], label="new keys and values, segments")
+        self._join(parts)
+
+    def _parts(self) -> Region:
+        """Memory for what each query makes of each segment: its peak, its total, and its sums."""
+        return self.builder.scratch(self.batch * self.heads * self.tokens * self.segments * (self.value_size + 2) * 4)
 
     def _attends_by_matrices(self, query: Region, row: int, output: Region) -> bool:
         """Adds the kernel of those who permit a device its own arithmetic, where there is one for it."""
@@ -244,9 +325,7 @@ class _Lowering:
             "KEY_HEADS": self.key_heads,
             "SIZE": self.size,
             "VALUE_SIZE": self.value_size,
-            "TURNED": 0 if table is None else table.sizes[1],
-            "ARE_NEIGHBOURS": int(desc.is_interleaved),
-            "HAS_POSITIONS": int(self.positions is not None),
+            **self._of_turning,
         }
         positions = 1 if table is None else table.sizes[0]
         parameters = (items, self.tokens, self.capacity, positions, *self.rows, *self.firsts)
@@ -271,6 +350,16 @@ class _Lowering:
     def _of_lengths(self) -> dict[str, int]:
         """Constants of all kernels."""
         return {"COUNTS_PAST": int(self.desc.counts_past)}
+
+    @property
+    def _of_turning(self) -> dict[str, int]:
+        """Constants of the kernels that turn queries and keys."""
+        table = self.desc.cosine_tensor
+        return {
+            "TURNED": 0 if table is None else table.sizes[1],
+            "ARE_NEIGHBOURS": int(self.desc.is_interleaved),
+            "HAS_POSITIONS": int(self.positions is not None),
+        }
 
     @property
     def _of_caches(self) -> dict[str, int]:
@@ -298,14 +387,10 @@ class _Lowering:
         }
 
     def _segments(self, tile: int, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
-        is_plain = (
-            self.type is DataType.FLOAT16 and not self.cache_bits and {self.size, self.value_size} <= _SIZES_OF_ROW
-        )
-        is_row = is_plain and tile == 1 and not (is_alone or self.target.is_cpu)
         self._attend(
-            _name("row", self.type) if is_row else f"{self.of_caches('segments')}.{tile}",
+            f"{self.of_caches('segments')}.{tile}",
             tiles if is_alone else tiles * self.segments,
-            {} if is_row else {"IS_ALONE": int(is_alone)},
+            {"IS_ALONE": int(is_alone)},
             (tiles, self.segments),
             query,
             row,
@@ -371,10 +456,11 @@ class _Lowering:
         self.builder.launch(kernel, operands, [result], label=label)
 
     def _join(self, parts: Region) -> None:
-        items = self.batch * self.heads * self.tokens * self.value_size // 2
-        groups = launch_size(self.desc.operator_name, items)
-        parameters = (items, self.tokens, self.capacity, self.desc.window, self.segments)
-        kernel = PlainKernel(_name("join", self.type), groups, self._common, parameters)
+        groups = self.batch * self.heads * self.tokens * -(-self.value_size // (2 * _JOINED_PAIRS))
+        parameters = (groups, self.tokens, self.capacity, self.desc.window, self.segments)
+        launched = (*work_groups(groups, 1), 1)
+        name = _name("join", self.type)
+        kernel = PlainKernel(name, launched, self._common, parameters, work_group_size=_JOINED_PAIRS)
         sink = self.builder.reads.get("sink_tensor", parts)
         output = self.builder.writes["output_tensor"]
         self.builder.launch(kernel, [parts, *self.lengths, sink], [output], label="results")

@@ -61,58 +61,10 @@ layout(constant_id = 2) const uint QUERY_PAIRS = 32u; // of a token: all heads' 
 layout(constant_id = 3) const uint KEY_HEADS = 1u;
 layout(constant_id = 4) const uint SIZE = 64u;
 layout(constant_id = 5) const uint VALUE_SIZE = 64u;
-layout(constant_id = 6) const uint TURNED = 0u; // half of the elements of a head that are turned
-layout(constant_id = 7) const bool ARE_NEIGHBOURS = false; // whether elements are turned with their neighbours
-layout(constant_id = 8) const bool HAS_POSITIONS = false;
 
 #include "composed/cached_attention.glsl"
 #include "composed/cache_elements.glsl"
-
-uint product(uint a, uint b)
-{
-    precise float result = uintBitsToFloat(a) * uintBitsToFloat(b);
-    return as_result(result);
-}
-
-#define NO_ELEMENT 0xffffffffu
-
-// The number of the element that one is turned with; itself where it is not turned.
-uint partner_of(uint element)
-{
-    if (ARE_NEIGHBOURS) {
-        return element ^ 1u;
-    }
-    return element < TURNED ? element + TURNED : element - TURNED;
-}
-
-uint turned(uint x, uint partner, uint element, uint angle)
-{
-    bool is_second = ARE_NEIGHBOURS ? (element & 1u) == 1u : element >= TURNED;
-    uint cosine = NUMBER_AT(cosine, angle);
-    uint sine = NUMBER_AT(sine, angle);
-    uint own = product(x, cosine);
-    uint other = product(partner, sine);
-    precise float result = uintBitsToFloat(own) + uintBitsToFloat(is_second ? other : other ^ SIGN_F32);
-    return as_result(result);
-}
-
-uint angle_of(uint element)
-{
-    return ARE_NEIGHBOURS ? element >> 1u : element < TURNED ? element : element - TURNED;
-}
-
-#define TURNED_PAIR(name, first, pair, row) \
-    uvec2 bits = PAIR_BITS(name, (first) + (pair)); \
-    for (uint i = 0u; i < 2u; ++i) { \
-        uint element = 2u * (pair) + i; \
-        if (element < 2u * TURNED) { \
-            uint partner = NUMBER_AT(name, 2u * (first) + partner_of(element)); \
-            uint value = turned(i == 0u ? bits.x : bits.y, partner, element, (row) * TURNED + angle_of(element)); \
-            result[i] = value; \
-        } else { \
-            result[i] = i == 0u ? bits.x : bits.y; \
-        } \
-    }
+#include "composed/attention_angles.glsl"
 
 void main()
 {
@@ -132,13 +84,12 @@ void main()
         row = words_position[BASE_WORD(position) + 2u * token]; // the low word
     }
     row = min(row, parameters.table_rows - 1u);
-    uint result[2];
     if (pair < QUERY_PAIRS) {
         uint head = pair / (SIZE / 2u);
         uint first = token * parameters.query_row + head * (SIZE / 2u);
         uint within = pair - head * (SIZE / 2u);
-        TURNED_PAIR(query, first, within, row)
-        STORE_PAIR(turned, token * QUERY_PAIRS + pair, uvec2(result[0], result[1]));
+        TURNED_PAIR(bits, query, first, within, row)
+        STORE_PAIR(turned, token * QUERY_PAIRS + pair, bits);
         return;
     }
     if (offset >= parameters.capacity) {
@@ -156,8 +107,8 @@ void main()
             return;
         }
 #endif
-        TURNED_PAIR(key, first, within, row)
-        STORE_CACHED_PAIR(keys, key, target, pair, uvec2(result[0], result[1]));
+        TURNED_PAIR(bits, key, first, within, row)
+        STORE_CACHED_PAIR(keys, key, target, pair, bits);
         return;
     }
     pair -= key_pairs;

@@ -3,7 +3,7 @@
 #define ATTENTION_JOIN_GLSL
 #extension GL_EXT_control_flow_attributes : enable
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 32) in;
 
 layout(push_constant) uniform Parameters {
     uint base_parts; // where operands begin in their buffers, in words
@@ -30,21 +30,40 @@ BUFFER(4, output)
 #include "composed/cached_attention.glsl"
 #include "composed/attention_results.glsl"
 
-// Parts that are loaded at once: GPUs wait for each load of a loop.
-#define PARTS_AT_ONCE 4u
+#define PAIRS 32u // of a work group, all of one row
+#define PARTS_OF_TURN 32u // that are loaded: GPUs wait for each load of a loop
+#define HALF_TURN (PARTS_OF_TURN / 2u)
 // Where an invocation puts what it has loaded, by numbers that are not known before: it is gone through in a loop, since instructions
 // that are executed once cost about as much as loads.
-shared vec4 waiting[PARTS_AT_ONCE * 256u];
-#define PART(offset) uintBitsToFloat(uvec2(words_parts[offset], words_parts[(offset) + 1u]))
+shared vec2 waiting[PARTS_OF_TURN * PAIRS];
+shared vec2 heads[PARTS_OF_TURN]; // peaks and totals
+shared int ranks[PARTS_OF_TURN]; // of peaks
+shared vec2 weights[PARTS_OF_TURN];
+shared float last_peak;
+// Parts have an even number of words.
+#define PART(offset) uintBitsToFloat(pairs_parts[(offset) >> 1u])
+// Half of a turn's parts; what stands in main() as it is: arrays that functions share are kept in memory by some drivers.
+#define LOAD_HALF(into, from) \
+    [[unroll]] for (uint i = 0u; i < HALF_TURN; ++i) { \
+        into[i] = PART(sums_of_pair + min(first + (from) + i, last) * (VALUE_SIZE + 2u)); \
+    }
+#define PUT_HALF(from, loaded) \
+    [[unroll]] for (uint i = 0u; i < HALF_TURN; ++i) { \
+        waiting[((from) + i) * PAIRS + own] = loaded[i]; \
+    }
+
+int rank_of(float peak) { return rank_f32(floatBitsToUint(peak), ABOVE_ALL); }
 
 void main()
 {
-    uint item = invocation_index();
-    if (item >= parameters.work_items) {
+    uint group = work_group_index();
+    if (group >= parameters.work_items) {
         return;
     }
-    uint row = item / (VALUE_SIZE / 2u); // of all heads of keys
-    uint pair = item - row * (VALUE_SIZE / 2u);
+    uint own = index_in_group();
+    uint blocks = (VALUE_SIZE / 2u + PAIRS - 1u) / PAIRS;
+    uint row = group / blocks; // of all heads of keys
+    uint pair = (group - row * blocks) * PAIRS + own;
     uint rows = parameters.tokens * GROUP;
     uint key_head = row / rows;
     uint within = row - key_head * rows;
@@ -52,25 +71,55 @@ void main()
     uint sequence = key_head / KEY_HEADS;
     uint head = (key_head - sequence * KEY_HEADS) * GROUP + within % GROUP;
     uvec2 seen = seen_by(past_of(sequence), token);
+    uint last = seen.y / KEYS;
     float peak = NO_PEAK;
     float total = 0.0;
     vec2 sum = vec2(0.0);
     uint first_part = BASE_WORD(parts) + row * parameters.segments * (VALUE_SIZE + 2u);
-    for (uint first = seen.x / KEYS; first <= seen.y / KEYS; first += PARTS_AT_ONCE) {
-        uint own = index_in_group();
-        [[unroll]] for (uint i = 0u; i < PARTS_AT_ONCE; ++i) {
-            uint part = first_part + min(first + i, seen.y / KEYS) * (VALUE_SIZE + 2u);
-            waiting[i * 256u + own] = vec4(PART(part), PART(part + 2u + 2u * pair));
+    uint sums_of_pair = first_part + 2u + 2u * min(pair, VALUE_SIZE / 2u - 1u);
+    for (uint first = seen.x / KEYS; first <= last; first += PARTS_OF_TURN) {
+        uint count = min(PARTS_OF_TURN, last + 1u - first);
+        vec2 head_of_part = PART(first_part + min(first + own, last) * (VALUE_SIZE + 2u));
+        vec2 loaded[HALF_TURN];
+        LOAD_HALF(loaded, 0u)
+        if (count > HALF_TURN) { // all of them are under way before the first is waited for
+            vec2 more[HALF_TURN];
+            LOAD_HALF(more, HALF_TURN)
+            PUT_HALF(HALF_TURN, more)
         }
-        uint count = min(PARTS_AT_ONCE, seen.y / KEYS + 1u - first);
-        [[dont_unroll]] for (uint i = 0u; i < count; ++i) {
-            vec4 part = waiting[i * 256u + own];
-            vec2 weights = weights_of(peak, part.x);
-            total = weighted(total, part.y, weights);
-            sum.x = weighted(sum.x, part.z, weights);
-            sum.y = weighted(sum.y, part.w, weights);
-            peak = larger_peak(peak, part.x);
+        PUT_HALF(0u, loaded)
+        heads[own] = head_of_part;
+        ranks[own] = rank_of(head_of_part.x);
+        barrier();
+        // Each part's weights by an invocation of its own: they follow from the largest peak before it, the first of equal ones.
+        if (own < count) {
+            int largest = rank_of(peak);
+            float there = peak;
+            uint of_largest = own;
+            for (uint i = 0u; i < own; ++i) {
+                of_largest = ranks[i] > largest ? i : of_largest;
+                largest = max(largest, ranks[i]);
+            }
+            if (of_largest != own) {
+                there = heads[of_largest].x;
+            }
+            weights[own] = weights_of(there, head_of_part.x);
+            if (own == count - 1u) {
+                last_peak = larger_peak(there, head_of_part.x);
+            }
         }
+        barrier();
+        for (uint i = 0u; i < count; ++i) {
+            vec2 part = waiting[i * PAIRS + own];
+            total = weighted(total, heads[i].y, weights[i]);
+            sum.x = weighted(sum.x, part.x, weights[i]);
+            sum.y = weighted(sum.y, part.y, weights[i]);
+        }
+        peak = last_peak;
+        barrier();
+    }
+    if (pair >= VALUE_SIZE / 2u) {
+        return;
     }
     uint target = ((sequence * parameters.tokens + token) * KEY_HEADS * GROUP + head) * (VALUE_SIZE / 2u) + pair;
     uvec2 bits = uvec2(result_of(sum.x, total, peak, head), result_of(sum.y, total, peak, head));

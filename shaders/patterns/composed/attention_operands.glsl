@@ -1,19 +1,33 @@
 // CACHED_ATTENTION: what kernels that multiply queries with keys read and write. The compile script passes ELEMENT_BITS, and CACHE_BITS
-// where the caches hold integers; IS_OF_SEGMENTS is defined by those whose work groups may have one segment each.
+// where the caches hold integers; APPENDS where the kernel appends a token's keys and values itself, which has no bias; IS_OF_SEGMENTS is defined by those whose work groups may have one segment each.
 #ifndef ATTENTION_OPERANDS_GLSL
 #define ATTENTION_OPERANDS_GLSL
 
 layout(push_constant) uniform Parameters {
     uint base_query; // where operands begin in their buffers, in words
+#ifdef APPENDS
+    uint base_key;
+    uint base_value;
+    uint base_cosine;
+    uint base_sine;
+    uint base_position;
+#else
     uint base_keys;
     uint base_values;
+#endif
     uint base_ends;
     uint base_total;
+#ifndef APPENDS
     uint base_bias;
+#endif
     uint base_sink;
 #ifdef CACHE_BITS
     uint base_key_scale;
     uint base_value_scale;
+#endif
+#ifdef APPENDS
+    uint base_keys;
+    uint base_values;
 #endif
     uint base_result;
     uint work_items; // work groups
@@ -25,20 +39,42 @@ layout(push_constant) uniform Parameters {
     uint segments; // of the caches
 #endif
     uint query_row; // from token to token, in pairs
+#ifdef APPENDS
+    uint key_row;
+    uint value_row;
+    uint first_key; // where the first token's keys and values begin
+    uint first_value;
+    uint table_rows; // rows of both tables
+#endif
     uint scale; // a float32, as the next two
     uint cap;
     uint inverse_cap;
+#ifndef APPENDS
     uint bias_sequence; // steps between the elements of the bias
     uint bias_head;
     uint bias_token;
     uint bias_key;
     uint bias_keys; // how many there are
+#endif
 } parameters;
 
 #define LANES 4
 #include "buffers.glsl"
 
 BUFFER(0, query)
+#ifdef APPENDS
+BUFFER(1, key)
+BUFFER(2, value)
+BUFFER(3, cosine)
+BUFFER(4, sine)
+BUFFER(5, position)
+BUFFER(6, ends)
+BUFFER(7, total)
+BUFFER(8, sink)
+BUFFER(9, keys)
+BUFFER(10, values)
+BUFFER(11, result)
+#else
 BUFFER(1, keys)
 BUFFER(2, values)
 BUFFER(3, ends)
@@ -51,6 +87,7 @@ BUFFER(8, value_scale)
 BUFFER(9, result)
 #else
 BUFFER(7, result)
+#endif
 #endif
 
 #include "composed/cached_attention.glsl"

@@ -1,5 +1,5 @@
 // CACHED_ATTENTION: what becomes of the product of a query and a key. Included behind attention_results.glsl; `parameters` has the
-// members scale, cap, inverse_cap and those of the bias, and there is a buffer `bias`.
+// members scale, cap, inverse_cap and, without APPENDS, those of the bias, and there is a buffer `bias`.
 #ifndef ATTENTION_SCORES_GLSL
 #define ATTENTION_SCORES_GLSL
 
@@ -7,8 +7,10 @@
 
 layout(constant_id = 8) const uint SIZE = 64u; // of a head of queries and keys
 layout(constant_id = 9) const bool HAS_CAP = false;
+#ifndef APPENDS
 layout(constant_id = 10) const bool HAS_BIAS = false;
 layout(constant_id = 14) const bool HAS_ORIGINS = false; // whether keys are counted from a place of each sequence, behind `total`
+#endif
 
 #define UNSEEN 0xffffffffu
 
@@ -25,6 +27,9 @@ float scaled(float sum)
     return uintBitsToFloat(as_result(result));
 }
 
+#ifdef APPENDS
+#define with_bias(score, sequence, head, token, key) (score)
+#else
 float with_bias(float score, uint sequence, uint head, uint token, uint key)
 {
     if (!HAS_BIAS) {
@@ -39,6 +44,7 @@ float with_bias(float score, uint sequence, uint head, uint token, uint key)
     precise float total = score + uintBitsToFloat(NUMBER_AT(bias, offset));
     return uintBitsToFloat(as_result(total));
 }
+#endif
 
 float score_of(float sum, uint sequence, uint head, uint token, uint key)
 {
