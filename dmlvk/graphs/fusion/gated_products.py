@@ -52,10 +52,8 @@ class GatedProduct:
 
     def program(self, target: Target) -> Program:
         """What computes it."""
-        desc = self.up.product.desc
-        assert isinstance(desc, Gemm)
         sizes = [tensor.size_in_bytes for _, tensor, _ in self.up.source.reads()]
-        return lower_gated(desc, self.up.weights, sizes, target)
+        return lower_gated(self.up.desc, self.up.weights, sizes, target)
 
 
 def find_gated_products(network: Network, target: Target, packed: Iterable[PackedProduct]) -> list[GatedProduct]:

@@ -29,12 +29,14 @@ class PackedProduct:
     Attributes:
         source: makes the numbers.
         product: the GEMM.
+        desc: what it computes.
         weights: where the integers lie.
         relu: the RELU that follows; ``None``: there is none of its own.
     """
 
     source: NetworkNode
     product: NetworkNode
+    desc: Gemm
     weights: BlockWeights
     relu: NetworkNode | None = None
 
@@ -56,8 +58,7 @@ class PackedProduct:
 
     def program(self, target: Target) -> Program:
         """What computes it."""
-        desc = self.product.desc
-        assert isinstance(desc, Gemm)
+        desc = self.desc
         if self.relu is not None:
             desc = dataclasses.replace(desc, fused_activation=FusedActivation(ActivationRelu))
         sizes = [tensor.size_in_bytes for _, tensor, _ in self.source.reads()]
@@ -75,12 +76,13 @@ def find_packed_products(network: Network, target: Target, epilogues: Iterable[F
     relus = {epilogue.product.index: epilogue.relu for epilogue in epilogues}
     found = []
     for node in network.nodes:
-        right = node.inputs[_RIGHT] if isinstance(node.desc, Gemm) else None
+        if not isinstance(node.desc, Gemm):
+            continue
+        right = node.inputs[_RIGHT]
         if right is None or right.kind != "node" or reads[right] > 1 or right in shown:
             continue
-        assert isinstance(node.desc, Gemm)
         source = by_index[right.index]
         weights = weights_of(source.desc, node.desc)
         if weights is not None and can_multiply(node.desc, weights, target):
-            found.append(PackedProduct(source, node, weights, relus.get(node.index)))
+            found.append(PackedProduct(source, node, node.desc, weights, relus.get(node.index)))
     return found
