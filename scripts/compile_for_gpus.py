@@ -60,6 +60,10 @@ KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
             "spills",
             "the largest of 700 elements of 64 bits: 105 to 110 registers, on dg2 and skl",
         ),
+        *(
+            (name, "spills", "tiles of 64 x 128, for more registers than dg2 has: 170 to 430 spill")
+            for name in ("convolution.*.64x128*", "convolution.*.128x64*", "gemm.*.64x128*")
+        ),
         ("register_rows", "takes", "thirteen registers of a row, each of its own: 2.0 to 2.3 s"),
     ),
     "GFX1100": tuple(
