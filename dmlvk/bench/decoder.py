@@ -27,6 +27,35 @@ _NUMBERS = re.compile(r"(\(\d+ of \d+\))|\d+")
 _WARM_UP = 4
 """Tokens that do not count."""
 
+_OWN_MEMORY = re.compile(r"^RssAnon:\s+(\d+) kB", re.MULTILINE)
+"""What Linux says in ``/proc/self/status`` of a process's memory, mapped files not counted."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryUse:
+    """What a decoder takes once it has run.
+
+    Attributes:
+        device_bytes: of weights and whatever lies between kernels, without the caches of keys and values.
+        cache_bytes: of these.
+        file_bytes: of the model's files.
+        host_bytes: that the process has for itself on the host, its mapped files not counted; the device's memory is
+            among it where that is the host's. ``None``: the system does not say.
+    """
+
+    device_bytes: int
+    cache_bytes: int
+    file_bytes: int
+    host_bytes: int | None
+
+    @classmethod
+    def of(cls, session: Any, file: Path, cache_bytes: int) -> MemoryUse:
+        """What a session takes whose model is in a file and another one beside it with ``.data`` behind its name."""
+        files = sum(path.stat().st_size for path in (file, file.with_name(f"{file.name}.data")))
+        status = Path("/proc/self/status")
+        own = _OWN_MEMORY.search(status.read_text(encoding="ascii")) if status.is_file() else None
+        return cls(session.usage.device_bytes, cache_bytes, files, None if own is None else int(own[1]) * 1024)
+
 
 @dataclasses.dataclass(frozen=True)
 class TokenTimes:
@@ -74,6 +103,7 @@ class DecoderBench:
 
         start = time.perf_counter()
         self._device, self._size, self._batch, self._data_type = device, size, batch, data_type
+        self._file = file
         self.session = InferenceSession(file, device=device)
         self.loading_seconds = time.perf_counter() - start
         shape = (batch, size.key_heads, capacity, size.head)
@@ -83,6 +113,11 @@ class DecoderBench:
             for layer in range(size.layers)
             for part in ("key", "value")
         }
+
+    def memory(self) -> MemoryUse:
+        """What the decoder takes by now."""
+        caches = sum(cache.tensor_size_in_bytes() for cache in self._caches.values())
+        return MemoryUse.of(self.session, self._file, caches)
 
     def close(self) -> None:
         """Frees what lies on the device."""
@@ -203,4 +238,4 @@ class DecoderBench:
         return found.hexdigest()[:16]
 
 
-__all__ = ["DecoderBench", "TokenTimes"]
+__all__ = ["DecoderBench", "MemoryUse", "TokenTimes"]

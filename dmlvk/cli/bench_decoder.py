@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -162,7 +163,18 @@ def _timed(
         if kernels:
             for label, (seconds, launches) in bench.kernels(length).items():
                 click.echo(f"    {_ms(seconds)} {launches:4} x {label}")
+    used = bench.memory()
+    result["memory"] = dataclasses.asdict(used)
+    host = "" if used.host_bytes is None else f"; {_mb(used.host_bytes)} of the process, mapped files not counted"
+    click.echo(
+        f"  memory: {_mb(used.device_bytes)} on the device ({used.device_bytes / used.file_bytes:.2f} times the file), "
+        f"{_mb(used.cache_bytes)} of caches{host}"
+    )
     return result
+
+
+def _mb(size_in_bytes: int) -> str:
+    return f"{size_in_bytes / 1e6:.0f} MB"
 
 
 def _ms(seconds: float) -> str:

@@ -55,6 +55,10 @@ def test_the_command_says_what_prompts_and_tokens_take(capsys: pytest.CaptureFix
         assert times["host_seconds"] > 0 and 0 < times["seconds"] <= times["slowest_tenth_seconds"]
         assert f"{times['launches']} launches" in outcome.out
     assert "x gate + gate" in outcome.out
+    memory = result["memory"]
+    assert memory["cache_bytes"] == 2 * 2 * 2 * 2 * 64 * (64 + 8 + 16) * 2  # layers, both, batch, heads, size, places
+    assert memory["file_bytes"] < memory["device_bytes"] < 2 * memory["file_bytes"]
+    assert f"{memory['device_bytes'] / memory['file_bytes']:.2f} times the file" in outcome.out
     assert "dmlvk, batch 2" in texts_of(plot)
 
 
