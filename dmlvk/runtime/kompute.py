@@ -219,13 +219,17 @@ class Engine:
         if self._removed is not None:
             raise DeviceRemovedError(self._removed)
 
-    def allocate(self, size_in_bytes: int, *, zeroed: bool = True, owner: object | None = None) -> Allocation:
+    def allocate(
+        self, size_in_bytes: int, *, zeroed: bool = True, owner: object | None = None, near_host: bool = False
+    ) -> Allocation:
         """Device memory.
 
         Args:
             size_in_bytes: a positive multiple of 4.
             zeroed: whether the device must read zeros from it; without it, what the device reads is undefined.
             owner: who releases it; what interrupts leave behind is freed when the owner is gone.
+            near_host: whether the host's own memory will do, which kernels then read and write from afar, where the
+                host can be told by a barrier what they wrote.
 
         Raises:
             DeviceLimitError, OutOfMemoryError: when the device cannot have it.
@@ -239,7 +243,8 @@ class Engine:
                 # As many as are looked at: so what each allocation costs does not grow with their number.
                 self._until_sweep = max(_FEWEST_ALLOCATIONS_BETWEEN_SWEEPS, len(self._allocations))
                 self.afterwards.put_off(self._free_orphans)
-            allocation = self._allocated(size_in_bytes, self._needs_staging, zeroed)
+            has_staging = self._needs_staging and not (near_host and self._has_barriers)
+            allocation = self._allocated(size_in_bytes, has_staging, zeroed)
             allocation.owner = None if owner is None else weakref.ref(owner)
             self._allocations.add(allocation)
             return allocation

@@ -288,6 +288,12 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         "size of the shared memory is unknown: *",
         "its length is that of the transposed inputs' tiles; dmlvk/kernels/access_orders.py gives tiles to what fits",
     ),
+    Exemption(
+        "shared-memory",
+        "scan.sum.rows",
+        "size of the shared memory is unknown: *",
+        "below 16384 but for rows' tiles and wide work groups; dmlvk/kernels/rows/scan.py looks for room for these",
+    ),
     *(
         Exemption(
             "shared-memory",

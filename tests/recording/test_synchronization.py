@@ -37,6 +37,7 @@ import json, re, sys
 import numpy as np
 import dmlvk as dml
 from dmlvk.objects.recording import HazardTracker
+from dmlvk.running import host_runs
 from dmlvk.runtime import kompute, recorded_operations, validation
 
 chains, dependencies = json.loads(sys.argv[1])
@@ -44,6 +45,7 @@ if dependencies == "none":
     HazardTracker.depends = lambda self, reads, writes, is_independent=False: False
 elif dependencies.startswith("staged"):
     kompute.Engine._needs_staging = property(lambda self: True)
+    host_runs.MOST_BYTES_NEAR_HOST = 0
     if dependencies == "staged, copies not awaited":
         recorded_operations.RecordedOperations.wait_for_copies = lambda self, used: None
 elif dependencies != "followed":

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
+from dmlvk.running.host_runs import Run
 from dmlvk.runtime import transfers
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.work import Allocation
@@ -62,3 +63,23 @@ def test_few_transfers_are_kept(engine: Engine, monkeypatch: pytest.MonkeyPatch)
         round_trip(engine, allocation, value)
         assert len(engine._transfers) <= 3
     round_trip(engine, allocations[0], 9)
+
+
+@pytest.mark.parametrize(("elements", "is_copied"), [(2048, False), (2049, True)])
+def test_small_inputs_and_outputs_of_a_run_lie_with_the_host(
+    elements: int, is_copied: bool, device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16 KiB of them; with the unchanged Kompute, which cannot say that the host reads, all are copied."""
+    monkeypatch.setattr(Engine, "_needs_staging", property(lambda self: True))
+    x = np.arange(elements, dtype=np.float32) - 7
+    tensor = dml.TensorDesc(dml.FLOAT32, x.shape)
+    desc = dml.ElementWiseAbs(input_tensor=tensor, output_tensor=tensor)
+    with dml.Device(device.info.index) as opened:
+        run = Run(opened.engine, opened.compile_operator(opened.create_operator(desc)))
+        for shift in range(2):
+            (y,) = run.execute({"InputTensor": x + shift}).values()
+            assert y.tobytes() == np.abs(x + shift).tobytes()
+        assert bool(run.recording.downloads) and bool(run.recording.uploads)
+        copies = [allocation.has_staging for allocation in run.recording.uploads | run.recording.downloads]
+        assert copies == [is_copied or not opened.engine._has_barriers] * 2
+        run.close()

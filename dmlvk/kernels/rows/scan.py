@@ -26,6 +26,17 @@ _RUNS_OF_NEIGHBOURS = 16
 _MOST_CHUNKS_OF_GROUP = 64
 """So many chunks of its row a work group goes through at most: ``OF_SIXTEENS`` in patterns/rows/scan_rows.glsl."""
 
+_WIDE_GROUP = 512
+"""Invocations of a work group for rows that are neighbours, where the device has room: 32 of them, so that their
+neighbouring elements are whole lines of memory."""
+
+_FEWEST_WIDE_ROWS = 8192
+"""From so many rows on: of fewer, smaller work groups are faster (4096 on an H100: 2194 instead of 1968 GB/s)."""
+
+_TILE_BYTES = 25 * 1024
+_WIDE_BYTES = 32 * 1024
+"""Shared memory for rows that go through it, and for a wide work group."""
+
 _WORK_GROUPS_FOR_CHUNK = 4
 """For each chunk that a work group goes through there are so many work groups: else a device has too little to do."""
 
@@ -116,6 +127,17 @@ class _Launches:
         groups = -(-self._rows.count // (WORK_GROUP_SIZE // lanes))
         return chunks == 1 or chunks <= min(_MOST_CHUNKS_OF_GROUP, groups // _WORK_GROUPS_FOR_CHUNK)
 
+    def _is_wide(self, lanes: int) -> bool:
+        """Whether whole rows that are neighbours are taken by wide work groups."""
+        target, rows = self._builder.target, self._rows
+        has_limits = target.work_group_size >= _WIDE_GROUP and target.shared_memory >= _WIDE_BYTES
+        is_possible = rows.are_neighbours and lanes == _RUNS_OF_NEIGHBOURS and has_limits
+        return is_possible and rows.count >= _FEWEST_WIDE_ROWS
+
+    def _has_tile(self) -> bool:
+        """Whether whole rows go through shared memory."""
+        return not self._rows.are_neighbours and self._builder.target.shared_memory >= _TILE_BYTES
+
     def _carries(self, totals: Region, count: int) -> Region:
         """What comes before each of the parts of a row, of which it is given what they come to."""
         chunks = -(-count // _RUNS_OF_CHUNK)
@@ -146,14 +168,18 @@ class _Launches:
         whole_rows: bool = False,
     ) -> None:
         rows = self._rows
-        groups = -(-rows.count * (1 if whole_rows else chunks) // (WORK_GROUP_SIZE // lanes))
+        is_wide = whole_rows and self._is_wide(lanes)
+        size = _WIDE_GROUP if is_wide else WORK_GROUP_SIZE
+        groups = -(-rows.count * (1 if whole_rows else chunks) // (size // lanes))
         launch = launch_size(self._builder.operator_name, groups * WORK_GROUP_SIZE)
         sizes = [*rows.row.sizes, *rows.others.sizes]
         zeros = [0] * (MAXIMUM_DIMENSION_COUNT - len(sizes))
         kernel = PlainKernel(
             variant=self._scan.variant(of_states, whole_rows).name,
             work_groups=launch,
+            work_group_size=size,
             constants={
+                **({"HAS_TILE": int(self._has_tile()), "GROUP_SIZE": size} if whole_rows else {}),
                 "ROW_AXES": 1,
                 "OTHER_AXES": len(rows.others.sizes),
                 "LANES_OF_CHUNK": lanes,

@@ -16,6 +16,11 @@ layout(constant_id = 12) const bool HAS_CARRIES = false; // what comes before ea
 layout(constant_id = 13) const bool IS_REVERSED = false; // from the last element to the first
 layout(constant_id = 14) const bool IS_EXCLUSIVE = false;
 layout(constant_id = 15) const bool OUTPUT_HAS_BLOCKS = false; // as HAS_BLOCKS
+#ifdef WHOLE_ROWS
+layout(constant_id = 16) const uint GROUP_SIZE = 256u; // invocations of a work group; the host sets the group's size to it
+#else
+#define GROUP_SIZE 256u
+#endif
 
 layout(std430, set = 0, binding = 2) coherent buffer Pairs_output { uvec2 pairs_output[]; };
 layout(std430, set = 0, binding = 2) coherent buffer Fours_output { uvec4 fours_output[]; };
@@ -25,9 +30,9 @@ layout(std430, set = 0, binding = 2) coherent buffer Fours_output { uvec4 fours_
 #else
 #define ELEMENTS_OF_RUN 16u
 #endif
-#define CHUNKS_OF_GROUP (256u / LANES_OF_CHUNK)
+#define CHUNKS_OF_GROUP (GROUP_SIZE / LANES_OF_CHUNK)
 
-#define SHARED_WORD(n) shared uint shared_##n[256];
+#define SHARED_WORD(n) shared uint shared_##n[GROUP_SIZE];
 EACH_STATE_WORD(SHARED_WORD)
 
 State shared_state(uint slot)
@@ -113,7 +118,10 @@ Block scanned_block(uint first, uint count)
     return count == 2u ? Block(block.b, block.a, block.a, block.a) : block;
 }
 
+// Whole rows come here rarely and read their elements again: the registers that would hold them decide how many work groups a core has.
+#ifndef WHOLE_ROWS
 Block blocks_of_run[4];
+#endif
 
 State run_state(uint first, uint end)
 {
@@ -123,7 +131,9 @@ State run_state(uint first, uint end)
         if (at < end) {
             uint count = min(4u, end - at);
             Block block = scanned_block(at, count);
+#ifndef WHOLE_ROWS
             blocks_of_run[i] = block;
+#endif
             state = with_element(state, block.a);
             if (count > 1u) {
                 state = with_element(state, block.b);
@@ -199,13 +209,17 @@ void store_run(uint first, uint end, State before)
     for (uint i = 0u; i < 4u; ++i) {
         uint at = first + 4u * i;
         if (at < end) {
+            uint count = min(4u, end - at);
+#ifdef WHOLE_ROWS
+            Block block = scanned_block(at, count);
+#else
             Block block = blocks_of_run[i];
+#endif
             Block results;
             results.a = next_result(run, before, block.a);
             results.b = next_result(run, before, block.b);
             results.c = next_result(run, before, block.c);
             results.d = next_result(run, before, block.d);
-            uint count = min(4u, end - at);
             if (OUTPUT_HAS_BLOCKS && count == 4u) {
                 store_four(at, results);
             } else {
@@ -263,7 +277,7 @@ void main()
         State block_total = total;
         if (last_lane > lane) {
             uint last_slot = slot + (last_lane - lane) * next_slot;
-            block_total = shared_state(min(last_slot, 255u));
+            block_total = shared_state(min(last_slot, GROUP_SIZE - 1u));
         }
         total = with_those_before(block_total, slot, lane / 16u, 16u * next_slot, (LANES_OF_CHUNK + 15u) / 16u);
         if (lane >= 16u) {

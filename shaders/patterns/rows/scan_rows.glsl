@@ -49,12 +49,12 @@ QuickState sum_of_blocks(uint block, uint first_slot, uint next_slot)
 }
 
 // What chunks came to, of those before that the rounds ask for: the last 1, 2, 4 and 8. Behind them the same of 16 chunks, of which there are four at
-// most: the last 1 and 2. For each of up to 16 rows.
-#define CHUNK_ROWS 16u
+// most: the last 1 and 2. For each of the work group's rows: where there are several and these are no neighbours, each is one chunk.
+const uint CHUNK_ROWS = ROWS_ARE_NEIGHBOURS ? GROUP_SIZE / 16u : 1u;
 #define OF_SIXTEENS 15u
-#define SHARED_HISTORY(n) shared uint history_##n[18 * 16];
+#define SHARED_HISTORY(n) shared uint history_##n[18u * CHUNK_ROWS];
 EACH_STATE_WORD(SHARED_HISTORY)
-#define SHARED_CARRY(n) shared uint carry_##n[2 * 16];
+#define SHARED_CARRY(n) shared uint carry_##n[2u * CHUNK_ROWS];
 EACH_STATE_WORD(SHARED_CARRY)
 
 State with_history(State state, uint number, uint first_kept, uint most, uint row)
@@ -144,34 +144,50 @@ struct Position {
 uint last_lane_of_block(Position position) { return min(position.lane | 15u, LANES_OF_CHUNK - 1u); }
 uint last_slot_of_block(Position position)
 {
-    return min(position.slot + (last_lane_of_block(position) - position.lane) * position.next_slot, 255u);
+    return min(position.slot + (last_lane_of_block(position) - position.lane) * position.next_slot, GROUP_SIZE - 1u);
 }
 
-// The elements of a run; zeros where there are none.
-struct Run {
+// Rows that are no neighbours go through shared memory, where there is room: so neighbouring invocations read and write neighbouring fours, and no
+// registers hold elements while others' sums are awaited. Fours are moved so that both ways through them meet all banks.
+layout(constant_id = 17) const bool HAS_TILE = false;
+shared uvec4 tile[HAS_TILE ? 4u * GROUP_SIZE : 1u];
+#define TILE_AT(number) tile[(number) ^ (((number) >> 3u) & 3u)]
+
+// What an invocation loads at once: its run's elements, or of a tile every so many fours; zeros where there are none.
+struct Fours {
     uvec4 fours[4];
 };
-Run loaded_run(uint first, uint end)
+uint place_in_tile(Position position, uint i)
 {
-    Run run;
-    if (first + ELEMENTS_OF_RUN <= end) {
-        uint position = element_offset(IS_REVERSED ? parameters.row_length - 1u - first : first);
+    return position.is_row ? 4u * (position.slot - position.lane) + i * LANES_OF_CHUNK + position.lane : 4u * position.slot + i;
+}
+uint first_of_four(Position position, uint chunk, uint i)
+{
+    uint four = HAS_TILE ? i * LANES_OF_CHUNK + position.lane : 4u * position.lane + i;
+    return chunk * LANES_OF_CHUNK * ELEMENTS_OF_RUN + 4u * four;
+}
+Fours loaded_fours(Position position, uint chunk, uint end)
+{
+    Fours run;
+    if (first_of_four(position, chunk, 3u) + 4u <= end) {
         uint step = IS_REVERSED ? 0u - parameters.input_strides[0] : parameters.input_strides[0];
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uint first = first_of_four(position, chunk, i);
             if (HAS_BLOCKS) {
-                Block block = scanned_block(first + 4u * i, 4u);
+                Block block = scanned_block(first, 4u);
                 run.fours[i] = uvec4(block.a, block.b, block.c, block.d);
             } else {
+                uint element = element_offset(IS_REVERSED ? parameters.row_length - 1u - first : first);
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    run.fours[i][j] = load_element(position);
-                    position += step;
+                    run.fours[i][j] = load_element(element);
+                    element += step;
                 }
             }
         }
         return run;
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint at = first + 4u * i;
+        uint at = first_of_four(position, chunk, i);
         run.fours[i] = uvec4(0u);
         if (at < end) {
             uint count = min(4u, end - at);
@@ -208,12 +224,22 @@ void store_quickly(uint at, uint end, uvec4 results)
 // with these work groups that a core runs at once: columns of 8192 elements have 512 of them, of which an H100 runs 528 at once, or 396.
 // Between writing to a pair of shared words and reading others' of it is one barrier, and between reading it and writing to it anew is
 // another.
-bool is_done_quickly(Position position, uint chunk, Run elements, uint first, uint end)
+bool is_done_quickly(Position position, uint chunk, Fours loaded, uint end)
 {
+    if (HAS_TILE) {
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            TILE_AT(place_in_tile(position, i)) = loaded.fours[i];
+        }
+        barrier();
+    }
+#define FOUR_OF_RUN(i) (HAS_TILE ? TILE_AT(4u * position.slot + (i)) : loaded.fours[i])
     QuickState run = NO_QUICK_STATE;
     Seen seen = NOTHING_SEEN;
-    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
-        run = quick_with_element(run, elements.fours[i / 4u][i % 4u], seen);
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uvec4 four = FOUR_OF_RUN(i);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            run = quick_with_element(run, four[j], seen);
+        }
     }
     if (!is_quick_right(seen)) {
         has_slow_path = 1u;
@@ -234,7 +260,7 @@ bool is_done_quickly(Position position, uint chunk, Run elements, uint first, ui
     barrier();
     uint last = last_lane_of_block(position) - (position.lane - number);
     uint previous = number == 0u ? last : number - 1u;
-    uint previous_slot = min(position.slot + previous * position.next_slot - number * position.next_slot, 255u);
+    uint previous_slot = min(position.slot + previous * position.next_slot - number * position.next_slot, GROUP_SIZE - 1u);
     QuickState before_run = second_rounds(QUICK_AT(1, previous_slot), previous_slot, previous / 4u, 4u * position.next_slot);
     QuickState of_chunk = before_run; // in the first lane
     if (number == 0u) {
@@ -270,13 +296,24 @@ bool is_done_quickly(Position position, uint chunk, Run elements, uint first, ui
     }
     run = NO_QUICK_STATE;
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uvec4 four = FOUR_OF_RUN(i);
         uvec4 results;
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             QuickState others = run;
-            run = quick_with_element(run, elements.fours[i][j], seen);
+            run = quick_with_element(run, four[j], seen);
             results[j] = quick_result_of(quick_joined(before, IS_EXCLUSIVE ? others : run));
         }
-        store_quickly(first + 4u * i, end, results);
+        if (HAS_TILE) {
+            TILE_AT(4u * position.slot + i) = results;
+        } else {
+            store_quickly(first_of_four(position, chunk, i), end, results);
+        }
+    }
+    if (HAS_TILE) {
+        barrier();
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) { // which no other invocation writes for the next chunk
+            store_quickly(first_of_four(position, chunk, i), end, TILE_AT(place_in_tile(position, i)));
+        }
     }
     return true;
 }
@@ -286,7 +323,7 @@ void begin_carefully(uint slot)
 {
     barrier();
     before_sixteens = state_of_quick(quick_before_sixteens);
-    for (uint at = slot; at < 18u * CHUNK_ROWS; at += 256u) {
+    for (uint at = slot; at < 18u * CHUNK_ROWS; at += GROUP_SIZE) {
         State state = state_of_quick(quick_state_of_words(history_0[at], history_1[at]));
         EACH_STATE_WORD(WRITE_HISTORY)
     }
@@ -341,7 +378,7 @@ void main()
         uint end = position.is_row ? min(chunk * size + size, parameters.row_length) : 0u;
         uint first = position.is_row ? chunk * size + position.lane * ELEMENTS_OF_RUN : 0u;
         if (is_quick) {
-            is_quick = is_done_quickly(position, chunk, loaded_run(first, end), first, end);
+            is_quick = is_done_quickly(position, chunk, loaded_fours(position, chunk, end), end);
             if (!is_quick) {
                 begin_carefully(position.slot);
             }
