@@ -25,6 +25,11 @@ _log = logging.getLogger("dmlvk")
 # busy machine. Whoever has set a time of his own keeps it.
 config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": "300s"}}})
 
+THREADS_OF_GPU = 2
+"""Of a worker with a GPU: one copies, and hears of its next task, while the other one waits for the GPU. (ResNet-50, 32
+pictures at a time, two NVIDIA H200: 1564 and 2889 pictures/s with one thread, 2184 and 4181 with two; three are alike.)
+A processor computes with all of its threads for one."""
+
 RESOURCE = "VULKAN"
 """The resource of which each worker with a device has one: ``dask.annotate(resources={"VULKAN": 1})``."""
 
@@ -58,7 +63,7 @@ class DevicePlugin(WorkerPlugin):
 
 
 class LocalCluster(distributed.LocalCluster):
-    """A cluster on this machine: for each Vulkan device a process with one thread, that works on this device alone.
+    """A cluster on this machine: for each Vulkan device a process, of two threads for a GPU, that works on it alone.
 
     A worker that dies is started again. Tasks that need a device can be kept from other workers by
     ``dask.annotate(resources={"VULKAN": 1})``.
@@ -92,7 +97,7 @@ class LocalCluster(distributed.LocalCluster):
                 f"LocalCluster: n_workers must be from 0 to {len(self.devices)}, the devices; got {n_workers!r}"
             )
         if "threads_per_worker" in options or options.get("processes") is False:
-            raise InvalidArgumentError("LocalCluster: every device has a process with one thread")
+            raise InvalidArgumentError("LocalCluster: every device has a process, of one thread or, for a GPU, two")
         cpus = sum(info.kind == "CPU" for info in self.devices)
         self._environments = [_environment(info, there, cpus, env) for info in self.devices]
         memory = options.pop("memory_limit", "auto")
@@ -116,7 +121,8 @@ class LocalCluster(distributed.LocalCluster):
         if not free:
             raise InvalidArgumentError(f"LocalCluster: each of the {len(self.devices)} devices has a worker")
         spec = copy.copy(self.new_spec)
-        spec["options"] = {**spec["options"], "env": self._environments[free[0]]}
+        threads = 1 if self.devices[free[0]].kind == "CPU" else THREADS_OF_GPU
+        spec["options"] = {**spec["options"], "env": self._environments[free[0]], "nthreads": threads}
         return {free[0]: spec}
 
 

@@ -7,6 +7,7 @@ seconds to start.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import signal
@@ -275,10 +276,19 @@ def test_devices_that_a_cluster_can_have() -> None:
         _wanted("gpus", [cpu])
 
 
+def test_a_gpu_is_kept_busy_by_two_threads_and_a_processor_by_one() -> None:
+    with LocalCluster([0], n_workers=0, dashboard_address=":0") as cluster:
+        (info,) = cluster.devices
+        for kind, threads in (("CPU", 1), ("discrete GPU", 2), ("integrated GPU", 2)):
+            cluster.devices = [dataclasses.replace(info, kind=kind)]
+            (spec,) = cluster.new_worker_spec().values()
+            assert spec["options"]["nthreads"] == threads
+
+
 def test_clusters_that_cannot_be_are_refused_before_any_process_starts() -> None:
     with pytest.raises(dml.DeviceNotFoundError, match="No Vulkan device matches device 'no such device'"):
         LocalCluster(["no such device"])
     with pytest.raises(dml.InvalidArgumentError, match="n_workers must be from 0 to 1, the devices; got 2"):
         LocalCluster([0], n_workers=2)
-    with pytest.raises(dml.InvalidArgumentError, match="a process with one thread"):
+    with pytest.raises(dml.InvalidArgumentError, match="a process, of one thread or, for a GPU, two"):
         LocalCluster([0], threads_per_worker=2)
