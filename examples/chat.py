@@ -10,6 +10,7 @@ FOLDER is one of onnxruntime-genai; `dmlvk convert-gguf FILE.gguf FOLDER` makes 
 
 from __future__ import annotations
 
+import io
 import sys
 
 from dmlvk.errors import DmlError
@@ -20,6 +21,8 @@ def main() -> None:
     """Asks one question."""
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a model may write what the terminal has no characters for
     try:
         with LanguageModel(sys.argv[1], sys.argv[3] if len(sys.argv) > 3 else None) as model:
             for piece in Conversation(model).reply(sys.argv[2]):

@@ -95,8 +95,9 @@ class ModelFolder:
         decoder, search = model.inside("decoder"), config.inside("search", default={})
         if not os.path.isfile(folder / _TOKENIZER):
             raise ModelFileError(f"{folder}: has no {_TOKENIZER}, without which texts are no tokens")
-        file = folder / decoder.text("filename")
-        if not os.path.isfile(file) or not file.resolve().is_relative_to(folder.resolve()):
+        name = decoder.text("filename")
+        file = folder / name  # which may be a link: caches of downloads consist of them
+        if ".." in Path(name).parts or os.path.isabs(name) or not os.path.isfile(file):
             raise ModelFileError(f"{config.file}: model.decoder.filename {str(file.name)!r} is no file of the folder")
         tokens, template = _tokenizer_facts(folder)
         vocabulary, context = model.whole("vocab_size"), model.whole("context_length")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlvk.datatypes import DataType
-from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
+from dmlvk.errors import DeviceLimitError, InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.language.chain import StepChain, counters
 from dmlvk.language.folder import ModelFolder
 from dmlvk.language.sampling import Sampler, Sampling
@@ -100,7 +101,17 @@ class LanguageModel:
         return device
 
     def encode(self, text: str) -> list[int]:
-        """A text's tokens; those that stand for no text are found by their names."""
+        """A text's tokens; those that stand for no text are found by their names.
+
+        Raises:
+            InvalidArgumentError: it holds what is no character, as bytes that are no UTF-8 become.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgumentError(
+                f"{self.folder.path}: the text has {text[error.start]!a} at place {error.start}, which is no character"
+            ) from error
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -293,6 +304,11 @@ class LanguageModel:
         """Looks whether the model is what its configuration says; the type of its logits."""
         folder = self.folder
         outputs = {item.name: item for item in self._session.get_outputs()}
+        if 2 * folder.layers > len(self._inputs):
+            raise ModelFileError(
+                f"{folder.model}: has {len(self._inputs)} inputs; genai_config.json says {folder.layers} layers, each "
+                "with two caches"
+            )
         needed = [folder.names.input_ids, *(past for past, _ in self._cache_names())]
         for name in needed:
             if name not in self._inputs:
@@ -311,6 +327,15 @@ class LanguageModel:
         """A cache of the greatest length for keys and values of each layer, which is its own past and present."""
         folder = self.folder
         shape = (1, folder.key_heads, max(self.max_length, folder.window), folder.head_size)
+        rows, most = shape[2], self.device.info.limits.largest_buffer
+        size = math.prod(shape) * max(
+            _float_type(folder.model, self._inputs[p]).size_in_bytes for p, _ in self._cache_names()
+        )
+        if size > most:
+            raise DeviceLimitError(
+                f"{folder.path}: a cache for {rows} tokens has {size} bytes; a buffer of {self.device.info.name} has "
+                f"at most {most}: give a max_length of at most {most * rows // size}"
+            )
         made: dict[tuple[str, str], OrtValue] = {}
         for past, present in self._cache_names():
             argument = self._inputs[past]

@@ -25,11 +25,13 @@ class ExternalData:
     model's file: they are not copied into memory before the device has them.
 
     Args:
-        folder: where files may lie; ``None``: nowhere.
+        model: the model's file, in whose folder files may lie; ``None``: nowhere. Where it is a link, as in caches of
+            downloads, so may they in the folder that it leads to.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+    def __init__(self, model: Path | None) -> None:
+        self._folder = None if model is None else model.parent
+        self._model = model
         self._own: MappedFile | HeldContents | None = None
         self._mapped: dict[Path, MappedFile] = {}
 
@@ -120,17 +122,23 @@ class ExternalData:
 
     def _path_of(self, location: str) -> Path:
         """A file in the model's folder."""
-        if self._folder is None:
+        if self._folder is None or self._model is None:
             raise ValueError(f"its data lies in another file {location!r}; give the model as a path")
         try:
             folder = self._folder.resolve()
             path = (folder / location).resolve() if location and "\0" not in location else folder
-            is_there = location and not os.path.isabs(location) and folder in path.parents and path.is_file()
+            is_inside = folder in path.parents or (_stays(location) and self._model.resolve().parent == path.parent)
+            is_there = location and not os.path.isabs(location) and is_inside and path.is_file()
         except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links that lead in circles
             raise ValueError(f"its data must lie in a file of the model's folder: {error}") from error
         if not is_there:
             raise ValueError(f"its data must lie in a file inside the model's folder; got {location!r}")
         return path
+
+
+def _stays(location: str) -> bool:
+    """Whether a relative path leads to nothing outside by its own words."""
+    return ".." not in Path(location).parts
 
 
 def _check_place(location: str, place: tuple[int, int, int], there: int) -> None:

@@ -160,7 +160,7 @@ def load(
                     f"InferenceSession: takes a path, the bytes of a model's file, or a ModelProto; got {source!r}"
                 )
             path = Path(source)
-            name, external = str(path), ExternalData(path.parent)
+            name, external = str(path), ExternalData(path)
             try:
                 contents = external.model_at(path)
             except FileNotFoundError as error:

@@ -242,12 +242,26 @@ def test_a_configuration_of_another_model_is_refused_by_name(folder: Path, tmp_p
         ("filename", "../elsewhere.onnx", "is no file of the folder"),
         ("filename", "x" * 5000, "is no file of the folder"),
         ("filename", "with\0zero", "is no file of the folder"),
+        ("num_hidden_layers", 10**9, "genai_config.json says 1000000000 layers"),
+        ("sliding_window", {"window_size": 2**31 - 1}, "a cache for 2147483647 tokens has .* at most"),
     ):
         changed = json.loads(json.dumps(config))
         changed["model"]["decoder"][member] = value
-        place = tmp_path / f"{member}{len(str(value))}"
+        place = tmp_path / f"{member}{len(str(value))}"  # a folder for each
         with pytest.raises(dml.DmlError, match=message):
             LanguageModel(broken(folder, place, "genai_config.json", json.dumps(changed)))
+
+
+def test_a_folder_of_links_is_run_as_caches_of_downloads_have_them(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "snapshot").mkdir()
+    for file in folder.iterdir():
+        shutil.copy(file, tmp_path / "blobs" / f"of {file.name}")
+        (tmp_path / "snapshot" / file.name).symlink_to(Path("..", "blobs", f"of {file.name}"))
+    with LanguageModel(folder, max_length=16) as expected, LanguageModel(tmp_path / "snapshot", max_length=16) as model:
+        assert model.logits([65, 66]).numpy().tobytes() == expected.logits([65, 66]).numpy().tobytes()
+        with pytest.raises(dml.InvalidArgumentError, match=r"'\\udcff' at place 2, which is no character"):
+            model.encode("a \udcff")
 
 
 def test_tokens_that_cannot_be_leave_the_caches_as_they_were(folder: Path) -> None:
