@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -80,11 +79,14 @@ class Decoding:
         self._conditions = conditions_of(counting.rest) & set(counting.made)
         self.steps = counting.rest
         self.counting_steps = tuple(step for step in counting.steps if step.index >= 0)
-        self._open = [
-            (info.name, [axis for axis, size in enumerate(info.shape or ()) if not isinstance(size, int)])
+        pasts = {pair.past for pair in pairs}
+        axes = {
+            info.name: [axis for axis, size in enumerate(info.shape or ()) if not isinstance(size, int)]
             for info in model.inputs
-            if info.name not in counting.dropped and info.name not in {pair.past for pair in pairs} | self._masks
-        ]
+            if info.name not in pasts
+        }
+        self._open = {name: axes[name] for name in axes if name not in counting.dropped | self._masks}
+        self._counted_open = {name: axes[name] for name in axes if name not in self._open}
 
     @classmethod
     def of(cls, device: Device, model: Model, steps: Sequence[Step], constants: Mapping[str, Any]) -> Decoding | None:
@@ -146,9 +148,9 @@ class Decoding:
         return given | {name: widened(counted[name], width) for name, width in widths.items()}
 
     def _most_masked(self, arrays: Mapping[str, Any]) -> int:
-        """The elements of a mask at most, by the open sizes of a run."""
-        sizes = [size for name in self._infos for size in _shape_of(arrays[name])[:3]]
-        return math.prod(sorted(sizes)[-2:])
+        """The elements of a head's mask at most, by the open sizes of a run: its new tokens, and all keys."""
+        tokens = max(_sizes_of(arrays, self._open), default=1)
+        return tokens * max(_sizes_of(arrays, self._counted_open), default=1)
 
     def lengths_in(self, run: DecoderRun, lengths: Collection[Lengths]) -> list[tuple[Lengths, list[Cache]]]:
         """What a plan knows of lengths, each once, with the caches of a run that tell all that is to be checked.
@@ -233,8 +235,7 @@ class Decoding:
         if not pair.grows:
             return 0
         # The new tokens are one of the open sizes; which one, the plan knows.
-        sizes = [np.shape(arrays[name])[axis] for name, axes in self._open for axis in axes]
-        return int(counted[pair.ends][0]) + max(sizes, default=1)
+        return int(counted[pair.ends][0]) + max(_sizes_of(arrays, self._open), default=1)
 
     def settled(self, run: DecoderRun, lengths: Collection[Lengths]) -> DecoderRun | None:
         """The run, where caches that grow show what they have with the plan's new tokens; ``None``: more than there is
@@ -303,8 +304,11 @@ class Decoding:
         return {cache.pair.present: self._caches.shown(cache, memory[cache.pair.present]) for cache in run.caches}
 
 
-def _shape_of(value: Any) -> tuple[int, ...]:
-    return value.shape if isinstance(value, Held) else np.shape(value)
+def _sizes_of(arrays: Mapping[str, Any], axes: Mapping[str, Sequence[int]]) -> list[int]:
+    """The sizes of some axes of a run's inputs."""
+    given = [(arrays[name], several) for name, several in axes.items() if name in arrays]
+    shapes = [(value.shape if isinstance(value, Held) else np.shape(value), several) for value, several in given]
+    return [shape[axis] for shape, several in shapes for axis in several]
 
 
 class DecoderPlans:

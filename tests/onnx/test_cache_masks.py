@@ -231,6 +231,14 @@ def test_a_mask_of_what_stands_before_gives_the_bits_of_no_mask(device: dml.Devi
     assert y[0].tobytes() == expected[0].tobytes()  # nothing of the first text is hidden
 
 
+def test_caches_with_much_room_have_one_plan_too(device: dml.Device) -> None:
+    model, _ = _of_kind("a mask, shared")
+    with ort.InferenceSession(model, device=device) as session:
+        y, _ = _steps(session, model, 9000, [3, 1, 1, 1])
+        assert session._program.plan_count == 2
+        assert _steps(session, model, _CAPACITY, [3, 1, 1, 1])[0].tobytes() == y.tobytes()
+
+
 def test_a_mask_of_other_keys_is_refused_and_shared_caches_stay(any_device: dml.Device) -> None:
     model, rows = _of_kind("a mask, shared")
     session = ort.InferenceSession(model, device=any_device)
