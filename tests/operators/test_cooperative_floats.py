@@ -51,7 +51,7 @@ from tests.operators.test_products import gemm_desc, on_llvmpipe
 Array = npt.NDArray[Any]
 
 VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == FLOATS_SOURCE}
-WIDE, LARGE, FLAT, SMALL, *WINDOWS = [tile for tile in COOPERATIVE if dml.FLOAT16 in tile.types]
+LARGE, ALONE, FLAT, SMALL, *WINDOWS = [tile for tile in COOPERATIVE if dml.FLOAT16 in tile.types]
 LARGE_OF_PARTS, SMALL_OF_PARTS = [tile for tile in COOPERATIVE if dml.FLOAT32 in tile.types]
 SMALLEST = {dml.FLOAT16: SMALL, dml.FLOAT32: SMALL_OF_PARTS}
 BOTH_TYPES = pytest.mark.parametrize("data_type", SMALLEST, ids=lambda data_type: data_type.name)
@@ -152,17 +152,17 @@ def test_the_choice() -> None:
     """The larger tile where it keeps a device busy, or where memory suffices; nothing without the permission."""
     for shape, names in (
         ((4096, 4096, 4096), [_name(LARGE)]),
-        ((4096, 768, 768), [_name(WIDE)]),  # 132 tiles: as many as cores
-        ((6304, 768, 768), [_name(FLAT)]),  # 396 tiles: three turns of as many
-        ((512, 4096, 4096), [_name(LARGE)]),  # 128 tiles: a turn of almost all, where smaller ones take two
+        ((4096, 768, 768), [_name(FLAT)]),  # 258 tiles: two for almost every core
+        ((4096, 768, 3072), [_name(LARGE)]),  # 768 tiles: three turns of two for each core
+        ((512, 4096, 4096), [_name(ALONE)]),  # 128 tiles: almost as many as cores
         ((512, 512, 512), [_name(SMALL)]),
         ((17, 64, 4096), [_name(SMALL)]),
         ((256, 16384, 256), [_name(SMALL), "gemm.float16.sums"]),  # side by side
     ):
         assert _chosen(gemm_desc(dml.FLOAT16, *shape)) == names
-    product = matrix.gemm_product(gemm_desc(dml.FLOAT16, 6272, 768, 768), with_eights=True)
-    tiles = [choose(dataclasses.replace(product, beside=beside).work(), ABLE).tile for beside in (1, 3)]
-    assert tiles == [FLAT, LARGE]  # 882 together: seven turns instead of three times three
+    product = matrix.gemm_product(gemm_desc(dml.FLOAT16, 512, 4096, 4096), with_eights=True)
+    tiles = [choose(dataclasses.replace(product, beside=beside).work(), ABLE).tile for beside in (1, 2)]
+    assert tiles == [ALONE, LARGE]  # 256 together: two for almost every core
     for sizes, filters, tile in (
         ((32, 128, 28, 28), (128, 128, 3, 3), WINDOWS[0]),
         ((32, 256, 14, 14), (256, 256, 3, 3), WINDOWS[1]),
@@ -172,12 +172,13 @@ def test_the_choice() -> None:
         padded = convolution_desc(dml.FLOAT16, sizes, filters, start=(1, 1), end=(1, 1))
         assert _name(tile, "convolution") in _chosen(padded)
     large = gemm_desc(dml.FLOAT16, 4096, 4096, 4096)
-    limits: list[dict[str, Any]] = [
-        {"shared_memory": LARGE.shared_memory - 1},
-        {"work_group_size": LARGE.invocations - 1},
+    flat = gemm_desc(dml.FLOAT16, 512, 4096, 4096)
+    limits: list[tuple[dml.Gemm, MatrixTile, dict[str, Any]]] = [
+        (large, LARGE, {"shared_memory": LARGE.shared_memory - 1}),
+        (flat, ALONE, {"work_group_size": ALONE.invocations - 1}),
     ]
-    for limit in limits:
-        assert _chosen(large, dataclasses.replace(ABLE, **limit)) != [_name(LARGE)]
+    for desc, tile, limit in limits:
+        assert _chosen(desc, dataclasses.replace(ABLE, **limit)) != [_name(tile)]
     for data_type, tile in ((dml.FLOAT32, LARGE_OF_PARTS), (dml.FLOAT16, LARGE)):
         assert _chosen(gemm_desc(data_type, 4096, 4096, 4096)) == [_name(tile)]
     for lacking in ({"device_arithmetic": False}, {"has_cooperative_halves": False}, {"shared_memory": 1}):
@@ -246,6 +247,18 @@ def test_what_is_whole_is_loaded_without_tests() -> None:
         (convolution_desc(dml.FLOAT16, (32, 12, 28, 28), (128, 12, 3, 3), **plain), (0, 0, 1, 1, 0)),
     ):
         assert tuple(_constants(desc)[name] for name in names) == expected
+
+
+def test_distances_of_lines_are_compiled_in_where_nothing_is_tested() -> None:
+    for desc, expected in (
+        (gemm_desc(dml.FLOAT16, 2048, 512, 4096), (512, 4096)),
+        (gemm_desc(dml.FLOAT16, 2048, 512, 4096, trans_a=_TRANSPOSE, trans_b=_TRANSPOSE), (2048, 512)),
+        (gemm_desc(dml.FLOAT16, 2048, 520, 4096), (0, 0)),
+        (gemm_desc(dml.FLOAT16, 2048, 512, 24), (0, 0)),
+        (convolution_desc(dml.FLOAT16, (32, 12, 28, 28), (128, 12, 3, 3), bias=False), (0, 0)),
+    ):
+        constants = _constants(desc)
+        assert (constants["LEFT_LINE"], constants["RIGHT_LINE"]) == expected
 
 
 def test_filters_are_copied_with_channels_behind_one_another() -> None:
@@ -331,6 +344,7 @@ _LAYOUTS = (
     (_TRANSPOSE, _TRANSPOSE, (72, 128, 80)),
     (_TRANSPOSE, _NONE, (72, 101, 88)),
     (_NONE, _TRANSPOSE, (67, 88, 75)),
+    (_NONE, _NONE, (72, 192, 80)),  # three whole steps, which are loaded without a branch
 )
 
 
@@ -341,7 +355,7 @@ _LAYOUTS = (
             data_type,
             layout,
             id=f"{data_type.name}-{number}",
-            marks=[] if (data_type, number) == (dml.FLOAT16, 0) else pytest.mark.sweep,
+            marks=[] if data_type is dml.FLOAT16 and number in (0, 4) else pytest.mark.sweep,
         )
         for number, layout in enumerate(_LAYOUTS)
         for data_type in (SMALLEST if number < 2 else [dml.FLOAT16])
@@ -554,8 +568,32 @@ def test_which_patches_are_copied(filters: tuple[int, ...], options: Any, are_co
 
 
 @pytest.mark.parametrize(
+    ("strides", "is_product"),
+    [
+        ((640 * 1024, 1, 640 * 32, 640), True),  # channels behind one another
+        ((768 * 1024, 1, 768 * 32, 768), True),  # and others beside them
+        ((640 * 2048, 1, 640 * 64, 640), False),  # places behind each line
+        ((640 * 1024, 1024, 32, 1), False),
+    ],
+)
+def test_places_with_channels_behind_one_another_are_multiplied_where_they_are(
+    strides: tuple[int, ...], is_product: bool
+) -> None:
+    """A convolution of one place; the product is the only launch."""
+    desc = convolution_desc(dml.FLOAT16, (32, 640, 32, 32), (640, 640, 1, 1))
+    tensor = dml.TensorDesc(dml.FLOAT16, desc.input_tensor.sizes, strides)
+    names = _chosen(dataclasses.replace(desc, input_tensor=tensor))
+    assert (len(names) == 1 and names[0].startswith("gemm.")) == is_product
+
+
+@pytest.mark.parametrize(
     ("sizes", "filters"),
-    [((2, 3, 33, 40), (20, 3, 8, 10)), ((2, 3, 9, 16, 8), (24, 3, 4, 4, 4)), ((2, 8, 8, 8), (20, 8, 2, 2))],
+    [
+        ((2, 3, 33, 40), (20, 3, 8, 10)),
+        ((2, 3, 9, 16, 8), (24, 3, 4, 4, 4)),
+        ((2, 8, 8, 8), (20, 8, 2, 2)),
+        ((2, 24, 6, 6), (20, 24, 1, 1)),  # whose channels lie behind one another
+    ],
 )
 def test_patches_are_multiplied_as_a_matrix(
     benches: list[Workbench],
@@ -568,6 +606,9 @@ def test_patches_are_multiplied_as_a_matrix(
     random = np.random.default_rng(36)
     relu = dml.fused_activation("ACTIVATION_RELU")
     desc = convolution_desc(dml.FLOAT16, sizes, filters, strides=filters[2:], bias=True, fused=relu)
+    if filters[2:] == (1, 1):
+        last = (sizes[1] * sizes[2] * sizes[3], 1, sizes[1] * sizes[3], sizes[1])
+        desc = dataclasses.replace(desc, input_tensor=dml.TensorDesc(dml.FLOAT16, sizes, last))
     inputs = {
         "InputTensor": values("normal", sizes, dml.FLOAT16, random),
         "FilterTensor": values("normal", filters, dml.FLOAT16, random),

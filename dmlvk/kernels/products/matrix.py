@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.dynamic.sizes import is_multiple
+from dmlvk.dynamic.sizes import is_dynamic, is_multiple
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.products.matrix_choice import Choice, Work, choose
@@ -439,7 +439,7 @@ def _sum_kernels(
         if tile.is_cooperative:
             constants |= _cooperative(product, tile, ways, has_epilogue=epilogue is not None)
             if packed is not None:
-                constants |= {"RIGHT_IS_WHOLE": 0, **packed.constants}
+                constants |= {"RIGHT_IS_WHOLE": 0, "LEFT_LINE": 0, "RIGHT_LINE": 0, **packed.constants}
         elif tile.stores_fours:
             fills_tiles = tile.step > 0 and is_multiple(product.terms, tile.step)
             constants |= {"OUTPUT_HAS_FOURS": int(product.output_has_fours), "TERMS_FILL_TILES": int(fills_tiles)}
@@ -499,8 +499,16 @@ def _cooperative(product: Product, tile: MatrixTile, ways: Ways, *, has_epilogue
         "CHANNELS_OF_POSITION": product.inner_channels,
         "RESULTS_ARE_SUMS": int(are_sums),
         "STEPS_ARE_WHOLE": int(steps_are_whole),
+        "LEFT_LINE": 0,
+        "RIGHT_LINE": 0,
     }
     if product.family == "gemm":
+        lines = {
+            "LEFT_LINE": product.left[int(not product.left_along_terms)],
+            "RIGHT_LINE": product.others[int(not product.right_along_terms)],
+        }
+        if left_is_whole and right_is_whole and steps_are_whole:  # where nothing is tested kernels gain by it
+            constants |= {name: line for name, line in lines.items() if not is_dynamic(line)}
         constants["OUTPUT_HAS_FOURS"] = int(product.output_has_fours)
         if product.data_type is DataType.FLOAT16:
             constants["ADDEND_HAS_FOURS"] = int(product.addend_has_fours)

@@ -192,8 +192,9 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
 
 
 def _turns(work: Work, tile: MatrixTile) -> float:
-    """How long all work groups of a tile take: in each turn every core has one, of whichever product."""
-    return -(-work.groups(tile) * work.beside // CORES) * tile.rows * tile.columns / tile.pace
+    """How long all work groups of a tile take: in each turn every core has one or two, of whichever product."""
+    turns = -(-work.groups(tile) * work.beside // (CORES * tile.groups_of_core))
+    return turns * tile.groups_of_core * tile.rows * tile.columns / tile.pace
 
 
 def _keep_busy(groups: int, tile: MatrixTile) -> bool:

@@ -72,6 +72,7 @@ class MatrixTile:
         step: terms that are in shared memory at once, of tiles that may be told that there are no others; else 0.
         types: data types for which there are kernels of it.
         pace: results in a time, of cooperative tiles that are chosen by how long all work groups take; else 0.
+        groups_of_core: of these, how many work groups a core has at a time.
     """
 
     name: str
@@ -89,6 +90,7 @@ class MatrixTile:
     step: int = 0
     types: tuple[DataType, ...] = TYPES
     pace: int = 0
+    groups_of_core: int = 1
 
     def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None) -> tuple[int, int]:
         """Tiles downwards and across that cover so many results; of images of a plane, for those that want to know."""
@@ -314,14 +316,22 @@ def _cooperative(
     )
 
 
-def _of_channels(size: tuple[int, int, int], results: tuple[int, int], segment: int, fewest_groups: int) -> MatrixTile:
+def _of_channels(
+    size: tuple[int, int, int],
+    results: tuple[int, int],
+    segment: int,
+    fewest_groups: int,
+    pace: int = 0,
+    groups_of_core: int = 1,
+) -> MatrixTile:
     """A tile of ``shaders/patterns/matrix_channels.glsl``: rows are channels of the output, and columns its places."""
     made = _cooperative("convolution", DataType.FLOAT16, size, results, segment, fewest_groups)
     rows, columns, terms = size
     lines = (rows + columns) * (terms // 8 + 1)
     memory = 16 * max(lines, made.invocations // 2 * (results[0] // 4 + 1)) + 16 * terms
     name = f"{made.name}.channels" if segment > SEGMENT else f"{made.name}.channels.cut"
-    return dataclasses.replace(made, name=name, source=cooperative_types.CHANNELS_SOURCE, shared_memory=memory)
+    made = dataclasses.replace(made, name=name, source=cooperative_types.CHANNELS_SOURCE, shared_memory=memory)
+    return dataclasses.replace(made, pace=pace, groups_of_core=groups_of_core)
 
 
 _LONG_SEGMENT = 16384
@@ -331,22 +341,23 @@ _LONG_SEGMENT_OF_PARTS = 4096
 """The same of FLOAT32, whose results have no rounding to FLOAT16 behind which errors of sums are lost."""
 
 
-def _of_halves(rows: int, results: tuple[int, int], pace: int) -> MatrixTile:
+def _of_halves(rows: int, results: tuple[int, int], pace: int, groups_of_core: int) -> MatrixTile:
     """A tile of 128 columns for a GEMM of FLOAT16; the pace is TFLOP/s of 4096 x 4096 x 4096 on an NVIDIA H100.
 
-    Their sums take so many registers that a core of that has one work group at a time.
+    Their sums take so many registers that a core of that has one work group of 256 invocations at a time, or two of
+    128, one of which multiplies while the other waits.
     """
     made = _cooperative("gemm", DataType.FLOAT16, (rows, 128, 64), results, _LONG_SEGMENT, _FEWEST_IN_A_TURN)
-    return dataclasses.replace(made, pace=pace)
+    return dataclasses.replace(made, pace=pace, groups_of_core=groups_of_core)
 
 
 FLAT_COOPERATIVE = _cooperative("gemm", DataType.FLOAT16, (32, 128, 64), (32, 16), SEGMENT)
 """For few rows and packed weights alone: 0.45 of the time of kernels that keep the order of sums, of 32 rows."""
 
 COOPERATIVE = (
-    _of_halves(192, (48, 64), 272),
-    _of_halves(128, (64, 32), 277),
-    _of_halves(96, (48, 32), 238),
+    _of_halves(128, (64, 64), 350, 2),
+    _of_halves(128, (64, 32), 284, 1),
+    _of_halves(96, (48, 64), 330, 2),
     _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), SEGMENT),
     _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (64, 32), _LONG_SEGMENT, 2 * _COOPERATIVE_GROUPS),
     _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (32, 32), _LONG_SEGMENT),
@@ -379,12 +390,14 @@ SINGLE = (
 """From the larger to the smaller. The fewer results an invocation has, the sooner it is through its terms."""
 
 OF_CHANNELS = (
-    _of_channels((128, 128, 64), (64, 32), _LONG_SEGMENT, 90),
+    _of_channels((128, 128, 64), (64, 64), _LONG_SEGMENT, 90, 290, 2),
+    _of_channels((128, 128, 64), (64, 32), _LONG_SEGMENT, 90, 264),
     _of_channels((64, 64, 64), (32, 32), _LONG_SEGMENT, _COOPERATIVE_GROUPS),
     _of_channels((64, 64, 64), (32, 32), SEGMENT, _COOPERATIVE_GROUPS),
 )
-"""The same for convolutions of FLOAT16 whose channels lie behind one another. On an NVIDIA H100 the first has 229
-TFLOP/s for a window of 3 x 3; the last is for little work, which is cut into segments."""
+"""The same for convolutions of FLOAT16 whose channels lie behind one another. On an NVIDIA H100 the first has 308
+TFLOP/s for a window of 3 x 3, two work groups of it being on a core; the last is for little work, which is cut into
+segments."""
 
 ROWS_ACROSS = (
     _rows("row_of_fours", 1, 4, 8, 1024, 64, 264),

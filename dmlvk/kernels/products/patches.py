@@ -1,5 +1,6 @@
 """Lowers convolutions whose windows lie beside one another, as of a vision transformer's patches (Dosovitskiy et al.,
-2021): the windows are copied behind one another, and multiplied as a matrix.
+2021): the windows are copied behind one another, and multiplied as a matrix. Windows of one place whose channels lie
+behind one another, as behind a transformer's layers, are such a matrix where they are.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def are_patches(desc: Convolution, target: Target) -> bool:
         tensor.element_strides == TensorDesc(tensor.data_type, tensor.sizes).element_strides
         for tensor in (desc.filter_tensor, desc.output_tensor)
     )
-    if not (lie_beside and is_plain and is_whole and are_packed) or math.prod(window) == 1:
+    if not (lie_beside and is_plain and is_whole and are_packed) or (math.prod(window) == 1 and _is_copied(desc)):
         return False
     places = math.prod(desc.output_tensor.sizes[2:])
     product = gemm_product(_product(desc), with_eights=True)
@@ -51,13 +52,23 @@ def are_patches(desc: Convolution, target: Target) -> bool:
 def lower_patches(desc: Convolution, target: Target) -> Program:
     """The program of a CONVOLUTION whose windows :func:`are_patches`."""
     builder = ProgramBuilder(desc, target)
-    copy = _copy(desc)
-    patches = builder.scratch(copy.output_tensor.size_in_bytes)
-    builder.operator(copy, [builder.reads["input_tensor"]], [patches], "patches behind one another")
+    patches = builder.reads["input_tensor"]
+    if _is_copied(desc):
+        copy = _copy(desc)
+        patches = builder.scratch(copy.output_tensor.size_in_bytes)
+        builder.operator(copy, [builder.reads["input_tensor"]], [patches], "patches behind one another")
     operands = [builder.reads["filter_tensor"], patches]
     operands += [builder.reads["bias_tensor"]] if "bias_tensor" in builder.reads else []
     builder.operator(_product(desc), operands, [builder.writes["output_tensor"]], "their products")
     return builder.program()
+
+
+def _is_copied(desc: Convolution) -> bool:
+    """Whether windows are no matrix where they are: more than a place, or channels that do not lie as its terms."""
+    source, window = desc.input_tensor, desc.filter_tensor.sizes[2:]
+    _, channel, *along = source.element_strides
+    inner = zip(along, source.sizes[3:], along[1:], strict=False)
+    return math.prod(window) > 1 or channel != 1 or any(outer != size * step for outer, size, step in inner)
 
 
 def _copy(desc: Convolution) -> ElementWiseIdentity:
@@ -74,6 +85,7 @@ def _copy(desc: Convolution) -> ElementWiseIdentity:
 
 def _product(desc: Convolution) -> Gemm:
     """The filter times each picture's windows."""
+    batch, _, *along = desc.input_tensor.element_strides
     filters, output, data_type = desc.filter_tensor, desc.output_tensor.sizes, desc.output_tensor.data_type
     rows, terms, places = filters.sizes[0], math.prod(filters.sizes[1:]), math.prod(output[2:])
     results = TensorDesc(data_type, (1, output[0], rows, places))
@@ -82,7 +94,11 @@ def _product(desc: Convolution) -> Gemm:
         bias = TensorDesc(data_type, results.sizes, (0, 0, desc.bias_tensor.element_strides[1], 0))
     return Gemm(
         a_tensor=TensorDesc(data_type, (1, output[0], rows, terms), (0, 0, terms, 1)),
-        b_tensor=TensorDesc(data_type, (1, output[0], places, terms)),
+        b_tensor=TensorDesc(
+            data_type,
+            (1, output[0], places, terms),
+            (0, places * terms, terms, 1) if _is_copied(desc) else (0, batch, along[-1], 1),
+        ),
         c_tensor=bias,
         output_tensor=results,
         trans_a=MatrixTransform.NONE,

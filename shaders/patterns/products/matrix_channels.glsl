@@ -51,6 +51,9 @@ shared uvec4 term_positions[STEP_TERMS];
 #define HAS_ONE_PLACE (FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH == 1u)
 #define STEP_HAS_ONE_PLACE (HAS_ONE_PLACE ? STEPS_ARE_WHOLE : CHANNELS_OF_POSITION % uint(STEP_TERMS) == 0u)
 
+// As in cooperative_loads.glsl.
+#define IS_LOADED_ANYWAY (STEP_HAS_ONE_PLACE && STEPS_ARE_WHOLE && LEFT_HAS_VECTORS)
+
 #define LINES_AT_ONCE (INVOCATIONS / STEP_VECTORS)
 #define WINDOW_LOADS (TILE_COLUMNS / LINES_AT_ONCE)
 #define FILTER_LOADS (TILE_ROWS / LINES_AT_ONCE)
@@ -223,9 +226,10 @@ void main()
     }
 // Where a step has one place, its elements lie behind those of the step before, but for the first of a place. Nothing is tested before they
 // are loaded: in the place of what pads a window stands an element of the same image, until it is put down.
-#define LOAD_WINDOWS(term) \
+#define BEGINS_PLACE(term) (!HAS_ONE_PLACE && (CHANNELS_OF_POSITION == uint(STEP_TERMS) || (term) % CHANNELS_OF_POSITION == 0u))
+#define LOAD_WINDOWS(term, is_first) \
     if (STEP_HAS_ONE_PLACE) { \
-        if ((term) == first || (!HAS_ONE_PLACE && (term) % CHANNELS_OF_POSITION == 0u)) { \
+        if (is_first || BEGINS_PLACE(term)) { \
             uvec4 place = position_of_term(term, end); \
             [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
                 uint index = index_of_term(columns[i], beginnings[i], place); \
@@ -235,15 +239,15 @@ void main()
         } \
         [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
             from_windows[i] = fours_right[next[i]]; \
-            next[i] += STEP_VECTORS; \
+            next[i] += (term) + STEP_TERMS < end ? STEP_VECTORS : 0u; \
         } \
     } else { \
         [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
             from_windows[i] = window_eight(columns[i], beginnings[i], vector * 8u); \
         } \
     }
-#define LOAD_TILES(term) \
-    LOAD_WINDOWS(term) \
+#define LOAD_TILES(term, is_first) \
+    LOAD_WINDOWS(term, is_first) \
     [[unroll]] for (uint i = 0u; i < FILTER_LOADS; ++i) { \
         from_filter[i] = filter_eight(position.batch, rows[i], filters[i], (term) + vector * 8u, end); \
     }
@@ -251,7 +255,7 @@ void main()
         if (!STEP_HAS_ONE_PLACE) {
             barrier();
         }
-        LOAD_TILES(first)
+        LOAD_TILES(first, true)
         for (uint term = first; term < end; term += STEP_TERMS) {
             barrier(); // all are through with what was there
             [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) {
@@ -262,8 +266,9 @@ void main()
             }
             POSITION_TERMS(term + STEP_TERMS)
             barrier();
-            if (term + STEP_TERMS < end) {
-                LOAD_TILES(term + STEP_TERMS)
+            uint next_term = IS_LOADED_ANYWAY ? min(term + STEP_TERMS, end - STEP_TERMS) : term + STEP_TERMS;
+            if (IS_LOADED_ANYWAY || next_term < end) {
+                LOAD_TILES(next_term, false)
             }
             [[unroll]] for (uint k = 0u; k < STEP_TERMS / 16; ++k) {
                 LEFT_FLOATS a[SUMS_DOWN];

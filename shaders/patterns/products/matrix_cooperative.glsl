@@ -35,6 +35,9 @@ layout(constant_id = 40) const uint CHANNELS_OF_POSITION = 1u;
 layout(constant_id = 41) const bool RESULTS_ARE_SUMS = false;
 // Whether the terms of every segment are whole steps.
 layout(constant_id = 42) const bool STEPS_ARE_WHOLE = false;
+// How many elements lie from line to line of an operand, as its neighbours lie in memory; 0: the launch tells.
+layout(constant_id = 50) const uint LEFT_LINE = 0u;
+layout(constant_id = 51) const uint RIGHT_LINE = 0u;
 #include "products/matrix.glsl"
 #include "products/matrix_groups.glsl"
 
@@ -123,13 +126,13 @@ struct Eight {
     uvec4 high;
 };
 #define NO_EIGHT Eight(uvec4(0u), uvec4(0u))
-#define LOAD_EIGHT(name, index) Eight(fours_##name[(index) >> 2u], fours_##name[((index) >> 2u) + 1u])
+#define EIGHT_AT(name, eight) Eight(fours_##name[2u * (eight)], fours_##name[2u * (eight) + 1u])
 #else
 struct Eight {
     uvec4 pairs;
 };
 #define NO_EIGHT Eight(uvec4(0u))
-#define LOAD_EIGHT(name, index) Eight(fours_##name[(index) >> 3u])
+#define EIGHT_AT(name, eight) Eight(fours_##name[eight])
 #define PUT_HALF(eight, element, half) (eight).pairs[(element) >> 1u] |= (half) << (((element) & 1u) * 16u);
 #endif
 
@@ -150,7 +153,7 @@ Eight left_eight(Batch batch, uvec2 at, uint end)
 #endif
     uint row = min(at.x, parameters.rows - (LEFT_ALONG_TERMS ? 1u : 8u));
     if (at.y < end) {
-        eight = LOAD_EIGHT(left, left_index(batch, row, at.y));
+        eight = EIGHT_AT(left, left_index(batch, row, at.y) >> 3u);
     }
     return eight;
 }
@@ -163,7 +166,7 @@ Eight right_eight(Column own, uint beginning, uint position)
     if (RIGHT_IS_ACROSS) {
         uint index = index_of_term(own, beginning, term_positions[position]);
         if (index != NOWHERE) {
-            eight = LOAD_EIGHT(right, index);
+            eight = EIGHT_AT(right, index >> 3u);
         }
         return eight;
     }
@@ -200,7 +203,7 @@ Eight right_eight(Batch batch, uvec2 at, uint end)
     Eight eight = NO_EIGHT;
     uint column = min(at.x, parameters.columns - (RIGHT_ALONG_TERMS ? 1u : 8u));
     if (at.y < end) {
-        eight = LOAD_EIGHT(right, right_index(column_at(batch, column), at.y));
+        eight = EIGHT_AT(right, right_index(column_at(batch, column), at.y) >> 3u);
     }
     return eight;
 }
@@ -211,11 +214,11 @@ layout(constant_id = 11) const bool OUTPUT_HAS_FOURS = false;
 #endif
 #ifdef RIGHT_IS_PACKED
 #define RightEight PackedEight
-#define LOAD_RIGHT_EIGHT(index) NO_PACKED_EIGHT // never: RIGHT_IS_WHOLE is not told
+#define RIGHT_EIGHT_AT(eight) NO_PACKED_EIGHT // never: RIGHT_IS_WHOLE is not told
 #define PUT_RIGHT_EIGHT(at, eight, highest) lines[at] = numbers_of(eight);
 #else
 #define RightEight Eight
-#define LOAD_RIGHT_EIGHT(index) LOAD_EIGHT(right, index)
+#define RIGHT_EIGHT_AT(eight) EIGHT_AT(right, eight)
 #define PUT_RIGHT_EIGHT PUT_EIGHT
 #endif
 
@@ -332,56 +335,7 @@ void deliver(Batch batch, uvec4 sums, bool is_plain, uint row, uint column, uint
     store_four(batch, results, count, row, column);
 }
 
-// What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
-#define LOAD_LEFT(term, end) \
-    [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
-        from_left[i] = left_eight(position.batch, left_own + i * LEFT_STEP + uvec2(tile_row, term), end); \
-    }
-#if CONVOLUTION
-#define POSITION_TERMS(term) \
-    if (own < STEP_TERMS) { \
-        term_positions[own] = position_of_term((term) + own, end); \
-    }
-#define LOAD_RIGHT(term, end) \
-    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
-        from_right[i] = right_eight(own_column, own_beginning, right_own.y + i * RIGHT_STEP.y); \
-    }
-#else
-#define POSITION_TERMS(term)
-#define LOAD_RIGHT(term, end) \
-    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
-        from_right[i] = right_eight(position.batch, right_own + i * RIGHT_STEP + uvec2(tile_column, term), end); \
-    }
-#endif
-// Nothing is tested where all is there.
-#define LOAD_TILES(term) \
-    bool is_whole = STEPS_ARE_WHOLE || (term) + STEP_TERMS <= end; \
-    if (LEFT_IS_WHOLE && is_whole) { \
-        [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
-            from_left[i] = LOAD_EIGHT(left, left_next + i * left_far); \
-        } \
-        left_next += STEP_TERMS * parameters.left_term; \
-    } else if (is_whole) { \
-        LOAD_LEFT(term, NO_END) \
-    } else { \
-        LOAD_LEFT(term, end) \
-    } \
-    if (RIGHT_IS_WHOLE && is_whole) { \
-        [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
-            from_right[i] = LOAD_RIGHT_EIGHT(right_next + i * right_far); \
-        } \
-        right_next += STEP_TERMS * RIGHT_TERM; \
-    } else if (is_whole) { \
-        LOAD_RIGHT(term, NO_END) \
-    } else { \
-        LOAD_RIGHT(term, end) \
-    }
-#define NO_END 0xffffffffu
-#if CONVOLUTION
-#define RIGHT_TERM 0u
-#else
-#define RIGHT_TERM parameters.right_term
-#endif
+#include "products/cooperative_loads.glsl"
 
 #if OPERAND_BITS == 32
 // The parts of four operands, two in a word. What is left of each has 16 bits, and then 8: nothing is rounded but the first part.
@@ -505,14 +459,10 @@ void main()
     uint right_at = right_line(right_own);
     uint tile_row = LEFT_IS_WHOLE ? min(position.first_row, parameters.rows - TILE_ROWS) : position.first_row;
     uint tile_column = RIGHT_IS_WHOLE ? min(position.first_column, parameters.columns - TILE_COLUMNS) : position.first_column;
-    uint left_far = LEFT_STEP.x * parameters.left_row + LEFT_STEP.y * parameters.left_term;
 #if CONVOLUTION
-    uint right_far = 0u;
     uint last_column = parameters.columns - (RIGHT_IS_ACROSS ? 8u : 1u);
     Column own_column = column_at(position.batch, min(position.first_column + right_own.x, last_column));
     uint own_beginning = beginning_of(own_column);
-#else
-    uint right_far = RIGHT_STEP.x * parameters.right_column + RIGHT_STEP.y * parameters.right_term;
 #endif
     Eight from_left[LEFT_LOADS];
     RightEight from_right[RIGHT_LOADS];
@@ -523,12 +473,14 @@ void main()
         [[unroll]] for (uint i = 0u; i < SUMS_DOWN * SUMS_ACROSS; ++i) {
             sums[i] = filled_with(0.0);
         }
-        uint left_next = left_index(position.batch, tile_row + left_own.x, first + left_own.y);
+        uint left_next = left_index(position.batch, tile_row + left_own.x, first + left_own.y) >> 3u;
 #if CONVOLUTION
         uint right_next = 0u;
 #else
-        uint right_next = right_index(column_at(position.batch, tile_column + right_own.x), first + right_own.y);
+        uint right_next = right_index(column_at(position.batch, tile_column + right_own.x), first + right_own.y) >> 3u;
 #endif
+        uint left_last = left_next + (end - first - STEP_TERMS) / STEP_TERMS * LEFT_STEP_EIGHTS;
+        uint right_last = right_next + (end - first - STEP_TERMS) / STEP_TERMS * RIGHT_STEP_EIGHTS;
 #if CONVOLUTION
         POSITION_TERMS(first)
         barrier();
@@ -549,9 +501,7 @@ void main()
             PUT_TILES
             POSITION_TERMS(term + STEP_TERMS)
             barrier();
-            if (term + STEP_TERMS < end) {
-                LOAD_TILES(term + STEP_TERMS)
-            }
+            LOAD_NEXT_TILES(term + STEP_TERMS)
             MULTIPLY
         }
         bool is_plain = true;
