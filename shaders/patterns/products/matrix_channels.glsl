@@ -23,6 +23,7 @@ layout(constant_id = 40) const uint CHANNELS_OF_POSITION = 1u;
 layout(constant_id = 42) const bool STEPS_ARE_WHOLE = false;
 #include "products/matrix.glsl"
 #include "products/matrix_groups.glsl"
+#include "products/read_operands.glsl"
 #include "float16_fours.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
@@ -63,7 +64,7 @@ uvec4 window_eight(Column column, uint beginning, uint position)
 {
     uint index = index_of_term(column, beginning, term_positions[position]);
     bool is_there = index != NOWHERE;
-    uvec4 eight = fours_right[(is_there ? index : column.image) >> 3u]; // without a branch, so that all are on their way at once
+    uvec4 eight = read_right[(is_there ? index : column.image) >> 3u]; // without a branch, so that all are on their way at once
     return is_there ? eight : uvec4(0u);
 }
 
@@ -73,7 +74,7 @@ uvec4 filter_eight(Batch batch, uint row, uint first, uint term, uint end)
     uvec4 eight = uvec4(0u);
     if (LEFT_HAS_VECTORS) {
         if (STEPS_ARE_WHOLE || term < end) {
-            eight = fours_left[(first + term) >> 3u];
+            eight = read_left[(first + term) >> 3u];
         }
         return eight;
     }
@@ -238,7 +239,7 @@ void main()
             } \
         } \
         [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
-            from_windows[i] = fours_right[next[i]]; \
+            from_windows[i] = read_right[next[i]]; \
             next[i] += (term) + STEP_TERMS < end ? STEP_VECTORS : 0u; \
         } \
     } else { \

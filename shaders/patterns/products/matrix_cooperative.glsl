@@ -40,6 +40,7 @@ layout(constant_id = 50) const uint LEFT_LINE = 0u;
 layout(constant_id = 51) const uint RIGHT_LINE = 0u;
 #include "products/matrix.glsl"
 #include "products/matrix_groups.glsl"
+#include "products/read_operands.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
 
@@ -126,13 +127,13 @@ struct Eight {
     uvec4 high;
 };
 #define NO_EIGHT Eight(uvec4(0u), uvec4(0u))
-#define EIGHT_AT(name, eight) Eight(fours_##name[2u * (eight)], fours_##name[2u * (eight) + 1u])
+#define EIGHT_AT(name, eight) Eight(read_##name[2u * (eight)], read_##name[2u * (eight) + 1u])
 #else
 struct Eight {
     uvec4 pairs;
 };
 #define NO_EIGHT Eight(uvec4(0u))
-#define EIGHT_AT(name, eight) Eight(fours_##name[eight])
+#define EIGHT_AT(name, eight) Eight(read_##name[eight])
 #define PUT_HALF(eight, element, half) (eight).pairs[(element) >> 1u] |= (half) << (((element) & 1u) * 16u);
 #endif
 
