@@ -457,6 +457,15 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             ("shared-memory", "* bytes of shared memory, limit 16384"),
         )
     ),
+    *(
+        Exemption(
+            "readonly",
+            variants,
+            "OpMemberDecorate %* 0 NonWritable",
+            "operands of products by cooperative matrices, which no product may be written over",
+        )
+        for variants in ("gemm.*.cooperative.*", "convolution.*.cooperative.*")
+    ),
     Exemption(
         "shared-memory",
         "reduction.*",
