@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels.products import block_products
+from dmlvk.kernels.products import block_products, block_tiles
 from dmlvk.kernels.products.block_products import RowTile
 from dmlvk.kernels.target import Target
 from dmlvk.spirv.specialization import MULTIPLIES_HALVES
@@ -192,6 +192,20 @@ def test_every_tile_of_rows_gives_the_same_bits(device: dml.Device, monkeypatch:
         monkeypatch.setattr(RowTile, "cost", cost)
         products |= set(check(device, weights, inputs))
     assert len(products) == len(block_products.row_tiles(4))
+
+
+@pytest.mark.parametrize("has_zero", [False, True])
+def test_tiles_of_rows_give_the_same_bits(device: dml.Device, monkeypatch: pytest.MonkeyPatch, has_zero: bool) -> None:
+    """Sums of segments of another kernel, added by one more; with scales and numbers that are rare, too."""
+    _as(monkeypatch, device, "a GPU's")
+    monkeypatch.setattr(block_tiles, "_FEWEST_GROUPS", 1)
+    weights = Weights(9, 70, 2048, dml.FLOAT16, dml.UINT4, has_zero, 32)
+    inputs = weights.inputs(5)
+    assert check(device, weights, inputs)[:2] == ["blocks.float16.4.tiles", "blocks.float16.4.totals"]
+    with np.errstate(all="ignore"):
+        inputs["s"][:4, 0] = [6e-8, 6e4, np.inf, np.nan]
+        inputs["x"][1, 40], inputs["x"][8, 1500] = np.inf, np.nan
+    check(device, weights, inputs)
 
 
 def test_weights_that_are_an_output_too_are_made(device: dml.Device) -> None:

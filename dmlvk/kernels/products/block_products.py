@@ -16,6 +16,7 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
+from dmlvk.kernels.products import block_tiles
 from dmlvk.kernels.products.block_weights import LEAST_BLOCK, WORD_BITS, BlockWeights, ZeroKind, weights_of_blocks
 from dmlvk.kernels.products.matrix import PackedRight, Product, gemm_product
 from dmlvk.kernels.products.matrix import lower_product as lower_dense
@@ -216,6 +217,7 @@ def variants() -> Iterator[ShaderVariant]:
                     if data_type is DataType.FLOAT16:
                         yield tile.variant(data_type, target, has_halves=True)
                 yield _processor_variant(data_type, bits, target)
+    yield from block_tiles.variants()
 
 
 def can_multiply(product: Gemm, weights: BlockWeights, target: Target) -> bool:
@@ -233,7 +235,11 @@ def can_multiply(product: Gemm, weights: BlockWeights, target: Target) -> bool:
 
 @lowering(DequantizeBlocks)
 def lower_blocks(desc: DequantizeBlocks, target: Target) -> Program:
-    """The program of DMLVK_DEQUANTIZE_BLOCKS."""
+    """The program of DMLVK_DEQUANTIZE_BLOCKS.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
     if target.buffers < _BUFFERS:
         raise DeviceLimitError(f"{desc.operator_name}: needs {_BUFFERS} buffers in a kernel; got {target.buffers}")
     builder, weights = ProgramBuilder(desc, target), weights_of_blocks(desc)
@@ -254,6 +260,9 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
         sizes: bytes of the weights' operands: integers, scales, and zeros and groups where there are some. The
             program's inputs are the first matrix, these, and the addend where there is one.
         target: the device.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
     """
     builder = ProgramBuilder(desc, target)
     left = builder.reads["a_tensor"]
@@ -295,6 +304,9 @@ def lower_gated(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], target:
         sizes: bytes of the weights' operands, as of :func:`lower_product`. The program's inputs are the first matrix,
             those of the gate, and those of the product.
         target: the device.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
     """
     builder = ProgramBuilder(desc, target)
     regions = [Region(Place.INPUT, 1 + number, 0, size) for number, size in enumerate([*sizes, *sizes])]
@@ -324,7 +336,7 @@ class _Operands:
 def _add_rows(
     builder: ProgramBuilder, desc: Gemm, product: Product, weights: BlockWeights, operands: _Operands
 ) -> None:
-    """One kernel that reads packed weights."""
+    """Kernels that read packed weights."""
     target = builder.target
     relu = desc.fused_activation is not None and desc.fused_activation.operator_name == _RELU
     constants = {
@@ -334,12 +346,17 @@ def _add_rows(
         "LEFT_HAS_VECTORS": int(product.left_along_terms and product.left_has_vectors),
         "OUTPUT_HAS_PAIRS": int(product.output_has_pairs and product.data_type is DataType.FLOAT16),
     }
+    is_gated = bool(operands.up)
+    if block_tiles.is_faster(product, weights, target, is_gated=is_gated):
+        bound = operands.bound()
+        block_tiles.add_product(builder, desc, product, weights, bound, constants, is_gated=is_gated)
+        return
     if target.is_cpu:
         rows, variant = 1, _processor_variant(weights.data_type, weights.bits, target)
         invocations = across = _PROCESSOR_INVOCATIONS
         constants["BLOCK"] = weights.common_block(_SEGMENT)
     else:
-        tile = tile_for(product, weights.bits, target, is_gated=bool(operands.up))
+        tile = tile_for(product, weights.bits, target, is_gated=is_gated)
         is_of_halves = target.has_half_arithmetic and weights.data_type is DataType.FLOAT16
         has_halves = is_of_halves and weights.zero_kind is not ZeroKind.FLOAT
         variant = tile.variant(weights.data_type, target, has_halves=has_halves)

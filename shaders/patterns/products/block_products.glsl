@@ -24,6 +24,9 @@ layout(push_constant) uniform Parameters {
     uint base_scale_up;
     uint base_zero_up;
 #endif
+#ifdef HAS_PARTS
+    uint base_parts;
+#endif
     uint base_output;
     uint work_items; // work groups
     uint rows;
@@ -50,7 +53,15 @@ BUFFER(1, packed)
 BUFFER(2, scale)
 BUFFER(3, zero)
 BUFFER(4, addend)
+#ifdef HAS_PARTS // sums of segments
 #ifdef IS_GATED
+BUFFER(8, parts)
+BUFFER(9, output)
+#else
+BUFFER(5, parts)
+BUFFER(6, output)
+#endif
+#elif defined(IS_GATED)
 BUFFER(8, output)
 #else
 BUFFER(5, output)

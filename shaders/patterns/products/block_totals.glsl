@@ -1,0 +1,58 @@
+// Adds what block_tiles.glsl made of segments, in their order, and finishes the results. The compile script passes what
+// block_products.glsl is passed, with HAS_PARTS.
+#include "products/block_products.glsl"
+
+layout(local_size_x = 256) in;
+
+#define SEGMENTS_AT_ONCE 4u
+
+uint total_of(uint row, uint column, uint number, uint place, uint step)
+{
+    uint total = 0u;
+    [[dont_unroll]] for (uint first = 0u; first < SEGMENTS; first += SEGMENTS_AT_ONCE) {
+        uint sums[SEGMENTS_AT_ONCE];
+        [[unroll]] for (uint i = 0u; i < SEGMENTS_AT_ONCE; ++i) {
+            sums[i] = words_parts[BASE_WORD(parts) + min(first + i, SEGMENTS - 1u) * step + place];
+        }
+        [[unroll]] for (uint i = 0u; i < SEGMENTS_AT_ONCE; ++i) {
+            if (first + i < SEGMENTS) {
+                if (!is_finite(uintBitsToFloat(sums[i]))) {
+                    uint from = (first + i) * SEGMENT;
+                    sums[i] = exact_sum(row, column, number, from, min(from + SEGMENT, parameters.terms));
+                }
+                total = first + i == 0u ? sums[i] : sum_plus(total, sums[i]);
+            }
+        }
+    }
+    return total;
+}
+
+uint result_at(uint row, uint column)
+{
+#ifdef IS_GATED
+    uint line = 2u * parameters.columns; // sums of the gate first
+    uint gate = finished(total_of(row, column, 0u, row * line + column, parameters.rows * line), row, column);
+    uint up = finished(total_of(row, column, 1u, row * line + parameters.columns + column, parameters.rows * line), row, column);
+    return gated(gate, up);
+#else
+    uint line = parameters.columns;
+    return finished(total_of(row, column, 0u, row * line + column, parameters.rows * line), row, column);
+#endif
+}
+
+void main()
+{
+    uint item = invocation_index();
+    if (item >= parameters.work_items) {
+        return;
+    }
+    uint items_of_row = OUTPUT_HAS_PAIRS ? parameters.columns / 2u : parameters.columns;
+    uint row = item / items_of_row;
+    uint column = (item - row * items_of_row) * (OUTPUT_HAS_PAIRS ? 2u : 1u);
+    uint result = result_at(row, column);
+    if (OUTPUT_HAS_PAIRS) {
+        words_output[output_index(row, column) >> 1u] = result | result_at(row, column + 1u) << 16u;
+    } else {
+        STORE(OPERAND_BITS, words_output, output_index(row, column), result);
+    }
+}
