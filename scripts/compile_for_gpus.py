@@ -61,8 +61,8 @@ KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
             "the largest of 700 elements of 64 bits: 105 to 110 registers, on dg2 and skl",
         ),
         *(
-            (name, "spills", "tiles of 64 x 128, for more registers than dg2 has: 170 to 430 spill")
-            for name in ("convolution.*.64x128*", "convolution.*.128x64*", "gemm.*.64x128*")
+            (name, "spills", "several queries or rows at a time, for more registers than dg2 has: 66 to 549 spill")
+            for name in ("cached_attention.*", "blocks.*")
         ),
         ("register_rows", "takes", "thirteen registers of a row, each of its own: 2.0 to 2.3 s"),
     ),
@@ -133,6 +133,8 @@ def chosen_launches(options: argparse.Namespace) -> list[RealLaunch]:
     compiled.
     """
     target = "any" if options.family in foreign_drivers.FAMILIES else "large"
+    if options.family in drm_shim.PLATFORMS:
+        target = "few registers"
     launches = list(real_launches(TARGETS[target], options.operators))
     if options.changed_since is None:
         return launches[:: options.every or 1]

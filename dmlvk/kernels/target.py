@@ -17,6 +17,9 @@ MAX_LOOP_ITERATIONS = 65535
 launches."""
 
 
+_USUAL_SUBGROUP = 32
+"""Invocations, for NVIDIA, Apple and kernels of cooperative matrices."""
+
 _COOPERATIVE_FEATURES = frozenset(("cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope"))
 _BRAIN_FLOAT_FEATURES = frozenset(("shaderBFloat16Type", "shaderBFloat16CooperativeMatrix"))
 
@@ -39,6 +42,8 @@ class Target:
         buffer_size: bytes of a buffer that a kernel can reach.
         device_arithmetic: whether sums of products may be rounded as the device likes
             (ExecutionFlags.ALLOW_DEVICE_ARITHMETIC).
+        has_few_registers: whether its driver may make subgroups of fewer than 32 invocations (for GPUs of Intel, Arm
+            and Broadcom), whose registers are too few for more than 16 sums of each.
         has_integer_dot_product: whether shaders may use SPIR-V's integer dot products.
         has_half_arithmetic: whether shaders may compute with FLOAT16; those that do see whether it is exact.
         has_cooperative_bytes: whether its subgroups of 32 invocations multiply matrices of 16 x 32 and 32 x 16 signed
@@ -54,6 +59,7 @@ class Target:
     buffers: int = 4
     buffer_size: int = 2**27
     device_arithmetic: bool = False
+    has_few_registers: bool = False
     has_integer_dot_product: bool = False
     has_half_arithmetic: bool = False
     has_cooperative_bytes: bool = False
@@ -80,7 +86,11 @@ class Target:
             enabled_features: Vulkan's names of the optional features with which it was opened.
         """
         limits = info.limits
-        kinds = set(map(dataclasses.astuple, info.cooperative_matrices)) if limits.subgroup_size == 32 else set()
+        kinds = (
+            set(map(dataclasses.astuple, info.cooperative_matrices))
+            if limits.subgroup_size == _USUAL_SUBGROUP
+            else set()
+        )
         cooperative = kinds if set(enabled_features) >= _COOPERATIVE_FEATURES else set()
         return cls(
             is_cpu=info.kind == "CPU",
@@ -89,6 +99,7 @@ class Target:
             work_group_size=min(limits.max_compute_work_group_size[0], limits.max_compute_work_group_invocations),
             buffers=limits.max_per_stage_descriptor_storage_buffers,
             buffer_size=limits.max_storage_buffer_range,
+            has_few_registers=0 < limits.min_subgroup_size < _USUAL_SUBGROUP,
             has_integer_dot_product="shaderIntegerDotProduct" in enabled_features,
             has_half_arithmetic="shaderFloat16" in enabled_features,
             has_cooperative_bytes="shaderInt8" in enabled_features

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any
@@ -32,19 +32,21 @@ _TASK_BYTES = (2**24, 2**20, 2**28)
 _LAYOUTS = ("contiguous", "strided", "rows", "tiled", "apart")
 _SAMPLE_LAYOUTS = ("packed", "apart")
 
+_LARGE = Target(
+    shared_memory=2**16,
+    work_group_size=2**10,
+    buffers=2**10,
+    buffer_size=2**32 - 1,
+    has_integer_dot_product=True,
+    has_half_arithmetic=True,
+)
+
 TARGETS: Mapping[str, Target] = {
     "any": GPU,
-    "large": Target(
-        shared_memory=2**16,
-        work_group_size=2**10,
-        buffers=2**10,
-        buffer_size=2**32 - 1,
-        has_integer_dot_product=True,
-        has_half_arithmetic=True,
-    ),
+    "large": _LARGE,
+    "few registers": replace(_LARGE, has_few_registers=True),
 }
-"""GPUs by name: one of which nothing is known, and one as PCs have them, by what Mesa's drivers for AMD's and Intel's
-tell."""
+"""GPUs by name: one of which nothing is known, and those of AMD and of Intel as PCs have them, by what Mesa tells."""
 
 NETWORKS = "NETWORKS"
 """Stands among operators' names for what whole networks and decoders launch."""

@@ -24,6 +24,9 @@ _FEATURES = {
     "shaderIntegerDotProduct",
 }  # fmt: skip
 
+_FEWEST = {"Arc A770": 8, "UHD 620": 8}
+"""Invocations of a subgroup that a driver may make, where these are fewer than it tells of all."""
+
 _GPUS: dict[str, tuple[int, int, int, int, tuple[CooperativeMatrix, ...]]] = {
     "RX 7900, RADV": (64, 65536, 1024, 200, (_HALVES,)),
     "RTX 4090": (32, 49152, 1024, 2**20, (_HALVES, _BYTES)),
@@ -48,6 +51,7 @@ def _target(name: str) -> Target:
     limits = dataclasses.replace(
         info.limits,
         subgroup_size=subgroup_size,
+        min_subgroup_size=_FEWEST.get(name, subgroup_size),
         max_compute_shared_memory_size=shared_memory,
         max_compute_work_group_invocations=invocations,
         max_compute_work_group_size=(invocations, invocations, 64),
@@ -109,3 +113,13 @@ def test_what_is_chosen_fits(name: str) -> None:
 def test_matrices_of_subgroups_are_multiplied_where_these_have_32_invocations_and_such_matrices() -> None:
     found = {name for name in _GPUS if _target(name).has_cooperative_halves or _target(name).has_cooperative_bytes}
     assert found == {"RTX 4090"}
+
+
+def test_an_invocation_has_at_most_sixteen_sums_where_registers_are_few() -> None:
+    wide = dict.fromkeys(_GPUS, False)
+    for name in _GPUS:
+        for desc in products(dml.FLOAT32):
+            for step in lower(desc, dataclasses.replace(_target(name), device_arithmetic=False)).steps:
+                wide[name] |= any(size in step.kernel.variant for size in ("64x128", "128x64"))
+    few = {"Arc A770", "Arc A770, eights", "UHD 620", "Mali G715", "Raspberry Pi 5, v3dv"}
+    assert {name for name, is_wide in wide.items() if not is_wide} == few | {"llvmpipe, 128 bits", "SwiftShader"}

@@ -104,6 +104,8 @@ def test_facts_agree_with_vulkaninfo(info: DeviceInfo, tmp_path: Path) -> None:
     if maintenance4 := properties.get("VkPhysicalDeviceMaintenance4Properties"):
         assert ours.max_buffer_size == maintenance4["maxBufferSize"]
     assert ours.subgroup_size == properties["VkPhysicalDeviceSubgroupProperties"]["subgroupSize"]
+    if control := properties.get("VkPhysicalDeviceSubgroupSizeControlProperties"):
+        assert ours.min_subgroup_size == min(control["minSubgroupSize"], ours.subgroup_size)
     theirs = {name: value for structure in features.values() for name, value in structure.items()}
     for name in ("shaderFloat64", "shaderInt64", "shaderInt16", "shaderFloat16", "shaderInt8"):
         assert (name in info.features) == theirs[name]
@@ -499,7 +501,7 @@ def test_a_driver_that_tells_little_is_described_with_what_vulkan_guarantees() -
     assert info.name == "M\N{REPLACEMENT CHARACTER}ller 9000"
     assert (info.kind, info.driver, info.driver_version) == ("other", "unknown", "535.129.3.0")
     assert info.limits.max_memory_allocation_size == 1 << 30
-    assert info.limits.subgroup_size == 0
+    assert info.limits.subgroup_size == info.limits.min_subgroup_size == 0
     assert info.features == ()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dmlvk.errors import DeviceNotFoundError
 from dmlvk.runtime import validation
@@ -15,6 +16,8 @@ from dmlvk.runtime import validation
 if TYPE_CHECKING:
     from dmlvk.runtime.vulkan import structures as vk
     from dmlvk.runtime.vulkan.loader import Instance
+
+_Structure = TypeVar("_Structure", bound="vk.Extensible")
 
 # What dmlvk's shaders and launches are written for; Vulkan 1.1 guarantees the last two, but only 128 invocations.
 REQUIRED_INVOCATIONS = 256
@@ -87,6 +90,7 @@ class DeviceLimits:
         min_memory_map_alignment: what addresses of mapped memory are multiples of.
         non_coherent_atom_size: what ranges to flush must be multiples of, for memory that is not host-coherent.
         subgroup_size: invocations that run in step; 0 where not known.
+        min_subgroup_size: the fewest that a driver may make of it for a kernel; where it does not tell, the same.
         timestamp_period_in_nanoseconds: nanoseconds of one tick of a timestamp.
         timestamp_valid_bits: bits of a timestamp on the compute queue; 0 where it has none.
     """
@@ -106,6 +110,7 @@ class DeviceLimits:
     min_memory_map_alignment: int
     non_coherent_atom_size: int
     subgroup_size: int
+    min_subgroup_size: int
     timestamp_period_in_nanoseconds: float
     timestamp_valid_bits: int
 
@@ -319,7 +324,7 @@ class _ExtraFacts:
         self._instance, self._handle = instance, handle
         self._modern = version >= loader.API_VERSION_1_1  # has the calls that take a chain of structures
         self._has_budget = self._modern and "VK_EXT_memory_budget" in extensions
-        self.subgroup_size = 0
+        self.subgroup_size = self.min_subgroup_size = 0
         self.max_memory_allocation_size: int | None = None
         self.max_buffer_size: int | None = None
         self.driver = self.driver_version = ""
@@ -332,25 +337,25 @@ class _ExtraFacts:
         subgroup, maintenance3 = vk.PhysicalDeviceSubgroupProperties(), vk.PhysicalDeviceMaintenance3Properties()
         identity = vk.PhysicalDeviceIDProperties()
         properties: list[vk.Extensible] = [vk.PhysicalDeviceProperties2(), subgroup, maintenance3, identity]
-        if version >= loader.API_VERSION_1_2 or "VK_KHR_driver_properties" in extensions:
-            properties.append(driver := vk.PhysicalDeviceDriverProperties())
-        else:
-            driver = None
-        if version >= loader.API_VERSION_1_3 or "VK_KHR_maintenance4" in extensions:
-            properties.append(maintenance4 := vk.PhysicalDeviceMaintenance4Properties())
-        else:
-            maintenance4 = None
+
+        def known(structure: type[_Structure], extension: str, since: int = sys.maxsize) -> _Structure | None:
+            if version < since and extension not in extensions:
+                return None
+            properties.append(made := structure())
+            return made
+
+        driver = known(vk.PhysicalDeviceDriverProperties, "VK_KHR_driver_properties", loader.API_VERSION_1_2)
+        maintenance4 = known(vk.PhysicalDeviceMaintenance4Properties, "VK_KHR_maintenance4", loader.API_VERSION_1_3)
+        control = known(
+            vk.PhysicalDeviceSubgroupSizeControlProperties, "VK_EXT_subgroup_size_control", loader.API_VERSION_1_3
+        )
         # Vulkan 1.2's modules need not name the extension, but Kompute's instance is of 1.1.
-        if "VK_KHR_shader_float_controls" in extensions:
-            properties.append(controls := vk.PhysicalDeviceFloatControlsProperties())
-        else:
-            controls = None
-        if "VK_EXT_pci_bus_info" in extensions:
-            properties.append(bus := vk.PhysicalDevicePCIBusInfoProperties())
-        else:
-            bus = None
+        controls = known(vk.PhysicalDeviceFloatControlsProperties, "VK_KHR_shader_float_controls")
+        bus = known(vk.PhysicalDevicePCIBusInfoProperties, "VK_EXT_pci_bus_info")
         instance.fill("vkGetPhysicalDeviceProperties2", handle, *properties)
-        self.subgroup_size = subgroup.subgroupSize
+        self.subgroup_size = self.min_subgroup_size = subgroup.subgroupSize
+        if control is not None:
+            self.min_subgroup_size = min(control.minSubgroupSize or self.subgroup_size, self.subgroup_size)
         self.max_memory_allocation_size = maintenance3.maxMemoryAllocationSize
         if driver is not None:
             self.driver, self.driver_version = _text(driver.driverName), _text(driver.driverInfo)
@@ -442,6 +447,7 @@ def _limits(limits: vk.PhysicalDeviceLimits, extra: _ExtraFacts, timestamp_valid
         min_memory_map_alignment=limits.minMemoryMapAlignment,
         non_coherent_atom_size=limits.nonCoherentAtomSize,
         subgroup_size=extra.subgroup_size,
+        min_subgroup_size=extra.min_subgroup_size,
         timestamp_period_in_nanoseconds=limits.timestampPeriod,
         timestamp_valid_bits=timestamp_valid_bits,
     )

@@ -340,6 +340,15 @@ class PhysicalDeviceSubgroupProperties(Extensible):
     _fields_ = _members(c_uint32, "subgroupSize supportedStages supportedOperations quadOperationsInAllStages")
 
 
+class PhysicalDeviceSubgroupSizeControlProperties(Extensible):
+    """VkPhysicalDeviceSubgroupSizeControlProperties (Vulkan 1.3, VK_EXT_subgroup_size_control)."""
+
+    structure_type = 1000225000
+    _fields_ = _members(
+        c_uint32, "minSubgroupSize maxSubgroupSize maxComputeWorkgroupSubgroups requiredSubgroupSizeStages"
+    )
+
+
 class PhysicalDeviceIDProperties(Extensible):
     """VkPhysicalDeviceIDProperties (Vulkan 1.1)."""
 
