@@ -19,6 +19,7 @@ from dmlvk.onnx.caches import CachePair, Caches
 from dmlvk.onnx.execution import Segment
 from dmlvk.onnx.loading import load
 from tests.onnx import decoder
+from tests.onnx.counted_calls import calls_of
 from tests.onnx.test_attention import model_of
 from tests.onnx.test_decoder import numbers, runtime
 
@@ -114,20 +115,8 @@ def test_a_decoder_is_as_onnx_runtime_s(any_device: dml.Device) -> None:
 def test_nothing_is_planned_after_the_second_length(
     any_device: dml.Device, monkeypatch: pytest.MonkeyPatch, is_shared: bool
 ) -> None:
-    plans: list[Any] = []
-    recorded: list[Any] = []
-    first, record = Segment.__init__, any_device.engine.record
-
-    def planning(*given: Any, **more: Any) -> None:
-        plans.append(given)
-        first(*given, **more)
-
-    def recording(*given: Any, **more: Any) -> Any:
-        recorded.append(given)
-        return record(*given, **more)
-
-    monkeypatch.setattr(Segment, "__init__", planning)
-    monkeypatch.setattr(any_device.engine, "record", recording)
+    plans = calls_of(monkeypatch, Segment, "__init__")
+    recorded = calls_of(monkeypatch, any_device.engine, "record")
     made, x = session(any_device), numbers(4, 1, 20, decoder.HIDDEN)
 
     def run(parts: list[int]) -> None:

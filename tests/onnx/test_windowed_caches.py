@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.execution import Segment
+from tests.onnx.counted_calls import calls_of
 
 _HEADS, _KEY_HEADS, _SIZE, _PLACES = 4, 2, 16, 700
 _WIDTHS = (_HEADS * _SIZE, _KEY_HEADS * _SIZE, _KEY_HEADS * _SIZE)
@@ -172,20 +173,8 @@ def test_what_windows_and_tokens_that_fill_up_go_with_is_as_onnx_runtime_has_it(
 def test_a_window_s_caches_have_one_plan_and_the_bits_of_caches_of_all_keys(
     any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plans: list[Any] = []
-    recorded: list[Any] = []
-    first, record = Segment.__init__, any_device.engine.record
-
-    def planning(*given: Any, **more: Any) -> None:
-        plans.append(given)
-        first(*given, **more)
-
-    def recording(*given: Any, **more: Any) -> Any:
-        recorded.append(given)
-        return record(*given, **more)
-
-    monkeypatch.setattr(Segment, "__init__", planning)
-    monkeypatch.setattr(any_device.engine, "record", recording)
+    plans = calls_of(monkeypatch, Segment, "__init__")
+    recorded = calls_of(monkeypatch, any_device.engine, "record")
     rng, window = np.random.default_rng(1), 300
     whole = _feed(rng, 1, 620, 620, [619])
     angles = _angles(rng)
