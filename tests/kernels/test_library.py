@@ -78,10 +78,10 @@ def test_modules_beside_one_that_was_loaded_take_well_below_a_millisecond(packed
         name for name in MODULES if found._pack("add").modules[name].block == found._pack("add").modules["add.0"].block
     ]
     assert len(names) > 50
-    begin = time.perf_counter()
+    begin = time.process_time()
     for name in names:
         found.read(name)
-    assert (time.perf_counter() - begin) / len(names) < 1e-3
+    assert (time.process_time() - begin) / len(names) < 1e-3
 
 
 def test_a_module_from_other_sources_is_refused(packed: Path) -> None:
