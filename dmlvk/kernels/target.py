@@ -18,7 +18,10 @@ launches."""
 
 
 _USUAL_SUBGROUP = 32
-"""Invocations, for NVIDIA, Apple and kernels of cooperative matrices."""
+"""Invocations, for NVIDIA, Apple and most kernels of cooperative matrices."""
+
+_WIDE_SUBGROUP = 64
+"""The same for AMD, for which there are other kernels of cooperative matrices of FLOAT16."""
 
 _COOPERATIVE_FEATURES = frozenset(("cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope"))
 _BRAIN_FLOAT_FEATURES = frozenset(("shaderBFloat16Type", "shaderBFloat16CooperativeMatrix"))
@@ -48,8 +51,10 @@ class Target:
         has_half_arithmetic: whether shaders may compute with FLOAT16; those that do see whether it is exact.
         has_cooperative_bytes: whether its subgroups of 32 invocations multiply matrices of 16 x 32 and 32 x 16 signed
             bytes together (VK_KHR_cooperative_matrix).
-        has_cooperative_halves: the same of matrices of 16 x 16 FLOAT16, whose sums are FLOAT32.
-        has_cooperative_brain_floats: the same of matrices of bfloat16 (VK_KHR_shader_bfloat16).
+        has_cooperative_halves: whether its subgroups of 32 or 64 invocations do so with matrices of 16 x 16 FLOAT16,
+            whose sums are FLOAT32.
+        has_cooperative_brain_floats: whether those of 32 do so with matrices of bfloat16 (VK_KHR_shader_bfloat16).
+        subgroup_size: how many invocations multiply such matrices of FLOAT16 together.
     """
 
     is_cpu: bool = False
@@ -65,6 +70,7 @@ class Target:
     has_cooperative_bytes: bool = False
     has_cooperative_halves: bool = False
     has_cooperative_brain_floats: bool = False
+    subgroup_size: int = _USUAL_SUBGROUP
 
     def multiplies_matrices_of(self, data_type: DataType) -> bool:
         """Whether its subgroups multiply matrices of a data type, or of the parts of its numbers."""
@@ -86,12 +92,11 @@ class Target:
             enabled_features: Vulkan's names of the optional features with which it was opened.
         """
         limits = info.limits
-        kinds = (
-            set(map(dataclasses.astuple, info.cooperative_matrices))
-            if limits.subgroup_size == _USUAL_SUBGROUP
-            else set()
-        )
-        cooperative = kinds if set(enabled_features) >= _COOPERATIVE_FEATURES else set()
+        is_wide = limits.subgroup_size == _WIDE_SUBGROUP
+        may_have_matrices = is_wide or limits.subgroup_size == _USUAL_SUBGROUP
+        kinds = set(map(dataclasses.astuple, info.cooperative_matrices)) if may_have_matrices else set()
+        halves = kinds if set(enabled_features) >= _COOPERATIVE_FEATURES else set()
+        cooperative = set() if is_wide else halves
         return cls(
             is_cpu=info.kind == "CPU",
             is_naive=info.driver in NAIVE_DRIVERS,
@@ -105,9 +110,10 @@ class Target:
             has_cooperative_bytes="shaderInt8" in enabled_features
             and (16, 16, 32, "INT8", "INT8", "INT32") in cooperative,
             has_cooperative_halves="shaderFloat16" in enabled_features
-            and (16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32") in cooperative,
+            and (16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32") in halves,
             has_cooperative_brain_floats=set(enabled_features) >= _BRAIN_FLOAT_FEATURES
             and (16, 16, 16, "BFLOAT16", "BFLOAT16", "FLOAT32") in cooperative,
+            subgroup_size=_WIDE_SUBGROUP if is_wide else _USUAL_SUBGROUP,
         )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from dmlvk.kernels.products.matrix_tiles import matrix_variants
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.spirv.cooperative_types import CHANNELS_SOURCE
-from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid
+from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid, imitate_matrices
 
 VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == CHANNELS_SOURCE}
 ABLE = dataclasses.replace(
@@ -47,8 +46,7 @@ def able(device: dml.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A device that has such matrices, or what imitates them."""
     if Target.of(device.info).is_naive:
         pytest.skip("SwiftShader compiles these kernels for a minute")
-    shutil.copytree(Path("shaders").resolve(), tmp_path / "shaders")
-    shutil.copy(Path("tests/operators/cooperative_floats.glsl").resolve(), tmp_path / "shaders" / "include")
+    imitate_matrices(tmp_path)
     pattern = tmp_path / "shaders" / "patterns" / "products" / "matrix_channels.glsl"
     text = pattern.read_text()
     loop = "[[unroll]] for (uint k ="  # not written out it is compiled in a fourth of the time

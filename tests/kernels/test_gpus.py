@@ -18,20 +18,22 @@ from tests.kernels.test_limits import products
 
 _HALVES = CooperativeMatrix(16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32")
 _BYTES = CooperativeMatrix(16, 16, 32, "INT8", "INT8", "INT32")
-_XMX = CooperativeMatrix(8, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32")
+_XMX = CooperativeMatrix(8, 8, 16, "FLOAT16", "FLOAT16", "FLOAT32")
+_XMX_OF_XE2 = CooperativeMatrix(8, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32")
 _FEATURES = {
     "cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope", "shaderInt8", "shaderFloat16",
     "shaderIntegerDotProduct",
 }  # fmt: skip
 
-_FEWEST = {"Arc A770": 8, "UHD 620": 8}
+_FEWEST = {"RX 7900, RADV": 32, "Arc A770": 8, "Arc B580": 16, "UHD 620": 8}
 """Invocations of a subgroup that a driver may make, where these are fewer than it tells of all."""
 
 _GPUS: dict[str, tuple[int, int, int, int, tuple[CooperativeMatrix, ...]]] = {
-    "RX 7900, RADV": (64, 65536, 1024, 200, (_HALVES,)),
+    "RX 7900, RADV": (64, 65536, 1024, 2**23 - 2, (_HALVES,)),
     "RTX 4090": (32, 49152, 1024, 2**20, (_HALVES, _BYTES)),
     "Arc A770": (32, 65536, 1024, 200, (_XMX,)),
     "Arc A770, eights": (8, 65536, 1024, 200, (_XMX,)),
+    "Arc B580": (32, 131072, 1024, 2**25, (_XMX_OF_XE2,)),
     "UHD 620": (32, 32768, 896, 64, ()),
     "Adreno 740": (64, 32768, 1024, 24, ()),
     "Adreno 740, turnip": (128, 32768, 1024, 200, ()),
@@ -110,9 +112,13 @@ def test_what_is_chosen_fits(name: str) -> None:
     assert len(seen) >= 10
 
 
-def test_matrices_of_subgroups_are_multiplied_where_these_have_32_invocations_and_such_matrices() -> None:
+def test_matrices_of_subgroups_are_multiplied_where_there_are_kernels_for_such() -> None:
     found = {name for name in _GPUS if _target(name).has_cooperative_halves or _target(name).has_cooperative_bytes}
-    assert found == {"RTX 4090"}
+    assert found == {"RTX 4090", "RX 7900, RADV"}
+    for name in found:
+        steps = (step for desc in products(dml.FLOAT16) for step in lower(desc, _target(name)).steps)
+        variants = {step.kernel.variant for step in steps if ".cooperative." in step.kernel.variant}
+        assert {".of64" in variant for variant in variants} == {name == "RX 7900, RADV"}
 
 
 def test_an_invocation_has_at_most_sixteen_sums_where_registers_are_few() -> None:
@@ -121,5 +127,5 @@ def test_an_invocation_has_at_most_sixteen_sums_where_registers_are_few() -> Non
         for desc in products(dml.FLOAT32):
             for step in lower(desc, dataclasses.replace(_target(name), device_arithmetic=False)).steps:
                 wide[name] |= any(size in step.kernel.variant for size in ("64x128", "128x64"))
-    few = {"Arc A770", "Arc A770, eights", "UHD 620", "Mali G715", "Raspberry Pi 5, v3dv"}
+    few = {"Arc A770", "Arc A770, eights", "Arc B580", "UHD 620", "Mali G715", "Raspberry Pi 5, v3dv"}
     assert {name for name, is_wide in wide.items() if not is_wide} == few | {"llvmpipe, 128 bits", "SwiftShader"}

@@ -110,9 +110,9 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
         for data_type in matrix_tiles.TYPES
         for has_epilogue in {False, family == "convolution" or data_type is dml.FLOAT16}
     }
-    flat = matrix_tiles.FLAT_COOPERATIVE
-    packed = flat.variant("gemm", dml.FLOAT16, GPU, is_packed=True)
-    plans[packed.name] = (flat.invocations, flat.shared_memory)
+    for flat in matrix_tiles.FLAT_COOPERATIVE_BY_SUBGROUP.values():
+        packed = flat.variant("gemm", dml.FLOAT16, GPU, is_packed=True)
+        plans[packed.name] = (flat.invocations, flat.shared_memory)
     plans |= {tile.variant.name: (tile.invocations, tile.shared_memory) for tile in matrix_attention.TILES}
     plans |= {variant.name: (64, 0) for variant in integer_products.variants()}
     plans |= {

@@ -2,7 +2,15 @@
 // matrix, four columns of the right one, and the eight sums that follow from both, as cooperative_quads.glsl says.
 #ifndef COOPERATIVE_FLOATS_GLSL
 #define COOPERATIVE_FLOATS_GLSL
+#ifdef SUBGROUP_INVOCATIONS // others than 32, or other matrices
+#include "cooperative_rows.glsl"
+#else
 
+#define SUBGROUP_INVOCATIONS 32
+#define MATRIX_ROWS 16
+#define MATRIX_COLUMNS 16
+const uint LEFT_SIDE = 16u;
+const uint RIGHT_SIDE = 16u;
 const uint SIDE = 16u;
 #define BY_ROWS 0u
 #define BY_COLUMNS 1u
@@ -82,4 +90,5 @@ Sums matrices_product_plus(Left left, Right right, Sums sums)
     return sums;
 }
 
+#endif
 #endif

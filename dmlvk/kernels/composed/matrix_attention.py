@@ -60,11 +60,13 @@ class AttentionTile:
         head_tiles: of 16 elements that a head may have.
         subgroups: of a work group, each of which has 16 queries.
         keys: that are in shared memory at once.
+        subgroup_size: invocations of a subgroup.
     """
 
     head_tiles: int
     subgroups: int
     keys: int
+    subgroup_size: int = 32
 
     @property
     def rows(self) -> int:
@@ -74,7 +76,7 @@ class AttentionTile:
     @property
     def invocations(self) -> int:
         """Of a work group."""
-        return 32 * self.subgroups
+        return self.subgroup_size * self.subgroups
 
     @property
     def shared_memory(self) -> int:
@@ -97,6 +99,9 @@ class AttentionTile:
     def _variant(self, kind: str, more: Mapping[str, int]) -> ShaderVariant:
         defines = {"HEAD_TILES": self.head_tiles, "SUBGROUPS": self.subgroups, "KEYS": self.keys, **more}
         name = f"attention.float16.cooperative{kind}.{self.rows}x{self.keys}x{_SIDE * self.head_tiles}"
+        if self.subgroup_size != AttentionTile.subgroup_size:
+            defines["SUBGROUP_INVOCATIONS"] = self.subgroup_size
+            name += f".of{self.subgroup_size}"
         return ShaderVariant(name, ATTENTION_SOURCE, tuple((key, str(value)) for key, value in defines.items()))
 
 
@@ -111,8 +116,10 @@ TILES = (
     AttentionTile(8, 2, 32),
     AttentionTile(10, 4, 32),
     AttentionTile(10, 2, 32),
+    *(AttentionTile(head_tiles, 4, 64 if head_tiles != 8 else 32, 64) for head_tiles in (2, 4, 6, 8, 10)),
 )
-"""For each size of heads a large tile, and a small one for work that does not keep a device busy otherwise."""
+"""For each size of heads a large tile, and a small one for work that does not keep a device busy otherwise; one for
+subgroups of 64 invocations, whose scores go through shared memory."""
 
 _BUSY = 128
 """Work groups that keep a device busy."""
@@ -143,7 +150,8 @@ def tile_of(target: Target, data_type: DataType, shape: Shape) -> AttentionTile 
     fitting = [
         tile
         for tile in TILES
-        if _SIDE * tile.head_tiles >= longest
+        if tile.subgroup_size == target.subgroup_size
+        and _SIDE * tile.head_tiles >= longest
         and tile.shared_memory <= target.shared_memory
         and tile.invocations <= target.work_group_size
     ]

@@ -18,7 +18,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     EIGHT_ROWS,
     FEW_ROWS,
     FLAT,
-    FLAT_COOPERATIVE,
+    FLAT_COOPERATIVE_BY_SUBGROUP,
     FOUR_ROWS,
     LARGE,
     LARGE_FUSED,
@@ -170,9 +170,13 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
     if not (target.multiplies_matrices_of(work.data_type) and target.device_arithmetic and work.gives_results):
         return []
     if work.is_packed:
-        return [FLAT_COOPERATIVE]
+        return [FLAT_COOPERATIVE_BY_SUBGROUP[target.subgroup_size]]
     every = OF_CHANNELS if work.has_channels else COOPERATIVE
-    tiles = [tile for tile in every if work.family in tile.families and work.data_type in tile.types]
+    tiles = [
+        tile
+        for tile in every
+        if work.family in tile.families and work.data_type in tile.types and tile.subgroup_size == target.subgroup_size
+    ]
     if not tiles or any(map(operator.lt, shape, _FEWEST_COOPERATIVE[work.data_type])):
         return []
     if work.family == "gemm" and not work.has_eights:

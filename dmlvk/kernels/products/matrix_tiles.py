@@ -44,6 +44,12 @@ _TERMS_PER_ITERATION = 8
 CORES = 132
 """Of a GPU, as far as choices depend on it: an NVIDIA H100's."""
 
+_SUBGROUP_SIZE = Target().subgroup_size
+"""Invocations of a subgroup, where kernels are told nothing else."""
+
+_WIDE = 64
+"""The same of AMD's GPUs."""
+
 _COOPERATIVE_GROUPS = CORES
 """Work groups that multiply cooperative matrices and keep a GPU busy."""
 
@@ -73,6 +79,7 @@ class MatrixTile:
         types: data types for which there are kernels of it.
         pace: results in a time, of cooperative tiles that are chosen by how long all work groups take; else 0.
         groups_of_core: of these, how many work groups a core has at a time.
+        subgroup_size: invocations that multiply matrices together, of cooperative tiles.
     """
 
     name: str
@@ -91,6 +98,7 @@ class MatrixTile:
     types: tuple[DataType, ...] = TYPES
     pace: int = 0
     groups_of_core: int = 1
+    subgroup_size: int = _SUBGROUP_SIZE
 
     def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None) -> tuple[int, int]:
         """Tiles downwards and across that cover so many results; of images of a plane, for those that want to know."""
@@ -275,6 +283,7 @@ def _cooperative(
     results: tuple[int, int],
     segment: int,
     fewest_groups: int = _COOPERATIVE_GROUPS,
+    subgroup_size: int = _SUBGROUP_SIZE,
 ) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_cooperative.glsl``.
 
@@ -282,9 +291,10 @@ def _cooperative(
         family: what it computes.
         data_type: of the operands.
         size: rows, columns, and terms at once.
-        results: of each subgroup of 32 invocations, downwards and across.
+        results: of each subgroup, downwards and across.
         segment: terms that are added up in a row.
         fewest_groups: work groups from which on it keeps a device busy.
+        subgroup_size: invocations of a subgroup.
     """
     rows, columns, terms = size
     subgroups = rows * columns // (results[0] * results[1])
@@ -298,13 +308,17 @@ def _cooperative(
         "RESULT_ROWS": str(results[0]),
         "RESULT_COLUMNS": str(results[1]),
         "SEGMENT": f"{segment}u",
-        "INVOCATIONS": str(32 * subgroups),
+        "INVOCATIONS": str(subgroup_size * subgroups),
     }
+    name = f"cooperative.{rows}x{columns}x{terms}.{results[0]}x{results[1]}"
+    if subgroup_size != _SUBGROUP_SIZE:
+        defines["SUBGROUP_INVOCATIONS"] = str(subgroup_size)
+        name += f".of{subgroup_size}"
     return MatrixTile(
-        f"cooperative.{rows}x{columns}x{terms}.{results[0]}x{results[1]}",
+        name,
         rows,
         columns,
-        32 * subgroups,
+        subgroup_size * subgroups,
         memory,
         cooperative_types.FLOATS_SOURCE,
         tuple(defines.items()),
@@ -313,6 +327,7 @@ def _cooperative(
         segment=segment,
         step=terms,
         types=(data_type,),
+        subgroup_size=subgroup_size,
     )
 
 
@@ -323,12 +338,13 @@ def _of_channels(
     fewest_groups: int,
     pace: int = 0,
     groups_of_core: int = 1,
+    subgroup_size: int = _SUBGROUP_SIZE,
 ) -> MatrixTile:
     """A tile of ``shaders/patterns/matrix_channels.glsl``: rows are channels of the output, and columns its places."""
-    made = _cooperative("convolution", DataType.FLOAT16, size, results, segment, fewest_groups)
+    made = _cooperative("convolution", DataType.FLOAT16, size, results, segment, fewest_groups, subgroup_size)
     rows, columns, terms = size
     lines = (rows + columns) * (terms // 8 + 1)
-    memory = 16 * max(lines, made.invocations // 2 * (results[0] // 4 + 1)) + 16 * terms
+    memory = 16 * max(lines, made.invocations // subgroup_size * 16 * (results[0] // 4 + 1)) + 16 * terms
     name = f"{made.name}.channels" if segment > SEGMENT else f"{made.name}.channels.cut"
     made = dataclasses.replace(made, name=name, source=cooperative_types.CHANNELS_SOURCE, shared_memory=memory)
     return dataclasses.replace(made, pace=pace, groups_of_core=groups_of_core)
@@ -354,6 +370,11 @@ def _of_halves(rows: int, results: tuple[int, int], pace: int, groups_of_core: i
 FLAT_COOPERATIVE = _cooperative("gemm", DataType.FLOAT16, (32, 128, 64), (32, 16), SEGMENT)
 """For few rows and packed weights alone: 0.45 of the time of kernels that keep the order of sums, of 32 rows."""
 
+_FLAT_WIDE = _cooperative("gemm", DataType.FLOAT16, (32, 128, 64), (32, 32), SEGMENT, subgroup_size=_WIDE)
+"""The same for subgroups of 64."""
+
+FLAT_COOPERATIVE_BY_SUBGROUP = {tile.subgroup_size: tile for tile in (FLAT_COOPERATIVE, _FLAT_WIDE)}
+
 COOPERATIVE = (
     _of_halves(128, (64, 64), 350, 2),
     _of_halves(128, (64, 32), 284, 1),
@@ -364,10 +385,15 @@ COOPERATIVE = (
     _cooperative("convolution", DataType.FLOAT16, (64, 64, 32), (32, 32), SEGMENT),
     _cooperative("gemm", DataType.FLOAT32, (128, 128, 16), (32, 64), _LONG_SEGMENT_OF_PARTS, 200),
     _cooperative("gemm", DataType.FLOAT32, (64, 64, 16), (32, 32), SEGMENT),
+    _cooperative("gemm", DataType.FLOAT16, (128, 128, 64), (64, 64), _LONG_SEGMENT, subgroup_size=_WIDE),
+    _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), SEGMENT, subgroup_size=_WIDE),
+    _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (64, 32), _LONG_SEGMENT, subgroup_size=_WIDE),
+    _cooperative("convolution", DataType.FLOAT16, (64, 64, 32), (32, 32), SEGMENT, subgroup_size=_WIDE),
 )
 """For each family and data type from the larger to the smaller, where a device has such matrices and may round sums as
 it likes. The smallest are for little work, which is cut into segments. Convolutions of FLOAT32 are as
-fast without, or faster."""
+fast without, or faster. Those for subgroups of 64 invocations are as large as registers of a GFX11 hold without
+spilling; no such card was there to time them."""
 
 LARGE = _shared("64x128", 64, 128, 16, (8, 4), 500)
 """For products of large matrices, and convolutions with many results."""
@@ -394,6 +420,9 @@ OF_CHANNELS = (
     _of_channels((128, 128, 64), (64, 32), _LONG_SEGMENT, 90, 264),
     _of_channels((64, 64, 64), (32, 32), _LONG_SEGMENT, _COOPERATIVE_GROUPS),
     _of_channels((64, 64, 64), (32, 32), SEGMENT, _COOPERATIVE_GROUPS),
+    _of_channels((128, 128, 64), (64, 64), _LONG_SEGMENT, 90, subgroup_size=_WIDE),
+    _of_channels((64, 64, 64), (32, 32), _LONG_SEGMENT, _COOPERATIVE_GROUPS, subgroup_size=_WIDE),
+    _of_channels((64, 64, 64), (32, 32), SEGMENT, _COOPERATIVE_GROUPS, subgroup_size=_WIDE),
 )
 """The same for convolutions of FLOAT16 whose channels lie behind one another. On an NVIDIA H100 the first has 308
 TFLOP/s for a window of 3 x 3, two work groups of it being on a core; the last is for little work, which is cut into
@@ -503,7 +532,8 @@ def _variant(family: str, data_type: DataType, name: str, source: str, defines: 
 @shader_variants
 def matrix_variants() -> Iterator[ShaderVariant]:
     """Every variant of products and convolutions."""
-    yield FLAT_COOPERATIVE.variant("gemm", DataType.FLOAT16, GPU, is_packed=True)
+    for tile in FLAT_COOPERATIVE_BY_SUBGROUP.values():
+        yield tile.variant("gemm", DataType.FLOAT16, GPU, is_packed=True)
     for family in FAMILIES:
         for data_type in TYPES:
             yield sums_variant(family, data_type)

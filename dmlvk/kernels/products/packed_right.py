@@ -13,7 +13,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple
 from dmlvk.kernels.products.block_weights import BlockWeights, ZeroKind
 from dmlvk.kernels.products.matrix import Product, gemm_product
-from dmlvk.kernels.products.matrix_tiles import FLAT_COOPERATIVE
+from dmlvk.kernels.products.matrix_tiles import FLAT_COOPERATIVE_BY_SUBGROUP
 from dmlvk.kernels.target import Target
 from dmlvk.operators import Gemm
 
@@ -45,12 +45,10 @@ def packed_right(desc: Gemm, weights: BlockWeights, target: Target) -> tuple[dic
     if not (is_of_four and lies_well and has_lines and fits_zeros and target.buffers >= BUFFERS):
         return None
     product = gemm_product(desc, with_eights=True)
-    is_few = _FEWEST_ROWS <= product.rows <= FLAT_COOPERATIVE.rows and product.left_has_eights
+    tile = FLAT_COOPERATIVE_BY_SUBGROUP[target.subgroup_size]
+    is_few = _FEWEST_ROWS <= product.rows <= tile.rows and product.left_has_eights
     is_able = target.device_arithmetic and target.multiplies_matrices_of(DataType.FLOAT16)
-    has_room = (
-        FLAT_COOPERATIVE.shared_memory <= target.shared_memory
-        and FLAT_COOPERATIVE.invocations <= target.work_group_size
-    )
+    has_room = tile.shared_memory <= target.shared_memory and tile.invocations <= target.work_group_size
     if not (
         is_few and is_able and has_room and product.left_along_terms and min(product.columns, product.terms) >= _LEAST
     ):

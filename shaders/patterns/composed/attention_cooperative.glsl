@@ -1,4 +1,4 @@
-// Attention for those who permit a device its own arithmetic: FLOAT16 matrices of 16 x 16, which a subgroup of 32 invocations holds together,
+// Attention for those who permit a device its own arithmetic: FLOAT16 matrices that a subgroup holds together (cooperative_floats.glsl),
 // and sums in FLOAT32. Scores are never in memory: those of a block of keys become shares, are multiplied with the values, and what was
 // there before is scaled when a row's peak has grown (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax", 2018;
 // T. Dao, D. Y. Fu, S. Ermon, A. Rudra, C. Ré, "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022).
@@ -17,9 +17,15 @@
 #define ATTENTION_COOPERATIVE_GLSL
 
 #define OPERAND_BITS 16
-#define INVOCATIONS (32 * SUBGROUPS)
 #include "cooperative_floats.glsl"
+#define INVOCATIONS (SUBGROUP_INVOCATIONS * SUBGROUPS)
+// Whether matrices may lie in quads.
+#define MAY_LIE_IN_QUADS (SUBGROUP_INVOCATIONS == 32 && MATRIX_ROWS == 16 && MATRIX_COLUMNS == 16)
+#if MAY_LIE_IN_QUADS
 #include "cooperative_quads.glsl"
+#else
+#define MATRICES_LIE_IN_QUADS false
+#endif
 #extension GL_EXT_control_flow_attributes : require
 #define coherent
 
@@ -98,10 +104,12 @@ layout(constant_id = 6) const bool HAS_MASK = false;
 
 #include "float16.glsl"
 
-#define ROWS 16
+#define ROWS MATRIX_ROWS
 #define TILE_ROWS (ROWS * SUBGROUPS)
 #define KEY_BLOCK 32
-#define SCORE_TILES (KEY_BLOCK / 16)
+#define SCORE_TILES (KEY_BLOCK / MATRIX_COLUMNS) // of sums; as left matrices, shares have 16 columns
+#define SHARE_TILES (KEY_BLOCK / 16)
+#define RESULT_TILES (HEAD_TILES * 16 / MATRIX_COLUMNS)
 
 // In vectors of eight FLOAT16 or four FLOAT32; one behind each line moves what is loaded together to other banks.
 #define HEAD_VECTORS (2 * HEAD_TILES)
@@ -184,7 +192,7 @@ const float LEAST_PEAK = -3.0e38;
     { \
         uint first_line = SUBGROUP * ROWS * QUERY_PITCH; \
         SUBGROUP_BARRIER \
-        for (uint number = LANE; number < ROWS * count * 2u; number += 32u) { \
+        for (uint number = LANE; number < ROWS * count * 2u; number += SUBGROUP_INVOCATIONS) { \
             uint row = first_row + number / (count * 2u); \
             uint vector = first * 2u + number % (count * 2u); \
             bool is_there = row < parameters.queries && vector * 8u < SIZE; \
@@ -197,7 +205,9 @@ const float LEAST_PEAK = -3.0e38;
         } \
     }
 #include "composed/attention_in_memory.glsl"
+#if MAY_LIE_IN_QUADS
 #include "composed/attention_in_registers.glsl"
+#endif
 
 void main()
 {
@@ -237,8 +247,8 @@ void main()
 #if HEAD_TILES > 8
     LOAD_QUERIES(8, (HEAD_TILES - 8))
 #endif
-    SUMS results[HEAD_TILES];
-    [[unroll]] for (uint i = 0u; i < HEAD_TILES; ++i) {
+    SUMS results[RESULT_TILES];
+    [[unroll]] for (uint i = 0u; i < RESULT_TILES; ++i) {
         results[i] = filled_with(0.0);
     }
     // Of the rows that an invocation has: by the way through memory the first alone.
@@ -261,35 +271,43 @@ void main()
             [[unroll]] for (uint k = 0u; k < HEAD_TILES; ++k) {
                 [[unroll]] for (uint j = 0u; j < SCORE_TILES; ++j) {
                     RIGHT_FLOATS keys;
-                    LOAD_RIGHT_FLOATS(keys, lines, (block + j * SIDE) * HEAD_PITCH + k * 2u, BY_COLUMNS, HEAD_PITCH)
+                    LOAD_RIGHT_FLOATS(keys, lines, (block + j * RIGHT_SIDE) * HEAD_PITCH + k * 2u, BY_COLUMNS, HEAD_PITCH)
                     scores[j] = matrices_product_plus(query[k], keys, scores[j]);
                 }
             }
             bool is_whole = SEES_ALL(first + block, first_row);
-            LEFT_FLOATS shares[SCORE_TILES];
+            LEFT_FLOATS shares[SHARE_TILES];
             SUMS factors;
+#if MAY_LIE_IN_QUADS
             if (MATRICES_LIE_IN_QUADS) {
                 SHARES_IN_REGISTERS
             } else {
                 SHARES_IN_MEMORY
             }
-            [[unroll]] for (uint k = 0u; k < HEAD_TILES; ++k) {
+#else
+            SHARES_IN_MEMORY
+#endif
+            [[unroll]] for (uint k = 0u; k < RESULT_TILES; ++k) {
                 results[k] = product_of_sums(results[k], factors);
             }
-            [[unroll]] for (uint j = 0u; j < SCORE_TILES; ++j) {
-                [[unroll]] for (uint k = 0u; k < HEAD_TILES; ++k) {
+            [[unroll]] for (uint j = 0u; j < SHARE_TILES; ++j) {
+                [[unroll]] for (uint k = 0u; k < RESULT_TILES; ++k) {
                     RIGHT_FLOATS values;
-                    LOAD_RIGHT_FLOATS(values, lines, FIRST_VALUE + (block + j * SIDE) * HEAD_PITCH + k * 2u, BY_ROWS, HEAD_PITCH)
+                    LOAD_RIGHT_FLOATS(values, lines, FIRST_VALUE + (block + j * SIDE) * HEAD_PITCH + k * (RIGHT_SIDE / 8u), BY_ROWS, HEAD_PITCH)
                     results[k] = matrices_product_plus(shares[j], values, results[k]);
                 }
             }
         }
     }
+#if MAY_LIE_IN_QUADS
     if (MATRICES_LIE_IN_QUADS) {
         RESULTS_FROM_REGISTERS
     } else {
         RESULTS_FROM_MEMORY
     }
+#else
+    RESULTS_FROM_MEMORY
+#endif
 }
 
 #endif

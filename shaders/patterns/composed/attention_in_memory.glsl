@@ -2,18 +2,27 @@
 #ifndef ATTENTION_IN_MEMORY_GLSL
 #define ATTENTION_IN_MEMORY_GLSL
 
-#define OF_ROW 2 // invocations that share a row
+#define OF_ROW (SUBGROUP_INVOCATIONS / ROWS) // invocations that share a row
 #define OWN_FOURS (KEY_BLOCK / 4 / OF_ROW)
 #define FIRST_FACTOR (SUBGROUP * (ROWS / 4))
 shared uvec4 row_factors[TILE_ROWS / 4];
 shared float parts_of_rows[INVOCATIONS];
-// What the two invocations of a row have found.
-#define BOTH(number, first, second) \
+// What the invocations of a row have found, in two parts; `none` is what brings nothing to the other one.
+#define PART_OF_ROW(part) parts_of_rows[SUBGROUP * SUBGROUP_INVOCATIONS + (part) * ROWS + LANE % ROWS]
+#if OF_ROW == 4
+#define HALF_OF_ROW(half_row, combined, none) combined(PART_OF_ROW(2 * half_row), PART_OF_ROW(2 * half_row + 1))
+#elif OF_ROW == 2
+#define HALF_OF_ROW(half_row, combined, none) PART_OF_ROW(half_row)
+#else
+#define HALF_OF_ROW(half_row, combined, none) (half_row == 0 ? PART_OF_ROW(0) : none)
+#endif
+#define BOTH(number, first, second, combined, none) \
     SUBGROUP_BARRIER \
-    parts_of_rows[SUBGROUP * 32u + LANE] = number; \
+    parts_of_rows[SUBGROUP * SUBGROUP_INVOCATIONS + LANE] = number; \
     SUBGROUP_BARRIER \
-    float first = parts_of_rows[SUBGROUP * 32u + LANE % ROWS]; \
-    float second = parts_of_rows[SUBGROUP * 32u + ROWS + LANE % ROWS];
+    float first = HALF_OF_ROW(0, combined, none); \
+    float second = HALF_OF_ROW(1, combined, none);
+#define SUM_OF(first, second) (first + second)
 
 uvec2 as_pairs(uvec4 numbers)
 {
@@ -24,12 +33,12 @@ uvec2 as_pairs(uvec4 numbers)
 // 32 elements of all rows.
 #define STORE_RESULTS(first) \
     { \
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) { \
-            SUMS finished = product_of_sums(results[first + j], inverses); \
-            STORE_SUMS(scores_of_rows, first_score + j * 4u, finished, SCORE_PITCH) \
+        [[unroll]] for (uint j = 0u; j < SCORE_TILES; ++j) { \
+            SUMS finished = product_of_sums(results[first * 16 / MATRIX_COLUMNS + j], inverses); \
+            STORE_SUMS(scores_of_rows, first_score + j * (RIGHT_SIDE / 4u), finished, SCORE_PITCH) \
         } \
         SUBGROUP_BARRIER \
-        for (uint number = LANE; number < ROWS * 4u; number += 32u) { \
+        for (uint number = LANE; number < ROWS * 4u; number += SUBGROUP_INVOCATIONS) { \
             uint row = first_row + number / 4u; \
             uint vector = first * 2u + number % 4u; \
             if (row < parameters.queries && vector * 8u < VALUE_SIZE) { \
@@ -58,7 +67,7 @@ uvec2 as_pairs(uvec4 numbers)
     uint own_row = min(first_row + LANE % ROWS, parameters.queries - 1u); \
     SUBGROUP_BARRIER /* shares that were there are in registers */ \
     [[unroll]] for (uint j = 0u; j < SCORE_TILES; ++j) { \
-        STORE_SUMS(scores_of_rows, first_score + j * 4u, scores[j], SCORE_PITCH) \
+        STORE_SUMS(scores_of_rows, first_score + j * (RIGHT_SIDE / 4u), scores[j], SCORE_PITCH) \
     } \
     SUBGROUP_BARRIER \
     vec4 own_scores[OWN_FOURS]; \
@@ -78,7 +87,7 @@ uvec2 as_pairs(uvec4 numbers)
         largest = max(largest, own_scores[four]); \
     } \
     float block_peak = max(max(largest.x, largest.y), max(largest.z, largest.w)); \
-    BOTH(block_peak, first_peak, second_peak) \
+    BOTH(block_peak, first_peak, second_peak, max, LEAST_PEAK) \
     block_peak = max(first_peak, second_peak); \
     float next_peak = max(peaks.x, block_peak); \
     float factor = exp2(peaks.x - next_peak); \
@@ -100,13 +109,13 @@ uvec2 as_pairs(uvec4 numbers)
     } \
     SUBGROUP_BARRIER \
     LOAD_SUMS_OF_ROWS(factors, row_factors, FIRST_FACTOR) \
-    [[unroll]] for (uint j = 0u; j < SCORE_TILES; ++j) { \
+    [[unroll]] for (uint j = 0u; j < SHARE_TILES; ++j) { \
         LOAD_LEFT_FLOATS(shares[j], scores_of_rows, first_score + j * 2u, BY_ROWS, SCORE_PITCH) \
     }
 
 #define RESULTS_FROM_MEMORY \
     uint own_part = LANE / ROWS; \
-    BOTH(totals.x, first_total, second_total) \
+    BOTH(totals.x, first_total, second_total, SUM_OF, 0.0) \
     float inverse = 1.0 / (first_total + second_total); \
     if (own_part == 0u) { \
         row_factors[FIRST_FACTOR + LANE % ROWS / 4u][LANE % 4u] = floatBitsToUint(inverse); \

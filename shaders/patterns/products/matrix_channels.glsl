@@ -1,5 +1,5 @@
 // Convolutions for those who permit a device its own arithmetic, of FLOAT16 tensors whose channels lie behind one another: eight terms of a
-// window are eight channels of one place, and eight results of a place are neighbours. Matrices of 16 x 16, as in matrix_cooperative.glsl.
+// window are eight channels of one place, and eight results of a place are neighbours. Matrices as in matrix_cooperative.glsl.
 //
 // A work group has a tile of TILE_ROWS channels at TILE_COLUMNS places of the output, of which each of its subgroups computes RESULT_ROWS x
 // RESULT_COLUMNS. Here the left matrices are the windows, and the right ones the filter, so that sums of neighbouring channels are neighbours.
@@ -28,10 +28,10 @@ layout(constant_id = 42) const bool STEPS_ARE_WHOLE = false;
 
 layout(local_size_x = INVOCATIONS) in;
 
-#define SUBGROUPS (INVOCATIONS / 32)
+#define SUBGROUPS (INVOCATIONS / SUBGROUP_INVOCATIONS)
 #define SUBGROUPS_ACROSS (TILE_ROWS / RESULT_ROWS)
-#define SUMS_DOWN (RESULT_COLUMNS / 16)
-#define SUMS_ACROSS (RESULT_ROWS / 16)
+#define SUMS_DOWN (RESULT_COLUMNS / MATRIX_ROWS)
+#define SUMS_ACROSS (RESULT_ROWS / MATRIX_COLUMNS)
 
 // Eight numbers of 16 bits are a vector. A vector behind each line moves what is loaded together to other banks.
 #define STEP_VECTORS (STEP_TERMS / 8)
@@ -39,11 +39,11 @@ layout(local_size_x = INVOCATIONS) in;
 #define FILTER_LINES (TILE_COLUMNS * PITCH) // behind those of windows
 #define RESULT_EIGHTS (RESULT_ROWS / 8)
 #define RESULT_PITCH (RESULT_ROWS / 4 + 1)
-// In an iteration a subgroup delivers 16 places, of which an invocation has so many, with eight channels each.
-#define EIGHTS_PER_ITERATION (RESULT_EIGHTS / 2)
-#define POSITIONS_PER_ITERATION (32 / RESULT_EIGHTS)
+// In an iteration a subgroup delivers MATRIX_ROWS places, of which an invocation has so many, with eight channels each.
+#define EIGHTS_PER_ITERATION (MATRIX_ROWS * RESULT_EIGHTS / SUBGROUP_INVOCATIONS)
+#define POSITIONS_PER_ITERATION (SUBGROUP_INVOCATIONS / RESULT_EIGHTS)
 #define FOURS_PER_ITERATION (POSITIONS_PER_ITERATION * RESULT_PITCH)
-#define RESULTS_SPACE (SUBGROUPS * 16 * RESULT_PITCH)
+#define RESULTS_SPACE (SUBGROUPS * MATRIX_ROWS * RESULT_PITCH)
 #define TILES_SPACE ((TILE_COLUMNS + TILE_ROWS) * PITCH)
 shared uvec4 lines[TILES_SPACE > RESULTS_SPACE ? TILES_SPACE : RESULTS_SPACE];
 // Of the terms that are loaded next: computed once, and not by each of the columns.
@@ -274,12 +274,12 @@ void main()
             [[unroll]] for (uint k = 0u; k < STEP_TERMS / 16; ++k) {
                 LEFT_FLOATS a[SUMS_DOWN];
                 [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
-                    uint at = (first_column + i * SIDE) * PITCH + k * 2u;
+                    uint at = (first_column + i * LEFT_SIDE) * PITCH + k * 2u;
                     LOAD_LEFT_FLOATS(a[i], lines, at, BY_ROWS, PITCH)
                 }
                 [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
                     RIGHT_FLOATS b;
-                    uint at = FILTER_LINES + (first_row + j * SIDE) * PITCH + k * 2u;
+                    uint at = FILTER_LINES + (first_row + j * RIGHT_SIDE) * PITCH + k * 2u;
                     LOAD_RIGHT_FLOATS(b, lines, at, BY_COLUMNS, PITCH)
                     [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
                         sums[i * SUMS_ACROSS + j] = matrices_product_plus(a[i], b, sums[i * SUMS_ACROSS + j]);
@@ -294,8 +294,8 @@ void main()
         // One iteration behind the other, so that the slow path stands in the module once: with it written out for each, NVIDIA's compiler
         // keeps the sums in memory.
         [[dont_unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
-            uint column = position.first_column + first_column + i * SIDE + LANE / RESULT_EIGHTS;
-            uint at = (SUBGROUP * SIDE + LANE / RESULT_EIGHTS) * RESULT_PITCH + own_eight * 2u;
+            uint column = position.first_column + first_column + i * LEFT_SIDE + LANE / RESULT_EIGHTS;
+            uint at = (SUBGROUP * LEFT_SIDE + LANE / RESULT_EIGHTS) * RESULT_PITCH + own_eight * 2u;
             uvec4 residuals[EIGHTS_PER_ITERATION]; // on their way while sums are stored
 #if HAS_EPILOGUE
             [[unroll]] for (uint iteration = 0u; iteration < EIGHTS_PER_ITERATION; ++iteration) {
@@ -309,7 +309,7 @@ void main()
             [[unroll]] for (uint down = 0u; down < SUMS_DOWN; ++down) {
                 if (down == i) {
                     [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
-                        uint first_sum = SUBGROUP * SIDE * RESULT_PITCH + j * 4u;
+                        uint first_sum = SUBGROUP * LEFT_SIDE * RESULT_PITCH + j * (RIGHT_SIDE / 4u);
                         STORE_SUMS(lines, first_sum, sums[down * SUMS_ACROSS + j], RESULT_PITCH)
                     }
                 }

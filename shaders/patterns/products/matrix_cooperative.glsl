@@ -1,5 +1,5 @@
-// Tiles of results for those who permit a device its own arithmetic: matrices of 16 x 16, which a subgroup of 32 invocations holds
-// together, are multiplied by one instruction, and their sums are FLOAT32.
+// Tiles of results for those who permit a device its own arithmetic: matrices that a subgroup holds together (cooperative_floats.glsl)
+// are multiplied by one instruction, and their sums are FLOAT32.
 //
 // FLOAT16 operands are multiplied as they are. FLOAT32 operands are made of three numbers of 8 bits (bfloat16) each, x = x1 + x2 + x3 exactly,
 // but for what lies below 2^-126. Six of their nine products are added up, so that a product lacks at most 2^-23 of itself: G. Henry,
@@ -44,10 +44,10 @@ layout(constant_id = 51) const uint RIGHT_LINE = 0u;
 
 layout(local_size_x = INVOCATIONS) in;
 
-#define SUBGROUPS (INVOCATIONS / 32)
+#define SUBGROUPS (INVOCATIONS / SUBGROUP_INVOCATIONS)
 #define SUBGROUPS_ACROSS (TILE_COLUMNS / RESULT_COLUMNS)
-#define SUMS_DOWN (RESULT_ROWS / 16)
-#define SUMS_ACROSS (RESULT_COLUMNS / 16)
+#define SUMS_DOWN (RESULT_ROWS / MATRIX_ROWS)
+#define SUMS_ACROSS (RESULT_COLUMNS / MATRIX_COLUMNS)
 
 // Eight numbers of 16 bits are a vector. An operand's tile lies in lines of terms or of rows or columns, as its neighbours in memory do; a
 // vector behind each line moves what is loaded together to other banks.
@@ -58,10 +58,10 @@ layout(local_size_x = INVOCATIONS) in;
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 #define LEFT_SPACE LARGER(TILE_ROWS * ALONG_PITCH, STEP_TERMS * LEFT_ACROSS_PITCH)
 #define RIGHT_SPACE LARGER(TILE_COLUMNS * ALONG_PITCH, STEP_TERMS * RIGHT_ACROSS_PITCH)
-// In the end each subgroup's results, 16 rows at a time.
+// In the end each subgroup's results, MATRIX_ROWS at a time.
 #define RESULT_FOURS (RESULT_COLUMNS / 4)
 #define RESULT_PITCH (RESULT_FOURS + 1)
-#define RESULTS_SPACE (SUBGROUPS * 16 * RESULT_PITCH)
+#define RESULTS_SPACE (SUBGROUPS * MATRIX_ROWS * RESULT_PITCH)
 #define TILES_SPACE (LEFT_SPACE + RIGHT_SPACE)
 #if OPERAND_BITS == 32
 #define PARTS 3 // each operand's first parts, then the second ones, then the third ones
@@ -384,18 +384,18 @@ bool is_bounded(uint left, uint right, uint terms) { return (left >> 23u) + (rig
 
 #define LOAD_LEFT_MATRIX(matrix, part, i, k) \
     if (LEFT_ALONG_TERMS) { \
-        uint at = part * TILES_SPACE + (first_row + i * SIDE) * ALONG_PITCH + k * 2u; \
+        uint at = part * TILES_SPACE + (first_row + i * LEFT_SIDE) * ALONG_PITCH + k * 2u; \
         LOAD_LEFT_FLOATS(matrix, lines, at, BY_ROWS, ALONG_PITCH) \
     } else { \
-        uint at = part * TILES_SPACE + k * SIDE * LEFT_ACROSS_PITCH + (first_row + i * SIDE) / 8u; \
+        uint at = part * TILES_SPACE + k * SIDE * LEFT_ACROSS_PITCH + (first_row + i * LEFT_SIDE) / 8u; \
         LOAD_LEFT_FLOATS(matrix, lines, at, BY_COLUMNS, LEFT_ACROSS_PITCH) \
     }
 #define LOAD_RIGHT_MATRIX(matrix, part, j, k) \
     if (!RIGHT_IS_ACROSS) { \
-        uint at = part * TILES_SPACE + LEFT_SPACE + (first_column + j * SIDE) * ALONG_PITCH + k * 2u; \
+        uint at = part * TILES_SPACE + LEFT_SPACE + (first_column + j * RIGHT_SIDE) * ALONG_PITCH + k * 2u; \
         LOAD_RIGHT_FLOATS(matrix, lines, at, BY_COLUMNS, ALONG_PITCH) \
     } else { \
-        uint at = part * TILES_SPACE + LEFT_SPACE + k * SIDE * RIGHT_ACROSS_PITCH + (first_column + j * SIDE) / 8u; \
+        uint at = part * TILES_SPACE + LEFT_SPACE + k * SIDE * RIGHT_ACROSS_PITCH + (first_column + j * RIGHT_SIDE) / 8u; \
         LOAD_RIGHT_FLOATS(matrix, lines, at, BY_ROWS, RIGHT_ACROSS_PITCH) \
     }
 #if OPERAND_BITS == 32
@@ -521,15 +521,15 @@ void main()
         [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
             barrier();
             [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
-                uint at = SUBGROUP * SIDE * RESULT_PITCH + j * 4u;
+                uint at = SUBGROUP * LEFT_SIDE * RESULT_PITCH + j * (RIGHT_SIDE / 4u);
                 STORE_SUMS(lines, at, sums[i * SUMS_ACROSS + j], RESULT_PITCH)
             }
             barrier();
-            for (uint number = own; number < SUBGROUPS * SIDE * RESULT_FOURS; number += INVOCATIONS) {
-                uint subgroup = number / (SIDE * RESULT_FOURS);
+            for (uint number = own; number < SUBGROUPS * LEFT_SIDE * RESULT_FOURS; number += INVOCATIONS) {
+                uint subgroup = number / (LEFT_SIDE * RESULT_FOURS);
                 uint line = number / RESULT_FOURS; // of all subgroups
                 uint four = number % RESULT_FOURS;
-                uint row = tile_row + subgroup / SUBGROUPS_ACROSS * RESULT_ROWS + i * SIDE + line % SIDE;
+                uint row = tile_row + subgroup / SUBGROUPS_ACROSS * RESULT_ROWS + i * LEFT_SIDE + line % LEFT_SIDE;
                 uint column = tile_column + subgroup % SUBGROUPS_ACROSS * RESULT_COLUMNS + four * 4u;
                 bool is_own = row >= position.first_row && column >= position.first_column;
                 if (is_own && row < parameters.rows && column < parameters.columns) {

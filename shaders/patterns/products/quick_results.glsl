@@ -71,18 +71,18 @@ uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column)
 #define RESIDUAL_FOUR(index) uvec2(0u)
 #endif
 
-// 16 rows of a subgroup's results at a time, which go through shared memory, RESULT_PITCH vectors apart; in an iteration it delivers ROWS_OF_ITERATION of
+// MATRIX_ROWS of a subgroup's results at a time, which go through shared memory, RESULT_PITCH vectors apart; in an iteration it delivers ROWS_OF_ITERATION of
 // them. What is added is on its way while sums are stored. One loop behind the other, so that what is done with sums stands in the module once.
-#define ROWS_OF_ITERATION (32 / RESULT_FOURS)
-#define ITERATIONS (16 / ROWS_OF_ITERATION)
+#define ROWS_OF_ITERATION (SUBGROUP_INVOCATIONS / RESULT_FOURS)
+#define ITERATIONS (MATRIX_ROWS / ROWS_OF_ITERATION)
 #define DELIVER_QUICKLY \
     uint own_column = tile_column + first_column + LANE % RESULT_FOURS * 4u; \
-    uint own_line = SUBGROUP * SIDE + LANE / RESULT_FOURS; \
+    uint own_line = SUBGROUP * LEFT_SIDE + LANE / RESULT_FOURS; \
     uint own_at = own_line * RESULT_PITCH + LANE % RESULT_FOURS; \
     bool has_column = own_column >= position.first_column && own_column < parameters.columns; \
     barrier(); /* all are through with what was there */ \
     [[dont_unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) { \
-        uint own_row = tile_row + first_row + i * SIDE + LANE / RESULT_FOURS; \
+        uint own_row = tile_row + first_row + i * LEFT_SIDE + LANE / RESULT_FOURS; \
         uvec2 addends[ITERATIONS]; \
         uvec2 residuals[ITERATIONS]; \
         uint there = 0u; /* a bit for each iteration, as of the slow path */ \
@@ -98,7 +98,7 @@ uvec2 any_results(Batch batch, uvec4 sums, uint row, uint column)
         [[unroll]] for (uint down = 0u; down < SUMS_DOWN; ++down) { \
             if (down == i) { \
                 [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) { \
-                    uint first_sum = SUBGROUP * SIDE * RESULT_PITCH + j * 4u; \
+                    uint first_sum = SUBGROUP * LEFT_SIDE * RESULT_PITCH + j * (RIGHT_SIDE / 4u); \
                     STORE_SUMS(lines, first_sum, sums[down * SUMS_ACROSS + j], RESULT_PITCH) \
                 } \
             } \
