@@ -16,6 +16,7 @@ import numpy as np
 
 from dmlvk.dynamic.coefficients import coefficients_of
 from dmlvk.dynamic.sizes import Guards, is_dynamic
+from dmlvk.dynamic.vectors import Integers, NumberVector
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.network import NetworkValue, network
 from dmlvk.graphs.placement import MemoryPlacement, placed, steps_once
@@ -27,7 +28,8 @@ from dmlvk.kernels.target import Target
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.objects.recording import Access, HazardTracker, scheduled
-from dmlvk.runtime.kompute import Allocation, Launch
+from dmlvk.runtime.kompute import Allocation, Launch, Recording
+from dmlvk.runtime.prepared_launches import with_numbers
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -80,24 +82,33 @@ class _Launch:
         spirv: the shader.
         operands: in the order of its bindings.
         reads: how many of them are read.
-        places: the words of the push constants that depend on where operands lie, by their numbers: on which, and with
+        lying: the words of the push constants that depend on where operands lie, by their numbers: on which, and with
             which factors.
         varying: the specialization constants that follow from dynamic sizes.
         is_independent: as of a Step.
-        numbers: specialization constants, push constants, work groups, and the operands' offsets.
+        constants: specialization constants.
+        words: push constants, without where the memory of operands begins.
+        groups: work groups.
     """
 
     label: str
     spirv: bytes
     operands: tuple[_Operand, ...]
     reads: int
-    places: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+    lying: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
     varying: frozenset[int]
     is_independent: bool
-    numbers: tuple[Any, Any, Any, Any]
+    constants: tuple[Any, ...]
+    words: tuple[Any, ...]
+    groups: tuple[Any, ...]
+
+    @property
+    def count(self) -> int:
+        """How many numbers it has."""
+        return len(self.constants) + len(self.words) + len(self.groups)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Layout:
     """Memory for capacities.
 
@@ -107,9 +118,33 @@ class Layout:
         depends: which launches wait for those before them.
     """
 
-    sizes: tuple[int, ...]
+    sizes: Integers
     placement: MemoryPlacement
     depends: tuple[bool, ...]
+
+
+class Launcher:
+    """Launches everything in the memory that it was made for.
+
+    Args:
+        device: where.
+        launches: with the numbers of one set of sizes.
+        are_open: which of them have other numbers for other sizes.
+        begins: what is added to numbers because of where memory begins.
+    """
+
+    def __init__(self, device: Device, launches: Sequence[Launch], are_open: Sequence[bool], begins: Integers) -> None:
+        self._engine = device.engine
+        self._begins = begins
+        self._prepared = self._engine.prepare(launches, are_open)
+
+    def recording(self, numbers: Integers) -> Recording:
+        """Records everything for a set of sizes, whose numbers are given."""
+        return self._engine.record_prepared(self._prepared, numbers + self._begins)
+
+    def launches(self, numbers: Integers) -> list[Launch]:
+        """What is launched for a set of sizes, whose numbers are given."""
+        return self._prepared.launches(numbers + self._begins)
 
 
 class DynamicGraph:
@@ -155,8 +190,10 @@ class DynamicGraph:
             for step in stage.program.steps
         ]
         self._launches += self._copies(target)
-        sizes = (*self.network.sizes.values(), *(stage.program.scratch_bytes for stage in self.stages))
-        self._numbers: Callable[..., Any] = guards.function((tuple(each.numbers for each in self._launches), sizes))
+        numbers = [n for each in self._launches for n in (*each.constants, *each.words, *each.groups)]
+        self._launch_numbers = len(numbers)
+        numbers += [*self.network.sizes.values(), *(stage.program.scratch_bytes for stage in self.stages)]
+        self._numbers = NumberVector(guards, numbers)
         self.constants: Buffer | None = None
 
     def _launch(self, number: int, stage: Stage, step: KernelStep) -> _Launch:
@@ -175,28 +212,25 @@ class DynamicGraph:
         kernel = step.kernel
         operands = tuple(map(operand, (*step.reads, *step.writes)))
         begins = self._offsets[: len(operands)]
-        words, places = [], []
+        words, lying = [], []
         for number, word in enumerate(kernel.push_constants(begins)):
             rest, factors = coefficients_of(word, self._places[: len(operands)])
-            words.append(rest)
             if any(factors):
-                places.append((number, tuple((i, factor) for i, factor in enumerate(factors) if factor)))
-        numbers = (
-            tuple(kernel.specialization(begins)),
-            tuple(words),
-            tuple(kernel.work_groups),
-            tuple(each.offset for each in operands),
-        )
-        varying = frozenset(number for number, value in enumerate(numbers[0]) if is_dynamic(value))
+                lying.append((number, tuple((i, factor) for i, factor in enumerate(factors) if factor)))
+                rest = rest + sum(factor * (each.offset // 4) for factor, each in zip(factors, operands, strict=True))
+            words.append(rest)
+        constants = tuple(kernel.specialization(begins))
         return _Launch(
             step.label,
             kernel.spirv(),
             operands,
             len(step.reads),
-            tuple(places),
-            varying,
+            tuple(lying),
+            frozenset(number for number, value in enumerate(constants) if is_dynamic(value)),
             step.is_independent,
-            numbers,
+            constants,
+            tuple(words),
+            tuple(kernel.work_groups),
         )
 
     def _copies(self, target: Target) -> list[_Launch]:
@@ -222,22 +256,22 @@ class DynamicGraph:
         """Of a run."""
         return len(self._launches)
 
-    def numbers(self, sizes: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
+    def numbers(self, sizes: Sequence[int]) -> tuple[Integers, Integers]:
         """The numbers of all launches for a set of sizes; and the bytes of all values and of scratch memory."""
-        launches, needed = self._numbers(*sizes, *[0] * MOST_OPERANDS)
-        return launches, needed
+        made = self._numbers(*sizes, *[0] * MOST_OPERANDS)
+        return made[: self._launch_numbers], made[self._launch_numbers :]
 
     def output_bytes(self, layout: Layout) -> list[int]:
         """Of each output of the graph, by its capacity."""
-        sizes = dict(zip(self._values, layout.sizes, strict=False))
+        sizes = dict(zip(self._values, layout.sizes.tolist(), strict=False))
         return [sizes[value] for value, _ in self.network.outputs]
 
     def input_bytes(self, layout: Layout) -> dict[int, int]:
         """Of each input of the graph that something reads, by its capacity."""
-        sizes = dict(zip(self._values, layout.sizes, strict=False))
+        sizes = dict(zip(self._values, layout.sizes.tolist(), strict=False))
         return {value.index: size for value, size in sizes.items() if value.kind == "input"}
 
-    def laid_out(self, sizes: Sequence[int], needed: Sequence[int], before: Layout | None) -> Layout:
+    def laid_out(self, sizes: Sequence[int], needed: Integers, before: Layout | None) -> Layout:
         """Memory for some sizes at least; ``before`` where that is enough.
 
         Args:
@@ -247,19 +281,16 @@ class DynamicGraph:
                 laid out.
         """
         if before is None:
-            return self._placed(tuple(needed))
-        if all(has >= wants for has, wants in zip(before.sizes, needed, strict=True)):
+            return self._placed(needed)
+        if (needed <= before.sizes).all():
             return before
         largest = self.device.info.limits.largest_buffer
         _, more = self.numbers([size * _GROWTH[0] // _GROWTH[1] + 1 for size in sizes])
-        room = [
-            max(wants, has, min(grown, largest)) for wants, has, grown in zip(needed, before.sizes, more, strict=True)
-        ]
-        return self._placed(tuple(room))
+        return self._placed(np.maximum(np.maximum(needed, before.sizes), np.minimum(more, largest)))
 
-    def _placed(self, sizes: tuple[int, ...]) -> Layout:
-        of_values = dict(zip(self._values, sizes, strict=False))
-        of_scratch = sizes[len(self._values) :]
+    def _placed(self, sizes: Integers) -> Layout:
+        of_values = dict(zip(self._values, sizes.tolist(), strict=False))
+        of_scratch = sizes[len(self._values) :].tolist()
         net = dataclasses.replace(self.network, sizes=of_values)
         stages = [
             dataclasses.replace(stage, program=Program((), size))
@@ -301,57 +332,40 @@ class DynamicGraph:
             region = owner if isinstance(owner, Region) else placement.regions[owner]
         return region.place, region.index, region.offset
 
-    def bound(
-        self, layout: Layout, bound: Mapping[tuple[Place, int], tuple[Allocation, int]]
-    ) -> list[tuple[tuple[Allocation, ...], tuple[Allocation, ...], list[int]]]:
-        """What each launch binds, what it writes of that, and where its operands' values begin, in words.
+    def launcher(
+        self, layout: Layout, bound: Mapping[tuple[Place, int], tuple[Allocation, int]], numbers: Integers
+    ) -> Launcher:
+        """What launches everything in some memory.
 
         Args:
             layout: the memory.
             bound: allocation and first byte of each place.
+            numbers: of one set of sizes, as :meth:`numbers` gives them.
         """
-        shared = None
-        made = []
+        shared, first = None, 0
+        begins = np.zeros(len(numbers), np.int64)
+        made: list[Launch] = []
+        are_open = []
         for launch in self._launches:
-            allocations, begins = [], []
+            allocations, lies = [], []
             for operand in launch.operands:
                 place, index, start = self._home(operand.owner, layout.placement)
-                allocation, first = bound[place, index]
+                allocation, beginning = bound[place, index]
                 allocations.append(allocation)
-                begins.append((first + start) // 4)
+                lies.append((beginning + start) // 4)
+            words = first + len(launch.constants)
+            for number, factors in launch.lying:
+                begins[words + number] = sum(factor * lies[i] for i, factor in factors)
             written = tuple(allocations[launch.reads :])
             if coefficients.are_read_by(launch.spirv, len(launch.operands)):
                 shared = shared or self.device.engine.shared(coefficients.contents())
                 allocations.append(shared)
-            made.append((tuple(allocations), written, begins))
-        return made
-
-    def launches(
-        self,
-        numbers: Any,
-        layout: Layout,
-        bound: Sequence[tuple[tuple[Allocation, ...], tuple[Allocation, ...], list[int]]],
-    ) -> list[Launch]:
-        """What a device is to do.
-
-        Args:
-            numbers: as :meth:`numbers` gives them.
-            layout: the memory.
-            bound: as :meth:`bound` gives it.
-        """
-        made = []
-        for launch, (allocations, written, begins), depends, (constants, words, groups, offsets) in zip(
-            self._launches, bound, layout.depends, numbers, strict=True
-        ):
-            if any(offsets):
-                begins = [begin + offset // 4 for begin, offset in zip(begins, offsets, strict=True)]
-            push = list(words)
-            for number, places in launch.places:
-                push[number] += sum(factor * begins[i] for i, factor in places)
-            made.append(
-                Launch(launch.spirv, constants, tuple(push), groups, allocations, written, depends, launch.varying)
-            )
-        return made
+            depends = layout.depends[len(made)]
+            made.append(Launch(launch.spirv, (), (), (0, 0, 0), tuple(allocations), written, depends, launch.varying))
+            are_open.append(bool(self._numbers.is_open[first : first + launch.count].any()))
+            first += launch.count
+        counts = [(len(launch.constants), len(launch.words)) for launch in self._launches]
+        return Launcher(self.device, with_numbers(made, counts, numbers + begins), are_open, begins)
 
     def prepare(self, layout: Layout, inputs: Mapping[int, tuple[Buffer | Allocation, int]]) -> None:
         """Uploads its constants, and computes what is the same in every run, whatever the sizes are.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlvk.dynamic.sizes import Guards
-from dmlvk.graphs.dynamic import DynamicGraph, Layout
+from dmlvk.graphs.dynamic import DynamicGraph, Launcher, Layout
 from dmlvk.kernels.program import Place
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
@@ -59,6 +59,7 @@ class DynamicSegment:
         known: values that are known, which the host computes with.
         evaluated: computes a node on the host for the first time, and says which program did.
         repeated: makes what computes it again, without looking at it.
+        shown: the model's outputs, by name.
         fuse: as for ``Device.compile_graph``.
         flags: as for ``Device.compile_graph``.
     """
@@ -74,6 +75,7 @@ class DynamicSegment:
         known: Mapping[str, Any],
         evaluated: Callable[[Step, Mapping[str, Any]], tuple[list[Any], str]],
         repeated: Callable[[Step], Repeated],
+        shown: Collection[str],
         *,
         fuse: bool,
         flags: ExecutionFlags,
@@ -99,7 +101,9 @@ class DynamicSegment:
             lasting_inputs=[place for place, source in enumerate(assembled.inputs) if source.kind == "constant"],
         )
         self._sources = assembled.inputs
-        self._derived = dict(plan.derived)
+        read = {*shown, *(name for step in plan.prelude for name in step.reads)}
+        read |= {source.name for source in assembled.inputs}
+        self._derived = {name: value for name, value in plan.derived.items() if name in read}
         derived = tuple(tuple(value.numbers.reshape(-1)) for value in self._derived.values())
         shapes = tuple(tensor.shape for tensor in self._tensors)
         self._of_sizes = guards.function((shapes, derived))
@@ -113,7 +117,7 @@ class DynamicSegment:
                 self._constants[number] = lies
         self._layout: Layout | None = None
         self._buffers: dict[tuple[Place, int], Buffer] = {}
-        self._memory: Any = ()
+        self._launcher: Launcher | None = None
         self._bound: collections.OrderedDict[tuple[int, ...], _Bound] = collections.OrderedDict()
         self._uploaded_for: tuple[int, ...] = ()
         self._has_whole_runs = False  # which upload without leaving word
@@ -190,9 +194,9 @@ class DynamicSegment:
         Args:
             read: the outputs that the host reads behind every run; all others stay on the device until the next one.
         """
-        sizes, layout = self._uploaded_for, self._layout
-        assert layout is not None  # there was a run
-        launches = self.graph.launches(self.graph.numbers(sizes)[0], layout, self._memory)
+        sizes = self._uploaded_for
+        assert self._launcher is not None  # there was a run
+        launches = self._launcher.launches(self.graph.numbers(sizes)[0])
         written = {self._sources[number].name: self._buffers[Place.INPUT, number] for number in self._uploads()}
         fetched = {name: self._buffers[Place.OUTPUT, number] for number, name in enumerate(self._names) if name in read}
         arrays = self._bound[sizes].arrays
@@ -205,7 +209,9 @@ class DynamicSegment:
         layout = self.graph.laid_out(sizes, needed, self._layout)
         if layout is not self._layout:
             self._lay_out(layout)
-        recording = self._device.engine.record(self.graph.launches(numbers, layout, self._memory))
+        if self._launcher is None:
+            self._launcher = self.graph.launcher(layout, self._places(), numbers)
+        recording = self._launcher.recording(numbers)
         shapes, contents = self._of_sizes(*sizes, *self._unused)
         return _Bound(recording, shapes, self._of_host(contents))
 
@@ -228,6 +234,7 @@ class DynamicSegment:
         """Makes buffers for the capacities of a layout, in the place of those before."""
         is_first = self._layout is None
         self._bound.clear()
+        self._launcher = None
         self._uploaded_for = ()
         wanted = {(Place.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
         wanted |= {(Place.OUTPUT, n): size for n, size in enumerate(self.graph.output_bytes(layout))}
@@ -242,15 +249,16 @@ class DynamicSegment:
                 self._buffers[place] = self._device.create_buffer(size)
         if is_first and self.graph.constants is None:
             self.graph.prepare(layout, {n: (each.buffer, each.offset) for n, each in self._constants.items()})
-        bound: dict[tuple[Place, int], tuple[Allocation, int]] = {
-            place: (buffer.allocation, 0) for place, buffer in self._buffers.items()
-        }
+        self._layout = layout
+
+    def _places(self) -> dict[tuple[Place, int], tuple[Allocation, int]]:
+        """Memory and first byte of each place."""
+        bound = {place: (buffer.allocation, 0) for place, buffer in self._buffers.items()}
         for number, binding in self._constants.items():
             bound[Place.INPUT, number] = binding.buffer.allocation, binding.offset
         if self.graph.constants is not None:
             bound[Place.CONSTANTS, 0] = self.graph.constants.allocation, 0
-        self._memory = self.graph.bound(layout, bound)
-        self._layout = layout
+        return bound
 
 
 class DynamicRound:

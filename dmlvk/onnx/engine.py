@@ -359,6 +359,7 @@ class DeviceModel:
             known,
             weakly(self._evaluated),  # the plan is kept here: it would be a circle, with all memory on the device
             lambda step: Repeated(step, self.model.opsets, self.model.name, self._limits),
+            self._shown,
             fuse=self._fuse,
             flags=self._flags,
         )
@@ -387,6 +388,10 @@ class DeviceModel:
 
     def constant_placements(self) -> dict[int, Placement]:
         """The nodes that depend on nothing but constants."""
+        return dict(self._constant_placements)
+
+    @functools.cached_property
+    def _constant_placements(self) -> dict[int, Placement]:
         members = [step.body if isinstance(step, Joined) else (step,) for step in self._steps]
         left = {step.index for together in members for step in together}
         needed = {step.index for step in _needed(self.model)}

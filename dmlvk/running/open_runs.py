@@ -6,7 +6,7 @@ import collections
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dmlvk.graphs.dynamic import DynamicGraph, Layout
+from dmlvk.graphs.dynamic import DynamicGraph, Launcher, Layout
 from dmlvk.kernels.program import Place
 from dmlvk.objects.buffers import Buffer
 from dmlvk.runtime.kompute import Allocation, Recording
@@ -37,6 +37,7 @@ class OpenRuns:
         self.layout: Layout | None = None
         self._elsewhere: dict[int, tuple[Allocation, int]] = {}
         self._recordings: collections.OrderedDict[tuple[int, ...], Recording] = collections.OrderedDict()
+        self._launcher: Launcher | None = None
 
     def recording(
         self, sizes: tuple[int, ...], elsewhere: Mapping[int, tuple[Allocation, int]], *, have_changed: bool = False
@@ -51,7 +52,7 @@ class OpenRuns:
         is_moved = elsewhere != self._elsewhere
         if is_moved:
             self._elsewhere = dict(elsewhere)
-            self._recordings.clear()
+            self._forget()
         found = self._recordings.get(sizes)
         numbers: Any = None
         layout = self.layout
@@ -64,16 +65,22 @@ class OpenRuns:
         if is_moved or have_changed:
             self._graph.prepare(layout, self._elsewhere)
         if found is None:
-            launches = self._graph.launches(numbers, layout, self._graph.bound(layout, self._bound()))
-            found = self._recordings[sizes] = self._device.engine.record(launches)
+            if self._launcher is None:
+                self._launcher = self._graph.launcher(layout, self._bound(), numbers)
+            found = self._recordings[sizes] = self._launcher.recording(numbers)
             if len(self._recordings) > KEPT_RECORDINGS:
                 self._recordings.popitem(last=False)
         self._recordings.move_to_end(sizes)
         return found
 
+    def _forget(self) -> None:
+        """Lets go of what was recorded for other memory."""
+        self._recordings.clear()
+        self._launcher = None
+
     def _lay_out(self, layout: Layout) -> None:
         """Makes buffers for the capacities of a layout, in the place of those before."""
-        self._recordings.clear()
+        self._forget()
         wanted = {(Place.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
         wanted |= {(Place.OUTPUT, n): size for n, size in enumerate(self._graph.output_bytes(layout))}
         by_value = self._graph.input_bytes(layout)

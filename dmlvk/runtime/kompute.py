@@ -24,9 +24,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,16 +37,16 @@ from dmlvk.runtime.afterwards import Afterwards, new_lock
 from dmlvk.runtime.forked import keep_for_ever
 from dmlvk.runtime.guard import Guard, is_repeated_copy
 from dmlvk.runtime.kompute_library import drivers_of_parent, kompute, open_engines
-from dmlvk.runtime.launch_numbers import LaunchNumbers
+from dmlvk.runtime.launch_numbers import LaunchNumbers, Offsets
 from dmlvk.runtime.pipelines import Pipelines
-from dmlvk.runtime.recorded_operations import RecordedOperations
+from dmlvk.runtime.prepared_launches import Numbers, PreparedLaunches
+from dmlvk.runtime.recorder import Recorder
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.submissions import Submissions
 from dmlvk.runtime.transfers import Transfers
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
 from dmlvk.runtime.waiting import once_free, wait_for
 from dmlvk.runtime.work import Allocation, Chain, Launch, Recording
-from dmlvk.support.progress import with_progress
 from dmlvk.support.weak_calls import weakly
 
 __all__ = ["Allocation", "Chain", "Engine", "Launch", "Recording"]
@@ -107,6 +106,7 @@ class Engine:
         self._token: Allocation | None = None
         self._shared: dict[bytes, Allocation] = {}
         self._recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
+        self._prepared: weakref.WeakSet[PreparedLaunches] = weakref.WeakSet()
         self._kp = kompute()
         # Both came with the same set of changes; the unchanged package's eval_async waits for the device.
         self._has_barriers = hasattr(self._kp, "OpMemoryBarrier")
@@ -191,6 +191,7 @@ class Engine:
         """
         mine = [self._manager, *self._pipelines.objects(), *self._transfers.objects()]
         mine += [recording.sequence for recording in [*self._recordings, *self._running]]
+        mine += [kept for prepared in self._prepared for kept in prepared.objects()]
         keep_for_ever([*mine, *(allocation.tensor for allocation in self._allocations)])
         if self._removed is None:
             self._removed = (
@@ -422,18 +423,15 @@ class Engine:
         """
         with self.afterwards, self.lock, Guard(self, "recording"):
             if self._numbers is None:
-                return self._recorded(launches, upload, download, timestamps, chain)
-            dynamic_launches, places = self._numbers.dynamic(launches)
+                return self._recorded(launches, upload, download, chain, timestamps)
+            dynamic_launches, offsets = self._numbers.dynamic(launches)
             try:
-                if places and self._needs_staging:
-                    # Other recordings read other words of these buffers, which are copied, too.
-                    self.submissions.finish_all(list(self._running))
-                    self._upload(list(dict.fromkeys(buffer for buffer, _ in places)))
-                recording = self._recorded(dynamic_launches, upload, download, timestamps, chain)
+                self._show_numbers(offsets)
+                recording = self._recorded(dynamic_launches, upload, download, chain, timestamps)
             except BaseException:
-                self._numbers.give_back(places)
+                self._numbers.give_back(offsets)
                 raise
-            self._numbers.give_back_with(recording, places)
+            self._numbers.give_back_with(recording, offsets)
             return recording
 
     def _recorded(
@@ -441,55 +439,74 @@ class Engine:
         launches: Sequence[Launch],
         upload: Sequence[Allocation],
         download: Sequence[Allocation],
-        timestamps: bool,
         chain: Chain | None,
+        timestamps: bool,
     ) -> Recording:
-        most = 5 + 2 * len(launches)
-        sequence = self._manager.sequence(0, most) if timestamps else self._manager.sequence()
-        operations = RecordedOperations(self._kp, sequence, has_barriers=self._has_barriers)
-        operations.upload(upload)
-        if launches:
-            operations.wait_for_copies(launches[0].allocations)
-        unsettled: dict[Allocation, None] = {}  # written since the last dependency
-        if chain is not None:
-            operations.add(self._dependency(chain.memory))
-        for number, launch in enumerate(with_progress(launches, len(launches), "kernels prepared by the driver"), 1):
-            if launch.depends:
-                operations.add(self._dependency(unsettled))
-                unsettled.clear()
-            push = np.array(launch.push_constants, np.uint32)
-            ahead = itertools.islice(launches, number, None)
-            operations.dispatch(self._pipelines.of(launch, push, self.shaders.of, ahead), push)
-            unsettled.update(dict.fromkeys(launch.written))
-        operations.download(download)
-        unstaged = {a: None for launch in launches for a in launch.written if not a.has_staging}
-        if unstaged and self._has_barriers:  # the host reads the memory itself
-            operations.add(self._kp.OpMemoryBarrier([allocation.tensor for allocation in unstaged], True))
-        shared = frozenset((*self._shared.values(), *(self._numbers.buffers if self._numbers is not None else ())))
-        recording = Recording(
-            operations.sequence,
-            bound=frozenset(allocation for launch in launches for allocation in launch.allocations) - shared,
-            written=frozenset(allocation for launch in launches for allocation in launch.written),
-            uploads=frozenset(upload),
-            downloads=frozenset(download),
-            dispatch_steps=tuple(operations.dispatches),
-            seconds_per_tick=self.info.limits.timestamp_period_in_nanoseconds * 1e-9,
-            chain=chain,
-        )
+        shared = *self._shared.values(), *(self._numbers.buffers if self._numbers is not None else ())
+        recording = self._recorder().recorded(launches, upload, download, chain, shared, timestamps=timestamps)
         self._recordings.add(recording)
         return recording
 
-    def _dependency(self, written: Iterable[Allocation]) -> Any:
-        """An operation that makes later dispatches wait for the earlier ones, and see what they wrote."""
-        named = [allocation.tensor for allocation in written]
-        if self._has_barriers:
-            return self._kp.OpMemoryBarrier(named)
-        if validation.synchronization_enabled():
-            return self._kp.OpTensorSyncLocal(named)
+    def _show_numbers(self, offsets: Offsets) -> None:
+        """Brings numbers that were written to the device, which launches are to read."""
+        if offsets and self._needs_staging:
+            # Other recordings read other words of these buffers, which are copied, too.
+            self.submissions.finish_all(list(self._running))
+            self._upload(list(dict.fromkeys(buffer for buffer, _ in offsets)))
+
+    def prepare(self, launches: Sequence[Launch], are_open: Sequence[bool]) -> PreparedLaunches:
+        """Finds out what is the same in all recordings of launches that have other numbers each time.
+
+        Args:
+            launches: in order, with the numbers of one recording.
+            are_open: which of them have other numbers in other recordings.
+        """
+        with self.afterwards, self.lock, Guard(self, "recording"):
+            prepared = PreparedLaunches(
+                self._recorder(), self._numbers, launches, are_open, tuple(self._shared.values())
+            )
+            self._show_numbers(prepared.fixed_offsets)
+            self._prepared.add(prepared)
+            return prepared
+
+    def record_prepared(self, prepared: PreparedLaunches, numbers: Numbers) -> Recording:
+        """Records launches with other numbers than before, to be run as often as needed.
+
+        Args:
+            prepared: the launches.
+            numbers: of all of them.
+        """
+        with self.afterwards, self.lock, Guard(self, "recording"):
+            offsets = prepared.offsets()
+            if offsets is None or self._numbers is None:
+                return self.record(prepared.launches(numbers))
+            try:
+                recording = prepared.recording(numbers, offsets)
+                self._show_numbers(offsets)
+            except BaseException:
+                self._numbers.give_back(offsets)
+                raise
+            self._numbers.give_back_with(recording, offsets)
+            self._recordings.add(recording)
+            return recording
+
+    def _recorder(self) -> Recorder:
+        return Recorder(
+            self._kp,
+            self._manager,
+            self._pipelines,
+            self.shaders.of,
+            weakly(self._word),
+            has_barriers=self._has_barriers,
+            seconds_per_tick=self.info.limits.timestamp_period_in_nanoseconds * 1e-9,
+        )
+
+    def _word(self) -> Allocation:
+        """A word of memory that nothing else uses."""
         if self._token is None:
             self._token = self._allocated(4, has_staging=True, zeroed=False)
             self._allocations.add(self._token)
-        return self._kp.OpTensorSyncLocal([self._token.tensor])
+        return self._token
 
     def run(self, recording: Recording) -> None:
         """Runs a recording and waits for the device, which other threads may use meanwhile.

@@ -17,7 +17,7 @@ import numpy as np
 
 from dmlvk.errors import OutOfMemoryError
 from dmlvk.runtime.vulkan import DeviceLimits
-from dmlvk.runtime.work import Allocation, Launch, Recording
+from dmlvk.runtime.work import Allocation, Launch
 from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count
 
@@ -44,7 +44,7 @@ Offsets: TypeAlias = list[tuple[Allocation, int]]
 
 
 @dataclasses.dataclass
-class _Varying:
+class Varying:
     """What varies between the launches of a shader that computes one kind of thing.
 
     Attributes:
@@ -76,8 +76,8 @@ class LaunchNumbers:
         self._buffers: list[Allocation] = []
         self._free: Offsets = []
         self._shaders: collections.OrderedDict[bytes, frozenset[int]] = collections.OrderedDict()
-        self._varying: collections.OrderedDict[object, _Varying] = collections.OrderedDict()
-        self._asked: collections.OrderedDict[object, _Varying] = collections.OrderedDict()
+        self._varying: collections.OrderedDict[object, Varying] = collections.OrderedDict()
+        self._asked: collections.OrderedDict[object, Varying] = collections.OrderedDict()
         self._finds_out = finds_out
 
     @property
@@ -94,27 +94,32 @@ class LaunchNumbers:
         offsets: Offsets = []
         try:
             for launch in launches:
-                varying = self._asked_for(launch) if launch.varying else None
-                if varying is None and self._finds_out and _is_small(launch):
-                    varying = self._varying_of(launch)
-                offset = None if varying is None else self._place()
+                varying = self.varying(launch)
+                offset = None if varying is None else self.offset()
                 if varying is None or offset is None:
                     made.append(launch)
                     continue
                 offsets.append(offset)
-                made.append(_told(launch, varying, offset))
+                made.append(told(launch, varying, offset))
         except BaseException:
             self.give_back(offsets)
             raise
         return made, offsets
 
-    def _asked_for(self, launch: Launch) -> _Varying | None:
+    def varying(self, launch: Launch) -> Varying | None:
+        """What a launch reads from a buffer; ``None``: nothing."""
+        varying = self._asked_for(launch) if launch.varying else None
+        if varying is None and self._finds_out and _is_small(launch):
+            varying = self._varying_of(launch)
+        return varying
+
+    def _asked_for(self, launch: Launch) -> Varying | None:
         """A launch's shader that reads from a buffer what varies with sizes; ``None``: it cannot."""
         numbers = _kept(self._shaders, launch.spirv, lambda: numbers_of(launch.spirv))
         dynamic = numbers & launch.varying
         if not dynamic or len(launch.push_constants) >= self._most_push_words:
             return None
-        varying = _kept(self._asked, (launch.spirv, dynamic, len(launch.push_constants)), lambda: _Varying(()))
+        varying = _kept(self._asked, (launch.spirv, dynamic, len(launch.push_constants)), lambda: Varying(()))
         if not varying.times:
             varying.times = 1
             bindings = binding_count(launch.spirv)
@@ -128,7 +133,7 @@ class LaunchNumbers:
         has_binding = bindings == len(launch.allocations) and bindings < self._most_bindings
         return len(dynamic) <= MOST_NUMBERS and has_binding
 
-    def _varying_of(self, launch: Launch) -> _Varying | None:
+    def _varying_of(self, launch: Launch) -> Varying | None:
         """What a launch reads; ``None``: nothing."""
         values = launch.specialization
         numbers = _kept(self._shaders, launch.spirv, lambda: numbers_of(launch.spirv))
@@ -136,7 +141,7 @@ class LaunchNumbers:
             return None
         kinds = tuple(value for index, value in enumerate(values) if index not in numbers)
         key = (launch.spirv, kinds, len(launch.push_constants))
-        varying = _kept(self._varying, key, lambda: _Varying(values))
+        varying = _kept(self._varying, key, lambda: Varying(values))
         pairs = enumerate(zip(values, varying.first, strict=True))
         differing = {index for index, (own, first) in pairs if index in numbers and own != first}
         if not differing:
@@ -145,7 +150,7 @@ class LaunchNumbers:
             return None
         return varying
 
-    def _compile(self, launch: Launch, numbers: frozenset[int], varying: _Varying, differing: set[int]) -> bool:
+    def _compile(self, launch: Launch, numbers: frozenset[int], varying: Varying, differing: set[int]) -> bool:
         """Makes a module that reads more; not where there is no room for it."""
         every = numbers.intersection(range(len(launch.specialization)))
         dynamic = varying.dynamic | differing if varying.times < MOST_TIMES else every
@@ -157,7 +162,8 @@ class LaunchNumbers:
         varying.times += 1
         return True
 
-    def _place(self) -> tuple[Allocation, int] | None:
+    def offset(self) -> tuple[Allocation, int] | None:
+        """Where a launch's numbers may stand; ``None``: the device has no memory for more."""
         if not self._free:
             try:
                 buffer = self._allocate(_PLACES * MOST_NUMBERS * 4)
@@ -167,29 +173,46 @@ class LaunchNumbers:
             self._free.extend((buffer, MOST_NUMBERS * offset) for offset in reversed(range(_PLACES)))
         return self._free.pop()
 
-    def give_back_with(self, recording: Recording, offsets: Offsets) -> None:
-        """Frees places when nobody can run a recording any more."""
+    def give_back_with(self, owner: object, offsets: Offsets) -> None:
+        """Frees places when nobody has what launches with these numbers any more: a recording, say."""
         if offsets:
             # The finalizer may come in the middle of anything: it does nothing but add to a list.
-            weakref.finalize(recording, self._free.extend, offsets).atexit = False
+            weakref.finalize(owner, self._free.extend, offsets).atexit = False
 
     def give_back(self, offsets: Offsets) -> None:
         """Frees places that no recording has."""
         self._free.extend(offsets)
 
 
-def _told(launch: Launch, varying: _Varying, offset: tuple[Allocation, int]) -> Launch:
-    """A launch that reads its numbers at a place, into which they are written."""
+def told(launch: Launch, varying: Varying, offset: tuple[Allocation, int]) -> Launch:
+    """A launch that reads its numbers at a place, into which they are written.
+
+    Args:
+        launch: with its numbers.
+        varying: what it reads.
+        offset: the buffer, and the place in words.
+    """
     buffer, base = offset
     dynamic = sorted(varying.dynamic)
     buffer.host_bytes.view(np.uint32)[base : base + len(dynamic)] = [
         launch.specialization[number] for number in dynamic
     ]
+    made = reading(launch, varying, buffer)
+    return dataclasses.replace(made, push_constants=(*launch.push_constants, base))
+
+
+def reading(launch: Launch, varying: Varying, buffer: Allocation) -> Launch:
+    """A launch that reads its numbers at the beginning of a buffer.
+
+    Args:
+        launch, varying: as for :func:`told`.
+        buffer: what is bound behind all else.
+    """
     return dataclasses.replace(
         launch,
         spirv=varying.spirv,
         specialization=tuple(0 if i in varying.dynamic else own for i, own in enumerate(launch.specialization)),
-        push_constants=(*launch.push_constants, base),
+        push_constants=(*launch.push_constants, 0),
         allocations=(*launch.allocations, buffer),
     )
 

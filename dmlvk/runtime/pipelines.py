@@ -8,6 +8,7 @@ unchanged package it is compiled for each. The changed one also compiles the sha
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -76,12 +77,37 @@ class Pipelines:
         self._bound.move_to_end(key)
         return algorithm
 
+    def binder(
+        self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf, ahead: Iterable[Launch] = ()
+    ) -> Callable[[Sequence[int]], Any]:
+        """What makes algorithms for a launch with other numbers of work groups, none of which are kept here.
+
+        Args:
+            launch, push, shader, ahead: as for :meth:`of`.
+        """
+        if not self._is_sharing:
+            return lambda groups: self.of(dataclasses.replace(launch, work_groups=_three(groups)), push, shader)
+        compiled = self._pipeline(launch, push, shader, ahead)
+        tensors = [allocation.tensor for allocation in launch.allocations]
+
+        def bound(groups: Sequence[int]) -> Any:
+            self._note_creation()
+            return self._manager.algorithm_like(compiled, tensors, groups)
+
+        return bound
+
     def _bind(self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf, ahead: Iterable[Launch]) -> Any:
-        self._created += 1
         if not self._is_sharing:
             return self._compile(launch, push, shader)
+        return self.binder(launch, push, shader, ahead)(launch.work_groups)
+
+    def _note_creation(self) -> None:
+        self._created += 1
         if self._created % _CREATIONS_BETWEEN_CLEANINGS == 0:
             self._manager.clear()  # it notes whatever it has made, also what is gone
+
+    def _pipeline(self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf, ahead: Iterable[Launch]) -> Any:
+        """An algorithm whose pipeline others share."""
         key = _pipeline_of(launch)
         if key not in self._compiled:
             missing = {key: launch}
@@ -99,8 +125,7 @@ class Pipelines:
             while len(self._compiled) > MOST_COMPILED:
                 self._compiled.popitem(last=False)  # the pipeline goes with the last algorithm that shares it
         self._compiled.move_to_end(key)
-        tensors = [allocation.tensor for allocation in launch.allocations]
-        return self._manager.algorithm_like(self._compiled[key], tensors, launch.work_groups)
+        return self._compiled[key]
 
     def _compile(self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf) -> Any:
         self.compilations += 1
@@ -142,6 +167,11 @@ class Pipelines:
         """Lets go of everything without touching it."""
         self._bound.clear()
         self._compiled.clear()
+
+
+def _three(groups: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = groups
+    return x, y, z
 
 
 def _pipeline_of(launch: Launch) -> tuple[Any, ...]:

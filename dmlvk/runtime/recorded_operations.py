@@ -58,10 +58,14 @@ class RecordedOperations:
         if not self._dispatches_wait:
             self.add(self._kompute.OpMemoryBarrier([allocation.tensor for allocation in used], of_transfers=True))
 
-    def dispatch(self, algorithm: Any, push_constants: np.ndarray[Any, np.dtype[np.uint32]]) -> None:
-        """Adds a dispatch."""
+    def of_dispatch(self, algorithm: Any, push_constants: np.ndarray[Any, np.dtype[np.uint32]]) -> Any:
+        """A dispatch that is not added yet."""
         operation = self._kompute.OpAlgoDispatch(algorithm, push_constants)
         if not self._dispatches_wait:
             operation.follows_transfers = False
-        self.add(operation)
+        return operation
+
+    def dispatch(self, algorithm: Any, push_constants: np.ndarray[Any, np.dtype[np.uint32]]) -> None:
+        """Adds a dispatch."""
+        self.add(self.of_dispatch(algorithm, push_constants))
         self.dispatches.append(self._count)

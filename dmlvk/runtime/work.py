@@ -94,6 +94,7 @@ class Recording:
         dispatch_steps: which of the sequence's operations, counted from 1, are dispatches.
         seconds_per_tick: of the device's clock.
         chain: the one that it belongs to.
+        launches: what it was made of, and needs as long as it may run.
         waiting: held by a thread that waits for the last submission without the engine's lock.
     """
 
@@ -105,6 +106,7 @@ class Recording:
     dispatch_steps: tuple[int, ...]
     seconds_per_tick: float
     chain: Chain | None = None
+    launches: object | None = None
     waiting: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     @functools.cached_property

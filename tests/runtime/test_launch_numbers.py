@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+import dmlvk.onnx as ort
+from dmlvk.bench.open_size_models import MODELS
 from dmlvk.errors import OutOfMemoryError
 from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
@@ -178,6 +180,25 @@ def test_places_of_a_recording_that_fails_are_given_back(
     gc.collect()
     assert _free_places(slow_device) >= free
     _transposed(slow_device, 7, 7)
+
+
+@pytest.mark.parametrize("missing", ["nothing", "memory", "a module that reads them"])
+def test_new_sizes_of_a_model_have_the_same_bits_wherever_launches_find_their_numbers(
+    slow_device: dml.Device, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    numbers = _engine(slow_device)._numbers
+    assert numbers is not None
+    model = MODELS["recognizer"]
+    sizes = (148, 164, 156, 148, 180)
+    with ort.InferenceSession(model.proto(), device=slow_device) as session:
+        expected = [session.run(None, model.feed(size))[0].tobytes() for size in sizes]
+    if missing == "memory":
+        monkeypatch.setattr(numbers, "offset", lambda: None)
+    elif missing == "a module that reads them":
+        monkeypatch.setattr(numbers, "varying", lambda launch: None)
+    session = ort.InferenceSession(model.proto(), device=slow_device)
+    assert [session.run(None, model.feed(size))[0].tobytes() for size in sizes] == expected
+    assert session._program.plan_count < len(set(sizes))
 
 
 def test_compiled_operators_keep_their_own_numbers(slow_device: dml.Device) -> None:

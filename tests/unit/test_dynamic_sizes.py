@@ -25,6 +25,7 @@ from dmlvk.dynamic.sizes import (
     typical,
     value_of,
 )
+from dmlvk.dynamic.vectors import NumberVector
 
 OPERATIONS: tuple[Callable[[Any, Any, int], Any], ...] = (
     lambda a, b, small: a + b,
@@ -69,6 +70,16 @@ def test_programs_at_random_give_for_other_sizes_what_they_would_give_anew() -> 
                 reused += 1
                 assert function(*others) == _computed(random.Random(seed), others), (seed, others, guards.conditions)
     assert reused > 3000
+
+
+def test_a_vector_has_the_numbers_of_its_sizes_and_knows_which_follow_from_them() -> None:
+    guards = Guards()
+    rows, columns = guards.size(6), guards.size(5)
+    vector = NumberVector(guards, [7, rows * columns, -3, rows - 2 * columns, rows * columns, 2**40])
+    assert vector.is_open.tolist() == [False, True, False, True, True, False]
+    for sizes in ((6, 5), (9, 11), (2, 2)):
+        product, difference = sizes[0] * sizes[1], sizes[0] - 2 * sizes[1]
+        assert vector(*sizes).tolist() == [7, product, -3, difference, product, 2**40]
 
 
 LOSSES: dict[str, Callable[[Any], object]] = {

@@ -1,0 +1,263 @@
+"""Launches that are recorded again and again with other numbers, as for each new size of a model.
+
+What does not follow from the numbers is found out once: pipelines, what is bound, barriers, and launches that have the
+same numbers in every recording. What is left for a recording is to bind and push what differs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.runtime.launch_numbers import LaunchNumbers, Offsets, Varying, reading, told
+from dmlvk.runtime.recorder import Recorder
+from dmlvk.runtime.work import Allocation, Launch, Recording
+from dmlvk.support.progress import with_progress
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+"""Of all launches one after the other: specialization constants, push constants, and the three of the work groups."""
+
+_Words: TypeAlias = npt.NDArray[np.uint32]
+
+
+class _Operations(list[Any]):
+    """Operations that stand in a list, to be recorded later."""
+
+    def record(self, operation: Any) -> None:
+        """As of Kompute's sequence."""
+        self.append(operation)
+
+
+@dataclasses.dataclass
+class _OpenLaunch:
+    """A launch whose numbers differ between recordings.
+
+    Attributes:
+        index: of its operation in a recording.
+        launch: with the numbers of the first recording.
+        words: where its push constants are among all numbers.
+        bind: makes Kompute's algorithm for a number of work groups.
+        groups: the number that it was bound for last.
+        algorithm: what that gave.
+        varying: what it reads from memory; ``None``: nothing.
+        read: where the numbers that it reads are among all numbers.
+        memory: the allocation that it was bound to for them.
+        pushed: its push constants, where one more of them says what it reads.
+        compiled_in: the specialization constants that differ and are not read, by their ids.
+        constants: where the first specialization constant is among all numbers.
+    """
+
+    index: int
+    launch: Launch
+    words: slice
+    bind: Callable[[Sequence[int]], Any]
+    groups: Sequence[int]
+    algorithm: Any
+    varying: Varying | None
+    read: npt.NDArray[np.intp]
+    memory: Allocation | None
+    pushed: _Words
+    compiled_in: tuple[int, ...]
+    constants: int
+
+
+class PreparedLaunches:
+    """Launches on one device. The engine's lock is held by whoever calls.
+
+    Args:
+        recorder: of the device.
+        memory: what launches read from memory; ``None``: nothing.
+        launches: with the numbers of one recording.
+        are_open: which of them have other numbers in other recordings.
+        shared: allocations that recordings do not wait for.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        memory: LaunchNumbers | None,
+        launches: Sequence[Launch],
+        are_open: Sequence[bool],
+        shared: Collection[Allocation],
+    ) -> None:
+        self._recorder, self._memory = recorder, memory
+        self._launches = list(launches)
+        self._bound = frozenset(each for launch in launches for each in launch.allocations).difference(shared)
+        self._written = frozenset(each for launch in launches for each in launch.written)
+        self.fixed_offsets: Offsets = []
+        """Where numbers stand that are read and the same in every recording."""
+        self._open: list[_OpenLaunch] = []
+        self._steps = _Operations()
+        try:
+            self._prepare(are_open)
+        except BaseException:
+            if memory is not None:
+                memory.give_back(self.fixed_offsets)
+            raise
+        if memory is not None:
+            memory.give_back_with(self, self.fixed_offsets)
+        self._groups = np.array([range(each.words.stop, each.words.stop + 3) for each in self._open], np.intp)
+
+    def _prepare(self, are_open: Sequence[bool]) -> None:
+        recorder, first = self._recorder, 0
+        operations = recorder.operations(self._steps)
+        if self._launches:
+            operations.wait_for_copies(self._launches[0].allocations)
+        formed = [self._formed(launch, is_open) for launch, is_open in zip(self._launches, are_open, strict=True)]
+        forms = [form for form, _ in formed]
+        unsettled: dict[Allocation, None] = {}  # written since the last dependency
+        shown = with_progress(formed, len(formed), "kernels prepared by the driver")
+        for number, (launch, (form, varying)) in enumerate(zip(self._launches, shown, strict=True)):
+            if launch.depends:
+                operations.add(recorder.dependency(unsettled))
+                unsettled.clear()
+            unsettled.update(dict.fromkeys(launch.written))
+            push = np.array(form.push_constants, np.uint32)
+            bind = recorder.pipelines.binder(form, push, recorder.shader, forms[number + 1 :])
+            algorithm = bind(form.work_groups)
+            words = slice(first + len(launch.specialization), 0)
+            words = slice(words.start, words.start + len(launch.push_constants))
+            if are_open[number]:
+                read = frozenset() if varying is None else varying.dynamic
+                self._open.append(
+                    _OpenLaunch(
+                        len(self._steps),
+                        launch,
+                        words,
+                        bind,
+                        launch.work_groups,
+                        algorithm,
+                        varying,
+                        np.array([first + each for each in sorted(read)], np.intp),
+                        None if varying is None else form.allocations[-1],
+                        push,
+                        tuple(launch.varying - read),
+                        first,
+                    )
+                )
+            operations.dispatch(algorithm, push)
+            first = words.stop + 3
+        recorder.show_host(operations, self._launches)
+        self._operations = operations
+
+    def _formed(self, launch: Launch, is_open: bool) -> tuple[Launch, Varying | None]:
+        """A launch as it is bound, and what it reads from memory."""
+        memory = self._memory
+        varying = None if memory is None else memory.varying(launch)
+        offset = None if memory is None or varying is None else memory.offset()
+        if memory is None or varying is None or offset is None:
+            return launch, None
+        if is_open:
+            memory.give_back([offset])  # each recording takes its own
+        else:
+            self.fixed_offsets.append(offset)
+        return told(launch, varying, offset), varying
+
+    def objects(self) -> list[Any]:
+        """Kompute's objects."""
+        return [*self._steps, *(each.algorithm for each in self._open)]
+
+    def launches(self, numbers: Numbers) -> list[Launch]:
+        """What is launched with some numbers."""
+        counts = [(len(launch.specialization), len(launch.push_constants)) for launch in self._launches]
+        return with_numbers(self._launches, counts, numbers)
+
+    def offsets(self) -> Offsets | None:
+        """Where a recording's launches find their numbers; ``None``: the device has no memory for them."""
+        found: Offsets = []
+        for each in self._open:
+            if each.varying is not None and self._memory is not None:
+                offset = self._memory.offset()
+                if offset is None:
+                    self._memory.give_back(found)
+                    return None
+                found.append(offset)
+        return found
+
+    def recording(self, numbers: Numbers, offsets: Offsets) -> Recording:
+        """Records the launches.
+
+        Args:
+            numbers: of this recording.
+            offsets: its own, as :meth:`offsets` gives them; the numbers are written there.
+        """
+        words, left = numbers.astype(np.uint32), iter(offsets)
+        for each, groups in zip(self._open, numbers[self._groups].tolist(), strict=True):
+            if each.compiled_in:
+                self._compile_in(each, numbers)
+            push = words[each.words]
+            if each.varying is not None:
+                buffer, base = next(left)
+                if buffer is not each.memory:
+                    self._bind(each, reading(each.launch, each.varying, buffer))
+                    each.memory = buffer
+                buffer.host_bytes.view(np.uint32)[base : base + len(each.read)] = words[each.read]
+                each.pushed[:-1], each.pushed[-1] = push, base
+                push = each.pushed
+            if groups != each.groups:
+                each.algorithm = each.bind(groups)
+                each.groups = groups
+            self._steps[each.index] = self._operations.of_dispatch(each.algorithm, push)
+        sequence = self._recorder.sequence()
+        for operation in self._steps:
+            sequence.record(operation)
+        return Recording(
+            sequence,
+            bound=self._bound,
+            written=self._written,
+            uploads=frozenset(),
+            downloads=frozenset(),
+            dispatch_steps=(),
+            seconds_per_tick=self._recorder.seconds_per_tick,
+            launches=self,
+        )
+
+    def _compile_in(self, each: _OpenLaunch, numbers: Numbers) -> None:
+        """Binds a launch to another pipeline where constants differ that it cannot read."""
+        own = list(each.launch.specialization)
+        for constant in each.compiled_in:
+            own[constant] = int(numbers[each.constants + constant])
+        if tuple(own) == each.launch.specialization:
+            return
+        each.launch = dataclasses.replace(each.launch, specialization=tuple(own))
+        form = each.launch
+        if each.varying is not None and each.memory is not None:
+            form = reading(form, each.varying, each.memory)
+        self._bind(each, form)
+
+    def _bind(self, each: _OpenLaunch, form: Launch) -> None:
+        push = np.zeros(len(form.push_constants), np.uint32)  # of which only the number counts
+        each.bind = self._recorder.pipelines.binder(form, push, self._recorder.shader)
+        each.groups = ()  # for which there is no algorithm yet
+
+
+def with_numbers(launches: Sequence[Launch], counts: Sequence[tuple[int, int]], numbers: Numbers) -> list[Launch]:
+    """Launches with other numbers.
+
+    Args:
+        launches: those.
+        counts: how many specialization constants and push constants each has.
+        numbers: of all of them.
+    """
+    made, left = [], numbers.tolist()
+    first = 0
+    for launch, (constants, words) in zip(launches, counts, strict=True):
+        behind = first + constants + words
+        x, y, z = left[behind : behind + 3]
+        made.append(
+            dataclasses.replace(
+                launch,
+                specialization=tuple(left[first : first + constants]),
+                push_constants=tuple(left[first + constants : behind]),
+                work_groups=(x, y, z),
+            )
+        )
+        first = behind + 3
+    return made
+
+
+__all__ = ["Numbers", "PreparedLaunches", "with_numbers"]

@@ -1,0 +1,112 @@
+"""What Kompute's sequences are recorded with: dispatches, and the dependencies between them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlvk.runtime import validation
+from dmlvk.runtime.pipelines import Pipelines, ShaderOf
+from dmlvk.runtime.recorded_operations import RecordedOperations
+from dmlvk.runtime.work import Allocation, Chain, Launch, Recording
+from dmlvk.support.progress import with_progress
+
+
+class Recorder:
+    """That of one device. The engine's lock is held by whoever calls.
+
+    Args:
+        kompute: the module.
+        manager: Kompute's.
+        pipelines: of the device.
+        shader: as for ``Pipelines.of``.
+        token: gives a word of memory that nothing else uses.
+        has_barriers: whether Kompute has memory barriers.
+        seconds_per_tick: of the device's clock.
+    """
+
+    def __init__(
+        self,
+        kompute: Any,
+        manager: Any,
+        pipelines: Pipelines,
+        shader: ShaderOf,
+        token: Callable[[], Allocation],
+        *,
+        has_barriers: bool,
+        seconds_per_tick: float,
+    ) -> None:
+        self._kp, self._manager, self._has_barriers = kompute, manager, has_barriers
+        self._token = token
+        self.pipelines, self.shader, self.seconds_per_tick = pipelines, shader, seconds_per_tick
+
+    def sequence(self, *arguments: Any) -> Any:
+        """A new sequence of Kompute's."""
+        return self._manager.sequence(*arguments)
+
+    def operations(self, sequence: Any) -> RecordedOperations:
+        """Operations that a sequence, or what stands for one, is given as the device needs them."""
+        return RecordedOperations(self._kp, sequence, has_barriers=self._has_barriers)
+
+    def recorded(
+        self,
+        launches: Sequence[Launch],
+        upload: Sequence[Allocation],
+        download: Sequence[Allocation],
+        chain: Chain | None,
+        shared: Collection[Allocation],
+        *,
+        timestamps: bool,
+    ) -> Recording:
+        """Launches as they are, recorded.
+
+        Args:
+            launches, upload, download, chain, timestamps: as for ``Engine.record``.
+            shared: allocations that recordings do not wait for.
+        """
+        most = 5 + 2 * len(launches)
+        operations = self.operations(self.sequence(0, most) if timestamps else self.sequence())
+        operations.upload(upload)
+        if launches:
+            operations.wait_for_copies(launches[0].allocations)
+        unsettled: dict[Allocation, None] = {}  # written since the last dependency
+        if chain is not None:
+            operations.add(self.dependency(chain.memory))
+        for number, launch in enumerate(with_progress(launches, len(launches), "kernels prepared by the driver"), 1):
+            if launch.depends:
+                operations.add(self.dependency(unsettled))
+                unsettled.clear()
+            push = np.array(launch.push_constants, np.uint32)
+            ahead = itertools.islice(launches, number, None)
+            operations.dispatch(self.pipelines.of(launch, push, self.shader, ahead), push)
+            unsettled.update(dict.fromkeys(launch.written))
+        operations.download(download)
+        self.show_host(operations, launches)
+        return Recording(
+            operations.sequence,
+            bound=frozenset(allocation for launch in launches for allocation in launch.allocations).difference(shared),
+            written=frozenset(allocation for launch in launches for allocation in launch.written),
+            uploads=frozenset(upload),
+            downloads=frozenset(download),
+            dispatch_steps=tuple(operations.dispatches),
+            seconds_per_tick=self.seconds_per_tick,
+            chain=chain,
+        )
+
+    def show_host(self, operations: RecordedOperations, launches: Sequence[Launch]) -> None:
+        """Adds what makes the host see what launches have written into its own memory."""
+        unstaged = {a: None for launch in launches for a in launch.written if not a.has_staging}
+        if unstaged and self._has_barriers:  # the host reads the memory itself
+            operations.add(self._kp.OpMemoryBarrier([allocation.tensor for allocation in unstaged], True))
+
+    def dependency(self, written: Iterable[Allocation]) -> Any:
+        """An operation that makes later dispatches wait for the earlier ones, and see what they wrote."""
+        named = [allocation.tensor for allocation in written]
+        if self._has_barriers:
+            return self._kp.OpMemoryBarrier(named)
+        if validation.synchronization_enabled():
+            return self._kp.OpTensorSyncLocal(named)
+        return self._kp.OpTensorSyncLocal([self._token().tensor])
