@@ -5,6 +5,8 @@
     scripts/compile_for_gpus.py --family POLARIS10     and others: VEGA10, NAVI10, NAVI21, ...
     scripts/compile_for_gpus.py --family dg2           as Intel's Arc; and skl, icl, tgl, adl, mtl
     scripts/compile_for_gpus.py --family v3d71         as a Raspberry Pi 5; and v3d42, a630, a740, g52, g610
+    scripts/compile_for_gpus.py --family navi31        as an RX 7900 with Debian 13's Mesa; with device arithmetic
+    scripts/compile_for_gpus.py --modules '*.of64*'    only of modules with such names
     scripts/compile_for_gpus.py --operators GEMM       those of some operators
     scripts/compile_for_gpus.py --every 20             every twentieth
     scripts/compile_for_gpus.py --changed-since main   those that a change touches; with --every 80, of the others some
@@ -86,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--family", default="GFX1100", help="of GPUs, by the driver's name (%(default)s)")
     parser.add_argument("--operators", metavar="GLOB", default="*", help="only of such operators")
+    parser.add_argument("--modules", metavar="GLOB", default="*", help="only modules with such names")
     parser.add_argument("--every", metavar="N", type=int, help="each Nth launch only; of those that have not changed")
     parser.add_argument("--changed-since", metavar="COMMIT", help="only those that have changed since")
     parser.add_argument(
@@ -132,10 +135,14 @@ def chosen_launches(options: argparse.Namespace) -> list[RealLaunch]:
     First those that have changed, of each module one first: a time that is given ends among what is most like what was
     compiled.
     """
-    target = "any" if options.family in foreign_drivers.FAMILIES else "large"
+    target = foreign_drivers.FAMILIES[options.family].target if options.family in foreign_drivers.FAMILIES else "large"
     if options.family in drm_shim.PLATFORMS:
         target = "few registers"
-    launches = list(real_launches(TARGETS[target], options.operators))
+    launches = [
+        launch
+        for launch in real_launches(TARGETS[target], options.operators)
+        if fnmatchcase(launch.variant, options.modules)
+    ]
     if options.changed_since is None:
         return launches[:: options.every or 1]
     changes = changes_since(options.changed_since, target, options.operators)
@@ -178,7 +185,8 @@ def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
 
 def _compiled(compiler: Compiler, name: str, options: argparse.Namespace) -> int:
     title, driver = gpus_and_driver(options.family)
-    most_seconds = math.inf if options.family in foreign_drivers.FAMILIES else MOST_SECONDS
+    foreign = foreign_drivers.FAMILIES.get(options.family)
+    most_seconds = math.inf if foreign is not None and foreign.is_emulated else MOST_SECONDS
     rows: list[dict[str, Any]] = []
     compiled = 0
     launches = chosen_launches(options)

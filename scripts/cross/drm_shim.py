@@ -115,19 +115,21 @@ def library(driver: str) -> Path:
     return made
 
 
-def compiled_for_arm(source: Path) -> Path:
-    """A program of C for Linux on Arm that loads its libraries itself, and asks for no other headers than Vulkan's.
+def compiled_program(source: Path, *, is_for_arm: bool) -> Path:
+    """A program of C for Linux that loads its libraries itself, and asks for no other headers than Vulkan's.
 
     Raises:
         CrossBuildError: there is no compiler, or it refuses the source.
     """
-    if shutil.which(_ARM_COMPILER) is None:
-        raise CrossBuildError(f"{source.name} cannot be built: apt install gcc-aarch64-linux-gnu")
-    made = default_cache() / "drm-shim" / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    compiler, package = (_ARM_COMPILER, "gcc-aarch64-linux-gnu") if is_for_arm else ("gcc", "gcc")
+    if shutil.which(compiler) is None:
+        raise CrossBuildError(f"{source.name} cannot be built: apt install {package}")
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    made = default_cache() / "drm-shim" / f"{source.stem}-{compiler.removesuffix('-gcc')}-{digest}"
     if not made.is_file():
         made.parent.mkdir(parents=True, exist_ok=True)
         partial = made.with_suffix(".partial")
-        run([_ARM_COMPILER, "-O1", "-Wall", "-o", str(partial), str(source), "-idirafter", "/usr/include", "-ldl"])
+        run([compiler, "-O1", "-Wall", "-o", str(partial), str(source), "-idirafter", "/usr/include", "-ldl"])
         partial.replace(made)
     return made
 

@@ -1,8 +1,9 @@
-"""Mesa's drivers for GPUs of Arm's machines, which compile pipelines here: under qemu, without such a GPU.
+"""Mesa's drivers of another Debian, which compile pipelines here without such a GPU: of Arm's machines, and newer ones.
 
-Debian's Mesa for arm64 has v3dv (Raspberry Pi), turnip (Qualcomm's Adreno) and panvk (Arm's Mali). Mesa's drm-shim is
-their kernel, as for Intel's driver. Python is slow to start under qemu: a program of C asks the driver, and takes one
-pipeline after another from this process.
+Debian 13's Mesa for arm64 has v3dv (Raspberry Pi), turnip (Qualcomm's Adreno) and panvk (Arm's Mali), which run under
+qemu; that for amd64 has RADV and anv, newer than the drivers of Debian 12, with cooperative matrices. Mesa's drm-shim
+is the kernel of all but RADV. A program of C asks the driver, and takes one pipeline after another from this process:
+Python is slow to start under qemu, and cannot leave its root.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import struct
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -24,7 +26,6 @@ from scripts.cross.targets import CrossBuildError
 from scripts.shader_tools.pipelines import Compiled
 
 _PROGRAM = Path(__file__).parents[1] / "native" / "pipeline_compiler.c"
-_ROOT = ROOTS["aarch64_debian13"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +37,29 @@ class Family:
         driver: Mesa's name of the driver for Vulkan.
         library: the file's, without ``libvulkan_``; also the name of its drm-shim.
         settings: what the drm-shim and the driver are told by the environment.
+        root: the Debian whose driver it is.
+        target: what kernels may know of such a GPU (``shader_tools/launches.py``).
+        has_shim: whether the driver wants a kernel.
     """
 
     title: str
     driver: str
     library: str
     settings: Mapping[str, str]
+    root: str = "aarch64_debian13"
+    target: str = "any"
+    has_shim: bool = True
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether its compiler runs under qemu."""
+        return ROOTS[self.root].emulator is not None
+
+
+def _rdna3(title: str, name: str) -> Family:
+    return Family(
+        title, "RADV", "radeon", {"RADV_FORCE_FAMILY": name}, root="debian13", target="matrices of 64", has_shim=False
+    )
 
 
 def _mali(title: str, number: str) -> Family:
@@ -56,6 +74,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "a740": Family("Qualcomm's Adreno 740", "turnip", "freedreno", {"FD_GPU_ID": "740"}),
         "g52": _mali("Arm's Mali-G52", "7212"),
         "g610": _mali("Arm's Mali-G610", "a867"),
+        "navi31": _rdna3("AMD's RX 7900 by Debian 13's Mesa", "NAVI31"),
+        "phoenix": _rdna3("AMD's Ryzen 7040 by Debian 13's Mesa", "PHOENIX"),
     }
 )
 """By name."""
@@ -79,17 +99,24 @@ class ForeignCompiler:
 
     def __init__(self, name: str) -> None:
         family = FAMILIES[name]
-        if reason := why_not_here(_ROOT):
+        root = ROOTS[family.root]
+        if reason := why_not_here(root):
             raise CrossBuildError(reason)
-        folder = unpacked(_ROOT)
-        shim = drm_shim.library(family.library)
-        program = drm_shim.compiled_for_arm(_PROGRAM)
-        for file in (shim, program):
-            (folder / "tmp" / file.name).write_bytes(file.read_bytes())
-            (folder / "tmp" / file.name).chmod(0o755)
-        settings = {**family.settings, "LD_PRELOAD": f"/tmp/{shim.name}", "MESA_SHADER_CACHE_DISABLE": "true"}
-        driver = f"/usr/lib/{_ROOT.triplet}/libvulkan_{family.library}.so"
-        self._command = command(_ROOT, folder, [f"/tmp/{program.name}", driver], {"HOME": "/tmp", **settings})
+        folder = unpacked(root)
+        settings = {"HOME": "/tmp", "MESA_SHADER_CACHE_DISABLE": "true", **family.settings}
+        files = [drm_shim.compiled_program(_PROGRAM, is_for_arm=family.is_emulated)]
+        if family.has_shim:
+            files.append(drm_shim.library(family.library))
+            settings["LD_PRELOAD"] = f"/tmp/{files[-1].name}"
+        for file in files:
+            copy = folder / "tmp" / file.name
+            if not copy.is_file():  # a program that runs cannot be written to; names have digests
+                partial = Path(f"{copy}.{os.getpid()}")
+                partial.write_bytes(file.read_bytes())
+                partial.chmod(0o755)
+                partial.replace(copy)
+        driver = f"/usr/lib/{root.triplet}/libvulkan_{family.library}.so"
+        self._command = command(root, folder, [f"/tmp/{files[0].name}", driver], settings)
         self._start()
 
     def _start(self) -> None:
@@ -113,7 +140,7 @@ class ForeignCompiler:
         self._process.communicate()
 
     def compile(self, spirv: bytes, constants: Sequence[int], bindings: int, push_words: int) -> Compiled:
-        """As ``PipelineCompiler.compile``; seconds are those of the emulated processor."""
+        """As ``PipelineCompiler.compile``; seconds are those of the processor, which may be an emulated one."""
         head = struct.pack(f"<4I{len(constants)}I", len(spirv), len(constants), bindings, push_words, *constants)
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # then there is no answer, either

@@ -45,6 +45,7 @@ TARGETS: Mapping[str, Target] = {
     "any": GPU,
     "large": _LARGE,
     "few registers": replace(_LARGE, has_few_registers=True),
+    "matrices of 64": replace(_LARGE, has_cooperative_halves=True, subgroup_size=64, device_arithmetic=True),
 }
 """GPUs by name: one of which nothing is known, and those of AMD and of Intel as PCs have them, by what Mesa tells."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import re
 import shutil
@@ -107,6 +108,16 @@ def test_products_become_what_spirv_cross_writes(tmp_path: Path) -> None:
 def test_a_bad_launch_is_named(seconds: float, statistics: dict[str, int], fault: str | None) -> None:
     found = compile_for_gpus.fault_of(Compiled(seconds, statistics))
     assert found == fault if fault is None else (found or "").startswith(fault)
+
+
+def test_families_with_other_matrices_get_their_launches_and_only_the_modules_asked_for() -> None:
+    options = argparse.Namespace(
+        family="navi31", operators="MULTIHEAD_ATTENTION1", modules="*.of64*", changed_since=None, every=None
+    )
+    variants = {launch.variant for launch in compile_for_gpus.chosen_launches(options)}
+    assert variants and all(".cooperative." in variant and ".of64" in variant for variant in variants)
+    options.family = "GFX1100"
+    assert not compile_for_gpus.chosen_launches(options)
 
 
 def test_a_change_touches_launches_that_were_not_made_before() -> None:
