@@ -82,18 +82,14 @@ def run_sample(bench: Workbench, desc: OperatorDesc, inputs: Mapping[str, Array]
     """
     read = [(field, tensor) for field, tensor in desc.inputs if tensor is not None]
     written = [(field, tensor) for field, tensor in desc.outputs if tensor is not None]
-    contents: list[Bytes] = []
-    for field, tensor in read:
-        buffer = _guarded(tensor)
-        element_view(buffer, tensor.data_type, tensor.sizes, tensor.element_strides)[...] = _as_stored(
-            inputs[field.name], tensor
-        )
-        contents.append(buffer)
-    contents += [_guarded(tensor) for _, tensor in written]
+    contents = [stored_input(tensor, inputs[field.name]) for field, tensor in read]
+    contents += [np.full(tensor.size_in_bytes, GUARD, np.uint8) for _, tensor in written]
+    downloaded = bench.run(desc, contents, [TensorPlacement(number) for number in range(len(contents))])
     tensors = [tensor for _, tensor in (*read, *written)]
-    uploaded = [packed(b) if t.data_type.size_in_bits == 4 else b for b, t in zip(contents, tensors, strict=True)]
-    downloaded = bench.run(desc, uploaded, [TensorPlacement(number) for number in range(len(uploaded))])
-    after = [unpacked(b) if t.data_type.size_in_bits == 4 else b for b, t in zip(downloaded, tensors, strict=True)]
+    contents, after = (
+        [unpacked(b) if t.data_type.size_in_bits == 4 else b for b, t in zip(buffers, tensors, strict=True)]
+        for buffers in (contents, downloaded)
+    )
     outputs: dict[str, Array] = {}
     damage = None
     for (field, tensor), before, buffer in zip([*read, *written], contents, after, strict=True):
@@ -110,10 +106,14 @@ def run_sample(bench: Workbench, desc: OperatorDesc, inputs: Mapping[str, Array]
     return Outcome(outputs, damage)
 
 
-def _guarded(tensor: TensorDesc) -> Bytes:
-    """What a tensor's buffer holds before: halves of bytes where elements are so small."""
+def stored_input(tensor: TensorDesc, values: Array) -> Bytes:
+    """A tensor's buffer with its elements, and :data:`GUARD` between them."""
     buffer = np.full(tensor.size_in_bytes, GUARD, np.uint8)
-    return unpacked(buffer) if tensor.data_type.size_in_bits == 4 else buffer
+    is_half_bytes = tensor.data_type.size_in_bits == 4
+    if is_half_bytes:
+        buffer = unpacked(buffer)
+    element_view(buffer, tensor.data_type, tensor.sizes, tensor.element_strides)[...] = _as_stored(values, tensor)
+    return packed(buffer) if is_half_bytes else buffer
 
 
 def _as_stored(values: Array, tensor: TensorDesc) -> Array:

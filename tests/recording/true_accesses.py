@@ -1,0 +1,180 @@
+"""What each step of a program really reads and writes, found out by running it on memory that gives it away."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+import dmlvk as dml
+from dmlvk.kernels.program import KernelStep, Place, Region
+from dmlvk.objects.recording import Access, HazardTracker, scheduled
+from dmlvk.runtime.work import Allocation
+from tests.recording.marked_stores import with_marked_stores
+
+Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+Memory = dict[Allocation, Bytes]
+Contents = Mapping[tuple[Place, int], Bytes]
+
+_GUARD = 256
+"""Bytes before and behind the memory of each place."""
+
+_NOT_WRITTEN = 0xFF
+_ELSEWHERE = 0x5A, 0xFF
+"""What bytes hold that do not belong to a step: the second one is NaN for those who compute with it."""
+
+_Written = dict[Allocation, Mask]
+
+
+class ProbedSteps:
+    """The steps of a program with memory of their own, run one at a time.
+
+    Args:
+        device: one whose memory the host sees.
+        steps: the launches.
+        contents: what inputs and constants hold.
+        fill: the byte with which all other memory begins.
+    """
+
+    def __init__(self, device: dml.Device, steps: Sequence[KernelStep], contents: Contents, fill: int = 0x33) -> None:
+        self._engine = device.engine
+        sizes = {place: data.size for place, data in contents.items()}
+        for region in (region for step in steps for region in (*step.reads, *step.writes)):
+            key = region.place, region.index
+            sizes[key] = max(sizes.get(key, 0), region.offset + region.size_in_bytes)
+        self._memory: dict[tuple[Place, int], Allocation] = {}
+        for key, size in sizes.items():
+            allocation = self._engine.allocate(-(-size // 4) * 4 + 2 * _GUARD)
+            assert not allocation.has_staging
+            allocation.host_bytes[:] = fill
+            self._memory[key] = allocation
+        for key, data in contents.items():
+            self._memory[key].host_bytes[_GUARD : _GUARD + data.size] = data
+        self._steps = scheduled(steps, self._locate, HazardTracker())
+
+    def _locate(self, region: Region) -> tuple[Allocation, int]:
+        return self._memory[region.place, region.index], _GUARD
+
+    def close(self) -> None:
+        """Frees the memory."""
+        for allocation in self._memory.values():
+            self._engine.release(allocation)
+
+    def outputs(self) -> list[Bytes]:
+        """What the outputs hold."""
+        return [
+            allocation.host_bytes[_GUARD:-_GUARD].copy()
+            for (place, _), allocation in self._memory.items()
+            if place is Place.OUTPUT
+        ]
+
+    def run(self) -> None:
+        """Runs the steps in order."""
+        for number in range(len(self._steps)):
+            self._run_step(number)
+
+    def run_turned_around(self) -> int:
+        """Runs the steps in another order that the device may take, too: says how many have another place in it.
+
+        Steps run in the opposite order where none of them waits for one before it.
+        """
+        waiting = [number for number, step in enumerate(self._steps) if step.depends]
+        bounds = [0, *waiting, len(self._steps)]
+        moved = 0
+        for start, end in itertools.pairwise(bounds):
+            moved += end - start if end - start > 1 else 0
+            for number in reversed(range(start, end)):
+                self._run_step(number)
+        return moved
+
+    def _run_step(self, number: int, *, is_marked: bool = False) -> None:
+        launch = dataclasses.replace(self._steps[number].launch(self._engine), depends=False)
+        if is_marked:
+            launch = dataclasses.replace(launch, spirv=with_marked_stores(launch.spirv))
+        self._engine.run(self._engine.record([launch]))
+
+    def faults(self) -> Iterator[str]:
+        """Runs the steps in order, and says which of them are not what the recorder takes them for.
+
+        A step must write no word outside of its writes, and what it makes must not follow from any byte outside of its
+        reads and writes. Steps that are independent of one another must not write the same word.
+        """
+        siblings: list[tuple[str, _Written]] = []
+        for number, recorded in enumerate(self._steps):
+            label, written = recorded.step.label, self._written(number)
+            for allocation, words in written.items():
+                beyond = words & ~_words(_mask(allocation, recorded.writes))
+                if beyond.any():
+                    yield f"{label}: writes {self._told(allocation, beyond)}, which it does not say"
+            if not recorded.step.is_independent:
+                siblings.clear()
+            for sibling, others in siblings:
+                for allocation in written.keys() & others.keys():
+                    shared = written[allocation] & others[allocation]
+                    if shared.any():
+                        told = self._told(allocation, shared)
+                        yield f"{label}: writes {told}, as {sibling} does, of which it is said to be independent"
+            siblings.append((label, written))
+            yield from self._run_and_compare(number)
+
+    def _written(self, number: int) -> _Written:
+        """The words that a step writes; of those that it reads as well, the ones that were not zero."""
+        before = self._saved()
+        for allocation in before:
+            allocation.host_bytes[~_mask(allocation, self._steps[number].reads)] = _NOT_WRITTEN
+        unmarked = self._saved()
+        self._run_step(number, is_marked=True)
+        found = {allocation: _words(allocation.host_bytes != data) for allocation, data in unmarked.items()}
+        _restore(before)
+        return {allocation: words for allocation, words in found.items() if words.any()}
+
+    def _run_and_compare(self, number: int) -> Iterator[str]:
+        """Runs a step twice, with other bytes around what it reads and writes; leaves what the first run made."""
+        recorded = self._steps[number]
+        before, made = self._saved(), list[Memory]()
+        own = {a: _mask(a, (*recorded.reads, *recorded.writes)) for a in before}
+        for elsewhere in _ELSEWHERE:
+            _restore(before)
+            for allocation in before:
+                allocation.host_bytes[~own[allocation]] = elsewhere
+            self._run_step(number)
+            made.append(self._saved())
+        for allocation, data in before.items():
+            first, second = (each[allocation] for each in made)
+            differing = _words(_mask(allocation, recorded.writes) & (first != second))
+            if differing.any():
+                told = self._told(allocation, differing)
+                yield f"{recorded.step.label}: {told} follow from bytes that are not its own"
+            allocation.host_bytes[:] = np.where(own[allocation], first, data)
+
+    def _saved(self) -> Memory:
+        return {allocation: allocation.host_bytes.copy() for allocation in self._memory.values()}
+
+    def _told(self, allocation: Allocation, words: Mask) -> str:
+        place, index = next(key for key, there in self._memory.items() if there is allocation)
+        found = np.flatnonzero(words) - _GUARD // 4
+        return f"{found.size} words of {place.value} {index} from {found[0]} to {found[-1]}"
+
+
+def _restore(memory: Memory) -> None:
+    for allocation, data in memory.items():
+        allocation.host_bytes[:] = data
+
+
+def _mask(allocation: Allocation, accesses: Sequence[Access]) -> Mask:
+    """The bytes of an allocation that are among some ranges, which end at whole words."""
+    mask = np.zeros(allocation.size_in_bytes, np.bool_)
+    for access in accesses:
+        if access.memory is allocation:
+            mask[access.start : -(-access.end // 4) * 4] = True
+    return mask
+
+
+def _words(mask: Mask) -> Mask:
+    """The words that have one of these bytes."""
+    words: Mask = mask.reshape(-1, 4).any(axis=1)
+    return words
