@@ -35,7 +35,7 @@ from dmlvk.objects.portable import opens_devices, refuse_pickling
 from dmlvk.objects.profiling import median_times
 from dmlvk.objects.recording import CommandRecorder, KernelTime
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
-from dmlvk.running.host_runs import Run, RunCache, checked_inputs
+from dmlvk.running.host_runs import HostRun, RunCache, checked_inputs
 from dmlvk.running.resident_runs import OnDevice, ResidentRuns
 from dmlvk.running.streaming import ChunkRuns
 from dmlvk.runtime.kompute import Engine
@@ -521,7 +521,7 @@ class Device:
         with (
             self.engine.afterwards,
             self.engine.lock,
-            contextlib.closing(Run(self.engine, compiled, timestamps=True)) as run,
+            contextlib.closing(HostRun(self.engine, compiled, timestamps=True)) as run,
         ):
             runs = []
             for _ in range(count + 1):

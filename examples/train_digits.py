@@ -183,7 +183,7 @@ def draw(losses: Floats, title: str, path: Path) -> None:
     canvas = SvgCanvas(width, height)
     highest, lowest = 4.0, 0.002
 
-    def place(step: int, loss: float) -> tuple[float, float]:
+    def pixel(step: int, loss: float) -> tuple[float, float]:
         share = np.log(np.clip(loss, lowest, highest) / lowest) / np.log(highest / lowest)
         return left + (width - left - right) * step / max(1, len(losses) - 1), height - bottom - share * (
             height - top - bottom
@@ -191,12 +191,12 @@ def draw(losses: Floats, title: str, path: Path) -> None:
 
     canvas.text(left, 24, title)
     for tick in (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0):
-        (x, y), (end, _) = place(0, tick), place(len(losses) - 1, tick)
+        (x, y), (end, _) = pixel(0, tick), pixel(len(losses) - 1, tick)
         canvas.line([(x, y), (end, y)], "#e4e4e4")
         canvas.text(left - 8, y + 4, f"{tick:g}", "end")
-    canvas.line([place(step, float(loss)) for step, loss in enumerate(losses)], "#9fc3e0")
+    canvas.line([pixel(step, float(loss)) for step, loss in enumerate(losses)], "#9fc3e0")
     means = [float(losses[max(0, step - 21) : step + 1].mean()) for step in range(len(losses))]
-    canvas.line([place(step, mean) for step, mean in enumerate(means)], "#0b5fa5", 2)
+    canvas.line([pixel(step, mean) for step, mean in enumerate(means)], "#0b5fa5", 2)
     canvas.text(left, height - 12, "first step")
     canvas.text(width - right, height - 12, f"step {len(losses)}", "end")
     path.parent.mkdir(parents=True, exist_ok=True)

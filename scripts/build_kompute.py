@@ -56,7 +56,7 @@ CMAKE_OPTIONS = {
 }
 
 
-class BuildError(Exception):
+class KomputeBuildError(Exception):
     """Kompute cannot be built here; the message says why."""
 
 
@@ -79,13 +79,13 @@ def run(command: Sequence[str | Path], env: dict[str, str] | None = None) -> Non
     """Run a command with its output on the error stream (the standard output is for the wheel's path alone).
 
     Raises:
-        BuildError: the command failed.
+        KomputeBuildError: the command failed.
     """
     words = [str(word) for word in command]
     print("+", " ".join(words), file=sys.stderr, flush=True)
     status = subprocess.run(words, env=env, stdout=sys.stderr, check=False).returncode
     if status != 0:
-        raise BuildError(f"exit status {status}: {' '.join(words)}")
+        raise KomputeBuildError(f"exit status {status}: {' '.join(words)}")
 
 
 def find_cmake() -> Path:
@@ -95,7 +95,7 @@ def find_cmake() -> Path:
     started by pip it fails, so it comes last.
 
     Raises:
-        BuildError: there is none, or only older ones.
+        KomputeBuildError: there is none, or only older ones.
     """
     seen = []
     for name in ("/usr/bin/cmake", "/usr/local/bin/cmake", shutil.which("cmake")):
@@ -107,7 +107,7 @@ def find_cmake() -> Path:
             return Path(name)
         seen.append(f"{name} ({match[0] if match else 'does not run'})")
     needed = ".".join(map(str, MINIMUM_CMAKE))
-    raise BuildError(f"Kompute needs CMake >= {needed}; found {', '.join(seen) if seen else 'none'}")
+    raise KomputeBuildError(f"Kompute needs CMake >= {needed}; found {', '.join(seen) if seen else 'none'}")
 
 
 #: What the compiler must find, and Debian's package that has it.
@@ -119,7 +119,7 @@ def check_tools() -> None:
     """Looks for everything that the build needs, because its own errors come after a minute and are hard to read.
 
     Raises:
-        BuildError: something is missing; the message says what to install.
+        KomputeBuildError: something is missing; the message says what to install.
     """
     missing = [] if shutil.which("make") else ["make"]
     compiler = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
@@ -137,11 +137,11 @@ def check_tools() -> None:
             missing += [package for name, package in LIBRARIES.items() if not compiles("int main() {}\n", f"-l{name}")]
     try:
         find_cmake()
-    except BuildError as error:
-        raise BuildError(f"{error} (Debian, Ubuntu: apt install {' '.join(['cmake', *missing])})") from None
+    except KomputeBuildError as error:
+        raise KomputeBuildError(f"{error} (Debian, Ubuntu: apt install {' '.join(['cmake', *missing])})") from None
     if missing:
         wanted = " ".join(dict.fromkeys(missing))
-        raise BuildError(
+        raise KomputeBuildError(
             f"Kompute cannot be built without a compiler and headers (Debian, Ubuntu: apt install {wanted})"
         )
 
@@ -236,7 +236,7 @@ def main() -> int:
             partial = kept / f"{wheel.name}.{os.getpid()}"
             shutil.copyfile(wheel, partial)
             partial.replace(kept / wheel.name)
-    except (BuildError, ChangeError, OSError) as error:
+    except (KomputeBuildError, ChangeError, OSError) as error:
         print(f"build_kompute.py: {error}", file=sys.stderr)
         return 1
     print(kept / wheel.name)

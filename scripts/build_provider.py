@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.errors import UnsupportedError
-from scripts.cross.targets import CrossBuildError, Target
+from scripts.cross.targets import CrossBuildError, Platform
 
 LIBRARIES = {"win32": ".dll", "darwin": ".dylib", "linux": ".so"}
 """How names of shared libraries end, by system."""
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def for_target(target: Target, folder: Path) -> Path:
+def for_target(target: Platform, folder: Path) -> Path:
     """The library for another system.
 
     Args:

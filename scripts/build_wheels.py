@@ -140,13 +140,13 @@ def identity(python: str) -> tuple[int, int] | None:
 def found_pythons() -> dict[tuple[int, int], str]:
     """A Python of each version: the one that runs this, those on the path, and pyenv's."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    places = [sys.executable, *(shutil.which(name) or "" for name in NAMES)]
-    places += [str(path) for path in sorted(pyenv.glob("versions/3.*/bin/python3"))]
+    candidates = [sys.executable, *(shutil.which(name) or "" for name in NAMES)]
+    candidates += [str(path) for path in sorted(pyenv.glob("versions/3.*/bin/python3"))]
     found: dict[tuple[int, int], str] = {}
-    for place in filter(None, places):
-        version = identity(place)
+    for candidate in filter(None, candidates):
+        version = identity(candidate)
         if version is not None:
-            found.setdefault(version, place)
+            found.setdefault(version, candidate)
     return dict(sorted(found.items()))
 
 

@@ -42,11 +42,11 @@ def newest(count: int) -> list[str]:
 
 def is_fine(version: str, folder: Path, *, is_quick: bool) -> bool:
     """Whether the tests pass with a version."""
-    place = folder / f"onnxruntime-{version}"
-    if not place.is_dir():
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place)]
+    directory = folder / f"onnxruntime-{version}"
+    if not directory.is_dir():
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(directory)]
         subprocess.run([*install, f"onnxruntime=={version}"], check=True)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(place), str(ROOT)])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(directory), str(ROOT)])}
     print(f"onnxruntime {version}", flush=True)
     chosen = ["-k", _QUICK, *_QUICK_FILES] if is_quick else ["tests/onnxruntime"]
     tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", *chosen]

@@ -37,10 +37,10 @@ Step = Callable[[list[torch.Tensor]], torch.Tensor]
 
 def _any(dice: random.Random, pool: list[torch.Tensor], accepts: Callable[[torch.Tensor], bool]) -> int:
     """The place of a tensor in the pool; later ones are likelier."""
-    places = [place for place, value in enumerate(pool) if accepts(value)]
-    if not places:
+    indices = [index for index, value in enumerate(pool) if accepts(value)]
+    if not indices:
         raise LookupError
-    return max(dice.choice(places), dice.choice(places))
+    return max(dice.choice(indices), dice.choice(indices))
 
 
 def _is_float(value: torch.Tensor) -> bool:
@@ -93,8 +93,8 @@ _INPLACE: list[Callable[[torch.Tensor], torch.Tensor]] = [
 
 
 def _of_one(dice: random.Random, pool: list[torch.Tensor]) -> Step:
-    place, function = _any(dice, pool, _is_float), dice.choice(_OF_ONE)
-    return lambda pool: function(pool[place])
+    index, function = _any(dice, pool, _is_float), dice.choice(_OF_ONE)
+    return lambda pool: function(pool[index])
 
 
 def _of_two(dice: random.Random, pool: list[torch.Tensor]) -> Step:
@@ -103,8 +103,8 @@ def _of_two(dice: random.Random, pool: list[torch.Tensor]) -> Step:
 
 
 def _reduced(dice: random.Random, pool: list[torch.Tensor]) -> Step:
-    place = _any(dice, pool, _floats(1))
-    axis, keeps = dice.randrange(-pool[place].dim(), pool[place].dim()), dice.random() < 0.6
+    index = _any(dice, pool, _floats(1))
+    axis, keeps = dice.randrange(-pool[index].dim(), pool[index].dim()), dice.random() < 0.6
     function: Callable[..., torch.Tensor] = dice.choice(
         [
             torch.sum,
@@ -115,12 +115,12 @@ def _reduced(dice: random.Random, pool: list[torch.Tensor]) -> Step:
             lambda x, *a, **k: x.var(*a, correction=0, **k),
         ]
     )
-    return lambda pool: function(pool[place], axis, keepdim=keeps)
+    return lambda pool: function(pool[index], axis, keepdim=keeps)
 
 
 def _along(dice: random.Random, pool: list[torch.Tensor]) -> Step:
-    place = _any(dice, pool, _floats(1))
-    axis = dice.randrange(-pool[place].dim(), pool[place].dim())
+    index = _any(dice, pool, _floats(1))
+    axis = dice.randrange(-pool[index].dim(), pool[index].dim())
     kinds: list[Callable[[torch.Tensor], torch.Tensor]] = [
         lambda x: x.softmax(axis),
         lambda x: x.log_softmax(axis),
@@ -136,12 +136,12 @@ def _along(dice: random.Random, pool: list[torch.Tensor]) -> Step:
         lambda x: x.cumprod(axis),
     ]
     function = dice.choice(kinds)
-    return lambda pool: function(pool[place])
+    return lambda pool: function(pool[index])
 
 
 def _view(dice: random.Random, pool: list[torch.Tensor]) -> Step:
-    place = _any(dice, pool, lambda value: value.dim() >= 1)
-    x = pool[place]
+    index = _any(dice, pool, lambda value: value.dim() >= 1)
+    x = pool[index]
     axis, other = dice.randrange(x.dim()), dice.randrange(x.dim())
     size = x.shape[axis]
     start, step = dice.randrange(size), dice.choice([1, 1, 2])
@@ -159,7 +159,7 @@ def _view(dice: random.Random, pool: list[torch.Tensor]) -> Step:
         lambda x: x.chunk(2, axis)[0],
     ]
     function = dice.choice(kinds)
-    return lambda pool: function(pool[place])
+    return lambda pool: function(pool[index])
 
 
 def _product(dice: random.Random, pool: list[torch.Tensor]) -> Step:
@@ -174,8 +174,8 @@ def _product(dice: random.Random, pool: list[torch.Tensor]) -> Step:
 
 
 def _picked(dice: random.Random, pool: list[torch.Tensor]) -> Step:
-    place = _any(dice, pool, _floats(1))
-    x = pool[place]
+    index = _any(dice, pool, _floats(1))
+    x = pool[index]
     axis = dice.randrange(x.dim())
     indices = torch.tensor([dice.randrange(x.shape[axis]) for _ in range(dice.randint(1, 4))])
     kinds: list[Callable[[torch.Tensor], torch.Tensor]] = [
@@ -188,11 +188,11 @@ def _picked(dice: random.Random, pool: list[torch.Tensor]) -> Step:
         lambda x: torch.where(x > 0, x, 0.1),
     ]
     function = dice.choice(kinds)
-    return lambda pool: function(pool[place])
+    return lambda pool: function(pool[index])
 
 
 def _whole(dice: random.Random, pool: list[torch.Tensor]) -> Step:
-    place = _any(dice, pool, lambda value: not value.is_floating_point() and value.dtype is not torch.bool)
+    index = _any(dice, pool, lambda value: not value.is_floating_point() and value.dtype is not torch.bool)
     kinds: list[Callable[[torch.Tensor], torch.Tensor]] = [
         lambda x: x * 3 - 1,
         lambda x: x // 2,
@@ -208,7 +208,7 @@ def _whole(dice: random.Random, pool: list[torch.Tensor]) -> Step:
         lambda x: (x > -3).all(-1),
     ]
     function = dice.choice(kinds)
-    return lambda pool: function(pool[place])
+    return lambda pool: function(pool[index])
 
 
 def _mixed(dice: random.Random, pool: list[torch.Tensor]) -> Step:
@@ -224,12 +224,12 @@ def _mixed(dice: random.Random, pool: list[torch.Tensor]) -> Step:
 
 def _in_place(dice: random.Random, pool: list[torch.Tensor]) -> Step:
     """Changes what is no argument that wants a gradient, or a view of what was computed."""
-    place = _any(dice, pool, lambda value: value.is_floating_point() and value.dim() > 0)
+    index = _any(dice, pool, lambda value: value.is_floating_point() and value.dim() > 0)
     function = dice.choice(_INPLACE)
     how = dice.randrange(3)
 
     def changed(pool: list[torch.Tensor]) -> torch.Tensor:
-        base = pool[place].clone()
+        base = pool[index].clone()
         target = (base, base[..., :1], base.flip(0)[:1] if how == 2 else base[:1])[how]
         made = function(target)
         return base + 0 * made.sum() if how else made
@@ -239,9 +239,9 @@ def _in_place(dice: random.Random, pool: list[torch.Tensor]) -> Step:
 
 def _argument(dice: random.Random, pool: list[torch.Tensor]) -> Step:
     """Changes an argument that wants no gradient."""
-    place = _any(dice, pool[:4], lambda value: value.is_floating_point() and not value.requires_grad)
+    index = _any(dice, pool[:4], lambda value: value.is_floating_point() and not value.requires_grad)
     factor = dice.choice([0.5, -1.5])
-    return lambda pool: pool[place].mul_(factor)
+    return lambda pool: pool[index].mul_(factor)
 
 
 _KINDS = [_of_one, _of_one, _of_two, _of_two, _reduced, _along, _along, _view, _view, _view, _product, _picked, _picked]
@@ -259,7 +259,7 @@ def _inputs(shapes: Sequence[tuple[int, ...]], seed: int) -> list[torch.Tensor]:
 def _prepared(values: Sequence[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
     made = [value.to(dtype) if value.is_floating_point() else value.clone() for value in values]
     made[2] = made[2].clone(memory_format=torch.preserve_format)
-    return [value.clone().requires_grad_() if place < 2 else value for place, value in enumerate(made)]
+    return [value.clone().requires_grad_() if index < 2 else value for index, value in enumerate(made)]
 
 
 def _program(dice: random.Random, values: Sequence[torch.Tensor], count: int) -> list[Step]:
@@ -340,10 +340,10 @@ def check(seed: int, count: int) -> str | None:
             found = _results(compiled, _prepared(values, torch.float32))
         except Exception as error:  # noqa: BLE001 - any kind is a finding
             return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
-        for place, items in enumerate(zip(found, eager, exact, strict=True)):
+        for index, items in enumerate(zip(found, eager, exact, strict=True)):
             wrong = _error(*items)
             if wrong:
-                return f"result {place} of {len(found)}, call {again + 1}: {wrong}"
+                return f"result {index} of {len(found)}, call {again + 1}: {wrong}"
     return ""
 
 

@@ -60,12 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             seconds = time.perf_counter() - start
             expected, logits = reference.tokens(tokens, given.tokens)
             pairs = enumerate(zip([*made, None], [*expected, None], strict=False))
-            place = next((place for place, (own, other) in pairs if own != other), None)
-            print(f"{'same' if place is None else 'DIFFERENT'}: {len(made)} tokens in {seconds:.1f} s: {prompt!r}")
-            if place is not None:
+            index = next((index for index, (own, other) in pairs if own != other), None)
+            print(f"{'same' if index is None else 'DIFFERENT'}: {len(made)} tokens in {seconds:.1f} s: {prompt!r}")
+            if index is not None:
                 different += 1
-                largest = np.sort(logits[min(place, len(logits) - 1)])[-2:]
-                print(f"  from place {place} on, where ONNX Runtime's largest logits are {largest}")
+                largest = np.sort(logits[min(index, len(logits) - 1)])[-2:]
+                print(f"  from place {index} on, where ONNX Runtime's largest logits are {largest}")
     print(f"{different} of {given.prompts} differ")
     return 1 if different else 0
 

@@ -50,7 +50,7 @@ from scripts.cross.platform_table import add_row
 from scripts.cross.targets import CrossBuildError
 from scripts.shader_tools.changes import UnknownCommitError, changes_since
 from scripts.shader_tools.launches import TARGETS, RealLaunch, real_launches
-from scripts.shader_tools.pipelines import Compiled, Compiler, PipelineCompiler
+from scripts.shader_tools.pipelines import Compiled, DriverCompiler, PipelineCompiler
 
 MOST_SECONDS = 2.0
 
@@ -183,7 +183,7 @@ def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
     return subprocess.run(words, env=environment, check=False).returncode
 
 
-def _compiled(compiler: Compiler, name: str, options: argparse.Namespace) -> int:
+def _compiled(compiler: DriverCompiler, name: str, options: argparse.Namespace) -> int:
     title, driver = gpus_and_driver(options.family)
     foreign = foreign_drivers.FAMILIES.get(options.family)
     most_seconds = math.inf if foreign is not None and foreign.is_emulated else MOST_SECONDS
@@ -195,12 +195,12 @@ def _compiled(compiler: Compiler, name: str, options: argparse.Namespace) -> int
         if time.monotonic() > end:
             break
         compiled += 1
-        for row in _told(compiler, launch, most_seconds):
+        for row in _rows_of(compiler, launch, most_seconds):
             rows.append(row)
             if fault := row.get("fault"):
                 row["known"] = _is_known((driver, options.family), launch.variant, fault)
                 known = " (known)" if row["known"] else ""
-                print(f"{launch.variant} {list(launch.constants)} ({launch.told}): {fault}{known}", flush=True)
+                print(f"{launch.variant} {list(launch.constants)} ({launch.operator}): {fault}{known}", flush=True)
     if options.json is not None:
         options.json.write_text(json.dumps({"device": name, "launches": rows}, indent=1) + "\n", encoding="utf-8")
     bad = sum(not row["known"] for row in rows if "fault" in row)
@@ -215,10 +215,10 @@ def _compiled(compiler: Compiler, name: str, options: argparse.Namespace) -> int
     return 1 if bad else 0
 
 
-def _told(compiler: Compiler, launch: RealLaunch, most_seconds: float) -> Iterator[dict[str, Any]]:
+def _rows_of(compiler: DriverCompiler, launch: RealLaunch, most_seconds: float) -> Iterator[dict[str, Any]]:
     """What a compiler says of a launch, in each of its module's forms."""
     for spirv in launch.forms:
-        row: dict[str, Any] = {"variant": launch.variant, "constants": launch.constants, "operator": launch.told}
+        row: dict[str, Any] = {"variant": launch.variant, "constants": launch.constants, "operator": launch.operator}
         try:
             made = compiler.compile(spirv, launch.constants, binding_count(spirv), launch.push_words)
             if made.seconds > most_seconds:  # what else runs may have slowed it down: the quicker of two counts
@@ -231,8 +231,8 @@ def _told(compiler: Compiler, launch: RealLaunch, most_seconds: float) -> Iterat
         yield {**row, "fault": fault} if fault else row
 
 
-def _is_known(places: Sequence[str], variant: str, fault: str) -> bool:
-    known = [each for place in places for each in KNOWN.get(place, ())]
+def _is_known(names: Sequence[str], variant: str, fault: str) -> bool:
+    known = [each for each_name in names for each in KNOWN.get(each_name, ())]
     return any(fnmatchcase(variant, name) and fault.startswith(kind) for name, kind, _ in known)
 
 
@@ -245,9 +245,9 @@ def gpus_and_driver(family: str) -> tuple[str, str]:
 
 def fault_of(made: Compiled, most_seconds: float = MOST_SECONDS) -> str | None:
     """Why a pipeline should not be launched by default; ``None`` where nothing speaks against it."""
-    told = made.statistics
-    spilled = sum(told.get(name, 0) for name in _SPILLS)
-    scratch = sum(told.get(name, 0) for name in _SCRATCH)
+    statistics = made.statistics
+    spilled = sum(statistics.get(name, 0) for name in _SPILLS)
+    scratch = sum(statistics.get(name, 0) for name in _SCRATCH)
     if spilled or scratch:
         return f"spills {spilled} vector registers, {scratch} bytes of scratch memory for each subgroup"
     if made.seconds > most_seconds:

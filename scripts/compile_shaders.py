@@ -33,7 +33,7 @@ from dmlvk.kernels.library.pack import SUFFIX, Pack, PackError, family, pack_pat
 from dmlvk.kernels.library.sources import SourceError, SourceTree
 from dmlvk.kernels.library.store import Store, remove_unfinished, write
 from dmlvk.kernels.variants import regular_variants
-from scripts.shader_tools.compiler import CompileError, Compiler, MissingToolError
+from scripts.shader_tools.compiler import CheckingCompiler, CompileError, MissingToolError
 from scripts.shader_tools.progress import progress
 from scripts.shader_tools.project import (
     LIBRARY,
@@ -84,7 +84,7 @@ def main(
         _print_variants(wanted)
         return DONE
     try:
-        compiler = Compiler.find(SourceTree(shaders))
+        compiler = CheckingCompiler.find(SourceTree(shaders))
         keys = {variant.name: compiler.key(variant) for variant in every}
     except MissingToolError as error:
         print(error, file=sys.stderr)
@@ -94,7 +94,7 @@ def main(
         return FAILED
     if options.every > 1:  # others when sources change, for the keys do
         wanted = [variant for variant in wanted if zlib.crc32(keys[variant.name].encode()) % options.every == 0]
-    run = Run(compiler, options.output, every, wanted, keys, options.jobs)
+    run = Compilation(compiler, options.output, every, wanted, keys, options.jobs)
     try:
         status = run.check() if options.check else run.update()
         if options.pack and status == DONE:
@@ -106,7 +106,7 @@ def main(
 
 
 @dataclass(frozen=True)
-class Run:
+class Compilation:
     """One run over the library.
 
     Attributes:
@@ -118,7 +118,7 @@ class Run:
         jobs: number of compilations at the same time.
     """
 
-    compiler: Compiler
+    compiler: CheckingCompiler
     directory: Path
     every: Sequence[Variant]
     wanted: Sequence[Variant]
@@ -173,7 +173,7 @@ class Run:
 
         failures = self._compile(self.wanted, compare)
         self._print_failures(failures)
-        status = self._told(differences)
+        status = self._report(differences)
         if failures or status == FAILED:
             return FAILED
         print(f"{len(self.wanted)} variants are as the sources make them")
@@ -205,12 +205,12 @@ class Run:
         differences = [text for name, keys in families.items() for text in self._pack_differences(name, keys)]
         there = {path.name.removesuffix(SUFFIX) for path in pack_paths(self.directory)}
         differences += [f"{name}{SUFFIX}: no variant belongs there" for name in there - families.keys()]
-        return self._told(differences)
+        return self._report(differences)
 
     def _families(self) -> dict[str, dict[str, str]] | None:
         """The keys of all variants by packed file; ``None`` where one is not compiled, which is told."""
         missing = [name for name, key in self.keys.items() if self.store.get(key) is None]
-        if self._told([f"{name}: missing" for name in missing]) == FAILED:
+        if self._report([f"{name}: missing" for name in missing]) == FAILED:
             return None
         found: dict[str, dict[str, str]] = {}
         for name, key in self.keys.items():
@@ -232,7 +232,7 @@ class Run:
         except PackError as error:
             yield str(error)
 
-    def _told(self, differences: Iterable[str]) -> int:
+    def _report(self, differences: Iterable[str]) -> int:
         """Print differences; returns the exit status."""
         found = sorted(differences)
         for difference in found:

@@ -97,8 +97,8 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         if "PIP_BUILD_TRACKER" not in os.environ or sys.platform != "linux":
             return None
         # Of the environment itself, not of the one in which pip builds: both run the same Python.
-        places = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
-        if any(importlib.metadata.distributions(name="kp", path=places)):
+        folders = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+        if any(importlib.metadata.distributions(name="kp", path=folders)):
             return None
         script = Path(self.root, "scripts", "build_kompute.py")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}

@@ -59,8 +59,8 @@ def _compare_bits(every: int, is_broken: bool, table: Path | None) -> int:
     result = compared(*found)
     print(f"as Metal computes: {result['told']}")
     if table is not None:
-        told = table_row(result)
-        add_row(table, "macOS", {**told, "operators": f"{told['operators']}, as Metal would compute them"})
+        row = table_row(result)
+        add_row(table, "macOS", {**row, "operators": f"{row['operators']}, as Metal would compute them"})
     return 0 if is_well(result) else 1
 
 

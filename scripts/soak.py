@@ -229,13 +229,13 @@ def fork(device: dml.Device, choice: random.Random) -> None:
         raise Fault(f"a forked process ended with status {status:#x}")
 
 
-class _Interrupted(BaseException):
+class _CutShort(BaseException):
     """Like KeyboardInterrupt no Exception: ``np.array_equal`` takes those for unequal arrays."""
 
 
 def _unraisable(hook: Callable[[sys.UnraisableHookArgs], object], args: sys.UnraisableHookArgs) -> None:
     """Python's hook, but for interrupts that came while a finalizer ran, where Python has nobody to raise them to."""
-    if args.exc_type is not _Interrupted:
+    if args.exc_type is not _CutShort:
         hook(args)
 
 
@@ -243,7 +243,7 @@ def interrupted(device: dml.Device, choice: random.Random) -> None:
     """A signal whose handler raises, at any place of a run; the device must be usable afterwards."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise _Interrupted
+        raise _CutShort
 
     before = signal.signal(signal.SIGALRM, stop)
     try:
@@ -253,7 +253,7 @@ def interrupted(device: dml.Device, choice: random.Random) -> None:
                 one_operator(device, choice)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)  # the signal may still come until here
-    except _Interrupted:
+    except _CutShort:
         pass
     finally:
         signal.signal(signal.SIGALRM, before)

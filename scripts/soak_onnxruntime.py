@@ -37,7 +37,7 @@ _MOST_GROWTH_MIB = 10.0
 _HANG_SECONDS = 300
 
 
-class Fault(Exception):
+class ProviderFault(Exception):
     """A result that is not right, or an error that did not come."""
 
 
@@ -53,7 +53,7 @@ class RandomProgram:
     def check(self, found: bytes, size: int) -> None:
         """Compares a result."""
         if found != self.wanted[size]:
-            raise Fault(f"another result for {size} rows")
+            raise ProviderFault(f"another result for {size} rows")
 
     def run(self, number: int) -> None:
         """One run, in one of several ways."""
@@ -79,7 +79,7 @@ class RandomProgram:
             self.session.run(None, {"x": np.zeros((2, WIDTH + 1), np.float32)})
         except Exception:  # noqa: BLE001 - ONNX Runtime's own kinds
             return
-        raise Fault("a shape that does not fit was accepted")
+        raise ProviderFault("a shape that does not fit was accepted")
 
     def _threads(self, size: int) -> None:
         found: list[bytes] = []
@@ -92,7 +92,7 @@ class RandomProgram:
         for thread in threads:
             thread.join()
         if len(found) != len(threads):
-            raise Fault("a run in a thread gave nothing")
+            raise ProviderFault("a run in a thread gave nothing")
         for result in found:
             self.check(result, size)
 

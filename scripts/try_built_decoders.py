@@ -143,14 +143,14 @@ def main() -> int:
                 try:
                     if not path.exists():
                         built(folder / "hf", provider, folder / provider)
-                    told, is_right = compared(path, device)
+                    outcome, is_right = compared(path, device)
                 except subprocess.CalledProcessError as error:
                     print(f"--  {name} for {provider}: not built: {error.stderr.strip().splitlines()[-1]}", flush=True)
                     left += 1
                     continue
                 except dml.DmlError as error:
-                    told, is_right = " ".join(str(error).split()), False
-                print(f"{'ok ' if is_right else 'BAD'} {name} for {provider}: {told}", flush=True)
+                    outcome, is_right = " ".join(str(error).split()), False
+                print(f"{'ok ' if is_right else 'BAD'} {name} for {provider}: {outcome}", flush=True)
                 same += is_right
                 failed += [] if is_right else [f"{name} for {provider}"]
     print(f"{same} are the same, {left} were not built, {len(failed)} differ: {', '.join(failed) or '-'}")

@@ -48,8 +48,8 @@ def exported(name: str, exporter: str, path: Path) -> dict[str, Any]:
     torch.manual_seed(0)
     module, inputs = MODELS[name]()
     module = module.eval()
-    told = io.StringIO()
-    with torch.no_grad(), contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+    printed = io.StringIO()
+    with torch.no_grad(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         # Models whose own tracing touches attributes expect a first run.
         module(*inputs.values())
         torch.onnx.export(
@@ -109,18 +109,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, dml.Device() as device:
         for name in arguments.names or MODELS:
             for exporter in [arguments.by] if arguments.by else EXPORTERS:
-                place = (arguments.keep or Path(folder)) / f"{name}.{exporter}"
-                place.mkdir(parents=True, exist_ok=True)
+                directory = (arguments.keep or Path(folder)) / f"{name}.{exporter}"
+                directory.mkdir(parents=True, exist_ok=True)
                 begun = time.perf_counter()
                 try:
-                    feed = exported(name, exporter, place / "model.onnx")
+                    feed = exported(name, exporter, directory / "model.onnx")
                 except Exception as error:  # noqa: BLE001 - whatever an exporter raises
                     print(f"--  {name} by {exporter}: not exported: {_line(error)}", flush=True)
                     continue
                 if arguments.keep:
-                    np.savez(place / "inputs.npz", **feed)
+                    np.savez(directory / "inputs.npz", **feed)
                 try:
-                    largest, problem, hosted = compared(place / "model.onnx", feed, device)
+                    largest, problem, hosted = compared(directory / "model.onnx", feed, device)
                 except dml.DmlError as error:
                     largest, problem, hosted = 0.0, _line(error), ""
                 except Exception as error:

@@ -52,7 +52,7 @@ with dml.Device() as device:
 """
 
 
-class NotHereError(Exception):
+class NoLinuxError(Exception):
     """What is needed is not installed, or not permitted."""
 
 
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     root: Root = ROOTS[options.system]
     try:
         if reason := why_not_here(root):
-            raise NotHereError(reason)
+            raise NoLinuxError(reason)
         folder = prepared(root, options.wheels)
         first = inside(root, folder, "-c", FIRST_RESULT)
         if first.returncode != 0:
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kept=kept,
             seconds=60 * options.minutes,
         )
-    except NotHereError as error:
+    except NoLinuxError as error:
         print(f"try_linux.py: not tried: {error}", file=sys.stderr)
         return 3
     except (CrossBuildError, WheelError, OSError, subprocess.SubprocessError) as error:
@@ -165,9 +165,9 @@ def prepared(root: Root, wheels: Path | None) -> Path:
     return folder
 
 
-def _compile_bytecode(root: Root, folder: Path, place: str) -> None:
+def _compile_bytecode(root: Root, folder: Path, directory: str) -> None:
     """Does what that system's Python would do at its first import, which takes a minute under an emulator."""
-    words = ["-m", "compileall", "-q", "-s", str(folder), "-p", "/", str(folder / place)]
+    words = ["-m", "compileall", "-q", "-s", str(folder), "-p", "/", str(folder / directory)]
     subprocess.run([_same_python(root), *words], stdout=subprocess.DEVNULL, check=False)  # what fails is compiled there
 
 
@@ -175,7 +175,7 @@ def _same_python(root: Root) -> str:
     """A Python of this machine that has the same version."""
     python = found_pythons().get((3, root.minor))
     if python is None:
-        raise NotHereError(f"there is no CPython 3.{root.minor} here, whose headers Kompute is built against")
+        raise NoLinuxError(f"there is no CPython 3.{root.minor} here, whose headers Kompute is built against")
     return python
 
 

@@ -48,7 +48,7 @@ _TIMEOUT = 900
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class ProgramOutcome:
     """What came of a program.
 
     Attributes:
@@ -64,13 +64,13 @@ class Outcome:
 
 def python_of(folder: Path, name: str, program: PackageProgram) -> Path:
     """The interpreter of a package's environment, which is made where it is not there."""
-    place = folder / name
-    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
-    done = place / "installed"
+    environment = folder / name
+    python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
+    done = environment / "installed"
     wanted = "\n".join(program.packages)
     if done.exists() and done.read_text() == wanted:
         return python
-    venv.create(place, with_pip=True, clear=True)
+    venv.create(environment, with_pip=True, clear=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if program.alone:
         subprocess.run([*pip, "--no-deps", *program.alone], check=True)
@@ -89,7 +89,7 @@ def python_of(folder: Path, name: str, program: PackageProgram) -> Path:
     return python
 
 
-def tried(python: Path, program: PackageProgram, *, is_inside: bool = False) -> Outcome:
+def tried(python: Path, program: PackageProgram, *, is_inside: bool = False) -> ProgramOutcome:
     """Runs a program by both, and compares.
 
     Args:
@@ -107,7 +107,7 @@ def tried(python: Path, program: PackageProgram, *, is_inside: bool = False) -> 
             subprocess.run([sys.executable, "-m", module, program.prepared, folder, str(python)], cwd=ROOT, check=True)
         expected, problem = _printed([str(python), str(source)], folder)
         if problem:
-            return Outcome([f"by ONNX Runtime itself: {problem}"], {}, time.perf_counter() - begun)
+            return ProgramOutcome([f"by ONNX Runtime itself: {problem}"], {}, time.perf_counter() - begun)
         found, problem = _printed([str(python), str(wrapper), str(report), str(source)], folder)
         models = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
     allowed = max([_SCORES, *(entry.get("largest", 0.0) for entry in models.values())])
@@ -121,7 +121,7 @@ def tried(python: Path, program: PackageProgram, *, is_inside: bool = False) -> 
             problems.append(f"{name}: a float output differs by {entry['largest']:.1e} of its largest{_double(entry)}")
     if not models and not problems:
         problems.append("no session ran")
-    return Outcome(problems, models, time.perf_counter() - begun)
+    return ProgramOutcome(problems, models, time.perf_counter() - begun)
 
 
 def _is_near(entry: dict[str, Any]) -> bool:
@@ -158,8 +158,8 @@ def _printed(command: list[str], folder: str) -> tuple[Any, str]:
 def _differences(a: Any, b: Any, where: str, allowed: float) -> Iterator[str]:
     """What differs between two results; numbers by more than is allowed."""
     if isinstance(b, list) and isinstance(a, list) and len(a) == len(b):
-        for place, (one, other) in enumerate(zip(a, b, strict=True)):
-            yield from _differences(one, other, f"{where}[{place}]", allowed)
+        for index, (one, other) in enumerate(zip(a, b, strict=True)):
+            yield from _differences(one, other, f"{where}[{index}]", allowed)
     elif isinstance(b, dict) and isinstance(a, dict) and list(a) == list(b):
         for name in b:
             yield from _differences(a[name], b[name], f"{where}[{name!r}]", allowed)
@@ -170,7 +170,7 @@ def _differences(a: Any, b: Any, where: str, allowed: float) -> Iterator[str]:
         yield f"{where}: {a!r} for {b!r}"
 
 
-def _told(entry: dict[str, Any]) -> str:
+def _sentence(entry: dict[str, Any]) -> str:
     """What was found of a model."""
     if "calls" not in entry:
         return ", ".join(f"{value} {name}" for name, value in entry.items())
@@ -200,7 +200,7 @@ def main() -> int:
         outcome = tried(python, program, is_inside=arguments.provider)
         print(f"{'ok ' if not outcome.problems else 'BAD'} {name} ({outcome.seconds:.0f} s)", flush=True)
         for model, entry in outcome.models.items():
-            print(f"      {model}: {_told(entry)}", flush=True)
+            print(f"      {model}: {_sentence(entry)}", flush=True)
         for problem in outcome.problems:
             print(f"    {problem}", flush=True)
         failed += [name] if outcome.problems else []

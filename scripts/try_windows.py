@@ -50,7 +50,7 @@ PACKAGES = (NUMPY, "pip>=24", "click>=8.1", "rich>=13", "pillow>=9.1", "colorama
 _SECONDS = 600
 
 
-class NotHereError(Exception):
+class NoWindowsError(Exception):
     """A program that is needed is not installed."""
 
 
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for program in ("wine", "Xvfb"):
             if shutil.which(program) is None:
-                raise NotHereError(f"{program} is not here (apt install wine wine64 xvfb)")
+                raise NoWindowsError(f"{program} is not here (apt install wine wine64 xvfb)")
         python = prepared(options.wheels)
         with display() as number:
             wine = Wine(python, number)
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if options.wheels is not None:
                     installed(wine, options.wheels)
                 return tried(wine, options)
-    except NotHereError as error:
+    except NoWindowsError as error:
         print(f"try_windows.py: not tried: {error}", file=sys.stderr)
         return 3
     except (CrossBuildError, WheelError, OSError, subprocess.SubprocessError) as error:
@@ -175,8 +175,8 @@ def tried(wine: Wine, options: argparse.Namespace) -> int:
         version = subprocess.run(["wine", "--version"], capture_output=True, text=True, check=False).stdout.split()[0]
         more = f"{passed} checks passed" + (f", failed: {'; '.join(faults)}" if faults else "")
         what = ", wheels by pip" if options.wheels is not None else ""
-        told = {"imported": f"CPython 3.{MINOR} under {version}{what}", **table_row(result), "more": more}
-        add_row(options.table, "Windows x86-64", told)
+        row = {"imported": f"CPython 3.{MINOR} under {version}{what}", **table_row(result), "more": more}
+        add_row(options.table, "Windows x86-64", row)
     return 0 if is_well(result) and not faults else 1
 
 
@@ -186,8 +186,8 @@ def installed(wine: Wine, wheels: Path) -> None:
     Raises:
         CrossBuildError: pip does not install them.
     """
-    places = [word for folder in (wheels.resolve(), _downloads()) for word in ("--find-links", _drive(folder))]
-    words = ["-m", "pip", "install", "--quiet", "--no-index", "--no-cache-dir", "--no-warn-script-location", *places]
+    links = [word for folder in (wheels.resolve(), _downloads()) for word in ("--find-links", _drive(folder))]
+    words = ["-m", "pip", "install", "--quiet", "--no-index", "--no-cache-dir", "--no-warn-script-location", *links]
     done = wine.run(*words, "dmlvk", "onnx", NUMPY)
     if done.returncode != 0:
         raise CrossBuildError(f"pip for Windows does not install: {(done.stdout + done.stderr).strip()[-2000:]}")
@@ -209,11 +209,11 @@ def prepared(wheels: Path | None) -> Path:
     shutil.copytree(embeddable(MINOR, default_cache()), python)
     (python / "_wmi.pyd").unlink(missing_ok=True)  # platform.platform() waits for it for ever in wine 8
     site = python / "Lib" / "site-packages"
-    places = ""
+    first_line = ""
     if wheels is not None:
         downloads = [path for path in downloads if path.name.startswith("pip-")]
     else:
-        places = _drive(ROOT) + "\n"
+        first_line = _drive(ROOT) + "\n"
         header = subprocess.run(
             [_python_with_headers(), "-c", FIND_HEADERS], capture_output=True, text=True, check=True
         ).stdout.strip()
@@ -231,7 +231,7 @@ def prepared(wheels: Path | None) -> Path:
     scripts.mkdir(parents=True)
     for name in SCRIPTS:
         shutil.copy(ROOT / "scripts" / "cross" / f"{name}.py", scripts)
-    text = f"python3{MINOR}.zip\n.\n{places}import site\n"
+    text = f"python3{MINOR}.zip\n.\n{first_line}import site\n"
     (python / f"python3{MINOR}._pth").write_text(text, encoding="utf-8")
     return python
 
@@ -244,7 +244,7 @@ def _checks(python: Path) -> Path:
 def _python_with_headers() -> str:
     found = found_pythons().get((3, MINOR))
     if found is None:
-        raise NotHereError(f"there is no CPython 3.{MINOR} here, whose headers Kompute is built against")
+        raise NoWindowsError(f"there is no CPython 3.{MINOR} here, whose headers Kompute is built against")
     return found
 
 
@@ -281,10 +281,10 @@ def display() -> Iterator[str]:
     )
     os.close(write)
     try:
-        with os.fdopen(read) as told:
-            number = told.readline().strip()
+        with os.fdopen(read) as numbers:
+            number = numbers.readline().strip()
         if not number:
-            raise NotHereError("Xvfb does not start")
+            raise NoWindowsError("Xvfb does not start")
         yield f":{number}"
     finally:
         server.terminate()

@@ -67,16 +67,16 @@ def json_model(seed: int, device: dml.Device) -> str:
     choose = random.Random(seed)
     text = choose.choice(sorted(_EXAMPLES.glob("*.json"))).read_bytes()
     for _ in range(choose.randint(1, 3)):
-        place = choose.randrange(len(text))
+        offset = choose.randrange(len(text))
         way = choose.randrange(4)
         if way == 0:
-            text = text[:place] + bytes([choose.randrange(256)]) + text[place + 1 :]
+            text = text[:offset] + bytes([choose.randrange(256)]) + text[offset + 1 :]
         elif way == 1:
-            text = text[:place] + text[place + choose.randint(1, 40) :]
+            text = text[:offset] + text[offset + choose.randint(1, 40) :]
         elif way == 2:
-            text = text[:place] + text[place : place + choose.randint(1, 200)] * 2 + text[place:]
+            text = text[:offset] + text[offset : offset + choose.randint(1, 200)] * 2 + text[offset:]
         else:  # a number, a word or a list becomes something else
-            begin = max(text.rfind(b":", 0, place), text.rfind(b",", 0, place), 0) + 1
+            begin = max(text.rfind(b":", 0, offset), text.rfind(b",", 0, offset), 0) + 1
             ends = [end for end in (text.find(mark, begin) for mark in (b",", b"}", b"]")) if end >= 0]
             text = text[:begin] + choose.choice(_WORDS).encode() + text[min(ends, default=begin) :]
     with tempfile.TemporaryDirectory() as folder:
@@ -96,9 +96,9 @@ def npy_file(seed: int, device: dml.Device) -> str:
         np.save(path, np.arange(choose.randrange(64), dtype=choose.choice(("f4", "i8", "f2", "u1"))))
         contents = bytearray(path.read_bytes())
         for _ in range(choose.randint(1, 4)):
-            place = choose.randrange(len(contents))
+            offset = choose.randrange(len(contents))
             more = bytes(choose.randrange(256) for _ in range(choose.randrange(3)))
-            contents[place : place + choose.randrange(3)] = more
+            contents[offset : offset + choose.randrange(3)] = more
         length = choose.choice((0, 5, 20, len(contents))) if choose.random() < 0.3 else len(contents)
         path.write_bytes(contents[:length])
         with contextlib.suppress(dml.DmlError):

@@ -76,9 +76,9 @@ def _changed(field: Field, value: Any, choose: random.Random) -> Any:
         return _changed_tensor(value, choose)
     if isinstance(value, (list, tuple)) and value:
         items = list(value)
-        place = choose.randrange(len(items))
-        is_tensor = isinstance(items[place], dml.TensorDesc)
-        items[place] = _changed_tensor(items[place], choose) if is_tensor else choose.choice((*range(8), *_STRANGE))
+        index = choose.randrange(len(items))
+        is_tensor = isinstance(items[index], dml.TensorDesc)
+        items[index] = _changed_tensor(items[index], choose) if is_tensor else choose.choice((*range(8), *_STRANGE))
         return choose.choice((items, items, items[:-1], items + items[:1]))
     if field.enumeration is not None:
         return choose.choice(list(field.enumeration))
@@ -92,14 +92,14 @@ def _changed(field: Field, value: Any, choose: random.Random) -> Any:
 def _changed_tensor(tensor: dml.TensorDesc, choose: random.Random) -> dml.TensorDesc:
     sizes, strides, data_type = list(tensor.sizes), tensor.strides, tensor.data_type
     total, alignment, flags = None, tensor.guaranteed_base_offset_alignment, tensor.flags
-    place, way = choose.randrange(len(sizes)), choose.randrange(6)
+    index, way = choose.randrange(len(sizes)), choose.randrange(6)
     if way == 0:
-        sizes[place] = choose.choice(_SIZES)
+        sizes[index] = choose.choice(_SIZES)
     elif way == 1:
         data_type = choose.choice(list(dml.DataType))
     elif way == 2:
         changed = list(tensor.element_strides)
-        changed[place] = choose.choice((0, 1, 2, 3, 5, 64, 2**20, -1))
+        changed[index] = choose.choice((0, 1, 2, 3, 5, 64, 2**20, -1))
         strides = changed
     elif way == 3:
         sizes, strides = choose.choice((sizes[1:], [1, *sizes], sizes[::-1])), None

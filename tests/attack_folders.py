@@ -24,19 +24,19 @@ _NUMBERS = (2**64 - 1, 2**63, 2**40, 2**32, 2**20, 1, 0)
 @functools.cache
 def _sound() -> tempfile.TemporaryDirectory[str]:
     """A file, and the folder that is made of it; kept as long as the process."""
-    place = tempfile.TemporaryDirectory(prefix="dmlvk-attack-")
-    write_folder(Path(place.name))
-    return place
+    directory = tempfile.TemporaryDirectory(prefix="dmlvk-attack-")
+    write_folder(Path(directory.name))
+    return directory
 
 
 def language_model(seed: int, device: dml.Device) -> str:
     """A damaged file is converted, or a folder is damaged, and three tokens are asked of it."""
     choose = random.Random(seed)
     sound = Path(_sound().name)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "folder"
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory) / "folder"
         if choose.random() < 0.5:
-            file = Path(place) / "model.gguf"
+            file = Path(directory) / "model.gguf"
             file.write_bytes(_damaged((sound / "model.gguf").read_bytes(), choose))
             convert_gguf(file, folder)
         else:
@@ -56,15 +56,15 @@ def _damaged(contents: bytes, choose: random.Random) -> bytes:
     data = bytearray(contents)
     head = contents.find(b"token_embd.weight") + 2500
     for _ in range(choose.randint(1, 3)):
-        place, way = choose.randrange(head if choose.random() < 0.9 else len(data)), choose.randrange(4)
+        offset, way = choose.randrange(head if choose.random() < 0.9 else len(data)), choose.randrange(4)
         if way == 0:
-            data[place] ^= 1 << choose.randrange(8)
+            data[offset] ^= 1 << choose.randrange(8)
         elif way == 1:
-            del data[place : place + choose.randint(1, 9)]
+            del data[offset : offset + choose.randint(1, 9)]
         elif way == 2:
-            data[place : place + 8] = choose.choice(_NUMBERS).to_bytes(8, "little")
+            data[offset : offset + 8] = choose.choice(_NUMBERS).to_bytes(8, "little")
         else:
-            data[place:place] = bytes(choose.randrange(256) for _ in range(choose.randint(1, 9)))
+            data[offset:offset] = bytes(choose.randrange(256) for _ in range(choose.randint(1, 9)))
     return bytes(data[: choose.randrange(len(data))] if choose.random() < 0.1 else data)
 
 

@@ -47,7 +47,7 @@ def torch_program(seed: int, device: dml.Device) -> str:
     assert dmlvk.torch.__doc__  # importing it registers the backend
     warnings.simplefilter("ignore")
     steps = _steps(random.Random(seed))
-    given = [_tensor(random.Random(f"{seed} {place}")) for place in range(2)]
+    given = [_tensor(random.Random(f"{seed} {index}")) for index in range(2)]
 
     def program(x: Any, y: Any) -> Any:
         for step in steps:

@@ -58,21 +58,21 @@ def _changed(desc: GraphDesc, choose: random.Random) -> GraphDesc:
     items = list(getattr(desc, part))
     if not items:
         return desc
-    place, way = choose.randrange(len(items)), choose.randrange(5)
+    index, way = choose.randrange(len(items)), choose.randrange(5)
     if way == 0:
-        del items[place]
+        del items[index]
     elif way == 1:
-        items.insert(choose.randrange(len(items) + 1), items[place])
+        items.insert(choose.randrange(len(items) + 1), items[index])
     elif way == 2:
         choose.shuffle(items)
     elif way == 3:
-        items[place] = choose.choice((None, "x", 1, getattr(desc, choose.choice(_PARTS))))
-    elif isinstance(items[place], ConstantGraphNode):
-        contents = items[place].contents
-        items[place] = ConstantGraphNode(contents[: choose.randrange(len(contents) + 1)] + b"x" * choose.randrange(3))
+        items[index] = choose.choice((None, "x", 1, getattr(desc, choose.choice(_PARTS))))
+    elif isinstance(items[index], ConstantGraphNode):
+        contents = items[index].contents
+        items[index] = ConstantGraphNode(contents[: choose.randrange(len(contents) + 1)] + b"x" * choose.randrange(3))
     else:
-        name = choose.choice([field.name for field in dataclasses.fields(items[place])])
-        items[place] = dataclasses.replace(items[place], **{name: choose.choice(_STRANGE)})
+        name = choose.choice([field.name for field in dataclasses.fields(items[index])])
+        items[index] = dataclasses.replace(items[index], **{name: choose.choice(_STRANGE)})
     changed: dict[str, Any] = {part: items}
     return dataclasses.replace(desc, **changed)
 

@@ -151,7 +151,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Device | Non
         InvalidArgumentError: there is no such shape.
         DataTypeError: the type does not hold the number.
     """
-    sizes, place = _shape_of(shape, "full"), checked_device(device, "full")
+    sizes, target = _shape_of(shape, "full"), checked_device(device, "full")
     if isinstance(fill_value, Array):
         fill_value = fill_value.item()
     wanted = _natural(fill_value) if dtype is None else checked_dtype(dtype, "full")
@@ -165,9 +165,9 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Device | Non
     if wanted in INTEGERS:
         check_number(plain, wanted, "full")
     if 0 in sizes:
-        return Array(place, wanted, sizes, None)
-    value = number_value(place, plain, device_type(wanted))
-    one = Array(place, wanted, (), value)
+        return Array(target, wanted, sizes, None)
+    value = number_value(target, plain, device_type(wanted))
+    one = Array(target, wanted, (), value)
     return applied("full", forms.broadcast, [one], wanted, (sizes,), sizes) if sizes else one
 
 
@@ -227,14 +227,14 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     wanted = (int64 if is_whole else float32) if dtype is None else checked_dtype(dtype, "arange")
     check_is(wanted, NUMERIC, "arange")
     count = max(0, -((first - last) // step) if is_whole else math.ceil((last - first) / step))
-    place = checked_device(device, "arange")
+    target = checked_device(device, "arange")
     if count == 0:
-        return Array(place, wanted, (0,), None)
+        return Array(target, wanted, (0,), None)
     if wanted in INTEGERS:
         first, step = int(first), int(step)
         check_number(first, wanted, "arange")
     attributes = (first, step, device_type(wanted), int(count))
-    (made,) = computed_now(_sequence, [], [(wanted, (int(count),))], attributes, place)
+    (made,) = computed_now(_sequence, [], [(wanted, (int(count),))], attributes, target)
     return made
 
 
@@ -249,13 +249,13 @@ def _check_plain(number: Any, where: str) -> None:
 
 
 def _spaced(graph: Graph, start: float, stop: float, count: int, parts: int, data_type: DataType) -> Expression:
-    place = _sequence(graph, 0, 1, DataType.INT32, count)
+    position = _sequence(graph, 0, 1, DataType.INT32, count)
     step = (stop - start) / parts if parts else 0.0
     made = F.add(
-        F.multiply(F.cast(place, output_data_type=DataType.FLOAT32), graph.constant(step, DataType.FLOAT32)),
+        F.multiply(F.cast(position, output_data_type=DataType.FLOAT32), graph.constant(step, DataType.FLOAT32)),
         graph.constant(start, DataType.FLOAT32),
     )
-    is_last = F.equal(place, graph.constant(parts if parts else -1, DataType.INT32))
+    is_last = F.equal(position, graph.constant(parts if parts else -1, DataType.INT32))
     made = F.where(is_last, graph.constant(stop, DataType.FLOAT32), made)
     return made if data_type is DataType.FLOAT32 else F.cast(made, output_data_type=data_type)
 
@@ -270,14 +270,14 @@ def linspace(
     """
     wanted = float32 if dtype is None else checked_dtype(dtype, "linspace")
     check_is(wanted, FLOATS, "linspace")
-    place = checked_device(device, "linspace")
+    target = checked_device(device, "linspace")
     num = checked_integer(num, "linspace: num", 0)
     for one in (start, stop):
         _check_plain(one, "linspace")
     if num == 0:
-        return Array(place, wanted, (0,), None)
+        return Array(target, wanted, (0,), None)
     attributes = (float(start), float(stop), int(num), num - 1 if endpoint else num, device_type(wanted))
-    (made,) = computed_now(_spaced, [], [(wanted, (int(num),))], attributes, place)
+    (made,) = computed_now(_spaced, [], [(wanted, (int(num),))], attributes, target)
     return made
 
 
@@ -298,11 +298,11 @@ def eye(
     """A matrix with 1 on a diagonal, the k-th above the main one, and 0 elsewhere."""
     shape = _shape_of((n_rows, n_rows if n_cols is None else n_cols), "eye")
     wanted = float32 if dtype is None else checked_dtype(dtype, "eye")
-    place = checked_device(device, "eye")
+    target = checked_device(device, "eye")
     if 0 in shape:
-        return Array(place, wanted, shape, None)
+        return Array(target, wanted, shape, None)
     attributes = (*shape, max(-(2**31), min(2**31 - 1, int(k))), device_type(wanted))
-    (made,) = computed_now(_diagonal, [], [(wanted, shape)], attributes, place)
+    (made,) = computed_now(_diagonal, [], [(wanted, shape)], attributes, target)
     return made
 
 

@@ -70,9 +70,9 @@ def _completed(x: Array, items: tuple[Any, ...]) -> tuple[Any, ...]:
     if used > x.ndim or sum(one is Ellipsis for one in items) > 1:
         raise IndexError(f"an index of at most {x.ndim} axes, with one '...', is for {list(x.shape)}; got {used}")
     rest = (slice(None),) * (x.ndim - used)
-    for place, one in enumerate(items):
+    for index, one in enumerate(items):
         if one is Ellipsis:
-            return (*items[:place], *rest, *items[place + 1 :])
+            return (*items[:index], *rest, *items[index + 1 :])
     return (*items, *rest)
 
 
@@ -139,25 +139,25 @@ def _at(x: Array, items: tuple[Any, ...]) -> Array:
     """Elements at integer arrays, which broadcast, and integers; along other axes by slices."""
     basic = tuple(one if one is None or isinstance(one, slice) else slice(None) for one in items)
     part = _part(x, basic)
-    places = [place for place, one in enumerate(items) if not (one is None or isinstance(one, slice))]
-    sizes = [part.shape[place] for place in places]
+    indices = [index for index, one in enumerate(items) if not (one is None or isinstance(one, slice))]
+    sizes = [part.shape[index] for index in indices]
     given = [
         one if isinstance(one, Array) else _checked_number(x, one, size)
-        for one, size in zip((items[place] for place in places), sizes, strict=True)
+        for one, size in zip((items[index] for index in indices), sizes, strict=True)
     ]
     arrays = broadcast_arrays(*operands("an index", *given))
     shape = arrays[0].shape
-    front = moveaxis(part, places, list(range(len(places))))
-    rest = front.shape[len(places) :]
+    front = moveaxis(part, indices, list(range(len(indices))))
+    rest = front.shape[len(indices) :]
     if 0 in shape:
         made = seen(x, None, (*shape, *rest))
     else:
         linear = wrapped(arrays[0], sizes[0])
         for one, size in zip(arrays[1:], sizes[1:], strict=True):
             linear = add(multiply(linear, size), wrapped(one, size))
-        made = reshape(_taken(_folded(front, len(places)), reshape(linear, (linear.size,))), (*shape, *rest))
-    if places == list(range(places[0], places[0] + len(places))):  # NumPy's rule: where they stood, if in a row
-        made = moveaxis(made, list(range(len(shape))), list(range(places[0], places[0] + len(shape))))
+        made = reshape(_taken(_folded(front, len(indices)), reshape(linear, (linear.size,))), (*shape, *rest))
+    if indices == list(range(indices[0], indices[0] + len(indices))):  # NumPy's rule: where they stood, if in a row
+        made = moveaxis(made, list(range(len(shape))), list(range(indices[0], indices[0] + len(shape))))
     return made
 
 
@@ -172,8 +172,8 @@ def _masked(x: Array, mask: Array) -> Array:
     if mask.shape != x.shape[: mask.ndim]:
         raise IndexError(f"a mask of {list(mask.shape)} does not fit the first axes of {list(x.shape)}")
     rest = x.shape[mask.ndim :]
-    (places,) = nonzero(reshape(mask, (mask.size,)))
-    return reshape(_taken(_folded(x, mask.ndim), places), (places.shape[0], *rest))
+    (indices,) = nonzero(reshape(mask, (mask.size,)))
+    return reshape(_taken(_folded(x, mask.ndim), indices), (indices.shape[0], *rest))
 
 
 def _scattered(_graph: Graph, x: Expression, index: Expression, updates: Expression) -> Expression:
@@ -201,11 +201,11 @@ def with_item(x: Array, key: Any, value: Any) -> Array:
     if x.size == 0:
         item_of(x, key)  # whether it is an index
         return x.__copy__()
-    places = item_of(reshape(arange(x.size, dtype=int32, device=x.device), x.shape), key)
-    updates = broadcast_to(_squeezed(new, places.ndim), places.shape)
-    if places.size == 0:
+    indices = item_of(reshape(arange(x.size, dtype=int32, device=x.device), x.shape), key)
+    updates = broadcast_to(_squeezed(new, indices.ndim), indices.shape)
+    if indices.size == 0:
         return x.__copy__()
-    flat = [reshape(one, (one.size,)) for one in (x, places, updates)]
+    flat = [reshape(one, (one.size,)) for one in (x, indices, updates)]
     (made,) = computed_now(_scattered, flat, [(x.dtype, (x.size,))])
     return reshape(made, x.shape)
 
@@ -226,11 +226,11 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     check_is(index.dtype, INTEGERS, "take")
     if axis is None and array.ndim != 1:
         raise InvalidArgumentError(f"take: needs an axis of {list(array.shape)}")
-    place = checked_axis(0 if axis is None else axis, array.ndim, "take")
-    front = moveaxis(array, place, 0)
-    rows = _taken(_folded(front, 1), reshape(wrapped(index, array.shape[place]), (index.size,)))
+    dimension = checked_axis(0 if axis is None else axis, array.ndim, "take")
+    front = moveaxis(array, dimension, 0)
+    rows = _taken(_folded(front, 1), reshape(wrapped(index, array.shape[dimension]), (index.size,)))
     made = reshape(rows, (*index.shape, *front.shape[1:]))
-    return moveaxis(made, list(range(index.ndim)), list(range(place, place + index.ndim)))
+    return moveaxis(made, list(range(index.ndim)), list(range(dimension, dimension + index.ndim)))
 
 
 def _along(_graph: Graph, x: Expression, index: Expression, axis: int) -> Expression:
@@ -248,21 +248,24 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
     check_is(index.dtype, INTEGERS, "take_along_axis")
     if array.ndim != index.ndim:
         raise InvalidArgumentError(f"take_along_axis: ranks must be equal; got {array.ndim} and {index.ndim}")
-    place = checked_axis(axis, array.ndim, "take_along_axis")
+    dimension = checked_axis(axis, array.ndim, "take_along_axis")
 
     def without(shape: Shape) -> Shape:
-        return (*shape[:place], 1, *shape[place + 1 :])
+        return (*shape[:dimension], 1, *shape[dimension + 1 :])
 
     common = broadcast("take_along_axis", [without(array.shape), without(index.shape)])
 
     def full(shape: Shape) -> Shape:
-        return (*common[:place], shape[place], *common[place + 1 :])
+        return (*common[:dimension], shape[dimension], *common[dimension + 1 :])
 
     shape = full(index.shape)
     if 0 in shape:
         return seen(array, None, shape)
-    whole, places = broadcast_to(array, full(array.shape)), broadcast_to(wrapped(index, array.shape[place]), shape)
-    (made,) = computed_now(_along, [whole, places], [(array.dtype, shape)], (place,))
+    whole, positions = (
+        broadcast_to(array, full(array.shape)),
+        broadcast_to(wrapped(index, array.shape[dimension]), shape),
+    )
+    (made,) = computed_now(_along, [whole, positions], [(array.dtype, shape)], (dimension,))
     return made
 
 
@@ -270,13 +273,13 @@ def _counted(_graph: Graph, x: Expression) -> tuple[Expression, ...]:
     return tuple(F.nonzero_coordinates(x))
 
 
-def nonzero_places(x: Array) -> Array:
+def nonzero_indices(x: Array) -> Array:
     """Where a vector of truth values is true, as int64; how many are read from the device."""
-    count, places = computed_now(_counted, [x], [(np.dtype(np.uint32), (1,)), (np.dtype(np.uint32), (x.size, 1))])
+    count, indices = computed_now(_counted, [x], [(np.dtype(np.uint32), (1,)), (np.dtype(np.uint32), (x.size, 1))])
     found = int(count)
     if not found:
-        return seen(converted(places, int64), None, (0,))
-    return converted(_part(places, (slice(0, found), 0)), int64)
+        return seen(converted(indices, int64), None, (0,))
+    return converted(_part(indices, (slice(0, found), 0)), int64)
 
 
 def nonzero(x: Any, /) -> tuple[Array, ...]:
@@ -290,7 +293,7 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
         raise InvalidArgumentError("nonzero: needs an axis")
     if array.size == 0:
         return tuple(zeros((0,), dtype=int64, device=array.device) for _ in array.shape)
-    rest = nonzero_places(reshape(converted(array, bool_dtype), (array.size,)))
+    rest = nonzero_indices(reshape(converted(array, bool_dtype), (array.size,)))
     found = []
     for size in array.shape[:0:-1]:
         found.append(remainder(rest, size))

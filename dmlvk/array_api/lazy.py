@@ -249,28 +249,28 @@ class _ShapePlan:
     def __init__(self, operation: Operation, operands: tuple[Value, ...]) -> None:
         self._operation, self._operands = operation, operands
         self._steps: list[tuple[Value, tuple[Value, ...] | None]] = []
-        self._places: dict[int, int] = {}
+        self._indices: dict[int, int] = {}
         for operand in operands:
             self._add(operand)
         self.inputs = {
-            f"input {place}": value.array() for place, (value, parts) in enumerate(self._steps) if parts is None
+            f"input {index}": value.array() for index, (value, parts) in enumerate(self._steps) if parts is None
         }
         uses = [0] * len(self._steps)
         counted = [parts for _, parts in self._steps if parts is not None]
         for parts in [operands, *counted] if operation.is_elementwise else counted:
             for part in parts:
-                uses[self._places[id(part)]] += 1
+                uses[self._indices[id(part)]] += 1
         # What only this graph reads is not written: a use outside of it, or an array of the user's, needs it.
         self.others = [
-            (place, value)
-            for place, (value, parts) in enumerate(self._steps)
-            if parts is not None and (value.handles > 0 or value.uses > uses[place])
+            (index, value)
+            for index, (value, parts) in enumerate(self._steps)
+            if parts is not None and (value.handles > 0 or value.uses > uses[index])
         ]
         self.key: tuple[Hashable, ...] = (
             operation.key,
-            tuple(self._places[id(one)] for one in operands),
-            tuple(self._key_of(place) for place in range(len(self._steps))),
-            tuple(place for place, _ in self.others),
+            tuple(self._indices[id(one)] for one in operands),
+            tuple(self._key_of(index) for index in range(len(self._steps))),
+            tuple(index for index, _ in self.others),
         )
 
     def _add(self, root: Value) -> None:
@@ -278,38 +278,38 @@ class _ShapePlan:
         pending: list[tuple[Value, tuple[Value, ...] | None, bool]] = [(root, root.operands_if_pending(), False)]
         while pending:
             value, parts, is_ready = pending.pop()
-            if id(value) in self._places:
+            if id(value) in self._indices:
                 continue
             if parts is None or is_ready:
-                self._places[id(value)] = len(self._steps)
+                self._indices[id(value)] = len(self._steps)
                 self._steps.append((value, parts))
                 continue
             pending.append((value, parts, True))
-            pending += [(part, part.operands_if_pending(), False) for part in parts if id(part) not in self._places]
+            pending += [(part, part.operands_if_pending(), False) for part in parts if id(part) not in self._indices]
 
-    def _key_of(self, place: int) -> Hashable:
-        value, parts = self._steps[place]
+    def _key_of(self, index: int) -> Hashable:
+        value, parts = self._steps[index]
         if parts is None:
-            tensor = self.inputs[f"input {place}"].tensor
+            tensor = self.inputs[f"input {index}"].tensor
             return tensor.data_type, tensor.sizes, tensor.strides
         assert value.operation is not None  # what waits has one
-        return value.operation.key, value.shape, tuple(self._places[id(part)] for part in parts)
+        return value.operation.key, value.shape, tuple(self._indices[id(part)] for part in parts)
 
     def compiled(self, device: Device, results: Sequence[Value]) -> CompiledGraph:
         """The graph, ready to run."""
         graph = Graph(device)
         made: list[Expression] = []
-        for place, (value, parts) in enumerate(self._steps):
+        for index, (value, parts) in enumerate(self._steps):
             if parts is None:
-                tensor = self.inputs[f"input {place}"].tensor
-                made.append(graph.input(f"input {place}", tensor.data_type, tensor.sizes, tensor.strides))
+                tensor = self.inputs[f"input {index}"].tensor
+                made.append(graph.input(f"input {index}", tensor.data_type, tensor.sizes, tensor.strides))
             else:
                 assert value.operation is not None  # what waits has one
-                expression = _applied(graph, value.operation, [made[self._places[id(part)]] for part in parts])
+                expression = _applied(graph, value.operation, [made[self._indices[id(part)]] for part in parts])
                 made.append(_shaped(expression, value))
-        root = _applied(graph, self._operation, [made[self._places[id(one)]] for one in self._operands])
+        root = _applied(graph, self._operation, [made[self._indices[id(one)]] for one in self._operands])
         found = root if isinstance(root, tuple) else (root,)
-        outputs = {f"value {place}": made[place] for place, _ in self.others}
+        outputs = {f"value {index}": made[index] for index, _ in self.others}
         outputs |= {
             f"result {number}": _shaped(one, value)
             for number, (one, value) in enumerate(zip(found, results, strict=True))

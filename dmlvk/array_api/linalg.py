@@ -52,14 +52,14 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """
     first, second, _ = pair("cross", x1, x2, NUMERIC)
     first, second = broadcast_arrays(first, second)
-    (place,) = checked_axes(axis, first.ndim, "cross")
-    if first.shape[place] != 3 or checked(x1, "cross").shape[axis] != 3 or checked(x2, "cross").shape[axis] != 3:
+    (dimension,) = checked_axes(axis, first.ndim, "cross")
+    if first.shape[dimension] != 3 or checked(x1, "cross").shape[axis] != 3 or checked(x2, "cross").shape[axis] != 3:
         raise InvalidArgumentError(f"cross: the axis must have size 3; got {list(first.shape)}, axis {axis}")
-    a, b = ([array[along(place, number)] for number in range(3)] for array in (first, second))
+    a, b = ([array[along(dimension, number)] for number in range(3)] for array in (first, second))
     parts = [
         subtract(multiply(a[(k + 1) % 3], b[(k + 2) % 3]), multiply(a[(k + 2) % 3], b[(k + 1) % 3])) for k in range(3)
     ]
-    return stack(parts, axis=place)
+    return stack(parts, axis=dimension)
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
@@ -75,8 +75,8 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     flat = reshape(array, (*array.shape[:-2], rows * columns))
     if count == 0:
         return flat[..., :0]
-    places = arange(first, first + count * (columns + 1), columns + 1, device=array.device)
-    return take(flat, places, axis=array.ndim - 2)
+    indices = arange(first, first + count * (columns + 1), columns + 1, device=array.device)
+    return take(flat, indices, axis=array.ndim - 2)
 
 
 @by_float32

@@ -94,14 +94,14 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     """
     array = checked(x, "moveaxis")
     given = [one if isinstance(one, (tuple, list)) else (one,) for one in (source, destination)]
-    taken, places = ([checked_axis(axis, array.ndim, "moveaxis") for axis in axes] for axes in given)
-    if len(set(taken)) != len(taken) or len(set(places)) != len(places) or len(taken) != len(places):
+    taken, indices = ([checked_axis(axis, array.ndim, "moveaxis") for axis in axes] for axes in given)
+    if len(set(taken)) != len(taken) or len(set(indices)) != len(indices) or len(taken) != len(indices):
         raise InvalidArgumentError(
             f"moveaxis: needs as many places as axes, each once; got {source!r}, {destination!r}"
         )
     order = [axis for axis in range(array.ndim) if axis not in taken]
-    for place, axis in sorted(zip(places, taken, strict=True)):
-        order.insert(place, axis)
+    for index, axis in sorted(zip(indices, taken, strict=True)):
+        order.insert(index, axis)
     return permute_dims(array, tuple(order))
 
 
@@ -115,8 +115,8 @@ def expand_dims(x: Any, /, *, axis: int = 0) -> Array:
     rank = array.ndim + 1
     if not -rank <= axis < rank:
         raise IndexError(f"expand_dims: axis must be from {-rank} to {rank - 1}; got {axis}")
-    place = axis % rank
-    return resized(array, (*array.shape[:place], 1, *array.shape[place:]))
+    dimension = axis % rank
+    return resized(array, (*array.shape[:dimension], 1, *array.shape[dimension:]))
 
 
 def squeeze(x: Any, /, axis: Any) -> Array:
@@ -129,7 +129,7 @@ def squeeze(x: Any, /, axis: Any) -> Array:
     axes = checked_axes(axis, array.ndim, "squeeze")
     if any(array.shape[one] != 1 for one in axes):
         raise InvalidArgumentError(f"squeeze: axes of size 1 can go; got {axis!r} of {list(array.shape)}")
-    return resized(array, tuple(size for place, size in enumerate(array.shape) if place not in axes))
+    return resized(array, tuple(size for index, size in enumerate(array.shape) if index not in axes))
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Array:
@@ -184,21 +184,21 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     if axis is None:
         given, axis = [reshape(one, (-1,) if one.size else (0,)) for one in given], 0
     first = given[0]
-    place = checked_axis(axis, first.ndim, "concat")
+    dimension = checked_axis(axis, first.ndim, "concat")
     for one in given:
         if one.ndim != first.ndim or any(
-            a != b for number, (a, b) in enumerate(zip(one.shape, first.shape, strict=True)) if number != place
+            a != b for number, (a, b) in enumerate(zip(one.shape, first.shape, strict=True)) if number != dimension
         ):
             raise InvalidArgumentError(
-                f"concat: sizes must be equal but along axis {place}; got {[list(one.shape) for one in given]}"
+                f"concat: sizes must be equal but along axis {dimension}; got {[list(one.shape) for one in given]}"
             )
     dtype = functools.reduce(lambda a, b: promoted(a, b, "concat"), [one.dtype for one in given])
     shape = list(first.shape)
-    shape[place] = sum(one.shape[place] for one in given)
+    shape[dimension] = sum(one.shape[dimension] for one in given)
     full = [converted(one, dtype) for one in given if one.size]
     if not full:
         return Array(first.device, dtype, tuple(shape), None)
-    (made,) = computed_now(_joined, full, [(dtype, tuple(shape))], (place,))
+    (made,) = computed_now(_joined, full, [(dtype, tuple(shape))], (dimension,))
     return made
 
 
@@ -211,22 +211,22 @@ def stack(arrays: Any, /, *, axis: int = 0) -> Array:
     given = operands("stack", *_listed(arrays, "stack"))
     if any(one.shape != given[0].shape for one in given):
         raise InvalidArgumentError(f"stack: shapes must be equal; got {[list(one.shape) for one in given]}")
-    place = checked_axis(axis, given[0].ndim + 1, "stack")
-    return concat([expand_dims(one, axis=place) for one in given], axis=place)
+    dimension = checked_axis(axis, given[0].ndim + 1, "stack")
+    return concat([expand_dims(one, axis=dimension) for one in given], axis=dimension)
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The parts along an axis, without it."""
     array = checked(x, "unstack")
-    place = checked_axis(axis, array.ndim, "unstack")
-    return tuple(array[along(place, number)] for number in range(array.shape[place]))
+    dimension = checked_axis(axis, array.ndim, "unstack")
+    return tuple(array[along(dimension, number)] for number in range(array.shape[dimension]))
 
 
 def flip(x: Any, /, *, axis: Any = None) -> Array:
     """The elements in the opposite order along some axes, or all of them."""
     array = checked(x, "flip")
     axes = checked_axes(axis, array.ndim, "flip")
-    return array[tuple(slice(None, None, -1 if place in axes else 1) for place in range(array.ndim))]
+    return array[tuple(slice(None, None, -1 if index in axes else 1) for index in range(array.ndim))]
 
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
@@ -244,11 +244,11 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     if len(shifts) != len(axes):
         raise InvalidArgumentError(f"roll: needs as many shifts as axes; got {shift!r} and {axis!r}")
     for distance, one in zip(shifts, axes, strict=True):
-        place = checked_axis(one, array.ndim, "roll")
-        cut = checked_integer(distance, "roll: shift", -_FARTHEST) % (array.shape[place] or 1)
+        dimension = checked_axis(one, array.ndim, "roll")
+        cut = checked_integer(distance, "roll: shift", -_FARTHEST) % (array.shape[dimension] or 1)
         if cut and array.size:
-            parts = [array[along(place, slice(-cut, None))], array[along(place, slice(None, -cut))]]
-            array = concat(parts, axis=place)
+            parts = [array[along(dimension, slice(-cut, None))], array[along(dimension, slice(None, -cut))]]
+            array = concat(parts, axis=dimension)
     return array.__copy__()
 
 
@@ -267,8 +267,8 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
     if indexing == "xy" and len(axes) > 1:
         axes[0], axes[1] = 1, 0
     seen = [
-        reshape(one, tuple(-1 if place == axis else 1 for place in range(len(vectors))) if one.size else
-                tuple(0 if place == axis else 1 for place in range(len(vectors))))
+        reshape(one, tuple(-1 if index == axis else 1 for index in range(len(vectors))) if one.size else
+                tuple(0 if index == axis else 1 for index in range(len(vectors))))
         for one, axis in zip(vectors, axes, strict=True)
     ]  # fmt: skip
     return tuple(broadcast_arrays(*seen)) if seen else ()

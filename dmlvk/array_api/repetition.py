@@ -40,8 +40,8 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
     array = checked(x, "repeat")
     if axis is None:
         array, axis = reshape(array, (array.size,)), 0
-    place = checked_axis(axis, array.ndim, "repeat")
-    size = array.shape[place]
+    dimension = checked_axis(axis, array.ndim, "repeat")
+    size = array.shape[dimension]
     counts = repeats if isinstance(repeats, Array) else asarray(repeats, device=array.device)
     check_is(counts.dtype, INTEGERS, "repeat")
     if counts.ndim > 1 or (counts.ndim == 1 and counts.shape[0] not in (1, size)):
@@ -54,6 +54,6 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
     ends = statistics.cumulative_sum(converted(counts, checked_dtype("int64", "repeat")))
     total = int(ends[-1])
     if total == 0:
-        return array[along(place, slice(0, 0))]
+        return array[along(dimension, slice(0, 0))]
     sources = searching.searchsorted(ends, arange(total, device=array.device), side="right")
-    return take(array, sources, axis=place)
+    return take(array, sources, axis=dimension)

@@ -20,7 +20,7 @@ from dmlvk.array_api.dtypes import (
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.elementwise import by_float32, not_equal, subtract
-from dmlvk.array_api.indexing import nonzero_places, take
+from dmlvk.array_api.indexing import nonzero_indices, take
 from dmlvk.array_api.manipulation import concat, reshape
 from dmlvk.array_api.statistics import cumulative_sum, without_axes
 from dmlvk.datatypes import DataType
@@ -30,17 +30,17 @@ from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import AxisDirection
 
 
-def _place(_graph: Graph, x: Expression, axes: tuple[int, ...], is_max: builtins.bool) -> Expression:
+def _arg_extreme(_graph: Graph, x: Expression, axes: tuple[int, ...], is_max: builtins.bool) -> Expression:
     function = F.argmax if is_max else F.argmin
     made: Expression = function(x, axes=list(axes), axis_direction=AxisDirection.INCREASING, output_data_type="INT64")
     return made
 
 
-def _extreme_place(name: str, x: Any, axis: int | None, keepdims: builtins.bool, is_max: builtins.bool) -> Array:
+def _checked_arg_extreme(name: str, x: Any, axis: int | None, keepdims: builtins.bool, is_max: builtins.bool) -> Array:
     array = checked(x, name)
     check_is(array.dtype, NUMERIC, name)
     if axis is None:
-        made = _extreme_place(name, reshape(array, (array.size,)), 0, False, is_max)
+        made = _checked_arg_extreme(name, reshape(array, (array.size,)), 0, False, is_max)
         return reshape(made, (1,) * array.ndim) if keepdims else made
     axes = (checked_axis(axis, array.ndim, name),)
     shape = without_axes(array.shape, axes, keepdims)
@@ -48,7 +48,7 @@ def _extreme_place(name: str, x: Any, axis: int | None, keepdims: builtins.bool,
         if 0 in shape:
             return seen(zeros((0,), dtype=int64, device=array.device), None, shape)
         raise InvalidArgumentError(f"{name}: there are no elements along axis {axes[0]} of {list(array.shape)}")
-    return one_now(_place, array, int64, shape, (axes, is_max))
+    return one_now(_arg_extreme, array, int64, shape, (axes, is_max))
 
 
 @by_float32
@@ -58,7 +58,7 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: builtins.bool = Fals
     Raises:
         InvalidArgumentError: there are no elements, or no such axis.
     """
-    return _extreme_place("argmax", x, axis, keepdims, True)
+    return _checked_arg_extreme("argmax", x, axis, keepdims, True)
 
 
 @by_float32
@@ -68,7 +68,7 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: builtins.bool = Fals
     Raises:
         InvalidArgumentError: there are no elements, or no such axis.
     """
-    return _extreme_place("argmin", x, axis, keepdims, False)
+    return _checked_arg_extreme("argmin", x, axis, keepdims, False)
 
 
 def _in_order(_graph: Graph, x: Expression, axis: int, is_descending: builtins.bool) -> tuple[Expression, ...]:
@@ -79,13 +79,13 @@ def _in_order(_graph: Graph, x: Expression, axis: int, is_descending: builtins.b
 def _sorted(name: str, x: Any, axis: int, descending: builtins.bool) -> tuple[Array, Array]:
     array = checked(x, name)
     check_is(array.dtype, NUMERIC, name)
-    place = checked_axis(axis, array.ndim, name)
+    dimension = checked_axis(axis, array.ndim, name)
     if array.size == 0:
         return array, seen(zeros((0,), dtype=int64, device=array.device), None, array.shape)
-    values, places = computed_now(
-        _in_order, [array], [(array.dtype, array.shape), (uint32, array.shape)], (place, builtins.bool(descending))
+    values, indices = computed_now(
+        _in_order, [array], [(array.dtype, array.shape), (uint32, array.shape)], (dimension, builtins.bool(descending))
     )
-    return values, converted(places, int64)
+    return values, converted(indices, int64)
 
 
 @by_float32
@@ -112,10 +112,10 @@ def _searched(graph: Graph, ordered: Expression, wanted: Expression, is_left: bu
     """How many come before each of the wanted: halves of what is left, all at once."""
     (count,), (number,) = ordered.sizes, wanted.sizes
     last = graph.constant(count - 1, DataType.INT64)
-    place = graph.constant(0, DataType.INT64).broadcast_to((number,))
+    position = graph.constant(0, DataType.INT64).broadcast_to((number,))
     for bit in reversed(range(count.bit_length())):
-        next_place = F.add(place, graph.constant(1 << bit, DataType.INT64))
-        within = F.min(F.subtract(next_place, graph.constant(1, DataType.INT64)), last)
+        next_position = F.add(position, graph.constant(1 << bit, DataType.INT64))
+        within = F.min(F.subtract(next_position, graph.constant(1, DataType.INT64)), last)
         element = F.gather(ordered.reshape(1, 1, -1), within.reshape(1, 1, -1), axis=2, index_dimensions=1).reshape(
             number
         )
@@ -126,9 +126,9 @@ def _searched(graph: Graph, ordered: Expression, wanted: Expression, is_left: bu
             comes_before = F.logical_or(F.less(element, wanted), F.logical_and(wants_nan, F.logical_not(is_nan)))
         else:
             comes_before = F.logical_or(F.less_equal(element, wanted), wants_nan)
-        fits = F.less_equal(next_place, graph.constant(count, DataType.INT64))
-        place = F.where(F.logical_and(comes_before, fits), next_place, place)
-    return place
+        fits = F.less_equal(next_position, graph.constant(count, DataType.INT64))
+        position = F.where(F.logical_and(comes_before, fits), next_position, position)
+    return position
 
 
 @by_float32
@@ -199,15 +199,15 @@ def unique_all(x: Any, /) -> UniqueAll:
     ordered, order = _sorted("unique_all", plain, 0, False)
     first = zeros((1,), dtype=bool_dtype, device=array.device) == False  # noqa: E712  # an array of truth values
     is_new = concat([first, not_equal(ordered[1:], ordered[:-1])])
-    places = nonzero_places(is_new)
-    ends = concat([places[1:], zeros((1,), dtype=int64, device=array.device) + size])
+    indices = nonzero_indices(is_new)
+    ends = concat([indices[1:], zeros((1,), dtype=int64, device=array.device) + size])
     numbers = subtract(cumulative_sum(converted(is_new, int64)), 1)
     (inverse,) = computed_now(_put, [order, numbers], [(int64, (size,))])
     return UniqueAll(
-        converted(take(ordered, places, axis=0), array.dtype),
-        take(order, places, axis=0),
+        converted(take(ordered, indices, axis=0), array.dtype),
+        take(order, indices, axis=0),
         reshape(inverse, array.shape),
-        subtract(ends, places),
+        subtract(ends, indices),
     )
 
 

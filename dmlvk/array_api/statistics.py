@@ -49,8 +49,8 @@ def _extreme(graph: Graph, x: Expression, function: ReduceFunction, axes: tuple[
 def without_axes(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     """The shape that is left of another one."""
     if keepdims:
-        return tuple(1 if place in axes else size for place, size in enumerate(shape))
-    return tuple(size for place, size in enumerate(shape) if place not in axes)
+        return tuple(1 if index in axes else size for index, size in enumerate(shape))
+    return tuple(size for index, size in enumerate(shape) if index not in axes)
 
 
 def _reduction(
@@ -203,13 +203,13 @@ def _cumulative(
     if axis is None and array.ndim != 1:
         raise InvalidArgumentError(f"{name}: needs an axis of {list(array.shape)}")
     source, wanted = _wide(_accumulated(array, dtype, name))
-    place = checked_axis(0 if axis is None else axis, array.ndim, name)
-    made = one_now(_running, source, source.dtype, source.shape, (place, is_sum)) if source.size else source
+    dimension = checked_axis(0 if axis is None else axis, array.ndim, name)
+    made = one_now(_running, source, source.dtype, source.shape, (dimension, is_sum)) if source.size else source
     made = converted(made, wanted)
     if not include_initial:
         return made
-    shape = (*array.shape[:place], 1, *array.shape[place + 1 :])
-    return concat([full(shape, 0 if is_sum else 1, dtype=wanted, device=array.device), made], axis=place)
+    shape = (*array.shape[:dimension], 1, *array.shape[dimension + 1 :])
+    return concat([full(shape, 0 if is_sum else 1, dtype=wanted, device=array.device), made], axis=dimension)
 
 
 @by_float32
@@ -243,16 +243,16 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
         InvalidArgumentError: there is no such axis, or n is below 0.
     """
     array = checked(x, "diff")
-    place = checked_axis(axis, array.ndim, "diff")
+    dimension = checked_axis(axis, array.ndim, "diff")
     if n < 0:
         raise InvalidArgumentError(f"diff: n must not be below 0; got {n}")
     if n == 0:
         return array.__copy__()
     parts = [checked(one, "diff") for one in (prepend, array, append) if one is not None]
-    array = concat(parts, axis=place) if len(parts) > 1 else array
+    array = concat(parts, axis=dimension) if len(parts) > 1 else array
     function = not_equal if array.dtype == bool_dtype else subtract
     for _ in range(n):
-        array = function(array[along(place, slice(1, None))], array[along(place, slice(None, -1))])
+        array = function(array[along(dimension, slice(1, None))], array[along(dimension, slice(None, -1))])
     return array
 
 

@@ -53,9 +53,9 @@ def converted(
         changed = np.logical_not(_same(values, made))
     if changed.any():
         first = np.unravel_index(int(np.argmax(changed)), changed.shape)
-        place = f" at {[int(index) for index in first]}" if changed.ndim else ""
+        location = f" at {[int(index) for index in first]}" if changed.ndim else ""
         raise InvalidArgumentError(
-            f"{where}: the array's dtype must be {wanted}; got {values.dtype}, whose value {values[first]!s}{place} "
+            f"{where}: the array's dtype must be {wanted}; got {values.dtype}, whose value {values[first]!s}{location} "
             f"{wanted} does not have: give an array of {wanted} (astype), or, to Device.run, casting='unsafe'"
         )
     return made

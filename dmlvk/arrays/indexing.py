@@ -70,8 +70,8 @@ def part_of(sizes: Sequence[int], key: object, whole: str) -> TensorSlice:
         raise InvalidArgumentError(f"{whole}: an index of {len(sizes)} axes at most, with one '...'; got {key!r}")
     rest = (slice(None),) * (len(sizes) - used)
     if ellipses:
-        place = next(number for number, item in enumerate(items) if item is Ellipsis)
-        items = (*items[:place], *rest, *items[place + 1 :])
+        index = next(number for number, item in enumerate(items) if item is Ellipsis)
+        items = (*items[:index], *rest, *items[index + 1 :])
     else:
         items = (*items, *rest)
     axes: list[AxisPart] = []

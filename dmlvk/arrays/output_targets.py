@@ -7,7 +7,7 @@ from typing import Any
 
 from dmlvk.arrays.device_array import Array
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.compilation import BindPoint, CompiledOperator, CompiledSingleOperator
 from dmlvk.runtime.kompute import Allocation
 
@@ -68,7 +68,7 @@ def _check_target(compiled: CompiledOperator, point: BindPoint, array: Any) -> N
 
 def check_shared_memory(
     compiled: CompiledOperator,
-    places: Mapping[tuple[Place, int], tuple[Allocation, int]],
+    locations: Mapping[tuple[BindingKind, int], tuple[Allocation, int]],
     targets: Mapping[str, Array],
 ) -> None:
     """Checks that an output which lies over an input may do so.
@@ -77,17 +77,17 @@ def check_shared_memory(
         InvalidArgumentError: when it may not.
     """
     ranges = {
-        (place, number): (allocation, offset, offset + _size(compiled, place, number), _name(compiled, place, number))
-        for (place, number), (allocation, offset) in places.items()
+        (kind, number): (allocation, offset, offset + _size(compiled, kind, number), _name(compiled, kind, number))
+        for (kind, number), (allocation, offset) in locations.items()
     }
-    for (place, number), (allocation, first, end, name) in ranges.items():
-        if place is not Place.OUTPUT or name not in targets:
+    for (kind, number), (allocation, first, end, name) in ranges.items():
+        if kind is not BindingKind.OUTPUT or name not in targets:
             continue
         for (other, index), (memory, start, stop, other_name) in ranges.items():
-            if (other, index) == (place, number) or memory is not allocation or not (first < stop and start < end):
+            if (other, index) == (kind, number) or memory is not allocation or not (first < stop and start < end):
                 continue
             both = f"{compiled.name}: {other_name} and {name}"
-            if other is not Place.INPUT:
+            if other is not BindingKind.INPUT:
                 raise InvalidArgumentError(f"{both} must not share memory")
             if (start, stop) != (first, end):
                 raise InvalidArgumentError(
@@ -99,13 +99,13 @@ def check_shared_memory(
                 raise InvalidArgumentError(f"{both} are in the same memory, {refusal}")
 
 
-def _size(compiled: CompiledOperator, place: Place, number: int) -> int:
-    if place is Place.INPUT:
+def _size(compiled: CompiledOperator, kind: BindingKind, number: int) -> int:
+    if kind is BindingKind.INPUT:
         return compiled.inputs[number].size_in_bytes
-    return compiled.outputs[number].size_in_bytes if place is Place.OUTPUT else 1
+    return compiled.outputs[number].size_in_bytes if kind is BindingKind.OUTPUT else 1
 
 
-def _name(compiled: CompiledOperator, place: Place, number: int) -> str:
-    if place is Place.INPUT:
+def _name(compiled: CompiledOperator, kind: BindingKind, number: int) -> str:
+    if kind is BindingKind.INPUT:
         return compiled.inputs[number].name
-    return compiled.outputs[number].name if place is Place.OUTPUT else f"the {place.name.lower()} resource"
+    return compiled.outputs[number].name if kind is BindingKind.OUTPUT else f"the {kind.name.lower()} resource"

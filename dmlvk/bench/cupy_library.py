@@ -29,7 +29,7 @@ class CuPyLibrary:
             return "not installed"
         return cls(cupy) if cupy.cuda.is_available() else "finds no CUDA device"
 
-    def prepare(self, workload: Workload) -> _Prepared | None:
+    def prepare(self, workload: Workload) -> _PreparedCupy | None:
         """Any workload whose function NumPy has."""
         inputs = []
         for number, array in enumerate(workload.arrays):
@@ -43,10 +43,10 @@ class CuPyLibrary:
             compute()
         except (TypeError, AttributeError):  # not for this data type
             return None
-        return _Prepared(self._cupy, compute)
+        return _PreparedCupy(self._cupy, compute)
 
 
-class _Prepared:
+class _PreparedCupy:
     def __init__(self, cupy: Any, compute: Callable[[], Any]) -> None:
         self._cupy, self._compute = cupy, compute
 

@@ -48,22 +48,22 @@ SIZES = {
 }
 
 
-def write_decoder(path: Path, size: DecoderSize, places: int, data_type: npt.DTypeLike = np.float16) -> None:
+def write_decoder(path: Path, size: DecoderSize, positions: int, data_type: npt.DTypeLike = np.float16) -> None:
     """Writes a decoder with int4 weights (MatMulNBits) and logits of the last token only.
 
     Args:
         path: of the .onnx file; its weights go to one beside it with ``.data`` behind its name.
         size: of it.
-        places: tokens for which there are angles.
+        positions: tokens for which there are angles.
         data_type: of everything but the weights.
     """
     import onnx
 
     with open(f"{path}.data", "wb") as file:
-        onnx.save(_Writer(file, Path(f"{path}.data").name, size, np.dtype(data_type)).model(places), path)
+        onnx.save(_DecoderWriter(file, Path(f"{path}.data").name, size, np.dtype(data_type)).model(positions), path)
 
 
-class _Writer:
+class _DecoderWriter:
     def __init__(self, file: BinaryIO, location: str, size: DecoderSize, data_type: np.dtype[Any]) -> None:
         from onnx import helper
 
@@ -74,12 +74,12 @@ class _Writer:
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
 
-    def model(self, places: int) -> Any:
+    def model(self, positions: int) -> Any:
         """The model; its weights are written."""
         from onnx import TensorProto, helper
 
         size = self._size
-        self._lengths(places)
+        self._lengths(positions)
         x = self._node("Gather", [self._numbers("embedding", (size.vocabulary, size.hidden), 1.0), "input_ids"], "x")
         normed = self._node(
             "SimplifiedLayerNormalization", [x, self._weight("norm")], "normed", axis=-1, epsilon=1e-5, stash_type=1
@@ -104,7 +104,7 @@ class _Writer:
         versions = [helper.make_opsetid("", 14), helper.make_opsetid("com.microsoft", 1)]
         return helper.make_model(graph, opset_imports=versions, ir_version=8, producer_name="dmlvk")
 
-    def _lengths(self, places: int) -> None:
+    def _lengths(self, positions: int) -> None:
         from onnx import TensorProto
 
         one = self._constant("one", np.array([1]))
@@ -114,7 +114,7 @@ class _Writer:
         self._node("Shape", ["attention_mask"], "mask_shape")
         self._node("Gather", ["mask_shape", self._constant("second", np.array(1))], "mask_length", axis=0)
         self._node("Cast", ["mask_length"], "total_length", to=TensorProto.INT32)
-        angles = np.arange(places)[:, None] * 10000.0 ** (-np.arange(0, self._size.head, 2) / self._size.head)
+        angles = np.arange(positions)[:, None] * 10000.0 ** (-np.arange(0, self._size.head, 2) / self._size.head)
         self._constant("cosines", np.cos(angles).astype(self._type))
         self._constant("sines", np.sin(angles).astype(self._type))
 

@@ -36,17 +36,17 @@ def write_decoder_plot(results: Sequence[Mapping[str, Any]], title: str, path: P
     slowest = max(taken for line in lines.values() for _, taken in line) * 1.1
     canvas.text(_LEFT, 20, f"{title}: milliseconds for a step, over the length of the text before", colour="#000000")
 
-    def place(length: float, taken: float) -> tuple[float, float]:
+    def pixel(length: float, taken: float) -> tuple[float, float]:
         across, up = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
         return _LEFT + across * length / longest, _HEIGHT - _BOTTOM - up * taken / slowest
 
     for part in range(5):
-        x, y = place(longest * part / 4, slowest * part / 4)
+        x, y = pixel(longest * part / 4, slowest * part / 4)
         canvas.line([(_LEFT, y), (_WIDTH - _RIGHT, y)], _GREY)
         canvas.text(_LEFT - 6, y + 4, f"{slowest * part / 4:.2f}", anchor="end")
         canvas.text(x, _HEIGHT - _BOTTOM + 18, f"{longest * part / 4:.0f}", anchor="middle")
     for number, (name, line) in enumerate(lines.items()):
-        colour, points = _COLOURS[number % len(_COLOURS)], [place(*point) for point in line]
+        colour, points = _COLOURS[number % len(_COLOURS)], [pixel(*point) for point in line]
         canvas.line(points if len(points) > 1 else [points[0], (points[0][0] + 4, points[0][1])], colour, 2)
         canvas.text(_WIDTH - _RIGHT + 10, _TOP + 18 * number, name, colour=colour)
     canvas.write(path)

@@ -45,8 +45,8 @@ class TorchDecoder:
         self._norm = torch.ones(size.hidden, dtype=torch.float16, device="cuda")
         shape = (size.layers, 2, batch, size.key_heads, capacity, size.head)
         self._caches = torch.randn(shape, dtype=torch.float16, device="cuda")
-        places = torch.arange(capacity, device="cuda")[:, None]
-        angles = places * 10000.0 ** (-torch.arange(0, size.head, 2, device="cuda") / size.head)
+        positions = torch.arange(capacity, device="cuda")[:, None]
+        angles = positions * 10000.0 ** (-torch.arange(0, size.head, 2, device="cuda") / size.head)
         self._cosines, self._sines = angles.cos().half(), angles.sin().half()
 
     def _weights(self, rows: int, columns: int) -> Any:

@@ -53,7 +53,7 @@ class KomputeLibrary:
         compiler = shutil.which("glslangValidator")
         return cls(device, compiler) if compiler else "needs glslangValidator on the PATH"
 
-    def prepare(self, workload: Workload) -> _Prepared | None:
+    def prepare(self, workload: Workload) -> _PreparedKompute | None:
         """Packed FLOAT32 tensors of a multiple of 4 elements."""
         function = FUNCTIONS.get(workload.operator.operator_name)
         fits = workload.data_type is DataType.FLOAT32 and workload.layout == "contiguous" and not workload.elements % 4
@@ -64,7 +64,7 @@ class KomputeLibrary:
             spirv = self._spirv(expression, len(workload.arrays))
         except subprocess.CalledProcessError:  # an attribute that GLSL has no word for: NaN, an infinity
             return None
-        return _Prepared(self._device, spirv, workload)
+        return _PreparedKompute(self._device, spirv, workload)
 
     def _spirv(self, expression: str, inputs: int) -> bytes:
         second = "layout(std430, set = 0, binding = 1) readonly buffer B { vec4 bs[]; };" if inputs == 2 else ""
@@ -80,7 +80,7 @@ class KomputeLibrary:
             return target.read_bytes()
 
 
-class _Prepared:
+class _PreparedKompute:
     def __init__(self, device: Device, spirv: bytes, workload: Workload) -> None:
         self._engine, self._workload = device.engine, workload
         self._has_clock = device.info.kind != "CPU"

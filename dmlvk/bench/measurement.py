@@ -27,7 +27,7 @@ _MOST_WARM_UPS = 20
 _FASTER = 0.98
 """A smaller part of the time that it took before is faster."""
 
-_FEWEST_TURNS, _MOST_TURNS = 5, 25
+_FEWEST_ROUNDS, _MOST_ROUNDS = 5, 25
 _SAMPLE_SECONDS = 0.002
 """So long a sample takes at least: small operators are repeated within it."""
 
@@ -64,7 +64,7 @@ class Spread:
 
 
 @dataclasses.dataclass(frozen=True)
-class Timing:
+class TaskTiming:
     """What one library took for one workload.
 
     Attributes:
@@ -101,7 +101,7 @@ class Result:
     layout: str
     elements: int
     bytes_moved: int
-    timings: tuple[Timing, ...]
+    timings: tuple[TaskTiming, ...]
     attributes: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def bandwidth(self, library: str) -> float | None:
@@ -121,7 +121,7 @@ def measure(workload: Workload, libraries: Sequence[Library], seconds: float = 2
         seconds: about so long each library may take for it.
     """
     small = workload.of_size(min(workload.elements, _VERIFIED_ELEMENTS))
-    timings: dict[str, Timing] = {}
+    timings: dict[str, TaskTiming] = {}
     with contextlib.ExitStack() as stack:
         runners: dict[str, Prepared] = {}
         for library in libraries:
@@ -129,19 +129,19 @@ def measure(workload: Workload, libraries: Sequence[Library], seconds: float = 2
             if fault is None:
                 continue
             if fault:
-                timings[library.name] = Timing(library.name, "different results", fault)
+                timings[library.name] = TaskTiming(library.name, "different results", fault)
                 continue
             try:
                 prepared = library.prepare(workload)
             except (MemoryError, OutOfMemoryError):
-                timings[library.name] = Timing(library.name, "out of memory")
+                timings[library.name] = TaskTiming(library.name, "out of memory")
                 continue
             if prepared is not None:
                 stack.callback(prepared.close)
                 runners[library.name] = prepared
-                timings[library.name] = Timing(library.name, "measured")
+                timings[library.name] = TaskTiming(library.name, "measured")
         for name, (device, wall) in _in_turn(runners, seconds).items():
-            timings[name] = Timing(name, "measured", seconds=Spread.of(device), wall_seconds=Spread.of(wall))
+            timings[name] = TaskTiming(name, "measured", seconds=Spread.of(device), wall_seconds=Spread.of(wall))
     return Result(
         workload.operator.operator_name,
         workload.data_type.name.lower(),
@@ -213,8 +213,8 @@ def _in_turn(runners: dict[str, Prepared], seconds: float) -> dict[str, tuple[li
     device: dict[str, list[float]] = {name: [] for name in runners}
     wall: dict[str, list[float]] = {name: [] for name in runners}
     end = time.perf_counter() + seconds * len(runners)
-    for turn in range(_MOST_TURNS):
-        if turn >= _FEWEST_TURNS and time.perf_counter() > end:
+    for round_number in range(_MOST_ROUNDS):
+        if round_number >= _FEWEST_ROUNDS and time.perf_counter() > end:
             break
         for name, runner in runners.items():
             device[name].append(runner.seconds(repeats[name]))

@@ -83,7 +83,7 @@ class GraphOperations(NetworkOperations):
         both = (padding, padding)
         return F.max_pooling(x, (window, window), strides=(stride, stride), start_padding=both, end_padding=both)
 
-    def mean_of_places(self, x: Any) -> Any:
+    def global_average(self, x: Any) -> Any:
         """See :class:`NetworkOperations`."""
         return F.average_pooling(x, tuple(x.sizes[2:]), False)
 

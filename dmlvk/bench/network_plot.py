@@ -37,11 +37,11 @@ def write_network_plot(results: Sequence[Mapping[str, Any]], title: str, path: P
         canvas.text(_LEFT - 8, top + _BAR + 4, label, anchor="end")
         taken = {member: result[member] for member in _COLOURS if result.get(member)}
         fastest = min(taken.values())
-        for place, (member, seconds) in enumerate(taken.items()):
+        for index, (member, seconds) in enumerate(taken.items()):
             width = (_WIDTH - _LEFT - _RIGHT) * fastest / seconds
-            canvas.rectangle(_LEFT, top + place * _BAR, width, _BAR - 1, _COLOURS[member])
+            canvas.rectangle(_LEFT, top + index * _BAR, width, _BAR - 1, _COLOURS[member])
             text = f"{seconds * 1e3:#.3g} ms, {result['batch'] / seconds:,.0f} a second"
-            canvas.text(_LEFT + width + 6, top + place * _BAR + 10, text)
+            canvas.text(_LEFT + width + 6, top + index * _BAR + 10, text)
     canvas.write(path)
 
 

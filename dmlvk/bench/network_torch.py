@@ -89,7 +89,7 @@ class TorchOperations(NetworkOperations):
         """See :class:`NetworkOperations`."""
         return self._functional.max_pool2d(x, window, stride, padding)
 
-    def mean_of_places(self, x: Any) -> Any:
+    def global_average(self, x: Any) -> Any:
         """See :class:`NetworkOperations`."""
         return x.mean((2, 3), keepdim=True)
 

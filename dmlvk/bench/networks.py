@@ -75,7 +75,7 @@ class NetworkOperations(abc.ABC):
         """Of pictures."""
 
     @abc.abstractmethod
-    def mean_of_places(self, x: Any) -> Any:
+    def global_average(self, x: Any) -> Any:
         """Of each channel of pictures: (batch, channels, 1, 1)."""
 
     @abc.abstractmethod
@@ -164,7 +164,7 @@ def resnet(o: NetworkOperations, batch: int, side: int, depths: tuple[int, ...],
             made = o.relu(unit(o.relu(unit(x, inner, 1)), inner, 3, stride))
             made = unit(made, 4 * inner, 1)
             x = o.relu(made + (unit(x, 4 * inner, 1, stride) if number == 0 else x))
-    return _convolution(o, o.mean_of_places(x), 1000, 1)
+    return _convolution(o, o.global_average(x), 1000, 1)
 
 
 def vgg(o: NetworkOperations, batch: int, side: int, depths: tuple[int, ...], width: int) -> Any:
@@ -188,10 +188,10 @@ def vision_transformer(
     pictures = o.input(batch, 3, side, side)
     filters = o.weights(width, 3, patch, patch, terms=3 * patch * patch)
     x = o.convolution(pictures, filters, o.shifts(1, width, 1, 1), (patch, patch), (0, 0))
-    places = (side // patch) ** 2
-    x = o.transpose(o.reshape(x, batch, width, places), 0, 2, 1) + o.shifts(1, places, width)
+    positions = (side // patch) ** 2
+    x = o.transpose(o.reshape(x, batch, width, positions), 0, 2, 1) + o.shifts(1, positions, width)
     x = _pre_normalized_layers(o, x, layers, heads)
-    x = o.mean_of_places(o.reshape(o.transpose(x, 0, 2, 1), batch, width, places, 1))
+    x = o.global_average(o.reshape(o.transpose(x, 0, 2, 1), batch, width, positions, 1))
     return _convolution(o, x, 1000, 1)
 
 

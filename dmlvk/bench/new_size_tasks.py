@@ -177,7 +177,7 @@ def _scatter(number: int) -> Made:
     return _made("SCATTER", InputTensor=x, IndicesTensor=i, UpdatesTensor=_tensor(*i.sizes), OutputTensor=x, Axis=0)
 
 
-def _scatter_places(number: int) -> Made:
+def _scatter_indices(number: int) -> Made:
     x, i, u = _tensor(6 + number, 9), _indices(2 + number, 1), _tensor(2 + number, 9)
     counts = {"InputDimensionCount": 2, "IndicesDimensionCount": 2}
     rows = np.arange(2 + number).reshape(-1, 1)
@@ -186,7 +186,7 @@ def _scatter_places(number: int) -> Made:
     )
 
 
-def _gather_places(number: int) -> Made:
+def _gather_indices(number: int) -> Made:
     x, i, y = _tensor(6, 9), _indices(2 + number, 1), _tensor(2 + number, 9)
     counts = {"InputDimensionCount": 2, "IndicesDimensionCount": 2}
     return _made("GATHER_ND", InputTensor=x, IndicesTensor=i, OutputTensor=y, **counts)
@@ -204,8 +204,10 @@ def _gather_columns(number: int) -> Made:
 
 def _nonzero(number: int) -> Made:
     x = _tensor(5 + number, 9)
-    places = _indices(9 * (5 + number), 2)
-    return _made("NONZERO_COORDINATES", InputTensor=x, OutputCountTensor=_indices(1), OutputCoordinatesTensor=places)
+    coordinates = _indices(9 * (5 + number), 2)
+    return _made(
+        "NONZERO_COORDINATES", InputTensor=x, OutputCountTensor=_indices(1), OutputCoordinatesTensor=coordinates
+    )
 
 
 def _diagonal(number: int) -> Made:
@@ -433,8 +435,8 @@ TASKS: dict[str, Task] = {
     "AVERAGE_POOLING_GRAD, new height": _average_pooling_gradient,
     "ONE_HOT, new number of rows": _one_hot,
     "SCATTER, new number of rows": _scatter,
-    "SCATTER_ND, new number of rows": _scatter_places,
-    "GATHER_ND, new number of indices": _gather_places,
+    "SCATTER_ND, new number of rows": _scatter_indices,
+    "GATHER_ND, new number of indices": _gather_indices,
     "GATHER_ELEMENTS, new number of rows": _gather_elements,
     "GATHER of columns, new height": _gather_columns,
     "NONZERO_COORDINATES, new height": _nonzero,

@@ -51,7 +51,7 @@ class NumPyLibrary:
         """It is always there."""
         return cls()
 
-    def prepare(self, workload: Workload) -> _Prepared | None:
+    def prepare(self, workload: Workload) -> _PreparedNumpy | None:
         """Any workload whose function NumPy has, for the data type."""
         try:
             compute = computation(np, workload, workload.views)
@@ -60,10 +60,10 @@ class NumPyLibrary:
             compute()
         except (TypeError, AttributeError):  # not for this data type, or not in this version
             return None
-        return _Prepared(compute)
+        return _PreparedNumpy(compute)
 
 
-class _Prepared:
+class _PreparedNumpy:
     def __init__(self, compute: Callable[[], Array]) -> None:
         self._compute = compute
 

@@ -45,7 +45,7 @@ class OnnxRuntimeLibrary:
         runtime.set_default_logger_severity(4)
         return cls(runtime)
 
-    def prepare(self, workload: Workload) -> _Prepared | None:
+    def prepare(self, workload: Workload) -> _PreparedOnnxRuntime | None:
         """Packed tensors only; ONNX knows no strides."""
         function = FUNCTIONS.get(workload.operator.operator_name)
         if not function or not function.onnx or not workload.is_packed:
@@ -53,14 +53,14 @@ class OnnxRuntimeLibrary:
         if workload.data_type not in _ELEMENT_TYPES:
             return None
         try:
-            return _Prepared(self._runtime, self._cuda, workload, function.onnx)
+            return _PreparedOnnxRuntime(self._runtime, self._cuda, workload, function.onnx)
         except Exception as error:  # its own exceptions have no common base that is public
             if type(error).__module__.startswith("onnxruntime"):
                 return None  # not for this data type
             raise
 
 
-class _Prepared:
+class _PreparedOnnxRuntime:
     def __init__(self, runtime: Any, cuda: bool, workload: Workload, onnx: str) -> None:
         arrays = [array != 0 if onnx == "Where" and i == 0 else array for i, array in enumerate(workload.views)]
         element = _ELEMENT_TYPES[workload.data_type]

@@ -33,7 +33,7 @@ class OpenModel:
     sizes: Sequence[int]
 
 
-class _Builder:
+class _OpenModelBuilder:
     """Nodes and constants of a model."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class _Builder:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def _attention(b: _Builder, x: str, width: int, heads: int, added: str, *, scaled: bool = True) -> str:
+def _attention(b: _OpenModelBuilder, x: str, width: int, heads: int, added: str, *, scaled: bool = True) -> str:
     """Self attention as it is written out: reshaped by the input's own sizes."""
     batch, length = b.shape(x, 0), b.shape(x, 1)
     split = b.node("Concat", batch, length, b.constant(np.array([heads, width // heads], np.int64)), axis=0)
@@ -108,11 +108,11 @@ def _attention(b: _Builder, x: str, width: int, heads: int, added: str, *, scale
 
 def bert(layers: int = 2, width: int = 64, heads: int = 4, words: int = 200) -> onnx.ModelProto:
     """An encoder with learned positions, a mask, and GELU written out."""
-    b = _Builder()
+    b = _OpenModelBuilder()
     length = b.node("Unsqueeze", b.node("Gather", b.node("Shape", "ids"), b.constant(np.int64(1))), b.constant([0]))
-    places = b.node("Slice", b.constant(np.arange(512)[None]), b.constant([0]), length, b.constant([1]))
+    positions = b.node("Slice", b.constant(np.arange(512)[None]), b.constant([0]), length, b.constant([1]))
     x = b.node("Gather", b.random(words, width, scale=0.5), "ids")
-    x = b.normalized(b.node("Add", x, b.node("Gather", b.random(512, width, scale=0.5), places)), width)
+    x = b.normalized(b.node("Add", x, b.node("Gather", b.random(512, width, scale=0.5), positions)), width)
     mask = b.node("Cast", b.node("Unsqueeze", "mask", b.constant([1, 2])), to=TensorProto.FLOAT)
     added = b.node("Mul", b.node("Sub", b.constant(np.float32(1)), mask), b.constant(np.float32(-1e4)))
     for _ in range(layers):
@@ -127,7 +127,7 @@ def bert(layers: int = 2, width: int = 64, heads: int = 4, words: int = 200) -> 
     return b.model({"ids": (TensorProto.INT64, shape), "mask": (TensorProto.INT64, shape)}, {"y": x})
 
 
-def _buckets(b: _Builder, length: str) -> str:
+def _buckets(b: _OpenModelBuilder, length: str) -> str:
     """T5's numbers of distances: exact for near ones, by logarithms for far ones; the host computes them."""
     counted = b.node("Range", b.constant(np.int64(0)), length, b.constant(np.int64(1)))
     across, down = (b.node("Unsqueeze", counted, b.constant([axis])) for axis in (0, 1))
@@ -145,7 +145,7 @@ def _buckets(b: _Builder, length: str) -> str:
 
 def t5(layers: int = 2, width: int = 64, heads: int = 4, words: int = 200) -> onnx.ModelProto:
     """An encoder with distances between words, root mean squares, and RELU."""
-    b = _Builder()
+    b = _OpenModelBuilder()
     length = b.node("Gather", b.node("Shape", "ids"), b.constant(np.int64(1)))
     bias = b.node("Gather", b.random(32, heads), _buckets(b, length))
     bias = b.node("Unsqueeze", b.node("Transpose", bias, perm=[2, 0, 1]), b.constant([0]))
@@ -165,7 +165,7 @@ def t5(layers: int = 2, width: int = 64, heads: int = 4, words: int = 200) -> on
 
 def recognizer(width: int = 64, letters: int = 120) -> onnx.ModelProto:
     """A reader of lines of text: convolutions, attention over what is left of the width, and letters."""
-    b = _Builder()
+    b = _OpenModelBuilder()
     x = "x"
     for inputs, outputs in ((3, 32), (32, width)):
         filters = b.random(outputs, inputs, 3, 3, scale=0.1)
@@ -182,7 +182,7 @@ def recognizer(width: int = 64, letters: int = 120) -> onnx.ModelProto:
 
 def detector(width: int = 8) -> onnx.ModelProto:
     """A finder of lines of text: depthwise convolutions, excitation, levels that are brought together."""
-    b = _Builder()
+    b = _OpenModelBuilder()
 
     def convolved(x: str, inputs: int, outputs: int, size: int = 1, step: int = 1, groups: int = 1) -> str:
         filters = b.random(outputs, inputs // groups, size, size, scale=(size * size * inputs / groups) ** -0.5)
@@ -209,7 +209,7 @@ def detector(width: int = 8) -> onnx.ModelProto:
 
 def quantized(layers: int = 2, width: int = 64, words: int = 200) -> onnx.ModelProto:
     """Products of integers that are quantized as they come, as dynamic quantization writes them."""
-    b = _Builder()
+    b = _OpenModelBuilder()
     weights = np.random.default_rng(3)
 
     def linear(x: str, inputs: int, outputs: int) -> str:

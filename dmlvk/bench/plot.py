@@ -127,8 +127,8 @@ class PictureCanvas:
         ImageDraw.Draw(mask).text((0, 0), plain, fill=255)
         mask = mask.resize((mask.width * self._SCALE, mask.height * self._SCALE))
         offset = {"start": 0.0, "middle": mask.width / 2, "end": float(mask.width)}[anchor]
-        place = (round(x * self._SCALE - offset), round(y * self._SCALE - mask.height))
-        self._image.paste(Image.new("RGB", mask.size, colour), place, mask)
+        pixel = (round(x * self._SCALE - offset), round(y * self._SCALE - mask.height))
+        self._image.paste(Image.new("RGB", mask.size, colour), pixel, mask)
 
     def write(self, path: Path) -> None:
         """Writes the file."""
@@ -230,29 +230,29 @@ def _draw_curves(
     bottom = top + _PANEL_HEIGHT - _BOTTOM
     width, height = _WIDTH - _LEFT - _RIGHT, bottom - top - _TOP
 
-    def place(size: float, bandwidth: float) -> tuple[float, float]:
+    def pixel(size: float, bandwidth: float) -> tuple[float, float]:
         x = _LEFT + (math.log2(size) - low_x) / max(high_x - low_x, 1e-9) * width
         return x, bottom - (math.log10(bandwidth) - low_y) / max(high_y - low_y, 1e-9) * height
 
     canvas.text(_LEFT, top + _TOP - 14, f"{title}: one operator alone, submitted and waited for", colour="#000000")
     for exponent in range(low_y, high_y + 1):
-        y = place(2**low_x, 10.0**exponent)[1]
+        y = pixel(2**low_x, 10.0**exponent)[1]
         canvas.line([(_LEFT, y), (_LEFT + width, y)], "#dddddd")
         canvas.text(_LEFT - 6, y + 4, _bandwidth_text(10.0**exponent), "end")
     for exponent in range(math.ceil(low_x), math.floor(high_x) + 1, 4):
-        x = place(2.0**exponent, 10.0**low_y)[0]
+        x = pixel(2.0**exponent, 10.0**low_y)[0]
         canvas.line([(x, bottom), (x, bottom + 5)], "#555555")
         canvas.text(x, bottom + 18, _size_text(2**exponent), "middle")
     canvas.text(_LEFT + width, bottom + 34, "bytes read and written", "end")
     copy_y = None
     if ceiling:
-        y = place(2**low_x, ceiling)[1]
+        y = pixel(2**low_x, ceiling)[1]
         canvas.line([(_LEFT, y), (_LEFT + width, y)], "#555555", dashed=True)
         copy_y = y - 2
         canvas.text(_LEFT + width + 8, copy_y, _copy_label(ceiling))
     label_y = top + _TOP + 30
     for name, points in lines.items():
-        canvas.line([place(*point) for point in points], colours[name], width=2.5 if name == "dmlvk" else 1.5)
+        canvas.line([pixel(*point) for point in points], colours[name], width=2.5 if name == "dmlvk" else 1.5)
         if copy_y is not None and abs(label_y - copy_y) < _LINE:
             label_y = copy_y + _LINE
         canvas.text(_LEFT + width + 8, label_y, name, colour=colours[name])

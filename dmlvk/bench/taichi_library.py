@@ -52,13 +52,13 @@ class TaichiLibrary:
         self._taichi.reset()
         self._directory.cleanup()
 
-    def prepare(self, workload: Workload) -> _Prepared | None:
+    def prepare(self, workload: Workload) -> _PreparedTaichi | None:
         """Packed FLOAT32 tensors."""
         function = FUNCTIONS.get(workload.operator.operator_name)
         fits = workload.data_type is DataType.FLOAT32 and workload.layout == "contiguous"
         if not function or not function.taichi or not fits:
             return None
-        return _Prepared(self._taichi, self._kernel(workload, function.taichi_of(workload.desc)), workload)
+        return _PreparedTaichi(self._taichi, self._kernel(workload, function.taichi_of(workload.desc)), workload)
 
     def _kernel(self, workload: Workload, expression: str) -> Any:
         two = len(workload.arrays) == 2
@@ -75,7 +75,7 @@ class TaichiLibrary:
         return made.kernel
 
 
-class _Prepared:
+class _PreparedTaichi:
     def __init__(self, taichi: Any, kernel: Any, workload: Workload) -> None:
         self._taichi, self._kernel = taichi, kernel
         self._operands = []

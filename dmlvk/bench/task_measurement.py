@@ -17,7 +17,7 @@ from dmlvk.bench.libraries import module
 from dmlvk.bench.task import Array, Task
 
 _WARM_UP_SECONDS = 0.5
-_TURNS = 7
+_ROUNDS = 7
 _SAMPLE_SECONDS = 0.003
 _MOST_REPEATS = 64
 _TOLERANCES = {16: 2e-2, 32: 2e-4}
@@ -56,9 +56,9 @@ def _compiled(device: dml.Device, task: Task) -> dml.CompiledOperator:
         return device.compile_operator(product)
     nodes = [dml.OperatorGraphNode(device.create_operator(task.weights)), dml.OperatorGraphNode(product)]
     count = sum(tensor is not None for _, tensor in task.weights.inputs)
-    places = [number for number, (_, tensor) in enumerate(task.weights.inputs) if tensor is not None]
+    indices = [number for number, (_, tensor) in enumerate(task.weights.inputs) if tensor is not None]
     inputs = [dml.InputGraphEdge(0, 1, 0)]
-    inputs += [dml.InputGraphEdge(1 + number, 0, place) for number, place in enumerate(places)]
+    inputs += [dml.InputGraphEdge(1 + number, 0, index) for number, index in enumerate(indices)]
     between = [dml.IntermediateGraphEdge(0, 0, 1, 1)]
     return device.compile_graph(dml.GraphDesc(1 + count, 1, nodes, inputs, [dml.OutputGraphEdge(1, 0, 0)], between))
 
@@ -194,7 +194,7 @@ def _in_turn(timers: Sequence[Callable[[int], Callable[[], float]]]) -> list[flo
             took = min(took, once())
         ready.append(timer(max(1, min(_MOST_REPEATS, int(_SAMPLE_SECONDS / took) + 1))))
     samples: list[list[float]] = [[] for _ in ready]
-    for _ in range(_TURNS):
+    for _ in range(_ROUNDS):
         for taken, seconds in zip(samples, ready, strict=True):
             taken.append(seconds())
     return [statistics.median(taken) for taken in samples]

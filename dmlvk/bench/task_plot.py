@@ -101,18 +101,18 @@ def _draw_panel(canvas: Canvas, top: float, panel: Sequence[TaskResult], ceiling
     bottom = top + _PANEL_HEIGHT - _BOTTOM
     width, height = _WIDTH - _LEFT - _RIGHT, bottom - top - _TOP
 
-    def place(extent: float, speed: float) -> tuple[float, float]:
+    def pixel(extent: float, speed: float) -> tuple[float, float]:
         x = _LEFT + (math.log2(extent) - low_x) / max(high_x - low_x, 1e-9) * width
         return x, bottom - (math.log10(speed) - low_y) / max(high_y - low_y, 1e-9) * height
 
     canvas.text(_LEFT, top + _TOP - 14, f"{panel[0].series}, {panel[0].data_type}", colour="#000000")
     for exponent in range(low_y, high_y + 1):
-        y = place(panel[0].extent, 10.0**exponent)[1]
+        y = pixel(panel[0].extent, 10.0**exponent)[1]
         canvas.line([(_LEFT, y), (_LEFT + width, y)], "#dddddd")
         canvas.text(_LEFT - 6, y + 4, _speed_text(10.0**exponent, unit), "end")
     last = -math.inf
     for result in panel:
-        x = place(result.extent, speeds[0])[0]
+        x = pixel(result.extent, speeds[0])[0]
         canvas.line([(x, bottom), (x, bottom + 5)], _GREY)
         if x - last > 5 * _LETTER:  # where there is room for the number
             canvas.text(x, bottom + 18, str(result.extent), "middle")
@@ -120,12 +120,12 @@ def _draw_panel(canvas: Canvas, top: float, panel: Sequence[TaskResult], ceiling
     canvas.text(_LEFT + width, bottom + 34, "n", "end")
     labels: list[tuple[float, str, str]] = []
     for speed, what in ceilings:
-        y = place(panel[0].extent, speed)[1]
+        y = pixel(panel[0].extent, speed)[1]
         canvas.line([(_LEFT, y), (_LEFT + width, y)], _GREY, dashed=True)
         labels.append((y, what, "#222222"))
     for name, points in lines.items():
-        canvas.line([place(*point) for point in points], _COLOURS[name], width=2.5 if name == "dmlvk" else 1.5)
-        labels.append((place(*points[-1])[1], name, _COLOURS[name]))
+        canvas.line([pixel(*point) for point in points], _COLOURS[name], width=2.5 if name == "dmlvk" else 1.5)
+        labels.append((pixel(*points[-1])[1], name, _COLOURS[name]))
     lowest = -math.inf
     for y, text, colour in sorted(labels):  # beside the lines' ends, or below where another one stands
         lowest = max(y + 4, lowest + _LINE)

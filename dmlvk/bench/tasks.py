@@ -59,11 +59,11 @@ def _product(m: int, k: int, n: int, data_type: DataType, batch: int = 1, series
         Alpha=1.0, Beta=0.0,
     )  # fmt: skip
     words = f"{batch} x ({m} x {k} x {n})" if batch > 1 else f"{m} x {k} x {n}"
-    place: dict[str, Any] = {"series": series, "extent": k}
+    point: dict[str, Any] = {"series": series, "extent": k}
     if min(m, n) <= 32 < max(m, n) and batch == 1:  # as fast as the matrix can be read
-        return _moving(words, desc, lambda torch, inputs: torch.matmul(*inputs), **place)
+        return _moving(words, desc, lambda torch, inputs: torch.matmul(*inputs), **point)
     work = 2 * batch * m * k * n
-    return Task(f"GEMM {words}", desc, data_type, work, "OP/s", lambda torch, inputs: torch.matmul(*inputs), **place)
+    return Task(f"GEMM {words}", desc, data_type, work, "OP/s", lambda torch, inputs: torch.matmul(*inputs), **point)
 
 
 def _member(name: str, value: int, operator_name: str = "GEMM") -> Any:
@@ -334,8 +334,8 @@ def _gathers(data_type: DataType, size: int) -> Iterator[Task]:
 @bench_tasks("SCATTER", "SCATTER")
 def _elements(operator_name: str, data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
-    source, places = TensorDesc(data_type, (rows, columns)), TensorDesc(DataType.INT64, (rows, columns))
-    tensors = {"InputTensor": source, "IndicesTensor": places, "OutputTensor": source}
+    source, indices = TensorDesc(data_type, (rows, columns)), TensorDesc(DataType.INT64, (rows, columns))
+    tensors = {"InputTensor": source, "IndicesTensor": indices, "OutputTensor": source}
     if operator_name == "SCATTER":
         tensors["UpdatesTensor"] = source
     desc = operator_desc(operator_name, **tensors, Axis=1)

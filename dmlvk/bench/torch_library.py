@@ -36,7 +36,7 @@ class TorchLibrary:
         torch = module("torch")
         return "not installed" if torch is None else cls(torch)
 
-    def prepare(self, workload: Workload) -> _Prepared | None:
+    def prepare(self, workload: Workload) -> _PreparedTorch | None:
         """Any workload whose function and data type PyTorch has."""
         name = workload.operator.operator_name
         function = FUNCTIONS.get(name, LibraryFunction())
@@ -44,12 +44,12 @@ class TorchLibrary:
         if not is_function and name not in EXPRESSIONS:
             return None
         try:
-            return _Prepared(self._torch, self._cuda, workload, function if is_function else None)
+            return _PreparedTorch(self._torch, self._cuda, workload, function if is_function else None)
         except (RuntimeError, TypeError):  # not for this data type
             return None
 
 
-class _Prepared:
+class _PreparedTorch:
     """A function, or an expression for an operator that is none."""
 
     def __init__(self, torch: Any, cuda: bool, workload: Workload, function: LibraryFunction | None) -> None:

@@ -58,17 +58,17 @@ class WgpuLibrary:
                 return cls(wgpu, adapter)
         return f"does not offer {device.info.name} through Vulkan"
 
-    def prepare(self, workload: Workload) -> _Prepared | None:
+    def prepare(self, workload: Workload) -> _PreparedWgpu | None:
         """Packed FLOAT32 tensors of a multiple of 4 elements."""
         function = FUNCTIONS.get(workload.operator.operator_name)
         fits = workload.data_type is DataType.FLOAT32 and workload.layout == "contiguous" and not workload.elements % 4
         if not function or not function.shader or not fits or 4 * workload.elements > self._largest:
             return None
         expression = function.shader_of(workload.desc).replace("vec4(", "vec4<f32>(")
-        return _Prepared(self._wgpu, self._device, expression, workload)
+        return _PreparedWgpu(self._wgpu, self._device, expression, workload)
 
 
-class _Prepared:
+class _PreparedWgpu:
     def __init__(self, wgpu: Any, device: Any, expression: str, workload: Workload) -> None:
         self._device = device
         inputs = len(workload.arrays)

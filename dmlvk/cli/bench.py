@@ -28,7 +28,7 @@ _DEFAULT_OPERATORS = "IDENTITY,SIGN,THRESHOLD,LOGICAL_GREATER_THAN,IF,ADD,EXP"
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 
-class _Bench(click.Group):
+class _BenchGroup(click.Group):
     """Its own commands, and those of :mod:`dmlvk.bench.comparisons`, which are looked up when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -46,7 +46,7 @@ class _Bench(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-@click.group(cls=_Bench, invoke_without_command=True)
+@click.group(cls=_BenchGroup, invoke_without_command=True)
 @click.option(
     "--operators",
     "-o",

@@ -121,12 +121,12 @@ def _model(size: str, data_type: str, capacity: int, folder: Path | None) -> Ite
     """The file of the model, which is written where it is not there already."""
     from dmlvk.bench.decoder_models import SIZES, write_decoder
 
-    with tempfile.TemporaryDirectory() if folder is None else contextlib.nullcontext(folder) as place:
-        Path(place).mkdir(parents=True, exist_ok=True)
-        places = max(4096 + 256, capacity)
-        file = Path(place) / f"{size}-{data_type}-{places}.onnx"
+    with tempfile.TemporaryDirectory() if folder is None else contextlib.nullcontext(folder) as directory:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        positions = max(4096 + 256, capacity)
+        file = Path(directory) / f"{size}-{data_type}-{positions}.onnx"
         if not file.is_file():
-            write_decoder(file, SIZES[size], places, data_type)
+            write_decoder(file, SIZES[size], positions, data_type)
         yield file
 
 

@@ -168,7 +168,7 @@ def _show_output(name: str, output: Any, output_dir: Path) -> None:
         rows = output.reshape(output.shape[0], -1) if output.ndim > 1 else output.reshape(1, -1)
         for row in rows[:_SHOWN]:
             largest = np.argsort(-row, kind="stable")[:_SHOWN]
-            click.echo("  largest: " + ", ".join(f"[{place}] {row[place]:.4g}" for place in largest))
+            click.echo("  largest: " + ", ".join(f"[{index}] {row[index]:.4g}" for index in largest))
 
 
 def _show_times(

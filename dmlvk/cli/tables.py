@@ -59,8 +59,8 @@ def show_devices(found: Sequence[DeviceInfo]) -> None:
     console.print("DMLVK_DEVICE and --device take an index, a part of the name, or what is the same in every process:")
     for device in found:
         names = [("UUID", device.uuid), ("PCI address", device.pci_address)]
-        told = ", ".join(f"{what} {name}" for what, name in names if name is not None)
-        console.print(f"{device.index} {device.name}: {told or 'its driver tells neither UUID nor PCI address'}")
+        given = ", ".join(f"{what} {name}" for what, name in names if name is not None)
+        console.print(f"{device.index} {device.name}: {given or 'its driver tells neither UUID nor PCI address'}")
 
 
 def size_text(size_in_bytes: int) -> str:

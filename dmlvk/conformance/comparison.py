@@ -16,7 +16,7 @@ from dmlvk.operators import OperatorDesc
 
 Array = npt.NDArray[Any]
 
-_NAMED_PLACES = 3
+_NAMED_ELEMENTS = 3
 """Wrong results that a message names."""
 
 
@@ -31,7 +31,7 @@ class Comparison:
         largest_error: in units in the last place of the result's data type (integers: in ones); infinite for what is
             wrong altogether, such as a NaN in place of a number or a zero of the wrong sign.
         worst: where the largest error occurs, counted through the array; None when every result is exact.
-        places: where the first few broken results are, counted likewise.
+        elements: where the first few broken results are, counted likewise.
         bound: the largest error that is promised, in units in the last place; None where bits are compared.
     """
 
@@ -40,7 +40,7 @@ class Comparison:
     misrounded: int
     largest_error: float
     worst: int | None
-    places: tuple[int, ...]
+    elements: tuple[int, ...]
     bound: float | None
 
 
@@ -76,8 +76,8 @@ def compare_bits(got: Array, expected: Array) -> Comparison:
         return Comparison(bits.size, 0, 0, 0.0, None, (), None)
     errors = _distances(got.reshape(-1)[wrong], expected.reshape(-1)[wrong])
     worst = int(np.argmax(errors))
-    places = tuple(wrong[:_NAMED_PLACES].tolist())
-    return Comparison(bits.size, wrong.size, wrong.size, float(errors[worst]), int(wrong[worst]), places, None)
+    elements = tuple(wrong[:_NAMED_ELEMENTS].tolist())
+    return Comparison(bits.size, wrong.size, wrong.size, float(errors[worst]), int(wrong[worst]), elements, None)
 
 
 def compare_values(got: Array, true: Array, bound: float) -> Comparison:
@@ -98,8 +98,8 @@ def compare_errors(errors: npt.NDArray[np.float64], bound: float) -> Comparison:
     worst = int(np.argmax(flat)) if largest > 0 else None
     misrounded = int(np.count_nonzero(flat > 0.5)) if largest > 0.5 else 0
     broken = np.flatnonzero(flat > bound) if largest > bound else np.empty(0, np.int64)
-    places = tuple(broken[:_NAMED_PLACES].tolist())
-    return Comparison(flat.size, broken.size, misrounded, largest, worst, places, bound)
+    elements = tuple(broken[:_NAMED_ELEMENTS].tolist())
+    return Comparison(flat.size, broken.size, misrounded, largest, worst, elements, bound)
 
 
 def _distances(got: Array, expected: Array) -> npt.NDArray[np.float64]:
@@ -136,11 +136,11 @@ def fault_text(where: str, comparison: Comparison, got: Array, expected: Array, 
     else:
         unit = f"{comparison.broken} of {comparison.count} elements are more than {comparison.bound} ULP off"
         lines = [f"{where}: {unit}; the worst is {comparison.largest_error:.4f} ULP off"]
-    places = comparison.places
+    elements = comparison.elements
     if comparison.bound is not None and comparison.worst is not None:
-        places = tuple(dict.fromkeys((comparison.worst, *places)))[:_NAMED_PLACES]
-    for place in places:
-        index = tuple(int(i) for i in np.unravel_index(place, got.shape))
+        elements = tuple(dict.fromkeys((comparison.worst, *elements)))[:_NAMED_ELEMENTS]
+    for element in elements:
+        index = tuple(int(i) for i in np.unravel_index(element, got.shape))
         operands = ", ".join(hexadecimal(values[index]) for values in inputs)
         if comparison.bound is None:
             wanted = f"expected {hexadecimal(expected[index])}"

@@ -203,11 +203,11 @@ class WorkerChunk:
 
 def judge_part(context: WorkerContext, part: WorkerChunk) -> tuple[WorkerChunk, Chunk]:
     """Hashes and compares a chunk's results; returns what is to be stored of them."""
-    judge = _Judge(part.run)
+    judge = _ResultJudge(part.run)
     return part, judge.judged(context, part.number * CHUNK, results_in(part.slot, judge.result_type, CHUNK))
 
 
-class _Judge:
+class _ResultJudge:
     """Compares results of a run's operator with the reference."""
 
     def __init__(self, run: ExhaustiveRun) -> None:

@@ -59,8 +59,12 @@ def each_of(operator_name: str, facet: str, made: Iterator[_Result]) -> Iterator
 def _failed(operator_name: str, facet: str, error: Exception) -> FacetError:
     if isinstance(error, FacetError):
         return error  # of an operator that this one is made of
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = "" if place is None else f" ({place.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{place.tb_lineno})"
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    where = (
+        ""
+        if innermost is None
+        else f" ({innermost.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{innermost.tb_lineno})"
+    )
     return fault(operator_name, facet, f"{type(error).__name__}: {error}{where}")

@@ -60,12 +60,12 @@ class Tally:
         self.misrounded += comparison.misrounded
         if comparison.worst is None or (self.worst is not None and comparison.largest_error <= self.worst.error):
             return
-        place = comparison.worst
+        element = comparison.worst
         self.worst = WorstResult(
             error=comparison.largest_error,
-            inputs=tuple(Element.of(values.reshape(-1)[place]) for values in inputs),
-            got=Element.of(got.reshape(-1)[place]),
-            expected=Element.of(expected.reshape(-1)[place]),
+            inputs=tuple(Element.of(values.reshape(-1)[element]) for values in inputs),
+            got=Element.of(got.reshape(-1)[element]),
+            expected=Element.of(expected.reshape(-1)[element]),
             where=where,
         )
 
@@ -99,7 +99,7 @@ def case_report(case: ValueCase, **found: Any) -> CaseReport:
     return CaseReport(**{**facts, **found})
 
 
-class _DeviceRun:
+class _CaseRun:
     """What one device does in one case."""
 
     def __init__(self, number: int, bench: Workbench, case: ValueCase) -> None:
@@ -164,7 +164,7 @@ def measure_case(context: WorkerContext, case: ValueCase, plan: Extent) -> CaseR
         Stopped: when the run was asked to end.
         DeviceRemovedError: when a device is lost. Other errors of a device become its measurement's failure.
     """
-    runs = [_DeviceRun(number, bench, case) for number, bench in enumerate(context.benches)]
+    runs = [_CaseRun(number, bench, case) for number, bench in enumerate(context.benches)]
     inputs_digest = hashlib.sha256()
     for layout, total, sets in layouts(plan):
         for batch in batches(case, total, sets):

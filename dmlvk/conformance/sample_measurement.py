@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.facets import result_of
-from dmlvk.conformance.references.bounded import Expected, expected_outputs, wrong_places
+from dmlvk.conformance.references.bounded import Expected, expected_outputs, wrong_elements
 from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device, outputs_within_error
 from dmlvk.conformance.results import CaseReport, Element, Measurement, WorstResult
 from dmlvk.conformance.samples import Sample, SampleCase
@@ -22,7 +22,7 @@ from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.operators.shapes import member_text
 
 
-class _DeviceRun:
+class _SampleRun:
     """What one device does in one case.
 
     Args:
@@ -68,16 +68,16 @@ class _DeviceRun:
 
     def _judge(self, outcome: Outcome, expected: Mapping[str, Expected], where: str) -> None:
         for name, values in outcome.outputs.items():
-            wrong = wrong_places(values, expected[name])
+            wrong = wrong_elements(values, expected[name])
             self._results += values.size
             count = int(np.count_nonzero(wrong))
             self._broken += count
             if count and self._worst is None:
-                place = tuple(int(i) for i in np.argwhere(wrong)[0])
+                element = tuple(int(i) for i in np.argwhere(wrong)[0])
                 true = expected[name]
-                wanted = true[place] if isinstance(true, np.ndarray) else true.values[place]
-                text = f"{where}, {name}{list(place)}"
-                self._worst = WorstResult(float("inf"), (), Element.of(values[place]), Element.of(wanted), text)
+                wanted = true[element] if isinstance(true, np.ndarray) else true.values[element]
+                text = f"{where}, {name}{list(element)}"
+                self._worst = WorstResult(float("inf"), (), Element.of(values[element]), Element.of(wanted), text)
 
     def measurement(self) -> Measurement:
         """What was found."""
@@ -109,7 +109,7 @@ def measure_sample_case(context: WorkerContext, case: SampleCase) -> CaseReport:
     own = is_rounded_by_device(case.desc_class.operator_name, dict(case.data_types), of_halves=of_halves)
     arithmetic = "device" if own and any(device.arithmetic == "device" for device in context.devices) else "portable"
     reference = expected_outputs if arithmetic == "portable" else outputs_within_error
-    runs = [_DeviceRun(number, bench, arithmetic == "portable") for number, bench in enumerate(context.benches)]
+    runs = [_SampleRun(number, bench, arithmetic == "portable") for number, bench in enumerate(context.benches)]
     inputs_digest = hashlib.sha256()
     for sample in case.samples():
         if context.stopped():

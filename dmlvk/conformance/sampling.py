@@ -163,13 +163,13 @@ def check_case(
         AssertionError: when a result is wrong; the message says where.
     """
     count = 0
-    turn = zlib.crc32(case.name.encode())
+    rotation = zlib.crc32(case.name.encode())
     samples: Iterable[Sample] = case.samples()
     if step > 1 and (every := list(samples)):
-        samples = every[turn % min(step, len(every)) :: step]
+        samples = every[rotation % min(step, len(every)) :: step]
     for sample in samples:
-        layouts = [LAYOUTS[(turn + number) % len(LAYOUTS)] for number in range(layouts_for_each)]
-        turn += layouts_for_each
+        layouts = [LAYOUTS[(rotation + number) % len(LAYOUTS)] for number in range(layouts_for_each)]
+        rotation += layouts_for_each
         count += 1
         expected = expected_outputs(sample.desc, sample.inputs)
         first: dict[str, str] = {}

@@ -113,8 +113,8 @@ class Workers:
         return self._resources.enter_context(contextlib.closing(WorkerContext(self._devices, lambda: False)))
 
     @functools.cached_property
-    def _pool(self) -> _Pool:
-        return self._resources.enter_context(contextlib.closing(_Pool(self._devices, self._jobs)))
+    def _pool(self) -> _WorkerPool:
+        return self._resources.enter_context(contextlib.closing(_WorkerPool(self._devices, self._jobs)))
 
 
 def _in_flight(jobs: int) -> int:
@@ -122,7 +122,7 @@ def _in_flight(jobs: int) -> int:
     return jobs + max(2, jobs // 2)
 
 
-class _Pool:
+class _WorkerPool:
     """The other processes."""
 
     def __init__(self, devices: Sequence[dml.Device], jobs: int) -> None:

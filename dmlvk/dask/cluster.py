@@ -140,13 +140,13 @@ def _wanted(devices: int | str | Sequence[int | str], there: Sequence[DeviceInfo
 
 def _once(there: Sequence[DeviceInfo]) -> list[DeviceInfo]:
     """The devices, of several drivers' for one card only the first."""
-    places: set[str] = set()
+    addresses: set[str] = set()
     kept = []
     for info in there:
         if info.usable and info.pci_address is not None:
-            if info.pci_address in places:
+            if info.pci_address in addresses:
                 continue
-            places.add(info.pci_address)
+            addresses.add(info.pci_address)
         kept.append(info)
     return kept
 

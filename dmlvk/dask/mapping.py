@@ -289,14 +289,14 @@ class _Grid:
         """For each output what its blocks are like, by the block's place; of equal blocks the first one's only."""
         firsts = [self._first_of_each_kind(axis) for axis in self.axes]
         made: dict[str, dict[tuple[int, ...], Block]] = {}
-        for place in itertools.product(*firsts):
-            blocks = [self._block(value, place) for value in self._given]
+        for index in itertools.product(*firsts):
+            blocks = [self._block(value, index) for value in self._given]
             try:
                 results = model.results(blocks)
             except DmlError as error:
-                raise InvalidArgumentError(f"{error} (block {list(place)})") from error
+                raise InvalidArgumentError(f"{error} (block {list(index)})") from error
             for output, block in results.items():
-                made.setdefault(output, {})[place] = block
+                made.setdefault(output, {})[index] = block
         return made
 
     def layout(
@@ -314,8 +314,8 @@ class _Grid:
             along = axis < len(self.counts)
             kinds = self._kinds(axis) if along else [0]
             sizes: dict[int, int] = {}
-            for place, block in blocks.items():
-                first = place[axis] if along else 0
+            for index, block in blocks.items():
+                first = index[axis] if along else 0
                 if sizes.setdefault(first, block.shape[number]) != block.shape[number]:
                     raise InvalidArgumentError(
                         f"{self._label}: {output} has blocks of {sizes[first]} and {block.shape[number]} elements side "
@@ -353,23 +353,23 @@ class _Grid:
     def _kinds(self, axis: int) -> list[int]:
         """For each place along an axis the first one at which all arrays have blocks of the same sizes."""
         seen: dict[tuple[int, ...], int] = {}
-        return [seen.setdefault(self._sizes(axis, place), place) for place in range(self.counts[axis])]
+        return [seen.setdefault(self._sizes(axis, index), index) for index in range(self.counts[axis])]
 
     def _first_of_each_kind(self, axis: int) -> list[int]:
         return list(dict.fromkeys(self._kinds(axis)))
 
-    def _sizes(self, axis: int, place: int) -> tuple[int, ...]:
+    def _sizes(self, axis: int, index: int) -> tuple[int, ...]:
         sizes = []
         for value in self._given:
             own = axis - len(self.counts) + value.ndim if isinstance(value, da.Array) else -1
             if own >= 0:
-                sizes.append(value.chunks[own][min(place, len(value.chunks[own]) - 1)])
+                sizes.append(value.chunks[own][min(index, len(value.chunks[own]) - 1)])
         return tuple(sizes)
 
-    def _block(self, value: Any, place: Sequence[int]) -> Block:
+    def _block(self, value: Any, index: Sequence[int]) -> Block:
         if not isinstance(value, da.Array):
             return Block(value.shape, value.dtype)
-        own = place[len(place) - value.ndim :]
+        own = index[len(index) - value.ndim :]
         shape = tuple(sizes[min(at, len(sizes) - 1)] for at, sizes in zip(own, value.chunks, strict=True))
         return Block(shape, np.dtype(value.dtype))
 

@@ -92,12 +92,12 @@ def reduce(
     check_operator(_described(wanted, (1,) * max(array.ndim, 1), dtype, axes), FeatureLevel.LEVEL_6_4)
     count = math.prod(array.shape[each] for each in axes) if wanted is ReduceFunction.AVERAGE else 1
     of_blocks, of_results = _STAGES[wanted]
-    last = _Stage(of_results, dtype, wanted if wanted in _OF_THE_SUM else None, count)
+    last = _TreeStage(of_results, dtype, wanted if wanted in _OF_THE_SUM else None, count)
     made: da.Array = da.reduction(
         array,
-        _Stage(of_blocks, _partial(wanted, dtype)),
+        _TreeStage(of_blocks, _partial(wanted, dtype)),
         last,
-        combine=_Stage(of_results, _partial(wanted, dtype)),
+        combine=_TreeStage(of_results, _partial(wanted, dtype)),
         axis=axes,
         keepdims=keepdims,
         dtype=dtype,
@@ -111,7 +111,7 @@ def reduce(
 _NAMES = frozenset(ReduceFunction.__members__)
 
 
-class _Stage:
+class _TreeStage:
     """A stage of the tree, as ``da.reduction`` calls it.
 
     Args:

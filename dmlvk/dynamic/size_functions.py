@@ -90,10 +90,10 @@ def ordered(tests: list[str]) -> list[str]:
 
 def interleaved(variables: list[str], tests: list[str]) -> list[str]:
     """Each test as early as the variables that it reads are there, in time that grows with their number alone."""
-    places = {line.split(" = ")[0].strip(): place for place, line in enumerate(variables, 1)}
+    numbers = {line.split(" = ")[0].strip(): number for number, line in enumerate(variables, 1)}
     ready: list[list[str]] = [[] for _ in range(len(variables) + 1)]
     for test in tests:
-        ready[max((places.get(word, 0) for word in _WORD.findall(test)), default=0)].append(test)
+        ready[max((numbers.get(word, 0) for word in _WORD.findall(test)), default=0)].append(test)
     made = list(ready[0])
     for line, behind in zip(variables, ready[1:], strict=True):
         made += [line, *behind]

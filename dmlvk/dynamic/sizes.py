@@ -69,7 +69,7 @@ class Guards:
     def __init__(self, *, tells_multiples: bool = True) -> None:
         self.tells_multiples = tells_multiples
         self.values: list[int] = []
-        self.places: dict[str, None] = {}
+        self.locations: dict[str, None] = {}
         self._atoms: list[Atom] = []
         self._numbers: dict[Atom, int] = {}
         self._conditions: dict[tuple[Key, str], str] = {}  # each with who asked first
@@ -95,8 +95,8 @@ class Guards:
         """All guards with who asked first, for people: ``s0`` is the first open size."""
         texts = self._texts()
         return [
-            f"{texts.inlined(dict(key))} {relation} 0 ({place})"
-            for (key, relation), place in list(self._conditions.items())
+            f"{texts.inlined(dict(key))} {relation} 0 ({location})"
+            for (key, relation), location in list(self._conditions.items())
         ]
 
     def test(self) -> Callable[..., bool]:
@@ -198,10 +198,10 @@ class Guards:
         before = len(self._conditions)
         self.compared(difference, 0, "==")
         if len(self._conditions) > before:
-            place = _caller()
-            if place not in self.places:
-                self.places[place] = None
-                _log.debug("a plan is for %s = %d only: %s at %s", self._texts().inlined(terms), value, why, place)
+            location = _caller()
+            if location not in self.locations:
+                self.locations[location] = None
+                _log.debug("a plan is for %s = %d only: %s at %s", self._texts().inlined(terms), value, why, location)
         return value
 
     def _least(self, terms: Terms) -> int | None:

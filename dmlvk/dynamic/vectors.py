@@ -28,22 +28,22 @@ class NumberVector:
     def __init__(self, guards: Guards, numbers: Sequence[Any]) -> None:
         different: dict[Key, int] = {}
         computed: list[DynamicSize] = []
-        places, which = [], []
+        indices, which = [], []
         self._fixed = np.zeros(len(numbers), np.int64)
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             if not isinstance(number, DynamicSize):
-                self._fixed[place] = int(number)
+                self._fixed[index] = int(number)
                 continue
             key = key_of(number.terms)
             if key not in different:
                 different[key] = len(computed)
                 computed.append(number)
-            places.append(place)
+            indices.append(index)
             which.append(different[key])
-        self._places, self._which = np.array(places, np.intp), np.array(which, np.intp)
+        self._positions, self._which = np.array(indices, np.intp), np.array(which, np.intp)
         self._function = guards.function(tuple(computed))
         self.is_open = np.zeros(len(numbers), np.bool_)
-        self.is_open[self._places] = True
+        self.is_open[self._positions] = True
 
     def __call__(self, *sizes: int) -> Integers:
         """A new array of the numbers.
@@ -52,7 +52,7 @@ class NumberVector:
             sizes: all open sizes of the plan.
         """
         made = self._fixed.copy()
-        made[self._places] = np.array(self._function(*sizes), np.int64)[self._which]
+        made[self._positions] = np.array(self._function(*sizes), np.int64)[self._which]
         return made
 
 

@@ -406,7 +406,7 @@ class Graph(GraphWithNumPyWords):
             output_names=list(wanted),
             input_tensors=list(self._inputs.values()),
             output_tensors=written,
-            lasting_inputs=[place for place, name in enumerate(self._inputs) if name in lasting_inputs],
+            lasting_inputs=[index for index, name in enumerate(self._inputs) if name in lasting_inputs],
         )
 
     def described(self, wanted: Mapping[str, Expression]) -> tuple[GraphDesc, list[TensorDesc]]:
@@ -448,8 +448,8 @@ class Graph(GraphWithNumPyWords):
         sources = [expression.source for expression in expressions]
         needed = self._needed([source for source in sources if source.kind == "node"])
         read = [source for index in needed for source in self._nodes[index].sources if source is not None]
-        places = {source.index for source in (*sources, *read) if source.kind == "input"}
-        return [name for place, name in enumerate(self._inputs) if place in places]
+        indices = {source.index for source in (*sources, *read) if source.kind == "input"}
+        return [name for position, name in enumerate(self._inputs) if position in indices]
 
     def _needed(self, outputs: Sequence[Source]) -> set[int]:
         """The nodes that lead to the outputs of nodes."""

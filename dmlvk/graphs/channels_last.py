@@ -76,16 +76,16 @@ def is_image(tensor: TensorDesc) -> bool:
     )
 
 
-def _has_one_place(tensor: TensorDesc) -> bool:
+def _has_one_pixel(tensor: TensorDesc) -> bool:
     """Whether all layouts of a tensor's channels are one."""
     return len(tensor.sizes) >= _FEWEST_AXES and math.prod(tensor.sizes[2:]) == 1
 
 
 def channels_last(tensor: TensorDesc) -> TensorDesc:
     """The same tensor with channels behind one another."""
-    channels, places = tensor.sizes[1], tensor.sizes[2:]
-    inner = tuple(channels * math.prod(places[axis + 1 :]) for axis in range(len(places)))
-    return TensorDesc(tensor.data_type, tensor.sizes, (channels * math.prod(places), 1, *inner))
+    channels, spatial = tensor.sizes[1], tensor.sizes[2:]
+    inner = tuple(channels * math.prod(spatial[axis + 1 :]) for axis in range(len(spatial)))
+    return TensorDesc(tensor.data_type, tensor.sizes, (channels * math.prod(spatial), 1, *inner))
 
 
 class _Layouts:
@@ -137,7 +137,7 @@ class _Layouts:
         return (
             is_able
             and len(outputs) == 1
-            and (is_image(outputs[0][1]) or _has_one_place(outputs[0][1]))
+            and (is_image(outputs[0][1]) or _has_one_pixel(outputs[0][1]))
             and any((value, tuple(tensor.sizes)) in self._last for _, tensor, value in node.reads())
         )
 

@@ -21,7 +21,7 @@ from dmlvk.graphs.network import NetworkValue, network
 from dmlvk.graphs.pictures import write_picture
 from dmlvk.graphs.placement import placed, steps, steps_once
 from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
-from dmlvk.kernels.program import Place, Region
+from dmlvk.kernels.program import BindingKind, Region
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import BindPoint, CompiledOperator, ExecutionFlags
 from dmlvk.objects.portable import Origin
@@ -167,9 +167,9 @@ class CompiledGraph(CompiledOperator):
         scratch = self.device.create_buffer(self._scratch_bytes_once) if self._scratch_bytes_once else None
 
         def locate(region: Region) -> tuple[Buffer | Allocation, int]:
-            if region.place is Place.INPUT:
+            if region.kind is BindingKind.INPUT:
                 return inputs[region.index]
-            buffer = scratch if region.place is Place.TEMPORARY else self._constants
+            buffer = scratch if region.kind is BindingKind.TEMPORARY else self._constants
             assert buffer is not None
             return buffer, 0
 

@@ -22,7 +22,7 @@ from dmlvk.graphs.network import NetworkValue, network
 from dmlvk.graphs.placement import MemoryPlacement, placed, steps_once
 from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
 from dmlvk.kernels.library import coefficients
-from dmlvk.kernels.program import KernelStep, Place, Program, Region
+from dmlvk.kernels.program import BindingKind, KernelStep, Program, Region
 from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
 from dmlvk.objects.buffers import Buffer
@@ -59,7 +59,7 @@ def open_sizes(guards: Guards, values: Sequence[int]) -> tuple[list[int], list[i
 
 
 @dataclasses.dataclass(frozen=True)
-class _Operand:
+class _OwnedRange:
     """A range that a launch reads or writes.
 
     Attributes:
@@ -74,7 +74,7 @@ class _Operand:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Launch:
+class _DynamicLaunch:
     """A launch whose numbers are not known yet.
 
     Attributes:
@@ -93,7 +93,7 @@ class _Launch:
 
     label: str
     spirv: bytes
-    operands: tuple[_Operand, ...]
+    operands: tuple[_OwnedRange, ...]
     reads: int
     lying: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
     varying: frozenset[int]
@@ -174,7 +174,7 @@ class DynamicGraph:
         self.device = device
         self.network = network(desc, device)
         self._offsets = [4 * offset for offset in offsets]
-        self._places = offsets
+        self._unit_offsets = offsets
         target = device.target_for(flags)
         lasting = {*(NetworkValue("input", number) for number in lasting_inputs), *self.network.constants}
         made = fused_stages(self.network, target, lasting) if fuse else single_stages(self.network, target)
@@ -196,31 +196,31 @@ class DynamicGraph:
         self._numbers = NumberVector(guards, numbers)
         self.constants: Buffer | None = None
 
-    def _launch(self, number: int, stage: Stage, step: KernelStep) -> _Launch:
-        def operand(region: Region) -> _Operand:
+    def _launch(self, number: int, stage: Stage, step: KernelStep) -> _DynamicLaunch:
+        def operand(region: Region) -> _OwnedRange:
             owner: _Owner = number
-            if region.place is Place.INPUT:
+            if region.kind is BindingKind.INPUT:
                 owner = stage.reads[region.index]
-            elif region.place is Place.OUTPUT:
+            elif region.kind is BindingKind.OUTPUT:
                 owner = stage.writes[region.index]
-            return _Operand(owner, region.offset, region.size_in_bytes)
+            return _OwnedRange(owner, region.offset, region.size_in_bytes)
 
         label = stage.label if len(stage.program.steps) == 1 else f"{stage.label} ({step.label})"
         return self._of_step(dataclasses.replace(step, label=label), operand)
 
-    def _of_step(self, step: KernelStep, operand: Callable[[Region], _Operand]) -> _Launch:
+    def _of_step(self, step: KernelStep, operand: Callable[[Region], _OwnedRange]) -> _DynamicLaunch:
         kernel = step.kernel
         operands = tuple(map(operand, (*step.reads, *step.writes)))
         begins = self._offsets[: len(operands)]
         words, lying = [], []
         for number, word in enumerate(kernel.push_constants(begins)):
-            rest, factors = coefficients_of(word, self._places[: len(operands)])
+            rest, factors = coefficients_of(word, self._unit_offsets[: len(operands)])
             if any(factors):
                 lying.append((number, tuple((i, factor) for i, factor in enumerate(factors) if factor)))
                 rest = rest + sum(factor * (each.offset // 4) for factor, each in zip(factors, operands, strict=True))
             words.append(rest)
         constants = tuple(kernel.specialization(begins))
-        return _Launch(
+        return _DynamicLaunch(
             step.label,
             kernel.spirv(),
             operands,
@@ -233,7 +233,7 @@ class DynamicGraph:
             tuple(kernel.work_groups),
         )
 
-    def _copies(self, target: Target) -> list[_Launch]:
+    def _copies(self, target: Target) -> list[_DynamicLaunch]:
         """Of values that several graph outputs show, to all but the first of them."""
         shown: set[NetworkValue] = set()
         made = []
@@ -242,11 +242,11 @@ class DynamicGraph:
                 shown.add(value)
                 continue
             size = tensor.size_in_bytes & ~3
-            regions = Region(Place.INPUT, 0, 0, size), Region(Place.OUTPUT, number, 0, size)
+            regions = Region(BindingKind.INPUT, 0, 0, size), Region(BindingKind.OUTPUT, number, 0, size)
             step = copy_step(f"copy {self.network.names[value]}", *regions, target)
 
-            def operand(region: Region, value: NetworkValue = value) -> _Operand:
-                return _Operand(value if region.place is Place.INPUT else region, 0, region.size_in_bytes)
+            def operand(region: Region, value: NetworkValue = value) -> _OwnedRange:
+                return _OwnedRange(value if region.kind is BindingKind.INPUT else region, 0, region.size_in_bytes)
 
             made.append(self._of_step(step, operand))
         return made
@@ -297,7 +297,7 @@ class DynamicGraph:
             for stage, size in zip(self.stages, of_scratch, strict=True)
         ]
         regions = {
-            number: Region(Place.INPUT, number, 0, of_values[NetworkValue("input", number)])
+            number: Region(BindingKind.INPUT, number, 0, of_values[NetworkValue("input", number)])
             for number, tensor in enumerate(self.network.inputs)
             if tensor is not None
         }
@@ -305,19 +305,19 @@ class DynamicGraph:
         placement = placed(net, stages, regions, most_bytes, self.stages_once)
         hazards = HazardTracker()
         depends = []
-        memories: collections.defaultdict[tuple[Place, int], Any] = collections.defaultdict(object)
+        memories: collections.defaultdict[tuple[BindingKind, int], Any] = collections.defaultdict(object)
 
-        def reach(operand: _Operand) -> Access:
+        def reach(operand: _OwnedRange) -> Access:
             """The bytes that it may have, whatever the sizes are: where these decide, all of what it lies in."""
-            place, index, start = self._home(operand.owner, placement)
+            kind, index, start = self._home(operand.owner, placement)
             if not is_dynamic(operand.offset) and not is_dynamic(operand.size):
                 start += operand.offset
-                return Access(memories[place, index], start, start + operand.size)
+                return Access(memories[kind, index], start, start + operand.size)
             if isinstance(operand.owner, Region):
                 whole = 2**62
             else:
                 whole = of_scratch[operand.owner] if isinstance(operand.owner, int) else of_values[operand.owner]
-            return Access(memories[place, index], start, start + whole)
+            return Access(memories[kind, index], start, start + whole)
 
         for launch in self._launches:
             accesses = [reach(operand) for operand in launch.operands]
@@ -325,15 +325,15 @@ class DynamicGraph:
             depends.append(hazards.depends(reads, writes, is_independent=launch.is_independent))
         return Layout(sizes, placement, tuple(depends))
 
-    def _home(self, owner: _Owner, placement: MemoryPlacement) -> tuple[Place, int, int]:
+    def _home(self, owner: _Owner, placement: MemoryPlacement) -> tuple[BindingKind, int, int]:
         if isinstance(owner, int):
             region = placement.scratch[owner]
         else:
             region = owner if isinstance(owner, Region) else placement.regions[owner]
-        return region.place, region.index, region.offset
+        return region.kind, region.index, region.offset
 
     def launcher(
-        self, layout: Layout, bound: Mapping[tuple[Place, int], tuple[Allocation, int]], numbers: Integers
+        self, layout: Layout, bound: Mapping[tuple[BindingKind, int], tuple[Allocation, int]], numbers: Integers
     ) -> Launcher:
         """What launches everything in some memory.
 
@@ -349,8 +349,8 @@ class DynamicGraph:
         for launch in self._launches:
             allocations, lies = [], []
             for operand in launch.operands:
-                place, index, start = self._home(operand.owner, layout.placement)
-                allocation, beginning = bound[place, index]
+                kind, index, start = self._home(operand.owner, layout.placement)
+                allocation, beginning = bound[kind, index]
                 allocations.append(allocation)
                 lies.append((beginning + start) // 4)
             words = first + len(launch.constants)
@@ -386,9 +386,9 @@ class DynamicGraph:
         scratch = self.device.create_buffer(scratch_bytes) if scratch_bytes else None
 
         def locate(region: Region) -> tuple[Buffer | Allocation, int]:
-            if region.place is Place.INPUT:
+            if region.kind is BindingKind.INPUT:
                 return inputs[region.index]
-            buffer = scratch if region.place is Place.TEMPORARY else self.constants
+            buffer = scratch if region.kind is BindingKind.TEMPORARY else self.constants
             assert buffer is not None
             return buffer, 0
 

@@ -206,9 +206,9 @@ def _placed_by_arrays(items: Sequence[Item], order: Sequence[int]) -> _Placement
         fitting = free_from[:-1] + item.padded_size <= begins[meeting]
         offset = int(free_from[np.argmax(fitting) if fitting.any() else -1])
         offsets[number] = offset
-        place = int(np.searchsorted(begins, offset, side="right"))
-        placed[:, place + 1 : count + 1] = placed[:, place:count].copy()
-        placed[:, place] = offset, offset + item.padded_size, item.first, item.last
+        index = int(np.searchsorted(begins, offset, side="right"))
+        placed[:, index + 1 : count + 1] = placed[:, index:count].copy()
+        placed[:, index] = offset, offset + item.padded_size, item.first, item.last
     return offsets, int(placed[1, : len(order)].max(initial=0))
 
 
@@ -227,23 +227,23 @@ def _placed_as_they_come(items: Sequence[Item]) -> _Placement:
         item = items[number]
         while ending and ending[0][0] < item.first:
             _, begin, end = heapq.heappop(ending)
-            place = bisect.bisect_left(begins, begin)
-            begins.insert(place, begin)
-            ends.insert(place, end)
-            if place + 1 < len(begins) and ends[place] == begins[place + 1]:
-                del begins[place + 1], ends[place]
-            if place and ends[place - 1] == begins[place]:
-                del begins[place], ends[place - 1]
-        place = next(
+            index = bisect.bisect_left(begins, begin)
+            begins.insert(index, begin)
+            ends.insert(index, end)
+            if index + 1 < len(begins) and ends[index] == begins[index + 1]:
+                del begins[index + 1], ends[index]
+            if index and ends[index - 1] == begins[index]:
+                del begins[index], ends[index - 1]
+        index = next(
             number
             for number, (gap, gap_end) in enumerate(zip(begins, ends, strict=True))
             if _aligned(gap, item.alignment) + item.padded_size <= gap_end
         )
-        gap, gap_end = begins[place], ends[place]
+        gap, gap_end = begins[index], ends[index]
         begin = _aligned(gap, item.alignment)
         end = begin + item.padded_size
-        begins[place : place + 1] = [edge for edge, other in ((gap, begin), (end, gap_end)) if edge < other]
-        ends[place : place + 1] = [other for edge, other in ((gap, begin), (end, gap_end)) if edge < other]
+        begins[index : index + 1] = [edge for edge, other in ((gap, begin), (end, gap_end)) if edge < other]
+        ends[index : index + 1] = [other for edge, other in ((gap, begin), (end, gap_end)) if edge < other]
         heapq.heappush(ending, (item.last, begin, end))
         offsets[number], highest = begin, max(highest, end)
     return offsets, highest
@@ -272,8 +272,8 @@ def _improved(items: Sequence[Item], first_order: Sequence[int], best: _Placemen
         offsets, end = end_of_order
         above = [i for i in order if offsets[i] + items[i].padded_size == end]
         candidate = [i for i in order if i not in above]
-        place = 0 if attempt % 4 == 0 else random.randrange(max(1, order.index(above[0])))
-        candidate[place:place] = above
+        index = 0 if attempt % 4 == 0 else random.randrange(max(1, order.index(above[0])))
+        candidate[index:index] = above
         placement = _placed(items, candidate)
         best = min(best, placement, key=_end)
         if placement[1] <= end * _WORSE or attempt % 4 == 0:  # a little worse may be the way to better ones

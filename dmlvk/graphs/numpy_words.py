@@ -199,7 +199,7 @@ def _mean(a: Expression, *, axis: int | Sequence[int] | None = None, keepdims: b
     return _reduced("mean", ReduceFunction.AVERAGE, a, axis, keepdims)
 
 
-def _place(word: str, a: Expression, axis: int | None, keepdims: bool) -> Expression:
+def _arg_extreme(word: str, a: Expression, axis: int | None, keepdims: bool) -> Expression:
     source = _expression(word, a)
     axes = _axes(word, axis, source.ndim)
     attributes = {"axes": axes, "axis_direction": AxisDirection.INCREASING}
@@ -209,12 +209,12 @@ def _place(word: str, a: Expression, axis: int | None, keepdims: bool) -> Expres
 
 def _argmax(a: Expression, *, axis: int | None = None, keepdims: bool = False) -> Expression:
     """Where the first largest element lies along an axis, or in the whole tensor (ARGMAX), as UINT32."""
-    return _place("argmax", a, axis, keepdims)
+    return _arg_extreme("argmax", a, axis, keepdims)
 
 
 def _argmin(a: Expression, *, axis: int | None = None, keepdims: bool = False) -> Expression:
     """Where the first smallest element lies along an axis, or in the whole tensor (ARGMIN), as UINT32."""
-    return _place("argmin", a, axis, keepdims)
+    return _arg_extreme("argmin", a, axis, keepdims)
 
 
 def matmul(a: Operand, b: Operand) -> Expression:
@@ -285,8 +285,8 @@ def concatenate(arrays: Sequence[Operand], axis: int = 0) -> Expression:
     """
     graph = _graph_of("concatenate", arrays)
     tensors = [_tensor(graph, array) for array in arrays]
-    (place,) = _axes("concatenate", [axis], tensors[0].ndim)
-    return graph.apply("JOIN", {"input_tensors": tensors}, {"axis": place})
+    (dimension,) = _axes("concatenate", [axis], tensors[0].ndim)
+    return graph.apply("JOIN", {"input_tensors": tensors}, {"axis": dimension})
 
 
 def stack(arrays: Sequence[Operand], axis: int = 0) -> Expression:
@@ -322,10 +322,10 @@ def expand_dims(a: Expression, axis: int) -> Expression:
     """A new axis of size 1, which stands at ``axis`` in the result: a view, nothing is copied."""
     source = _expression("expand_dims", a)
     rank = source.ndim + 1
-    place = checked_integer(axis, "functions.expand_dims: axis", -rank, rank - 1) % rank
+    dimension = checked_integer(axis, "functions.expand_dims: axis", -rank, rank - 1) % rank
     if rank > MAXIMUM_DIMENSION_COUNT:
         raise InvalidArgumentError(f"functions.expand_dims: {source!r} has as many axes as a tensor may have")
-    return source[(slice(None),) * place + (None,)]
+    return source[(slice(None),) * dimension + (None,)]
 
 
 def squeeze(a: Expression, axis: int | Sequence[int] | None = None) -> Expression:

@@ -99,7 +99,7 @@ _STYLE = """
 
 
 @dataclasses.dataclass
-class _Box:
+class _NodeBox:
     """Something that is drawn: a kernel with its operators, or an input, a constant or an output of the graph.
 
     Attributes:
@@ -113,7 +113,7 @@ class _Box:
 
     title: str
     lines: list[str]
-    sources: list[tuple[_Box, str]]
+    sources: list[tuple[_NodeBox, str]]
     layer: int = 0
     x: float = 0.0
     y: float = 0.0
@@ -146,37 +146,37 @@ def graph_as_svg(graph: CompiledGraph) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _boxes(graph: CompiledGraph) -> list[_Box]:
+def _boxes(graph: CompiledGraph) -> list[_NodeBox]:
     """Everything that is drawn, each behind what its arrows come from."""
     network = graph.network
-    sources: dict[NetworkValue, _Box] = {}
-    boxes: list[_Box] = []
+    sources: dict[NetworkValue, _NodeBox] = {}
+    boxes: list[_NodeBox] = []
     for number, point in enumerate(graph.inputs):
         if network.inputs[number] is not None:
-            sources[NetworkValue("input", number)] = _Box(point.name, [], [])
+            sources[NetworkValue("input", number)] = _NodeBox(point.name, [], [])
     tensors = {value: tensor for node in network.nodes for _, tensor, value in (*node.reads(), *node.writes())}
     tensors |= graph.inner_tensors
     stages = (*graph.stages_once, *graph.stages)
     for stage in stages:
         for value in stage.reads:
             if value.kind == "constant" and value not in sources:
-                sources[value] = _Box(network.names[value], [], [])
+                sources[value] = _NodeBox(network.names[value], [], [])
     boxes += sources.values()
     for number, stage in enumerate(stages):
         read = [(sources[value], _tensor_text(tensors[value])) for value in dict.fromkeys(stage.reads)]
-        box = _Box(_stage_title(number, stage), [_node_text(node) for node in stage.nodes], read)
+        box = _NodeBox(_stage_title(number, stage), [_node_text(node) for node in stage.nodes], read)
         box.layer = 1 + max((source.layer for source, _ in read), default=0)
         sources.update(dict.fromkeys(stage.writes, box))
         boxes.append(box)
     last = 1 + max(box.layer for box in boxes)
     for number, (value, tensor) in enumerate(network.outputs):
-        boxes.append(_Box(graph.outputs[number].name, [], [(sources[value], _tensor_text(tensor))], last))
+        boxes.append(_NodeBox(graph.outputs[number].name, [], [(sources[value], _tensor_text(tensor))], last))
     return boxes
 
 
-def _arranged(boxes: list[_Box]) -> tuple[float, float]:
+def _arranged(boxes: list[_NodeBox]) -> tuple[float, float]:
     """Puts the boxes into rows, each about below what it reads; returns width and height of the picture."""
-    rows: dict[int, list[_Box]] = {}
+    rows: dict[int, list[_NodeBox]] = {}
     for box in boxes:
         rows.setdefault(box.layer, []).append(box)
     widths = {layer: sum(box.width + _GAP for box in row) - _GAP for layer, row in rows.items()}
@@ -193,7 +193,7 @@ def _arranged(boxes: list[_Box]) -> tuple[float, float]:
     return width, y - 2 * _GAP + _MARGIN
 
 
-def _drawn_box(box: _Box) -> Iterator[str]:
+def _drawn_box(box: _NodeBox) -> Iterator[str]:
     left, kind = box.x - box.width / 2, "kernel" if box.lines else "value"
     yield (
         f'<rect class="{kind}" x="{left:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
@@ -210,7 +210,7 @@ def _drawn_box(box: _Box) -> Iterator[str]:
         yield f'<text x="{box.x:.1f}" y="{top + _LINE - 6:.1f}">{escape(line)}</text>'
 
 
-def _drawn_arrows(box: _Box) -> Iterator[str]:
+def _drawn_arrows(box: _NodeBox) -> Iterator[str]:
     for number, (source, label) in enumerate(box.sources):
         start = source.y + source.height
         x = box.x + (number - (len(box.sources) - 1) / 2) * min(40.0, box.width / (len(box.sources) + 1))

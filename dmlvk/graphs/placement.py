@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dmlvk.graphs.memory import SMALL_ALIGNMENT, Item, MemoryPlan, plan_memory, plan_pages
 from dmlvk.graphs.network import Network, NetworkValue
 from dmlvk.graphs.stages import Stage
-from dmlvk.kernels.program import KernelStep, Place, Region
+from dmlvk.kernels.program import BindingKind, KernelStep, Region
 from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
@@ -57,31 +57,31 @@ def placed(
         for value in stage.reads:
             if value.kind == "constant" and value not in regions:
                 contents = network.constants[value]
-                regions[value] = Region(Place.CONSTANTS, 0, len(constants), len(contents))
+                regions[value] = Region(BindingKind.CONSTANTS, 0, len(constants), len(contents))
                 constants += contents + bytes(-len(contents) % SMALL_ALIGNMENT)
     for value in (value for stage in once for value in stage.writes):
         size = network.sizes[value]
-        regions[value] = Region(Place.CONSTANTS, 0, len(constants), size)
+        regions[value] = Region(BindingKind.CONSTANTS, 0, len(constants), size)
         constants += bytes(-(-size // SMALL_ALIGNMENT) * SMALL_ALIGNMENT)
     for number, (value, tensor) in enumerate(network.outputs):
-        regions.setdefault(value, Region(Place.OUTPUT, number, 0, tensor.size_in_bytes))
+        regions.setdefault(value, Region(BindingKind.OUTPUT, number, 0, tensor.size_in_bytes))
     roots, owners = _shared_storage(network, stages, regions)
     needing = [number for number, stage in enumerate(stages) if stage.program.scratch_bytes]
     items = [*roots.values(), *(Item(stages[number].program.scratch_bytes, number, number) for number in needing)]
     plan = plan_memory(items)
-    places = [(0, offset) for offset in plan.offsets]
+    locations = [(0, offset) for offset in plan.offsets]
     pages: tuple[int, ...] = (plan.planned_bytes,) if plan.planned_bytes else ()
     if plan.planned_bytes > most_bytes:
         paged = plan_pages(items, most_bytes)
-        places, pages = list(zip(paged.pages, paged.offsets, strict=True)), paged.page_bytes
+        locations, pages = list(zip(paged.pages, paged.offsets, strict=True)), paged.page_bytes
         plan = dataclasses.replace(plan, offsets=paged.offsets, planned_bytes=sum(pages))
-    of_roots = dict(zip(roots, places, strict=False))
+    of_roots = dict(zip(roots, locations, strict=False))
     scratch = {
-        number: Region(Place.TEMPORARY, *place, stages[number].program.scratch_bytes)
-        for number, place in zip(needing, places[len(roots) :], strict=True)
+        number: Region(BindingKind.TEMPORARY, *location, stages[number].program.scratch_bytes)
+        for number, location in zip(needing, locations[len(roots) :], strict=True)
     }
     for value, root in owners.items():
-        regions[value] = Region(Place.TEMPORARY, *of_roots[root], network.sizes[value])
+        regions[value] = Region(BindingKind.TEMPORARY, *of_roots[root], network.sizes[value])
     pages = tuple(-(-size // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT for size in pages)
     naive = sum(network.sizes[value] for value in owners) + sum(region.size_in_bytes for region in scratch.values())
     memory = dataclasses.replace(plan, naive_bytes=naive)
@@ -146,9 +146,9 @@ def steps(network: Network, stages: Sequence[Stage], placement: MemoryPlacement,
         launches += _steps_of(stage, placement, placement.scratch.get(number))
     for number, (value, tensor) in enumerate(network.outputs):
         source = regions[value]
-        if (source.place, source.index) != (Place.OUTPUT, number):
+        if (source.kind, source.index) != (BindingKind.OUTPUT, number):
             size = tensor.size_in_bytes & ~3
-            destination = Region(Place.OUTPUT, number, 0, size)
+            destination = Region(BindingKind.OUTPUT, number, 0, size)
             launches.append(
                 copy_step(
                     f"copy {network.names[value]}", dataclasses.replace(source, size_in_bytes=size), destination, target
@@ -160,7 +160,7 @@ def steps(network: Network, stages: Sequence[Stage], placement: MemoryPlacement,
 def steps_once(stages: Sequence[Stage], placement: MemoryPlacement) -> tuple[list[KernelStep], int]:
     """The launches of stages that run only once, and the bytes of temporary memory that they need for it."""
     scratch_bytes = max((stage.program.scratch_bytes for stage in stages), default=0)
-    scratch = Region(Place.TEMPORARY, 0, 0, scratch_bytes)
+    scratch = Region(BindingKind.TEMPORARY, 0, 0, scratch_bytes)
     return [step for stage in stages for step in _steps_of(stage, placement, scratch)], scratch_bytes
 
 

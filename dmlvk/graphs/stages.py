@@ -19,7 +19,7 @@ from dmlvk.graphs.fusion.packed_weights import PackedProduct, find_packed_produc
 from dmlvk.graphs.fusion.product_epilogues import ProductEpilogue, find_product_epilogues
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.program import KernelStep, Place, Program, Region
+from dmlvk.kernels.program import BindingKind, KernelStep, Program, Region
 from dmlvk.kernels.rows.normalization import batch_factor, batch_factor_program, batch_shift_program
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import permits_in_place
@@ -250,8 +250,8 @@ def _fused_stage(group: Group, network: Network) -> Stage:
     step = KernelStep(
         "fused",
         kernel,
-        tuple(Region(Place.INPUT, number, 0, network.sizes[value]) for number, value in enumerate(reads)),
-        tuple(Region(Place.OUTPUT, number, 0, network.sizes[value]) for number, value in enumerate(writes)),
+        tuple(Region(BindingKind.INPUT, number, 0, network.sizes[value]) for number, value in enumerate(reads)),
+        tuple(Region(BindingKind.OUTPUT, number, 0, network.sizes[value]) for number, value in enumerate(writes)),
     )
     return Stage(
         group.nodes,

@@ -54,17 +54,17 @@ def fold(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> FoldedLayout
     """
     axes = [(size, tuple(operand[axis] for operand in strides)) for axis, size in enumerate(sizes) if size > 1]
     axes.sort(key=lambda axis: axis[1][-1])  # stable: equal strides cannot occur in an output without overlaps
-    folded: list[_Axis] = []
+    folded: list[_FoldedAxis] = []
     for size, steps in axes:
         _append(folded, size, steps)
     return _layout(folded, len(strides))
 
 
-_Axis = tuple[int, tuple[int, ...]]
+_FoldedAxis = tuple[int, tuple[int, ...]]
 """A size, and every operand's stride."""
 
 
-def _append(folded: list[_Axis], size: int, steps: tuple[int, ...]) -> None:
+def _append(folded: list[_FoldedAxis], size: int, steps: tuple[int, ...]) -> None:
     """Adds the next axis outwards, as an axis of its own or as a part of the one inside it."""
     if folded:
         inner_size, inner_steps = folded[-1]
@@ -74,7 +74,7 @@ def _append(folded: list[_Axis], size: int, steps: tuple[int, ...]) -> None:
     folded.append((size, steps))
 
 
-def _layout(folded: Sequence[_Axis], operands: int) -> FoldedLayout:
+def _layout(folded: Sequence[_FoldedAxis], operands: int) -> FoldedLayout:
     return FoldedLayout(
         sizes=tuple(size for size, _ in folded),
         strides=tuple(tuple(steps[operand] for _, steps in folded) for operand in range(operands)),
@@ -83,7 +83,7 @@ def _layout(folded: Sequence[_Axis], operands: int) -> FoldedLayout:
 
 def fold_in_order(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> FoldedLayout:
     """Folds dimensions as :func:`fold` does, but keeps their order: the last one is the innermost."""
-    folded: list[_Axis] = []
+    folded: list[_FoldedAxis] = []
     for axis in reversed(range(len(sizes))):
         size, steps = sizes[axis], tuple(operand[axis] for operand in strides)
         if size > 1:

@@ -17,7 +17,7 @@ SCRATCH_ALIGNMENT = 256
 """What the places of scratch memory are multiples of, in bytes."""
 
 
-class Place(enum.Enum):
+class BindingKind(enum.Enum):
     """The kinds of memory that a dispatch is bound to."""
 
     INPUT = "input"
@@ -32,13 +32,13 @@ class Region:
     """A range of bytes, before buffers are bound.
 
     Attributes:
-        place: which kind of binding it lies in.
+        kind: which kind of binding it lies in.
         index: which input or output; 0 for the others, of which there is one each.
         offset: where it begins in the bound range, in bytes; a multiple of 16.
         size_in_bytes: how long it is.
     """
 
-    place: Place
+    kind: BindingKind
     index: int
     offset: int
     size_in_bytes: int
@@ -93,11 +93,11 @@ class Program:
         """
 
         def moved(region: Region) -> Region:
-            if region.place is Place.INPUT:
+            if region.kind is BindingKind.INPUT:
                 return reads[region.index].part(region.offset, region.size_in_bytes)
-            if region.place is Place.OUTPUT:
+            if region.kind is BindingKind.OUTPUT:
                 return writes[region.index].part(region.offset, region.size_in_bytes)
-            if region.place is Place.TEMPORARY:
+            if region.kind is BindingKind.TEMPORARY:
                 assert scratch is not None  # what has steps that need it gives it
                 return scratch.part(region.offset, region.size_in_bytes)
             return region
@@ -113,8 +113,8 @@ def operand_regions(desc: OperatorDesc) -> tuple[list[Region], list[Region]]:
     inputs = [tensor for _, tensor in desc.inputs if tensor is not None]
     outputs = [tensor for _, tensor in desc.outputs if tensor is not None]
     return (
-        [Region(Place.INPUT, number, 0, tensor.size_in_bytes) for number, tensor in enumerate(inputs)],
-        [Region(Place.OUTPUT, number, 0, tensor.size_in_bytes) for number, tensor in enumerate(outputs)],
+        [Region(BindingKind.INPUT, number, 0, tensor.size_in_bytes) for number, tensor in enumerate(inputs)],
+        [Region(BindingKind.OUTPUT, number, 0, tensor.size_in_bytes) for number, tensor in enumerate(outputs)],
     )
 
 
@@ -152,7 +152,7 @@ class ProgramBuilder:
 
     def scratch(self, size_in_bytes: int) -> Region:
         """Scratch memory of its own for so many bytes."""
-        region = Region(Place.TEMPORARY, 0, self._scratch_bytes, size_in_bytes)
+        region = Region(BindingKind.TEMPORARY, 0, self._scratch_bytes, size_in_bytes)
         self._scratch_bytes += -(-size_in_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         self._most_scratch_bytes = max(self._most_scratch_bytes, self._scratch_bytes)
         return region

@@ -6,7 +6,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels.elementwise.elementwise import lower as lower_elementwise
 from dmlvk.kernels.elementwise.elementwise import lower_conversion, lower_lookup
 from dmlvk.kernels.lookup import TABLE_SIZE_IN_BYTES
-from dmlvk.kernels.program import KernelStep, Place, Program, Region, operand_regions
+from dmlvk.kernels.program import BindingKind, KernelStep, Program, Region, operand_regions
 from dmlvk.kernels.target import Target
 from dmlvk.operators import ElementWiseIdentity, OperatorDesc
 from dmlvk.tensors import TensorDesc
@@ -15,7 +15,7 @@ from dmlvk.tensors import TensorDesc
 def lookup_program(desc: OperatorDesc, target: Target) -> Program:
     """A checked operator whose results are read from the table that its constants are."""
     reads, writes = operand_regions(desc)
-    table = Region(Place.CONSTANTS, 0, 0, TABLE_SIZE_IN_BYTES)
+    table = Region(BindingKind.CONSTANTS, 0, 0, TABLE_SIZE_IN_BYTES)
     label = f"{desc.operator_name} by table"
     return Program((KernelStep(label, lower_lookup(desc, target), (*reads, table), tuple(writes)),))
 

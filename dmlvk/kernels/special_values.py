@@ -43,9 +43,9 @@ def load(variant: str, special: int) -> bytes:
         ShaderLibraryError: it is missing or damaged; or, in a source checkout, cannot be compiled.
     """
     spirv = library.load(variant)
-    return _told(spirv, special) if special else spirv
+    return _with_special_values(spirv, special) if special else spirv
 
 
 @functools.lru_cache(maxsize=64)
-def _told(spirv: bytes, special: int) -> bytes:
+def _with_special_values(spirv: bytes, special: int) -> bytes:
     return with_constant(spirv, SPECIAL_ATTRIBUTE, special)

@@ -16,7 +16,7 @@ from dmlvk.arrays.device_array import Array
 from dmlvk.arrays.memory_pool import Storage
 from dmlvk.arrays.tensor_bytes import copy_elements
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.kernels.program import Place, Region
+from dmlvk.kernels.program import BindingKind, Region
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.recording import HazardTracker, KernelTime, RecordedStep, scheduled
 from dmlvk.runtime.kompute import Allocation, Chain, Recording
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dmlvk.onnx.standing import StandingStep
 
 _Memory = Array | Storage | Buffer
-_Places = dict[tuple[Place, int], tuple[Allocation, int]]
+_Locations = dict[tuple[BindingKind, int], tuple[Allocation, int]]
 
 
 def counters(now: StandingStep, then: StandingStep, token: str) -> list[str] | None:
@@ -81,14 +81,14 @@ class StepChain:
         self._constant = {name: step.inputs[name] for name in step.given if name not in (token, *chooser.counts)}
         self._graphs = step.compiled, chooser.graph  # whose constants are theirs
         self._owners: list[_Memory] = [
-            memory.storage if isinstance(memory, Array) else memory.buffer for memory in step.places.values()
+            memory.storage if isinstance(memory, Array) else memory.buffer for memory in step.locations.values()
         ]
         self._sets = [
             {name: device.empty(shape, dtype) for name, (shape, dtype) in chooser.state.items()} for _ in "ab"
         ]
         scratch = [Storage(device.arrays.pool, size) for size in chooser.graph.temporary_pages]
         self._owners += [*scratch, *(array.storage for one in self._sets for array in one.values())]
-        works = [self._works(step, token, logits, chooser, scratch, turn) for turn in (0, 1)]
+        works = [self._works(step, token, logits, chooser, scratch, parity) for parity in (0, 1)]
         steps = [_steps(work) for work in works]
         self._labels = [step.step.label for step in steps[0]]
         launches = [[step.launch(device.engine) for step in both] for both in steps]
@@ -96,9 +96,9 @@ class StepChain:
         chain = Chain(tuple(shared))
         self._recordings: list[Recording] = [
             device.engine.record(
-                both, (), [self._sets[1 - turn]["token"].storage.allocation], timestamps=timestamps, chain=chain
+                both, (), [self._sets[1 - parity]["token"].storage.allocation], timestamps=timestamps, chain=chain
             )
-            for turn, both in enumerate(launches)
+            for parity, both in enumerate(launches)
         ]
         self._submitted = self._read = 0
 
@@ -109,26 +109,26 @@ class StepChain:
         logits: str,
         chooser: Chooser,
         scratch: Sequence[Storage],
-        turn: int,
-    ) -> list[tuple[CompiledGraph, _Places]]:
+        parity: int,
+    ) -> list[tuple[CompiledGraph, _Locations]]:
         """What one recording runs: the step on one set of memory, and then the choice, into the other one."""
-        now, then = self._sets[turn], self._sets[1 - turn]
-        of_step: dict[tuple[Place, int], Array | BufferBinding] = {**step.places}
+        now, then = self._sets[parity], self._sets[1 - parity]
+        of_step: dict[tuple[BindingKind, int], Array | BufferBinding] = {**step.locations}
         for name, number in step.inputs.items():
             if name == token or name in chooser.counts:
-                of_step[Place.INPUT, number] = now["token" if name == token else chooser.counts[name]]
+                of_step[BindingKind.INPUT, number] = now["token" if name == token else chooser.counts[name]]
         made: Mapping[str, Array | BufferBinding] = {
-            "logits": of_step[Place.OUTPUT, step.outputs[logits]],
+            "logits": of_step[BindingKind.OUTPUT, step.outputs[logits]],
             **{name: array for name, array in now.items() if name != "token"},
         }
-        of_choice: dict[tuple[Place, int], Array | BufferBinding] = {}
+        of_choice: dict[tuple[BindingKind, int], Array | BufferBinding] = {}
         for number, point in enumerate(chooser.graph.inputs):
-            of_choice[Place.INPUT, number] = made[point.name]
+            of_choice[BindingKind.INPUT, number] = made[point.name]
         for number, point in enumerate(chooser.graph.outputs):
-            of_choice[Place.OUTPUT, number] = then[chooser.following[point.name]]
+            of_choice[BindingKind.OUTPUT, number] = then[chooser.following[point.name]]
         found = _found(of_choice)
         for number, storage in enumerate(scratch):
-            found[Place.TEMPORARY, number] = storage.allocation, 0
+            found[BindingKind.TEMPORARY, number] = storage.allocation, 0
         return [(step.compiled, _found(of_step)), (chooser.graph, found)]
 
     def start(self, step: StandingStep, token: int, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
@@ -146,7 +146,7 @@ class StepChain:
         for name, array in self._sets[0].items():
             self._write(array.storage, values[name])
         for name, number in self._constant.items():
-            memory = step.places[Place.INPUT, number]
+            memory = step.locations[BindingKind.INPUT, number]
             assert not isinstance(memory, Array)  # what the host writes has a buffer of the plan's own
             memory.buffer.upload(np.ascontiguousarray(step.given[name]).reshape(-1), memory.offset)
         self._submitted = self._read = 0
@@ -167,10 +167,10 @@ class StepChain:
 
     def token(self) -> int:
         """The first sequence's token of the earliest step that was not asked for its yet; waits for that step alone."""
-        turn = self._read % 2
-        self._engine.wait(self._recordings[turn])
+        parity = self._read % 2
+        self._engine.wait(self._recordings[parity])
         self._read += 1
-        storage = self._sets[1 - turn]["token"].storage
+        storage = self._sets[1 - parity]["token"].storage
         return int(storage.allocation.host_bytes[:8].view(np.int64)[0])
 
     @property
@@ -188,26 +188,26 @@ class StepChain:
             raise InvalidArgumentError("the memory of a decoder's step was closed")
 
 
-def _found(places: Mapping[tuple[Place, int], Array | BufferBinding]) -> _Places:
+def _found(locations: Mapping[tuple[BindingKind, int], Array | BufferBinding]) -> _Locations:
     return {
-        place: ((memory.storage if isinstance(memory, Array) else memory.buffer).allocation, memory.offset)
-        for place, memory in places.items()
+        slot: ((memory.storage if isinstance(memory, Array) else memory.buffer).allocation, memory.offset)
+        for slot, memory in locations.items()
     }
 
 
-def _steps(works: Sequence[tuple[CompiledGraph, _Places]]) -> list[RecordedStep]:
+def _steps(works: Sequence[tuple[CompiledGraph, _Locations]]) -> list[RecordedStep]:
     """Kernels one behind the other, with which of them wait."""
     hazards = HazardTracker()
     recorded: list[RecordedStep] = []
-    for compiled, places in works:
+    for compiled, locations in works:
 
         def locate(
-            region: Region, compiled: CompiledGraph = compiled, places: _Places = places
+            region: Region, compiled: CompiledGraph = compiled, locations: _Locations = locations
         ) -> tuple[Buffer | Allocation, int]:
-            if region.place is Place.CONSTANTS:
+            if region.kind is BindingKind.CONSTANTS:
                 assert compiled.constants is not None  # what has steps that read them has them
                 return compiled.constants, 0
-            return places[region.place, region.index]
+            return locations[region.kind, region.index]
 
         recorded += scheduled(compiled.steps, locate, hazards)
     return recorded

@@ -88,7 +88,7 @@ class ModelFolder:
         folder = checked_path(path, "LanguageModel")
         if not os.path.isdir(folder):  # as below: pathlib raises for names that are too long
             raise ModelFileError(f"{folder}: is no folder; a language model is one with {_CONFIG} and {_TOKENIZER}")
-        config = _Members(folder / _CONFIG, _read_json(folder / _CONFIG))
+        config = _JsonMembers(folder / _CONFIG, _read_json(folder / _CONFIG))
         model = config.inside("model")
         if "decoder" not in model.values or any(part in model.values for part in ("encoder", "vision", "speech")):
             raise UnsupportedError(f"{folder / _CONFIG}: only models of one decoder for text are run")
@@ -119,7 +119,7 @@ class ModelFolder:
         )
 
 
-def _names(decoder: _Members) -> Names:
+def _names(decoder: _JsonMembers) -> Names:
     inputs, outputs = decoder.inside("inputs"), decoder.inside("outputs")
     return Names(
         inputs.text("input_ids", default="input_ids"),
@@ -133,7 +133,7 @@ def _names(decoder: _Members) -> Names:
     )
 
 
-def _end_tokens(model: _Members, vocabulary: int) -> frozenset[int]:
+def _end_tokens(model: _JsonMembers, vocabulary: int) -> frozenset[int]:
     found = model.values.get("eos_token_id", [])
     listed = found if isinstance(found, list) else [found]
     if not all(isinstance(token, int) and 0 <= token < vocabulary for token in listed):
@@ -141,7 +141,7 @@ def _end_tokens(model: _Members, vocabulary: int) -> frozenset[int]:
     return frozenset(listed)
 
 
-def _sampling(search: _Members) -> Sampling:
+def _sampling(search: _JsonMembers) -> Sampling:
     return Sampling(
         temperature=search.number("temperature", 1.0) if search.values.get("do_sample", False) is True else 0.0,
         top_k=search.whole("top_k", default=50, least=0),
@@ -155,7 +155,7 @@ def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
     file = folder / _TOKENIZER_CONFIG
     values: dict[str, Any] = {}
     if os.path.isfile(file):
-        values = _Members(file, _read_json(file)).values
+        values = _JsonMembers(file, _read_json(file)).values
     tokens = {
         name: token["content"] if isinstance(token, dict) else token
         for name, token in values.items()
@@ -190,7 +190,7 @@ def _read_json(file: Path) -> Any:
         raise ModelFileError(f"{file}: is no JSON: {error}") from error
 
 
-class _Members:
+class _JsonMembers:
     """A JSON object with the words for what it lacks.
 
     Args:
@@ -204,9 +204,9 @@ class _Members:
             raise ModelFileError(f"{file}: {where or 'the file'} must be a JSON object; got {type(values).__name__}")
         self.file, self.values, self._where = file, values, where
 
-    def inside(self, name: str, default: dict[str, Any] | None = None) -> _Members:
+    def inside(self, name: str, default: dict[str, Any] | None = None) -> _JsonMembers:
         """An object of the object."""
-        return _Members(self.file, self._value(name, default), self._full(name))
+        return _JsonMembers(self.file, self._value(name, default), self._full(name))
 
     def text(self, name: str, default: str | None = None) -> str:
         """A text that is not empty."""

@@ -35,7 +35,7 @@ Numbers = npt.NDArray[Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Blocks:
+class _QuantizedMatrix:
     """A matrix of numbers of four or eight bits.
 
     Attributes:
@@ -94,10 +94,10 @@ def convert_gguf(file: Path | str, folder: Path | str) -> None:
         raise ModelFileError(f"{file}: cannot be read: {error}") from error
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeDecodeError) as error:
         raise ModelFileError(f"{file}: is no GGUF file: {' '.join(str(error).split())}") from error
-    source = _Source(file, facts, tensors)
-    sizes = _Sizes.of(source)
+    source = _GgufSource(file, facts, tensors)
+    sizes = _ModelSizes.of(source)
     tokenizer = _tokenizer(source)
-    model = _Builder(source, sizes).model()
+    model = _FolderBuilder(source, sizes).model()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.onnx.data").unlink(missing_ok=True)  # onnx appends to it
     onnx.save(model, folder / "model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=1024)
@@ -111,7 +111,7 @@ def convert_gguf(file: Path | str, folder: Path | str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Source:
+class _GgufSource:
     """What a file holds.
 
     Attributes:
@@ -159,7 +159,7 @@ class _Source:
             )
         return np.asarray(tensor.data, np.float32)
 
-    def blocks(self, name: str, rows: int, columns: int) -> _Blocks:
+    def blocks(self, name: str, rows: int, columns: int) -> _QuantizedMatrix:
         """A matrix of packed numbers.
 
         Raises:
@@ -194,28 +194,28 @@ def _pairs(data: Numbers) -> Numbers:
     return made
 
 
-def _from_q4_0(data: Numbers) -> _Blocks:
-    return _Blocks(4, _pairs(data[..., 2:]), _halves(data, 0), None)
+def _from_q4_0(data: Numbers) -> _QuantizedMatrix:
+    return _QuantizedMatrix(4, _pairs(data[..., 2:]), _halves(data, 0), None)
 
 
-def _from_q4_1(data: Numbers) -> _Blocks:
+def _from_q4_1(data: Numbers) -> _QuantizedMatrix:
     """Number x scale + minimum is (number - (-minimum / scale)) x scale; all are the minimum where the scale is 0."""
     scales, minima = _halves(data, 0), _halves(data, 2)
     is_flat = scales == 0
     zero_points = np.where(is_flat, np.float32(-1), -minima / np.where(is_flat, np.float32(1), scales))
     numbers = np.where(is_flat[..., None], np.uint8(0), _pairs(data[..., 4:]))
-    return _Blocks(4, numbers, np.where(is_flat, minima, scales), zero_points.astype(np.float32))
+    return _QuantizedMatrix(4, numbers, np.where(is_flat, minima, scales), zero_points.astype(np.float32))
 
 
-def _from_q8_0(data: Numbers) -> _Blocks:
-    return _Blocks(8, data[..., 2:] ^ np.uint8(128), _halves(data, 0), None)
+def _from_q8_0(data: Numbers) -> _QuantizedMatrix:
+    return _QuantizedMatrix(8, data[..., 2:] ^ np.uint8(128), _halves(data, 0), None)
 
 
 _UNPACK = {"Q4_0": _from_q4_0, "Q4_1": _from_q4_1, "Q8_0": _from_q8_0}
 
 
 @dataclasses.dataclass(frozen=True)
-class _Sizes:
+class _ModelSizes:
     """The sizes of a llama."""
 
     layers: int
@@ -230,7 +230,7 @@ class _Sizes:
     epsilon: float
 
     @classmethod
-    def of(cls, source: _Source) -> _Sizes:
+    def of(cls, source: _GgufSource) -> _ModelSizes:
         """Those that a file tells.
 
         Raises:
@@ -260,7 +260,7 @@ class _Sizes:
         )
 
 
-class _Builder:
+class _FolderBuilder:
     """Puts the ONNX model together, as onnxruntime-genai's own builder does: one fused node for each matter.
 
     Args:
@@ -268,7 +268,7 @@ class _Builder:
         sizes: of the model.
     """
 
-    def __init__(self, source: _Source, sizes: _Sizes) -> None:
+    def __init__(self, source: _GgufSource, sizes: _ModelSizes) -> None:
         self._source, self._sizes = source, sizes
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
@@ -341,13 +341,13 @@ class _Builder:
         down = self._source.blocks(f"{own}.ffn_down.weight", sizes.hidden, sizes.feed_forward)
         return self._added(state, self._product(inner, down, f"{own}.ffn_down"), after)
 
-    def _projected(self, normed: str, parts: list[_Blocks], own: str) -> list[str]:
+    def _projected(self, normed: str, parts: list[_QuantizedMatrix], own: str) -> list[str]:
         """Queries, keys and values: one product where their weights are of one kind."""
         kinds = {(part.bits, part.zero_points is None) for part in parts}
         if len(kinds) > 1:
             return [self._product(normed, part, f"{own}.attn_{name}") for name, part in zip("qkv", parts, strict=True)]
         zero_points = [part.zero_points for part in parts if part.zero_points is not None]
-        together = _Blocks(
+        together = _QuantizedMatrix(
             parts[0].bits,
             np.concatenate([part.numbers for part in parts]),
             np.concatenate([part.scales for part in parts]),
@@ -370,7 +370,7 @@ class _Builder:
         )
         return total, normed
 
-    def _embedded(self, table: _Blocks) -> str:
+    def _embedded(self, table: _QuantizedMatrix) -> str:
         """The rows of the tokens: of eight-bit numbers, times their blocks' scales; others are multiplied out here."""
         if table.bits != 8 or table.zero_points is not None:
             rows = self._constant("token_embd.rows", table.multiplied_out())
@@ -386,7 +386,7 @@ class _Builder:
         shape = self._constant("embedded.shape", np.array([0, 0, self._sizes.hidden]))
         return self._node("Reshape", [scaled, shape], "embedded")
 
-    def _product(self, operand: str, weights: _Blocks, name: str, result: str | None = None) -> str:
+    def _product(self, operand: str, weights: _QuantizedMatrix, name: str, result: str | None = None) -> str:
         self._matrix(name, weights)
         rows = int(weights.numbers.shape[0])
         inputs = [operand, f"{name}.numbers", f"{name}.scales", *self._zero_points(name, weights)]
@@ -401,11 +401,11 @@ class _Builder:
             block_size=_BLOCK,
         )
 
-    def _matrix(self, name: str, weights: _Blocks) -> None:
+    def _matrix(self, name: str, weights: _QuantizedMatrix) -> None:
         self._constant(f"{name}.numbers", weights.numbers)
         self._constant(f"{name}.scales", weights.scales)
 
-    def _zero_points(self, name: str, weights: _Blocks) -> list[str]:
+    def _zero_points(self, name: str, weights: _QuantizedMatrix) -> list[str]:
         if weights.zero_points is None:
             return []
         return [self._constant(f"{name}.zero_points", weights.zero_points)]
@@ -457,7 +457,7 @@ class _Builder:
         return helper.make_model(graph, opset_imports=versions, ir_version=8, producer_name="dmlvk")
 
 
-def _genai_config(source: _Source, sizes: _Sizes) -> dict[str, object]:
+def _genai_config(source: _GgufSource, sizes: _ModelSizes) -> dict[str, object]:
     past, present = "past_key_values.%d.", "present.%d."
     return {
         "model": {
@@ -500,7 +500,7 @@ def _genai_config(source: _Source, sizes: _Sizes) -> dict[str, object]:
     }
 
 
-def _tokenizer(source: _Source) -> dict[str, object]:
+def _tokenizer(source: _GgufSource) -> dict[str, object]:
     """The `tokenizers` package's file of a tokenizer that merges bytes."""
     kind, cut = source.fact("tokenizer.ggml.model"), source.facts.get("tokenizer.ggml.pre", "gpt-2")
     if kind != "gpt2" or cut not in _PRE_TOKENIZERS:
@@ -529,7 +529,7 @@ def _tokenizer(source: _Source) -> dict[str, object]:
     }
 
 
-def _tokenizer_config(source: _Source) -> dict[str, object]:
+def _tokenizer_config(source: _GgufSource) -> dict[str, object]:
     tokens = source.fact("tokenizer.ggml.tokens")
     made: dict[str, object] = {
         "bos_token": tokens[int(source.fact("tokenizer.ggml.bos_token_id"))],

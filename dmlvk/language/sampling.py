@@ -144,7 +144,7 @@ class Sampler:
         """
         graph = Graph(self._device)
         outputs = self._chosen(graph)
-        names = {name: f"count_{place}" for place, name in enumerate(counts)}
+        names = {name: f"count_{index}" for index, name in enumerate(counts)}
         state: dict[str, tuple[tuple[int, ...], DataType]] = {"token": ((self._batch, 1), DataType.INT64)}
         if not self._is_greedy:
             state["state"] = ((1, 1, 1, 6), DataType.UINT32)
@@ -192,8 +192,8 @@ class Sampler:
         numbers, next_state = F.random_generator(state, output_sizes=(1, 1, 1, 4), with_state=True)
         bits = F.cast(numbers.reshape(1, 4)[:, :1] >> 8, output_data_type=DataType.FLOAT32)
         point = bits * 2.0**-24 * total
-        place = F.sum(F.cast((sums <= point) & may, output_data_type=DataType.UINT32), axis=1, keepdims=True)
-        token = F.gather_elements(tokens, F.if_(place < count, place, count - 1), 1)
+        position = F.sum(F.cast((sums <= point) & may, output_data_type=DataType.UINT32), axis=1, keepdims=True)
+        token = F.gather_elements(tokens, F.if_(position < count, position, count - 1), 1)
         return {"token": F.cast(token, output_data_type=DataType.INT64), "next_state": next_state}
 
 

@@ -329,15 +329,15 @@ def _fused_activation(node: JsonNode, where: str) -> FusedActivation:
         outer.finish()
     values: dict[str, object] = {}
     for field in desc_class.fields:
-        place = f"{where}: {desc_class.operator_name}: {field.name}"
+        location = f"{where}: {desc_class.operator_name}: {field.name}"
         if field.type == "tensor":
             tensor = members.optional(field.name)
             if tensor is not None and tensor.value is not None:
-                raise tensor.error(f"{place} must be null: a fused activation has no tensors")
+                raise tensor.error(f"{location} must be null: a fused activation has no tensors")
             continue
         member = members.optional(field.name) if field.optional else members.required(field.name)
         if member is not None:
-            values[field.attribute] = MEMBER_READERS[field.type](member, place, field, values)
+            values[field.attribute] = MEMBER_READERS[field.type](member, location, field, values)
     members.finish()
     with node.located(f"{where}: "):
         return FusedActivation(desc_class, **values)

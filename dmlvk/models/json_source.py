@@ -92,7 +92,7 @@ class JsonNode:
         return "an array" if isinstance(self.value, list) else "an object"
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """``file:line:column`` of the value."""
         line, column = self.source.position(self.offset)
         return f"{self.source.label}:{line}:{column}"

@@ -98,14 +98,14 @@ def run_model(
     with contextlib.ExitStack() as stack:
         given = {name: resource for name, resource in model.resources.items() if not resource.is_deferred}
         buffers = {name: _filled_buffer(resource, device, stack) for name, resource in given.items()}
-        prepared: dict[str, _Prepared] = {}
+        prepared: dict[str, _PreparedDispatchable] = {}
         models: dict[str, OnnxRun] = {}
         for name, dispatchable in model.dispatchables.items():
             if isinstance(dispatchable, OnnxDispatchable):
                 models[name] = stack.enter_context(contextlib.closing(OnnxRun(dispatchable, device)))
             else:
                 prepared[name] = _prepared(dispatchable, device, buffers, stack)
-        run = _Run(device, buffers, prepared, models, output_directory, emit, timing)
+        run = _ModelRun(device, buffers, prepared, models, output_directory, emit, timing)
         stack.callback(run.close)
         for command in model.commands:
             with command.node.located():
@@ -129,7 +129,7 @@ def _filled_buffer(resource: Resource, device: Device, stack: contextlib.ExitSta
 
 
 @dataclasses.dataclass(frozen=True)
-class _Prepared:
+class _PreparedDispatchable:
     """A dispatchable that is compiled and initialized.
 
     Attributes:
@@ -154,7 +154,7 @@ class _Prepared:
 
 def _prepared(
     dispatchable: ModelDispatchable, device: Device, buffers: Mapping[str, Buffer], stack: contextlib.ExitStack
-) -> _Prepared:
+) -> _PreparedDispatchable:
     """Compiles a dispatchable and initializes it, which copies its inputs that are OWNED_BY_DML."""
     compiled = dispatchable.compile(device)
     with dispatchable.node.located(f"the dispatchable {shortened(dispatchable.name)}: "):
@@ -165,7 +165,7 @@ def _prepared(
         )
         if persistent is not None:
             _initialize(compiled, device, _owned_ranges(dispatchable.owned, compiled, buffers), persistent)
-    return _Prepared(compiled, persistent, temporary)
+    return _PreparedDispatchable(compiled, persistent, temporary)
 
 
 def _owned_ranges(
@@ -209,14 +209,14 @@ def _memory_for(what: str) -> Iterator[None]:
         raise OutOfMemoryError(f"there is not enough main memory for {what}") from error
 
 
-class _Run:
+class _ModelRun:
     """One run of a model: its buffers and compiled dispatchables by name, and what came of it so far."""
 
     def __init__(
         self,
         device: Device,
         buffers: dict[str, Buffer],
-        prepared: Mapping[str, _Prepared],
+        prepared: Mapping[str, _PreparedDispatchable],
         models: Mapping[str, OnnxRun],
         output_directory: Path,
         emit: Callable[[str], None],
@@ -279,7 +279,7 @@ class _Run:
         for _ in range(1 if self._timing is None else self._timing.iterations):
             start = time.perf_counter()
             outputs = model.outputs(inputs, command.bindings)
-            samples.append(_Sample(time.perf_counter() - start, None))
+            samples.append(_TimeSample(time.perf_counter() - start, None))
         for output_name, output in outputs.items():
             self._take(output, command.bindings[output_name], output_name)
         if self._timing is not None:
@@ -387,7 +387,7 @@ class _Run:
     def _write_file(self, command: WriteFileCommand) -> None:
         path = self._output_directory / command.target
         try:
-            _check_place(path, self._output_directory, command.node)
+            _check_location(path, self._output_directory, command.node)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._write(command, path)
         except OSError as error:
@@ -425,12 +425,12 @@ class _Run:
             self._emit(f"Expect '{name_text(resource.name)}': {comparison.count} values as expected ({how})")
             return
         self.result.failures += 1
-        self._emit(f"Expect '{name_text(resource.name)}' FAILED ({command.node.place}): {comparison.report[0]}")
+        self._emit(f"Expect '{name_text(resource.name)}' FAILED ({command.node.location}): {comparison.report[0]}")
         for line in comparison.report[1:]:
             self._emit(f"  {line}")
 
 
-def _check_place(path: Path, directory: Path, node: JsonNode) -> None:
+def _check_location(path: Path, directory: Path, node: JsonNode) -> None:
     """Refuses what symbolic links lead out of the output directory, and to overwrite what is no file."""
     if not path.resolve().is_relative_to(directory.resolve()):
         raise node.error(
@@ -441,7 +441,7 @@ def _check_place(path: Path, directory: Path, node: JsonNode) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Sample:
+class _TimeSample:
     """What one iteration took, in seconds: from the call to its end, and (where it has a clock) on the device."""
 
     wall: float
@@ -458,21 +458,21 @@ class _Stopwatch:
         for _ in range(repeats):
             self._recorder.record_dispatch(compiled, table)
 
-    def sample(self) -> _Sample:
+    def sample(self) -> _TimeSample:
         """Runs them, and tells what one of them took."""
         start = time.perf_counter()
         self._recorder.execute()
         wall = (time.perf_counter() - start) / self._repeats
         if not self._has_clock:
-            return _Sample(wall, None)
-        return _Sample(wall, sum(kernel.seconds for kernel in self._recorder.kernel_times()) / self._repeats)
+            return _TimeSample(wall, None)
+        return _TimeSample(wall, sum(kernel.seconds for kernel in self._recorder.kernel_times()) / self._repeats)
 
     def kernel_times(self) -> list[KernelTime]:
         """What each kernel took in the last run; nothing where the device has no clock."""
         return self._recorder.kernel_times() if self._has_clock else []
 
 
-def _timing_line(name: str, samples: Sequence[_Sample], timing: Timing) -> str:
+def _timing_line(name: str, samples: Sequence[_TimeSample], timing: Timing) -> str:
     """Medians of the first (cold) and of the other (hot) iterations, in milliseconds."""
     parts = [f"median wall time {_medians([sample.wall for sample in samples], timing.warm_up)}"]
     on_device = [sample.device for sample in samples if sample.device is not None]

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import BindPoint, Dispatchable, OperatorInitializer
 from dmlvk.support.integers import checked_integer
@@ -104,13 +104,13 @@ class Bindings:
         resources = (("the temporary resource", self.temporary), ("the persistent resource", self.persistent))
         return named + [(name, binding) for name, binding in resources if binding is not None]
 
-    def at(self, place: Place, index: int) -> BufferBinding:
+    def at(self, kind: BindingKind, index: int) -> BufferBinding:
         """The range that is bound somewhere."""
-        if place is Place.INPUT:
+        if kind is BindingKind.INPUT:
             return self.inputs[index].binding
-        if place is Place.OUTPUT:
+        if kind is BindingKind.OUTPUT:
             return self.outputs[index].binding
-        binding = self.temporary if place is Place.TEMPORARY else self.persistent
+        binding = self.temporary if kind is BindingKind.TEMPORARY else self.persistent
         assert binding is not None  # a complete table has what the dispatchable needs
         return binding
 

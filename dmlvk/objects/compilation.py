@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.lookup import table_desc
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.program import SCRATCH_ALIGNMENT, KernelStep, Place, Region
+from dmlvk.kernels.program import SCRATCH_ALIGNMENT, BindingKind, KernelStep, Region
 from dmlvk.kernels.small_programs import copy_step, lookup_program
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.portable import Origin, Portable, default_device
@@ -244,7 +244,7 @@ class CompiledOperator(Portable, Dispatchable):
         for number, (name, tensor) in enumerate(inputs):
             if tensor is not None and is_owned(tensor):
                 size = tensor.size_in_bytes & ~3  # every view of the tensor ends at a multiple of 4
-                self.owned[number] = Region(Place.PERSISTENT, 0, self.persistent_resource_size, size)
+                self.owned[number] = Region(BindingKind.PERSISTENT, 0, self.persistent_resource_size, size)
                 self.persistent_resource_size += -(-size // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT
                 reason = "is OWNED_BY_DML, so it is bound when the operator is initialized and not when it is executed"
                 points.append(BindPoint(name, None, 0, reason))
@@ -257,7 +257,7 @@ class CompiledOperator(Portable, Dispatchable):
         """Where an input that is there is read from when the operator is executed."""
         tensor = self.input_tensors[number]
         assert tensor is not None
-        return self.owned.get(number) or Region(Place.INPUT, number, 0, tensor.size_in_bytes)
+        return self.owned.get(number) or Region(BindingKind.INPUT, number, 0, tensor.size_in_bytes)
 
     def __repr__(self) -> str:
         if self.is_pending:
@@ -295,7 +295,7 @@ class CompiledSingleOperator(CompiledOperator):
         self.outputs = tuple(BindPoint.of_tensor(field.name, tensor) for field, tensor in desc.outputs)
         reads = [self._input_region(number) for number, (_, tensor) in enumerate(desc.inputs) if tensor is not None]
         writes = [
-            Region(Place.OUTPUT, number, 0, tensor.size_in_bytes)
+            Region(BindingKind.OUTPUT, number, 0, tensor.size_in_bytes)
             for number, (_, tensor) in enumerate(desc.outputs)
             if tensor is not None
         ]
@@ -304,7 +304,7 @@ class CompiledSingleOperator(CompiledOperator):
         self._table = None if table is None else device.lookup_tables.table(table)
         program = lower(desc, target) if self._table is None else lookup_program(desc, target)
         scratch_bytes = -(-program.scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
-        scratch = Region(Place.TEMPORARY, 0, 0, scratch_bytes) if scratch_bytes else None
+        scratch = Region(BindingKind.TEMPORARY, 0, 0, scratch_bytes) if scratch_bytes else None
         self.temporary_pages = (scratch_bytes,) if scratch_bytes else ()
         self.steps = tuple(program.placed(reads, writes, scratch))
 
@@ -403,8 +403,8 @@ class OperatorInitializer(Dispatchable):
                         point, tensor=None, size_in_bytes=0, absence="is not OWNED_BY_DML, so it is not bound here"
                     )
                 else:
-                    source = Region(Place.INPUT, len(inputs), 0, region.size_in_bytes)
-                    written = dataclasses.replace(region, place=Place.OUTPUT, index=number)
+                    source = Region(BindingKind.INPUT, len(inputs), 0, region.size_in_bytes)
+                    written = dataclasses.replace(region, kind=BindingKind.OUTPUT, index=number)
                     steps.append(copy_step(f"initialize {point.name}", source, written, self.device.target))
                 inputs.append(point)
             size = target.persistent_resource_size

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _KEPT_ARRIVALS = 32
 """Models that arrived and stay, so that they need not be made anew when they arrive again; the last ones."""
 
-Model = TypeVar("Model", bound="Portable")
+PortableT = TypeVar("PortableT", bound="Portable")
 DeviceT = TypeVar("DeviceT", bound="Device")
 
 
-class _Process:
+class _ProcessState:
     """What a process shares among the models that arrive in it."""
 
     def __init__(self) -> None:
@@ -42,10 +42,10 @@ class _Process:
         self.arrivals: collections.OrderedDict[tuple[str, str], Portable] = collections.OrderedDict()
 
 
-_process = _Process()
+_process = _ProcessState()
 
 
-_of_parents: list[_Process] = []
+_of_parents: list[_ProcessState] = []
 """What processes before this one had: kept, since a driver that frees something in a child waits for threads that the
 child does not have."""
 
@@ -54,7 +54,7 @@ def _begin_anew() -> None:
     """In a process that was forked: what its parent has opened is the parent's, and a thread may have the lock."""
     global _process
     _of_parents.append(_process)
-    _process = _Process()
+    _process = _ProcessState()
 
 
 if hasattr(os, "register_at_fork"):
@@ -201,7 +201,7 @@ class Portable:
                 # All at once: other threads find either nothing, and wait here, or all of it.
                 self.__dict__.update({**made.__dict__, "_pending": False})
 
-    def on(self: Model, device: Device) -> Model:
+    def on(self: PortableT, device: Device) -> PortableT:
         """The same model for another device.
 
         Raises:
@@ -234,7 +234,7 @@ class Portable:
             return getattr(self, name)
 
 
-def pending(kind: type[Model], origin: Origin) -> Model:
+def pending(kind: type[PortableT], origin: Origin) -> PortableT:
     """A model that is made when it is used for the first time, as one that arrived.
 
     Args:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.library import coefficients
-from dmlvk.kernels.program import KernelStep, Place, Region
+from dmlvk.kernels.program import BindingKind, KernelStep, Region
 from dmlvk.objects.binding import Bindings, BindingTable, BoundRange, check_usable
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ALREADY_INITIALIZED, CompiledOperator, Dispatchable, OperatorInitializer
@@ -190,10 +190,10 @@ def run_once(
     """
 
     def locate(region: Region) -> tuple[Buffer | Allocation, int]:
-        return (inputs[region.index] if region.place is Place.INPUT else output), 0
+        return (inputs[region.index] if region.kind is BindingKind.INPUT else output), 0
 
-    reads = [Region(Place.INPUT, index, 0, buffer.size_in_bytes) for index, buffer in enumerate(inputs)]
-    steps = made(reads, [Region(Place.OUTPUT, 0, 0, output.size_in_bytes)])
+    reads = [Region(BindingKind.INPUT, index, 0, buffer.size_in_bytes) for index, buffer in enumerate(inputs)]
+    steps = made(reads, [Region(BindingKind.OUTPUT, 0, 0, output.size_in_bytes)])
     recorded = scheduled(steps, locate, HazardTracker())
     engine.run(engine.record([step.launch(engine) for step in recorded]))
 
@@ -416,12 +416,16 @@ class CommandRecorder:
             if not isinstance(compiled, CompiledOperator) or not compiled.persistent_resource_size:
                 continue
             assert persistent is not None  # the table was complete
-            place = (persistent.buffer, persistent.offset)
+            location = (persistent.buffer, persistent.offset)
             if compiled not in initialized and not compiled.is_initialized:
                 raise InvalidArgumentError(
                     f"{compiled.name}: is not initialized: execute an operator initializer for it first"
                 )
-            same = initialized[compiled] == place if compiled in initialized else compiled.was_initialized_into(*place)
+            same = (
+                initialized[compiled] == location
+                if compiled in initialized
+                else compiled.was_initialized_into(*location)
+            )
             if not same:
                 raise InvalidArgumentError(
                     f"{compiled.name}: the persistent resource must be bound to the place that its initializer wrote"
@@ -458,10 +462,10 @@ class CommandRecorder:
 
 def _locator(dispatchable: Dispatchable, bindings: Bindings) -> Callable[[Region], tuple[Buffer | Allocation, int]]:
     def locate(region: Region) -> tuple[Buffer | Allocation, int]:
-        if region.place is Place.CONSTANTS:
+        if region.kind is BindingKind.CONSTANTS:
             assert dispatchable.constants is not None  # what has steps that read them has them
             return dispatchable.constants, 0
-        binding = bindings.at(region.place, region.index)
+        binding = bindings.at(region.kind, region.index)
         return binding.buffer, binding.offset
 
     return locate

@@ -96,7 +96,7 @@ class Assembly:
     Attributes:
         lengths: what nodes read that append to such caches.
         appended: the outputs that show caches to which nodes append.
-        propagates_nan: as for :class:`~dmlvk.onnx.loading.Model`.
+        propagates_nan: as for :class:`~dmlvk.onnx.loading.OnnxModel`.
     """
 
     def __init__(self, device: Device, parts: Parts | None = None, capacities: Mapping[str, int] | None = None) -> None:
@@ -262,8 +262,8 @@ class Assembly:
                 if source.kind == "node":
                     between.append(IntermediateGraphEdge(numbers[source.node], source.output, number, position))
                 else:
-                    place = inputs.setdefault(source, len(inputs))
-                    input_edges.append(InputGraphEdge(place, number, position))
+                    entry = inputs.setdefault(source, len(inputs))
+                    input_edges.append(InputGraphEdge(entry, number, position))
         shown = list(outputs)
         for index in numbers:  # every output of a node needs an edge, also one that nobody reads
             node = self._nodes[index]
@@ -273,8 +273,8 @@ class Assembly:
                     assert desc is not None  # it is written
                     shown.append(_raw(source, desc))
         edges = [
-            OutputGraphEdge(numbers[tensor.source.node], tensor.source.output, place)
-            for place, tensor in enumerate(shown)
+            OutputGraphEdge(numbers[tensor.source.node], tensor.source.output, entry)
+            for entry, tensor in enumerate(shown)
         ]
         nodes = [self._nodes[index].node for index in numbers]
         graph = GraphDesc(len(inputs), len(shown), nodes, input_edges, edges, between)

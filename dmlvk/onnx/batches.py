@@ -16,7 +16,7 @@ from onnx import helper
 from dmlvk.errors import DeviceLimitError, ModelFileError
 from dmlvk.onnx.execution import Held
 from dmlvk.onnx.joining.pattern import JOINED
-from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.states import State
 
 Shape = tuple[int, ...]
@@ -289,7 +289,7 @@ class DividedRuns:
         constants: values that are known of it.
     """
 
-    def __init__(self, model: Model, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
+    def __init__(self, model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
         self._model = model
         self._steps = steps
         self._constants = constants

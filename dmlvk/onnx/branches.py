@@ -9,13 +9,13 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from dmlvk.onnx.loading import Model, Step, subgraph
+from dmlvk.onnx.loading import OnnxModel, Step, subgraph
 from dmlvk.onnx.values import Array
 
 _numbers = itertools.count()
 
 
-def branch_of(step: Step, model: Model, *, is_taken: bool) -> tuple[list[Step], dict[str, Array]]:
+def branch_of(step: Step, model: OnnxModel, *, is_taken: bool) -> tuple[list[Step], dict[str, Array]]:
     """The nodes of a branch, which end in those that give the outputs of the If, and its constants.
 
     What the branch defines gets names that nothing else in the model has.

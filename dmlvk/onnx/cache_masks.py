@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.onnx.counting import makers_of
-from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.values import Array
 
 MOST_ELEMENTS = 2**24
@@ -20,7 +20,7 @@ MOST_ELEMENTS = 2**24
 
 
 def widened_masks(
-    model: Model, steps: Sequence[Step], constants: Mapping[str, Any], masks: Sequence[tuple[Step, Sequence[str]]]
+    model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any], masks: Sequence[tuple[Step, Sequence[str]]]
 ) -> frozenset[str]:
     """The masks that the host can make: they follow from inputs by counting, and nothing else reads them.
 

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.onnx.caches import CachePair
 from dmlvk.onnx.joining.pattern import JOINED
-from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.loading import OnnxModel, Step
 
 ROWS = "rows of caches that grow"
 """The name of a value that no model has: how many rows all those caches have that have as many as there are keys."""
@@ -44,8 +44,8 @@ class Appending:
 
     def grows_in(self, given: Sequence[str], widened: Collection[str]) -> bool:
         """Whether caches grow, and are appended to, in a node with these inputs, some of which are widened masks."""
-        is_told = self.ends < len(given) and given[self.ends]
-        return self.is_optional and not is_told and all(name in widened for name in self.masks_in(given))
+        is_given = self.ends < len(given) and given[self.ends]
+        return self.is_optional and not is_given and all(name in widened for name in self.masks_in(given))
 
     def masks_in(self, given: Sequence[str]) -> tuple[str, ...]:
         """The masks of a node with these inputs."""
@@ -69,7 +69,7 @@ def masks_of(steps: Sequence[Step]) -> list[tuple[Step, tuple[str, ...]]]:
     return [(step, names) for step, names in found if names]
 
 
-def with_rows(model: Model, steps: Sequence[Step], widened: Collection[str] = ()) -> tuple[list[Step], list[Step]]:
+def with_rows(model: OnnxModel, steps: Sequence[Step], widened: Collection[str] = ()) -> tuple[list[Step], list[Step]]:
     """The steps, of which those whose caches grow are told by a number how many rows these have.
 
     Args:
@@ -80,7 +80,7 @@ def with_rows(model: Model, steps: Sequence[Step], widened: Collection[str] = ()
     Returns:
         the steps, and those that make the number :data:`ROWS`; none where no cache grows so.
     """
-    caches, made, first = _Caches(model, steps), [], ""
+    caches, made, first = _CacheCandidates(model, steps), [], ""
     for step in steps:
         kind = APPENDING.get((step.domain, step.proto.op_type))
         given = list(step.proto.input)
@@ -105,7 +105,7 @@ def with_rows(model: Model, steps: Sequence[Step], widened: Collection[str] = ()
     return made, [Step(-1, node, onnx.defs.get_schema(node.op_type, 21), tuple(node.input)) for node in nodes]
 
 
-def cache_pairs(model: Model, steps: Sequence[Step], widened: Collection[str] = ()) -> list[CachePair]:
+def cache_pairs(model: OnnxModel, steps: Sequence[Step], widened: Collection[str] = ()) -> list[CachePair]:
     """The inputs and outputs of a model that are caches of its attention, and nothing else.
 
     Args:
@@ -113,7 +113,7 @@ def cache_pairs(model: Model, steps: Sequence[Step], widened: Collection[str] = 
         steps: its nodes.
         widened: as for :func:`with_rows`.
     """
-    caches, found = _Caches(model, steps), []
+    caches, found = _CacheCandidates(model, steps), []
     for step in steps:
         kind = APPENDING.get((step.domain, step.proto.op_type))
         given = list(step.proto.input)
@@ -130,7 +130,7 @@ def cache_pairs(model: Model, steps: Sequence[Step], widened: Collection[str] = 
     return found
 
 
-class _Caches:
+class _CacheCandidates:
     """What of a model may be a cache.
 
     Args:
@@ -138,7 +138,7 @@ class _Caches:
         steps: its nodes.
     """
 
-    def __init__(self, model: Model, steps: Sequence[Step]) -> None:
+    def __init__(self, model: OnnxModel, steps: Sequence[Step]) -> None:
         self._inputs, self._outputs = {info.name for info in model.inputs}, {info.name for info in model.outputs}
         self._readers: dict[str, int] = {}
         for step in steps:

@@ -62,7 +62,7 @@ class Lengths:
         total: likewise.
         batch: sequences.
         tokens: new ones of each.
-        places: for how many there are angles; ``None``: nothing is turned by its place.
+        positions: for how many there are angles; ``None``: nothing is turned by its place.
         masked: keys that a mask of the node has; ``None``: it has none, or those that the host makes.
         counts: as of :class:`CachePair`.
         masks: likewise.
@@ -73,7 +73,7 @@ class Lengths:
     total: str
     batch: int
     tokens: int
-    places: int | None
+    positions: int | None
     masked: int | None = None
     counts: str = ""
     masks: tuple[str, ...] = ()
@@ -286,11 +286,11 @@ def _check_ends(where: str, lengths: Lengths, counted: Mapping[str, Any], pasts:
             f"{total}"
         )
     needed = longest if lengths.counts else total
-    if lengths.places is not None and needed > lengths.places:
+    if lengths.positions is not None and needed > lengths.positions:
         said = lengths.ends if lengths.counts else lengths.total
         raise InvalidArgumentError(
             f"{where}: {said!r} says that a sequence has {needed} tokens; the tables of cosines and sines have "
-            f"{lengths.places} places"
+            f"{lengths.positions} places"
         )
     if min(pasts) < 0 or int(ends.min()) < 0:
         raise InvalidArgumentError(

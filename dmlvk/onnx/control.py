@@ -156,9 +156,9 @@ def _scan(
     length = lengths.pop()
     gathered = _Gathered(gathers, budget, length)
     with budget.loop(length):
-        for place in range(length):
+        for index in range(length):
             budget.iterate()
-            given = dict(zip(names, [*state, *(np.array(row[place]) for row in rows)], strict=True))
+            given = dict(zip(names, [*state, *(np.array(row[index]) for row in rows)], strict=True))
             results = run("body", outside | given)
             state = results[: len(state)]
             gathered.add(results[len(state) :])

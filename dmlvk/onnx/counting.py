@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.onnx.execution import Held
 from dmlvk.onnx.host import Repeated, evaluate
-from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.values import Array
 
 _COUNTS = frozenset(
@@ -78,7 +78,7 @@ class Counting:
 
     def __init__(
         self,
-        model: Model,
+        model: OnnxModel,
         steps: Sequence[Step],
         constants: Mapping[str, Any],
         lengths: Collection[str],
@@ -142,7 +142,7 @@ class Makers:
 
 
 def makers_of(
-    model: Model,
+    model: OnnxModel,
     steps: Sequence[Step],
     constants: Mapping[str, Any],
     names: Collection[str],
@@ -188,7 +188,7 @@ def makers_of(
     return found
 
 
-def is_counted(model: Model, steps: Sequence[Step], constants: Mapping[str, Any], name: str) -> bool:
+def is_counted(model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any], name: str) -> bool:
     """Whether a value follows from inputs by counting; arguments as of :func:`makers_of`."""
     try:
         makers_of(model, steps, constants, [name])

@@ -17,7 +17,7 @@ from dmlvk.onnx.cache_pairs import cache_pairs, masks_of, with_rows
 from dmlvk.onnx.caches import Cache, CachePair, Caches, Lengths, check_lengths, rounded_rows
 from dmlvk.onnx.counting import Counting, conditions_of, is_counted
 from dmlvk.onnx.execution import Held
-from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.values import Array
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Decoding:
         counting: what makes its lengths.
     """
 
-    def __init__(self, device: Device, model: Model, pairs: Sequence[CachePair], counting: Counting) -> None:
+    def __init__(self, device: Device, model: OnnxModel, pairs: Sequence[CachePair], counting: Counting) -> None:
         self._model = model
         self._infos = {info.name: info for info in model.inputs}
         self._pairs = tuple(pairs)
@@ -89,17 +89,19 @@ class Decoding:
         self._counted_open = {name: axes[name] for name in axes if name not in self._open}
 
     @classmethod
-    def of(cls, device: Device, model: Model, steps: Sequence[Step], constants: Mapping[str, Any]) -> Decoding | None:
+    def of(
+        cls, device: Device, model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any]
+    ) -> Decoding | None:
         """A model as a decoder; ``None`` where it has no caches, or lengths that are more than counts."""
         masks = widened_masks(model, steps, constants, masks_of(steps))
-        told, rows = with_rows(model, steps, masks)
-        pairs = cache_pairs(model, told, masks)
+        counted_masks, rows = with_rows(model, steps, masks)
+        pairs = cache_pairs(model, counted_masks, masks)
         if not pairs:
             return None
         lengths = {name for pair in pairs for name in (pair.ends, pair.total, pair.counts) if name}
-        lengths |= {name for name in conditions_of(steps) if is_counted(model, told, constants, name)}
+        lengths |= {name for name in conditions_of(steps) if is_counted(model, counted_masks, constants, name)}
         try:
-            return cls(device, model, pairs, Counting(model, [*rows, *told], constants, lengths, masks))
+            return cls(device, model, pairs, Counting(model, [*rows, *counted_masks], constants, lengths, masks))
         except ValueError as reason:
             _log.debug("%s: its lengths are computed on the device: %s", model.name, reason)
             return None
@@ -159,7 +161,7 @@ class Decoding:
             run: the run.
             lengths: the plan's.
         """
-        several = {(of.ends, of.total, of.counts, of.batch, of.tokens, of.places, of.masked): of for of in lengths}
+        several = {(of.ends, of.total, of.counts, of.batch, of.tokens, of.positions, of.masked): of for of in lengths}
         kinds = {
             (cache.pair.ends, cache.pair.total, cache.pair.counts, cache.shape, cache.rows): cache
             for cache in run.caches

@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlvk.dynamic.sizes import Guards
 from dmlvk.graphs.dynamic import DynamicGraph, Launcher, Layout
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ExecutionFlags
@@ -32,7 +32,7 @@ _KEPT_RECORDINGS = 64
 
 
 @dataclasses.dataclass
-class _Bound:
+class _BoundPlan:
     """A plan with certain sizes.
 
     Attributes:
@@ -98,7 +98,7 @@ class DynamicSegment:
             guards,
             offsets,
             fuse=fuse,
-            lasting_inputs=[place for place, source in enumerate(assembled.inputs) if source.kind == "constant"],
+            lasting_inputs=[index for index, source in enumerate(assembled.inputs) if source.kind == "constant"],
         )
         self._sources = assembled.inputs
         read = {*shown, *(name for step in plan.prelude for name in step.reads)}
@@ -116,9 +116,9 @@ class DynamicSegment:
                 assert lies is not None  # it was uploaded above
                 self._constants[number] = lies
         self._layout: Layout | None = None
-        self._buffers: dict[tuple[Place, int], Buffer] = {}
+        self._buffers: dict[tuple[BindingKind, int], Buffer] = {}
         self._launcher: Launcher | None = None
-        self._bound: collections.OrderedDict[tuple[int, ...], _Bound] = collections.OrderedDict()
+        self._bound: collections.OrderedDict[tuple[int, ...], _BoundPlan] = collections.OrderedDict()
         self._uploaded_for: tuple[int, ...] = ()
         self._has_whole_runs = False  # which upload without leaving word
         self.empty_inputs: dict[str, Array] = {}
@@ -131,7 +131,7 @@ class DynamicSegment:
             return Usage()
         own = [] if self.graph.constants is None else [self.graph.constants]
         held = sum(buffer.size_in_bytes for buffer in [*self._buffers.values(), *own]) + self._weights.size_in_bytes
-        needed = [self._buffers[Place.INPUT, n].size_in_bytes for n in self._uploads()]
+        needed = [self._buffers[BindingKind.INPUT, n].size_in_bytes for n in self._uploads()]
         needed += self.graph.output_bytes(layout)
         needed += [array.nbytes for array in self._weights.arrays]
         return Usage(
@@ -163,9 +163,9 @@ class DynamicSegment:
         for number in self._uploads():
             name = self._sources[number].name
             if name in values:
-                self._buffers[Place.INPUT, number].upload(stored(np.asarray(values[name])))
+                self._buffers[BindingKind.INPUT, number].upload(stored(np.asarray(values[name])))
             elif self._uploaded_for != sizes or self._has_whole_runs:
-                self._buffers[Place.INPUT, number].upload(stored(np.asarray(bound.arrays[name])))
+                self._buffers[BindingKind.INPUT, number].upload(stored(np.asarray(bound.arrays[name])))
         self._uploaded_for = sizes
         self._device.engine.run(bound.recording)
         self.empty_inputs = {
@@ -185,7 +185,7 @@ class DynamicSegment:
         shapes = self._bound[self._uploaded_for].shapes
         for number, (name, tensor, shape) in enumerate(zip(self._names, self._tensors, shapes, strict=True)):
             of_run = dataclasses.replace(tensor, shape=shape, strides=())
-            found[name] = Resident(of_run, self._buffers[Place.OUTPUT, number])
+            found[name] = Resident(of_run, self._buffers[BindingKind.OUTPUT, number])
         return found
 
     def whole(self, read: Collection[str]) -> WholeRun:
@@ -197,23 +197,25 @@ class DynamicSegment:
         sizes = self._uploaded_for
         assert self._launcher is not None  # there was a run
         launches = self._launcher.launches(self.graph.numbers(sizes)[0])
-        written = {self._sources[number].name: self._buffers[Place.INPUT, number] for number in self._uploads()}
-        fetched = {name: self._buffers[Place.OUTPUT, number] for number, name in enumerate(self._names) if name in read}
+        written = {self._sources[number].name: self._buffers[BindingKind.INPUT, number] for number in self._uploads()}
+        fetched = {
+            name: self._buffers[BindingKind.OUTPUT, number] for number, name in enumerate(self._names) if name in read
+        }
         arrays = self._bound[sizes].arrays
         fixed = {name: bytes_of(np.asarray(arrays[name])) for name in written if name not in self.empty_inputs}
         self._has_whole_runs = True
         return WholeRun(self._device, launches, written, fetched, self._buffers.values(), fixed)
 
-    def _bind(self, sizes: tuple[int, ...]) -> _Bound:
+    def _bind(self, sizes: tuple[int, ...]) -> _BoundPlan:
         numbers, needed = self.graph.numbers(sizes)
         layout = self.graph.laid_out(sizes, needed, self._layout)
         if layout is not self._layout:
             self._lay_out(layout)
         if self._launcher is None:
-            self._launcher = self.graph.launcher(layout, self._places(), numbers)
+            self._launcher = self.graph.launcher(layout, self._positions(), numbers)
         recording = self._launcher.recording(numbers)
         shapes, contents = self._of_sizes(*sizes, *self._unused)
-        return _Bound(recording, shapes, self._of_host(contents))
+        return _BoundPlan(recording, shapes, self._of_host(contents))
 
     def _of_host(self, contents: Sequence[Sequence[int]]) -> dict[str, Array]:
         """What the host computes from the sizes."""
@@ -236,28 +238,28 @@ class DynamicSegment:
         self._bound.clear()
         self._launcher = None
         self._uploaded_for = ()
-        wanted = {(Place.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
-        wanted |= {(Place.OUTPUT, n): size for n, size in enumerate(self.graph.output_bytes(layout))}
+        wanted = {(BindingKind.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
+        wanted |= {(BindingKind.OUTPUT, n): size for n, size in enumerate(self.graph.output_bytes(layout))}
         by_value = self.graph.input_bytes(layout)
-        wanted |= {(Place.INPUT, n): by_value[n] for n in self._uploads()}
+        wanted |= {(BindingKind.INPUT, n): by_value[n] for n in self._uploads()}
         self._layout = None  # what fails below leaves no half of one
-        for place, buffer in list(self._buffers.items()):
-            if wanted.get(place) != buffer.size_in_bytes:
-                self._buffers.pop(place).close()
-        for place, size in wanted.items():
-            if place not in self._buffers:
-                self._buffers[place] = self._device.create_buffer(size)
+        for slot, buffer in list(self._buffers.items()):
+            if wanted.get(slot) != buffer.size_in_bytes:
+                self._buffers.pop(slot).close()
+        for slot, size in wanted.items():
+            if slot not in self._buffers:
+                self._buffers[slot] = self._device.create_buffer(size)
         if is_first and self.graph.constants is None:
             self.graph.prepare(layout, {n: (each.buffer, each.offset) for n, each in self._constants.items()})
         self._layout = layout
 
-    def _places(self) -> dict[tuple[Place, int], tuple[Allocation, int]]:
+    def _positions(self) -> dict[tuple[BindingKind, int], tuple[Allocation, int]]:
         """Memory and first byte of each place."""
-        bound = {place: (buffer.allocation, 0) for place, buffer in self._buffers.items()}
+        bound = {slot: (buffer.allocation, 0) for slot, buffer in self._buffers.items()}
         for number, binding in self._constants.items():
-            bound[Place.INPUT, number] = binding.buffer.allocation, binding.offset
+            bound[BindingKind.INPUT, number] = binding.buffer.allocation, binding.offset
         if self.graph.constants is not None:
-            bound[Place.CONSTANTS, 0] = self.graph.constants.allocation, 0
+            bound[BindingKind.CONSTANTS, 0] = self.graph.constants.allocation, 0
         return bound
 
 

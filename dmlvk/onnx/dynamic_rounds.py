@@ -13,7 +13,7 @@ from dmlvk.dynamic.sizes import FEWEST, Guards
 from dmlvk.errors import DmlError
 from dmlvk.graphs.dynamic import open_sizes
 from dmlvk.onnx.dynamic_execution import DynamicRound
-from dmlvk.onnx.loading import Model
+from dmlvk.onnx.loading import OnnxModel
 from dmlvk.onnx.round_plans import Live, NotDynamicError
 from dmlvk.onnx.values import element_of
 
@@ -58,7 +58,7 @@ class DynamicRounds:
         tells_multiples: as for :class:`Guards`.
     """
 
-    def __init__(self, model: Model, *, tells_multiples: bool) -> None:
+    def __init__(self, model: OnnxModel, *, tells_multiples: bool) -> None:
         self._tells_multiples = tells_multiples
         self._open = {
             info.name: info.shape
@@ -107,10 +107,10 @@ class DynamicRounds:
     def find(self, opening: Opening, has_contents: Callable[[DynamicRound], bool]) -> DynamicRound | None:
         """A plan for these sizes."""
         plans = self._plans.get(opening.key, [])
-        for place, made in enumerate(plans):
+        for index, made in enumerate(plans):
             if made.is_for(opening.sizes) and has_contents(made):
-                if place:  # the one used last is asked first
-                    plans.insert(0, plans.pop(place))
+                if index:  # the one used last is asked first
+                    plans.insert(0, plans.pop(index))
                 return made
         return None
 
@@ -141,10 +141,10 @@ class DynamicRounds:
         if not made.is_for(opening.sizes):
             self.refused[opening.key] = "a plan is not for the sizes that it was made with"
             return None
-        pinned = self._of_one_size.get(opening.key, 0) + 1 if guards.places else 0
+        pinned = self._of_one_size.get(opening.key, 0) + 1 if guards.locations else 0
         self._of_one_size[opening.key] = pinned
         if pinned >= _MOST_OF_ONE_SIZE:
-            self.refused[opening.key] = f"plans are for one size only: {', '.join(guards.places)}"
+            self.refused[opening.key] = f"plans are for one size only: {', '.join(guards.locations)}"
         plans = self._plans.setdefault(opening.key, [])
         plans.insert(0, made)
         while len(self) > _MOST_PLANS:

@@ -229,9 +229,9 @@ def _unsqueezed(given: Given) -> Sequence[Shape]:
     if axes is None:
         raise NoRuleError
     rank = len(shape) + len(axes)
-    places = [axis - 2**31 + rank if axis >= 2**30 else axis for axis in axes]
+    removed = [axis - 2**31 + rank if axis >= 2**30 else axis for axis in axes]
     rest = iter(shape)
-    return [tuple(1 if axis in places else next(rest) for axis in range(rank))]
+    return [tuple(1 if axis in removed else next(rest) for axis in range(rank))]
 
 
 @_rule("Expand")
@@ -320,9 +320,9 @@ def _sliced(given: Given) -> Sequence[Shape]:
     if starts is None or ends is None:
         raise NoRuleError
     sizes = list(shape)
-    for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        axis = place if axes is None else axes[place] % len(shape)
-        step = 1 if steps is None else steps[place]
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        axis = number if axes is None else axes[number] % len(shape)
+        step = 1 if steps is None else steps[number]
         if is_dynamic(step) or is_dynamic(axis):
             raise NoRuleError
         sizes[axis] = clipped_slice(start, end, step, shape[axis])[1]
@@ -369,8 +369,8 @@ def _padded(given: Given) -> Sequence[Shape]:
         raise NoRuleError
     chosen = list(range(len(shape))) if axes is None else [axis % len(shape) for axis in axes]
     sizes = list(shape)
-    for place, axis in enumerate(chosen):
-        sizes[axis] = sizes[axis] + pads[place] + pads[place + len(chosen)]
+    for index, axis in enumerate(chosen):
+        sizes[axis] = sizes[axis] + pads[index] + pads[index + len(chosen)]
     return [tuple(sizes)]
 
 

@@ -30,7 +30,7 @@ from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.index_checks import IndexChecks
 from dmlvk.onnx.joining import Joined, joined, joined_integers
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Budget, Limits, size_of
-from dmlvk.onnx.loading import Model, Step, subgraph
+from dmlvk.onnx.loading import OnnxModel, Step, subgraph
 from dmlvk.onnx.pending import Pending
 from dmlvk.onnx.planning import Planner
 from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, readers_of, viewed
@@ -124,7 +124,7 @@ class DeviceModel:
     def __init__(
         self,
         device: Device,
-        model: Model,
+        model: OnnxModel,
         *,
         strict: bool = False,
         fuse: bool = True,
@@ -368,10 +368,10 @@ class DeviceModel:
     def graphs_of_last(self) -> list[CompiledGraph]:
         """The graphs of the last run; one for open sizes as it is for that run's."""
         rounds = list(self.last)
-        for place, made in enumerate(rounds):
+        for index, made in enumerate(rounds):
             if isinstance(made, DynamicRound):
                 state = State(self._constants, made.arrays)
-                rounds[place] = self._made(self._planned(self.pending, state), state)
+                rounds[index] = self._made(self._planned(self.pending, state), state)
         return [made.segment.compiled for made in rounds if isinstance(made, _Round) and made.segment is not None]
 
     @property
@@ -569,7 +569,7 @@ class DeviceModel:
         return [state.host_array(info.name) for info in program.model.outputs]
 
 
-def _needed(model: Model) -> list[Step]:
+def _needed(model: OnnxModel) -> list[Step]:
     """The nodes that lead to an output, in order; what nobody reads is not computed, as ONNX Runtime has it."""
     wanted = {info.name for info in model.outputs}
     needed = []

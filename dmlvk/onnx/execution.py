@@ -13,7 +13,7 @@ import numpy as np
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import DeviceLimitError, UnsupportedError
 from dmlvk.graphs.description import OperatorGraphNode
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.binding import BindingTable, BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT, ExecutionFlags
@@ -241,8 +241,11 @@ class Segment:
         self._tensors = assembled.output_tensors
         constants = [source for source in assembled.inputs if source.kind == "constant"]
         weights.upload([(_array(source), source.size_in_bytes) for source in constants])
-        output_names = [*names, *(f"unused {place}" for place in range(len(names), len(assembled.output_tensors)))]
-        input_names = [_name(place, source) for place, source in enumerate(assembled.inputs)]
+        output_names = [
+            *names,
+            *(f"unused {position}" for position in range(len(names), len(assembled.output_tensors))),
+        ]
+        input_names = [_name(position, source) for position, source in enumerate(assembled.inputs)]
         with _too_much(assembled):
             self.compiled: CompiledGraph = device.compile_graph(
                 assembled.desc,
@@ -250,7 +253,9 @@ class Segment:
                 fuse=fuse,
                 input_names=input_names,
                 output_names=output_names,
-                lasting_inputs=[place for place, source in enumerate(assembled.inputs) if source.kind == "constant"],
+                lasting_inputs=[
+                    position for position, source in enumerate(assembled.inputs) if source.kind == "constant"
+                ],
             )
         self._weights = weights
         self._uploaded: dict[str, Buffer] = {}
@@ -303,7 +308,7 @@ class Segment:
     @property
     def usage(self) -> Usage:
         """What a run takes; the weights that plans share are not among it."""
-        recorded = self._device.arrays.scheduled(self.compiled, self._places())
+        recorded = self._device.arrays.scheduled(self.compiled, self._locations())
         own = [] if self.compiled.constants is None else [self.compiled.constants]
         values = [*self._uploaded.values(), *self._outputs.values(), *self._scratch, *own]
         held = sum(buffer.size_in_bytes for buffer in values) + self._weights.size_in_bytes
@@ -340,35 +345,35 @@ class Segment:
     ) -> dict[str, Resident | Held]:
         """Runs on arrays that lie on the device already, and leaves outputs in new ones; waits for nothing."""
         found: dict[str, Resident | Held] = {**self._found()}
-        given: dict[tuple[Place, int], DeviceArray] = {
-            (Place.OUTPUT, self._names.index(name)): array for name, array in elsewhere.items()
+        given: dict[tuple[BindingKind, int], DeviceArray] = {
+            (BindingKind.OUTPUT, self._names.index(name)): array for name, array in elsewhere.items()
         }
         self._bytes_elsewhere = sum(array.nbytes for array in elsewhere.values())
         if there:
             for number, source in enumerate(self._sources):
                 if source.kind == "input" and source.name in there:
-                    given[Place.INPUT, number] = self._packed(there[source.name].on_device)
+                    given[BindingKind.INPUT, number] = self._packed(there[source.name].on_device)
         for number in self._outputs if kept else ():
             name = self._names[number] if number < len(self._names) else ""
             if name in kept and self._tensors[number].data_type.size_in_bits >= 8:
                 tensor = self._tensors[number]
                 held = Held(tensor.element, tensor.shape, self._device.empty(tensor.shape, tensor.data_type))
-                given[Place.OUTPUT, number] = held.on_device
+                given[BindingKind.OUTPUT, number] = held.on_device
                 found[name] = held
         if self._own_memory is None:
             read = [buffer for buffer in self._outputs.values() if buffer.size_in_bytes <= _MOST_FETCHED]
-            self._own_memory = self._device.arrays.bound(self._places(), self._uploaded.values(), read)
+            self._own_memory = self._device.arrays.bound(self._locations(), self._uploaded.values(), read)
         self._device.arrays.run_again(self.compiled, self._own_memory, given)
         return found
 
     def standing(self, arrays: Mapping[str, Any], elsewhere: Mapping[str, DeviceArray]) -> StandingStep:
         """A run as it lies on the device, with arguments as of :meth:`run`; the inputs all come from the host."""
-        places: dict[tuple[Place, int], DeviceArray | BufferBinding] = {**self._places()}
-        places |= {(Place.OUTPUT, self._names.index(name)): array for name, array in elsewhere.items()}
+        locations: dict[tuple[BindingKind, int], DeviceArray | BufferBinding] = {**self._locations()}
+        locations |= {(BindingKind.OUTPUT, self._names.index(name)): array for name, array in elsewhere.items()}
         inputs = {source.name: number for number, source in enumerate(self._sources) if source.kind == "input"}
         outputs = {name: number for number, name in enumerate(self._names)}
         return StandingStep(
-            self.compiled, places, inputs, outputs, {name: np.asarray(arrays[name]) for name in self._uploaded}
+            self.compiled, locations, inputs, outputs, {name: np.asarray(arrays[name]) for name in self._uploaded}
         )
 
     def whole(self, read: Collection[str], elsewhere: Mapping[str, DeviceArray] | None = None) -> WholeRun:
@@ -378,24 +383,26 @@ class Segment:
             read: the outputs that the host reads behind every run; all others stay on the device until the next one.
             elsewhere: as for :meth:`run`, of all runs; whoever runs it keeps that memory.
         """
-        places: dict[tuple[Place, int], DeviceArray | BufferBinding] = {**self._places()}
-        places |= {(Place.OUTPUT, self._names.index(name)): array for name, array in (elsewhere or {}).items()}
+        locations: dict[tuple[BindingKind, int], DeviceArray | BufferBinding] = {**self._locations()}
+        locations |= {(BindingKind.OUTPUT, self._names.index(name)): array for name, array in (elsewhere or {}).items()}
         fetched = {name: self._outputs[number] for number, name in enumerate(self._names) if name in read}
-        launches = [step.launch(self._device.engine) for step in self._device.arrays.scheduled(self.compiled, places)]
-        kept = [memory.buffer for memory in places.values() if isinstance(memory, BufferBinding)]
+        launches = [
+            step.launch(self._device.engine) for step in self._device.arrays.scheduled(self.compiled, locations)
+        ]
+        kept = [memory.buffer for memory in locations.values() if isinstance(memory, BufferBinding)]
         return WholeRun(self._device, launches, self._uploaded, fetched, kept)
 
-    def _places(self) -> dict[tuple[Place, int], BufferBinding]:
+    def _locations(self) -> dict[tuple[BindingKind, int], BufferBinding]:
         """What lies where: the graph's own buffers; others stand in for the memory that outputs are given."""
-        places: dict[tuple[Place, int], BufferBinding] = {}
+        locations: dict[tuple[BindingKind, int], BufferBinding] = {}
         for number, binding in enumerate(self._bindings):
-            places[Place.INPUT, number] = binding
+            locations[BindingKind.INPUT, number] = binding
         for number in range(len(self.compiled.outputs)):
             own = self._outputs.get(number)
-            places[Place.OUTPUT, number] = BufferBinding(self._device.create_buffer(4) if own is None else own)
+            locations[BindingKind.OUTPUT, number] = BufferBinding(self._device.create_buffer(4) if own is None else own)
         for number, buffer in enumerate(self._scratch):
-            places[Place.TEMPORARY, number] = BufferBinding(buffer)
-        return places
+            locations[BindingKind.TEMPORARY, number] = BufferBinding(buffer)
+        return locations
 
     def _packed(self, array: DeviceArray) -> DeviceArray:
         """The array, copied where it is a view that kernels cannot read as packed."""
@@ -454,13 +461,13 @@ def _node_name(assembled: Assembled, number: int) -> str:
     return repr(getattr(assembled.desc.nodes[number], "name", ""))
 
 
-def _read_by(assembled: Assembled, place: int, name: str) -> str:
-    edges = (edge for edge in assembled.desc.input_edges if edge.graph_input_index == place)
+def _read_by(assembled: Assembled, index: int, name: str) -> str:
+    edges = (edge for edge in assembled.desc.input_edges if edge.graph_input_index == index)
     return f"the value {name!r}, which the node {_node_name(assembled, next(edges).to_node_index)} reads"
 
 
-def _given_by(assembled: Assembled, place: int, name: str) -> str:
-    edges = (edge for edge in assembled.desc.output_edges if edge.graph_output_index == place)
+def _given_by(assembled: Assembled, index: int, name: str) -> str:
+    edges = (edge for edge in assembled.desc.output_edges if edge.graph_output_index == index)
     return f"the value {name!r}, which the node {_node_name(assembled, next(edges).from_node_index)} gives"
 
 
@@ -484,5 +491,5 @@ def _array(source: DeviceSource) -> Array:
     return source.array
 
 
-def _name(place: int, source: DeviceSource) -> str:
-    return source.name if source.kind == "input" else f"constant {place}"
+def _name(index: int, source: DeviceSource) -> str:
+    return source.name if source.kind == "input" else f"constant {index}"

@@ -98,21 +98,21 @@ class ExternalData:
         return mapped
 
     def _contents(
-        self, tensor: TensorProto, path: Path, location: str, place: tuple[int, int, int], *, may_be_mapped: bool
+        self, tensor: TensorProto, path: Path, location: str, extent: tuple[int, int, int], *, may_be_mapped: bool
     ) -> Array | None:
         """A view of a file's bytes, or ``None`` where they were copied into the tensor."""
-        offset, length, _ = place
+        offset, length, _ = extent
         own = self._own if self._own is not None and path == self._own.path else None
         stays = _MAY_MAP and may_be_mapped and length >= LEAST_BYTES and tensor.data_type in STORED_AS_IN_MEMORY
         kind, shape = helper.tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
         if own is not None:
-            _check_place(location, place, own.length)
+            _check_extent(location, extent, own.length)
             if stays:
                 return own.array(kind, offset, shape)
             tensor.raw_data = own[offset : offset + length]
             return None
         with open_regular(path) as file:
-            _check_place(location, place, os.fstat(file.fileno()).st_size)
+            _check_extent(location, extent, os.fstat(file.fileno()).st_size)
             if stays:
                 mapped = self._mapped.get(path) or self._mapped.setdefault(path, MappedFile.opened(path))
                 return mapped.array(kind, offset, shape)
@@ -141,8 +141,8 @@ def _stays(location: str) -> bool:
     return ".." not in Path(location).parts
 
 
-def _check_place(location: str, place: tuple[int, int, int], there: int) -> None:
-    offset, length, size = place
+def _check_extent(location: str, extent: tuple[int, int, int], there: int) -> None:
+    offset, length, size = extent
     if length != size or offset < 0 or offset + length > there:
         raise ValueError(
             f"{size} bytes are needed; {length} from byte {offset} on of {location!r} with {there} bytes are no such"

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.execution import Held
-from dmlvk.onnx.loading import Model, ValueInfo
+from dmlvk.onnx.loading import OnnxModel, ValueInfo
 from dmlvk.onnx.ort_values import run_inputs
 from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, Array, element_name
 
@@ -22,7 +22,7 @@ _TEXTS = "UOS"
 """Kinds of NumPy's types that texts may have."""
 
 
-def checked_outputs(model: Model, names: Sequence[str] | None) -> list[str]:
+def checked_outputs(model: OnnxModel, names: Sequence[str] | None) -> list[str]:
     """The outputs that are wanted; all, where none is named.
 
     Raises:
@@ -41,7 +41,7 @@ def checked_outputs(model: Model, names: Sequence[str] | None) -> list[str]:
     return names
 
 
-def check_name(model: Model, name: object, kind: str, infos: Sequence[ValueInfo]) -> None:
+def check_name(model: OnnxModel, name: object, kind: str, infos: Sequence[ValueInfo]) -> None:
     """Raises where none of the model's inputs or outputs has a name.
 
     Raises:
@@ -52,7 +52,7 @@ def check_name(model: Model, name: object, kind: str, infos: Sequence[ValueInfo]
         raise InvalidArgumentError(f"{model.name}: has no {kind} {name!r}; it has {there}")
 
 
-def checked_inputs(model: Model, feed: Mapping[str, npt.ArrayLike], device: Device) -> dict[str, Any]:
+def checked_inputs(model: OnnxModel, feed: Mapping[str, npt.ArrayLike], device: Device) -> dict[str, Any]:
     """The inputs as a model's program takes them: arrays of the host, and what lies on the device.
 
     Raises:

@@ -13,7 +13,7 @@ from dmlvk.onnx.control import CONTROL_FLOW
 from dmlvk.onnx.host import RANDOM, own_results
 from dmlvk.onnx.inference import NotInferred, inferred
 from dmlvk.onnx.limits import Budget, Limits
-from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.values import NUMPY_TYPES, Known
 
 _SMALL = 2**20
@@ -39,7 +39,7 @@ class Folding:
     unfolded: frozenset[Step]
 
 
-def folded(model: Model, steps: Sequence[Step], limits: Limits, budget: Budget) -> Folding:
+def folded(model: OnnxModel, steps: Sequence[Step], limits: Limits, budget: Budget) -> Folding:
     """Computes what depends on nothing but constants, with the same bits on every machine.
 
     What dmlvk has no such function for is left: the device computes it, or whoever can when the model is planned.
@@ -90,7 +90,7 @@ def _is_fixed(step: Step) -> bool:
     return not is_training and step.proto.op_type not in RANDOM and step.proto.op_type not in CONTROL_FLOW
 
 
-def _least_more(step: Step, values: Mapping[str, Any], model: Model) -> int:
+def _least_more(step: Step, values: Mapping[str, Any], model: OnnxModel) -> int:
     """What the results of large inputs surely take more, found without computing them."""
     given = sum(_size(value) for value in values.values())
     if given < _SMALL or step.proto.op_type not in _GROWING:

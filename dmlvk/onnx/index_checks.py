@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.joining.pattern import attribute
-from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.loading import OnnxModel, Step
 
 _AXES = {("", "Gather"): "axis", ("com.microsoft", "GatherBlockQuantized"): "gather_axis"}
 """The nodes that look up rows, by domain and operator, and their attribute that says along which axis these lie."""
@@ -59,7 +59,7 @@ class IndexChecks:
         inputs: those that are looked at.
     """
 
-    def __init__(self, model: Model, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
+    def __init__(self, model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
         self._name = model.name
         inputs = {info.name for info in model.inputs}
         self._lookups = tuple(_lookups(steps, constants, inputs))

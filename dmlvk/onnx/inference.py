@@ -89,9 +89,9 @@ def _of_types(
     schema = onnx.defs.get_schema(*kind)
     proto = onnx.NodeProto(op_type=schema.name, domain=schema.domain)
     proto.attribute.extend(map(AttributeProto.FromString, attributes))
-    proto.input.extend("" if found is None else f"input{place}" for place, found in enumerate(types))
-    proto.output.extend(f"output{place}" if wanted else "" for place, wanted in enumerate(outputs))
-    given = {f"input{place}": _tensor_type(*found) for place, found in enumerate(types) if found is not None}
+    proto.input.extend("" if found is None else f"input{index}" for index, found in enumerate(types))
+    proto.output.extend(f"output{index}" if wanted else "" for index, wanted in enumerate(outputs))
+    given = {f"input{index}": _tensor_type(*found) for index, found in enumerate(types) if found is not None}
     imports = [helper.make_opsetid(*opset) for opset in opsets]
     try:
         results = infer_node_outputs(schema, proto, given, opset_imports=imports)

@@ -50,7 +50,7 @@ STORED_AS_IN_MEMORY = frozenset(
 """Element types that NumPy has itself, whose elements lie in files as little-endian machines have them in memory."""
 
 
-class _Field(NamedTuple):
+class _MessageField(NamedTuple):
     """A field of a message: where it begins, where its contents do, and where it ends."""
 
     number: int
@@ -114,7 +114,7 @@ def _tensor(file: MappedFile | HeldContents, begin: int, end: int) -> list[bytes
     return [tensor.SerializeToString()]
 
 
-def _fields(file: MappedFile | HeldContents, begin: int, end: int) -> Iterator[_Field]:
+def _fields(file: MappedFile | HeldContents, begin: int, end: int) -> Iterator[_MessageField]:
     position = begin
     while position < end:
         tag, contents = _read_varint(file, position, end)
@@ -130,17 +130,17 @@ def _fields(file: MappedFile | HeldContents, begin: int, end: int) -> Iterator[_
             raise ValueError(f"a field of kind {kind} at byte {position}")
         if after > end:
             raise ValueError(f"a field at byte {position} ends behind its message")
-        yield _Field(tag >> 3, kind, position, contents, after)
+        yield _MessageField(tag >> 3, kind, position, contents, after)
         position = after
 
 
 def _read_varint(file: MappedFile | HeldContents, position: int, end: int) -> tuple[int, int]:
     """An integer, seven bits to a byte, and where it ends."""
     value = 0
-    for place, byte in enumerate(file[position : min(end, position + _MOST_VARINT_BYTES)]):
-        value |= (byte & 127) << 7 * place
+    for index, byte in enumerate(file[position : min(end, position + _MOST_VARINT_BYTES)]):
+        value |= (byte & 127) << 7 * index
         if byte < 128:
-            return value, position + place + 1
+            return value, position + index + 1
     raise ValueError(f"an integer at byte {position} does not end")
 
 

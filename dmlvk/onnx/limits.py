@@ -240,10 +240,10 @@ def check_claims(step: Step, inputs: Sequence[Value | None]) -> str | None:
     """Why shape inference must not see a node: what it claims would take it memory of any size. ``None``: it may."""
     if step.domain:
         return None
-    for place in _RANK_FROM_LENGTH.get(step.proto.op_type, ()):
-        shape = _shape(inputs[place]) if place < len(inputs) else None
+    for index in _RANK_FROM_LENGTH.get(step.proto.op_type, ()):
+        shape = _shape(inputs[index]) if index < len(inputs) else None
         if shape is not None and len(shape) == 1 and shape[0] > 2 * MOST_AXES:
-            name = step.proto.input[place]
+            name = step.proto.input[index]
             return f"the {shape[0]} elements of {name!r} are for as many axes; a value has {MOST_AXES} at most"
     given = {attribute.name: attribute.i for attribute in step.proto.attribute}
     if step.proto.op_type == "Split" and given.get("num_outputs", 0) > len(step.proto.output):
@@ -295,7 +295,7 @@ def _texts(inputs: Sequence[Any], given: Mapping[str, Any], limits: Limits) -> s
 
 
 def _frames(inputs: Sequence[Any], given: Mapping[str, Any], limits: Limits) -> str | None:
-    window, length = (inputs[place] if place < len(inputs) else None for place in (2, 3))
+    window, length = (inputs[index] if index < len(inputs) else None for index in (2, 3))
     if window is None and length is None:
         return None
     said = np.asarray(window).size if length is None else int(np.max(length, initial=0))

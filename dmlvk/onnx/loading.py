@@ -104,7 +104,7 @@ class ValueInfo:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Model:
+class OnnxModel:
     """A checked model.
 
     Attributes:
@@ -134,7 +134,7 @@ def load(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     most_nodes: int = 2**17,
     given: Mapping[str, Array] | None = None,
-) -> Model:
+) -> OnnxModel:
     """Reads and checks a model.
 
     Args:
@@ -194,7 +194,7 @@ def save_as_it_is(source: str | os.PathLike[str] | bytes | onnx.ModelProto, path
     onnx.save(made, os.fspath(path), save_as_external_data=made.ByteSize() >= _MOST_PROTO_BYTES)
 
 
-def reloaded(name: str, contents: bytes, constants: Mapping[str, Array]) -> Model:
+def reloaded(name: str, contents: bytes, constants: Mapping[str, Array]) -> OnnxModel:
     """A model that was loaded before, in another process perhaps.
 
     Args:
@@ -207,7 +207,7 @@ def reloaded(name: str, contents: bytes, constants: Mapping[str, Array]) -> Mode
     return _Loader(name, proto, ExternalData(None)).loaded(constants)
 
 
-def subgraph(model: Model, graph: onnx.GraphProto) -> Model:
+def subgraph(model: OnnxModel, graph: onnx.GraphProto) -> OnnxModel:
     """A graph inside one of a model's nodes as a model of its own; what it takes from outside are further inputs."""
     return _Loader(model.name, model.proto, ExternalData(None)).inside(model, graph)
 
@@ -247,7 +247,7 @@ class _Loader:
     def _error(self, message: str) -> ModelFileError:
         return ModelFileError(f"{self._name}: {message}")
 
-    def loaded(self, contents: Mapping[str, Array] | None = None) -> Model:
+    def loaded(self, contents: Mapping[str, Array] | None = None) -> OnnxModel:
         """The model, with the contents of initializers that it has no more itself."""
         proto = self._proto
         if not proto.HasField("graph") or (not proto.graph.node and not proto.graph.output):
@@ -279,7 +279,7 @@ class _Loader:
             if info.name not in written:
                 raise self._error(f"the output {info.name!r} is computed by no node")
         listed = tuple(self._value_info(info) for info in graph.input if info.name in constants)
-        return Model(
+        return OnnxModel(
             self._name, proto, tuple(steps), constants, inputs, outputs, dict(self._opsets), overridable=listed
         )
 
@@ -313,7 +313,7 @@ class _Loader:
                 "(SessionOptions.most_nodes)"
             )
 
-    def inside(self, model: Model, graph: onnx.GraphProto) -> Model:
+    def inside(self, model: OnnxModel, graph: onnx.GraphProto) -> OnnxModel:
         """A graph inside the model; see :func:`subgraph`."""
         self._opsets = dict(model.opsets)
         constants = self._initializers(graph, "a subgraph")
@@ -374,7 +374,7 @@ class _Loader:
             if given is None:
                 found[tensor.name] = self._array(tensor, f"the initializer {tensor.name!r}", may_be_mapped=True)
             else:
-                found[tensor.name] = self._in_its_place(tensor, given)
+                found[tensor.name] = self._given_contents(tensor, given)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             if not name or name in found:
@@ -409,7 +409,7 @@ class _Loader:
             raise self._error(f"{what} has {array.size} elements, which do not fit its shape {_shown(shape)}")
         return array
 
-    def _in_its_place(self, tensor: onnx.TensorProto, given: Array) -> Array:
+    def _given_contents(self, tensor: onnx.TensorProto, given: Array) -> Array:
         """Contents that a program gave, which must be of the initializer's type and shape."""
         wanted = helper.tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
         if (given.dtype, given.shape) != wanted:

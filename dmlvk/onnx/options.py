@@ -15,7 +15,7 @@ import onnx
 
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Limits
-from dmlvk.onnx.loading import Model, ValueInfo
+from dmlvk.onnx.loading import OnnxModel, ValueInfo
 
 if TYPE_CHECKING:
     from dmlvk.onnx.ort_values import OrtValue
@@ -228,7 +228,7 @@ class SessionOptions:
             bounds[field.name] = value
         return Limits(**bounds)
 
-    def fixed(self, model: Model) -> Model:
+    def fixed(self, model: OnnxModel) -> OnnxModel:
         """The model, whose own description is changed, with the sizes that are fixed here."""
         model = dataclasses.replace(model, propagates_nan=bool(self.propagate_nan))
         if not self._by_name and not self._by_denotation:
@@ -309,10 +309,10 @@ def option_of(providers: Sequence[Any] | None, provider_options: Sequence[Mappin
         if isinstance(value, (str, Mapping)) or not isinstance(value, (Sequence, type(None))):
             raise InvalidArgumentError(f"InferenceSession: {argument} must be a list, or None; got {value!r}")
     given: list[tuple[str, Any]] = []
-    for place, provider in enumerate(providers or ()):
+    for index, provider in enumerate(providers or ()):
         of, options = provider if isinstance(provider, tuple) and len(provider) == 2 else (provider, None)
-        if options is None and provider_options is not None and place < len(provider_options):
-            options = provider_options[place]
+        if options is None and provider_options is not None and index < len(provider_options):
+            options = provider_options[index]
         given.append((of, options))
     if providers is None:
         given = [(PROVIDER, options) for options in provider_options or ()]

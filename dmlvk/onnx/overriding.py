@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from dmlvk.onnx.loading import Model
+from dmlvk.onnx.loading import OnnxModel
 
 _MOST = 4
 """Sessions of other inputs that are kept for a model; each has its weights on the device."""
@@ -35,7 +35,7 @@ class Overriding(Generic[SessionT]):
         names: of the initializers that a run may give.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: OnnxModel) -> None:
         is_possible = model.proto.ir_version >= _FIRST_VERSION
         self.names = frozenset(info.name for info in model.overridable) if is_possible else frozenset()
         self._lock = threading.Lock()

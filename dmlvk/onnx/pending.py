@@ -14,7 +14,7 @@ class _Queue:
     """All nodes in order, with the places of each and of those that read a value."""
 
     steps: tuple[Step, ...]
-    places: Mapping[int, int]
+    positions: Mapping[int, int]
     readers: Mapping[str, Sequence[int]]
 
 
@@ -38,11 +38,11 @@ class Pending:
     def of(cls, steps: Sequence[Step]) -> Pending:
         """All of these nodes, of which nobody looked at one yet."""
         readers: dict[str, list[int]] = {}
-        for place, step in enumerate(steps):
+        for position, step in enumerate(steps):
             for name in step.reads:
-                readers.setdefault(name, []).append(place)
-        places = {step.index: place for place, step in enumerate(steps)}
-        return cls((), _Queue(tuple(steps), places, readers), 0, frozenset())
+                readers.setdefault(name, []).append(position)
+        positions = {step.index: position for position, step in enumerate(steps)}
+        return cls((), _Queue(tuple(steps), positions, readers), 0, frozenset())
 
     def left(self, waiting: Sequence[Step], looked_at: int, done: Collection[int]) -> Pending:
         """What a round leaves.
@@ -57,7 +57,7 @@ class Pending:
         while missing > 0:
             missing -= self._queue.steps[begin].index not in self._done
             begin += 1
-        ahead = frozenset(index for index in (*self._done, *done) if self._queue.places.get(index, -1) >= begin)
+        ahead = frozenset(index for index in (*self._done, *done) if self._queue.positions.get(index, -1) >= begin)
         waited = [step for step in self.waiting[looked_at:] if step.index not in done]
         return Pending((*waiting, *waited), self._queue, begin, ahead)
 
@@ -66,13 +66,13 @@ class Pending:
 
     def __iter__(self) -> Iterator[Step]:
         yield from self.waiting
-        for place in range(self._begin, len(self._queue.steps)):
-            if self._queue.steps[place].index not in self._done:
-                yield self._queue.steps[place]
+        for position in range(self._begin, len(self._queue.steps)):
+            if self._queue.steps[position].index not in self._done:
+                yield self._queue.steps[position]
 
     def __contains__(self, index: object) -> bool:
         return isinstance(index, int) and (
-            index in self._of_waiting or self._is_behind(self._queue.places.get(index, -1))
+            index in self._of_waiting or self._is_behind(self._queue.positions.get(index, -1))
         )
 
     def reads(self, name: str) -> bool:
@@ -83,8 +83,8 @@ class Pending:
         """Whether a node reads a value that nobody looked at yet."""
         return any(map(self._is_behind, reversed(self._queue.readers.get(name, ()))))
 
-    def _is_behind(self, place: int) -> bool:
-        return place >= self._begin and self._queue.steps[place].index not in self._done
+    def _is_behind(self, position: int) -> bool:
+        return position >= self._begin and self._queue.steps[position].index not in self._done
 
     @functools.cached_property
     def _of_waiting(self) -> frozenset[int]:

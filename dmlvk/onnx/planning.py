@@ -31,7 +31,7 @@ from dmlvk.onnx.host_chains import SHAPES_ONLY, follows_on_host, given_by_host, 
 from dmlvk.onnx.inference import Inferred, NotInferred, inferred
 from dmlvk.onnx.joining import Joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Limits
-from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.operators.activation import fused_activation_of
 from dmlvk.onnx.pending import Pending
 from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, check_halves, viewed
@@ -87,7 +87,7 @@ class Planner:
     def __init__(
         self,
         device: Device,
-        model: Model,
+        model: OnnxModel,
         known: Mapping[str, Any],
         live: Mapping[str, Live],
         contents: Callable[[str], Any],
@@ -144,7 +144,7 @@ class Planner:
         for looked_at, step in enumerate(steps, 1):
             if step.index not in self._done:
                 with self._named(step):
-                    self._place(step)
+                    self._assign(step)
             if len(self._rest) > _LOOKED_AHEAD + 4 * (looked_at - len(self._rest)) and looked_at > len(self._rest):
                 break
         self._host, self._rest = self._sorted_out()
@@ -213,19 +213,19 @@ class Planner:
 
     # Nodes.
 
-    def _place(self, step: Step) -> None:
+    def _assign(self, step: Step) -> None:
         read = [self._value(name) for name in step.reads]
         if any(isinstance(value, Awaited) for value in read):
             if not follows_on_host(step, read):
                 self._wait(step)
             elif isinstance(step, Joined):
-                self._place_members(step)
+                self._assign_members(step)
             else:
                 self._to_host(step, "reads a type that the device does not have")
             return
         missing = next((name for name, value in zip(step.reads, read, strict=True) if value is None), None)
         if isinstance(step, Joined) and (missing is not None or all(map(self._follows_from_sizes, step.reads))):
-            self._place_members(step)
+            self._assign_members(step)
             return
         if missing is not None:
             self._to_host(step, self._on_host_already[missing])
@@ -258,14 +258,14 @@ class Planner:
                 self._to_host(step, str(reason))
                 return
             if is_there:
-                self._place(step)
+                self._assign(step)
             else:
                 self._wanted_later.add(need.name)
                 self._wait(step)
         except NotOnDevice as reason:
             self._check_refusal(step, reason)
             if isinstance(step, Joined):
-                self._place_members(step)
+                self._assign_members(step)
             elif self._expand(step):
                 return
             elif is_constant:
@@ -273,10 +273,10 @@ class Planner:
             else:
                 self._to_host(step, str(reason))
 
-    def _place_members(self, step: Joined) -> None:
+    def _assign_members(self, step: Joined) -> None:
         """Places the nodes that a joined one stands for, one by one."""
         for member in step.body:
-            self._place(member)
+            self._assign(member)
 
     def _fold(self, step: Step) -> bool:
         """Computes a node of constants with the same bits on every machine; ``False``: that is the device's work."""
@@ -388,7 +388,7 @@ class Planner:
         steps, constants = branch_of(step, self._model, is_taken=bool(condition.reshape(-1)[0]))
         self._found.update(constants)
         for inner in steps:
-            self._place(inner)
+            self._assign(inner)
 
     def _known(self, name: str) -> Any:
         value = self._value(name)
@@ -519,7 +519,7 @@ class Planner:
         looked_at = dict(self._looked_at)
         for inner in body:
             try:
-                self._place(inner)
+                self._assign(inner)
                 is_computed = len(self._host) == before[3] and len(self._rest) == before[4]
             except ModelFileError:  # nobody computes this part of constants; of the whole node somebody may
                 is_computed = False

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.onnx.assembly import Assembly, fills
-from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.pending import Pending
 from dmlvk.onnx.values import (
     NUMPY_TYPES,
@@ -105,7 +105,7 @@ def viewed(array: Array, tensor: Tensor) -> Array:
     return np.lib.stride_tricks.as_strided(typed, tensor.shape, [step * typed.itemsize for step in tensor.strides])
 
 
-def readers_of(model: Model) -> dict[str, list[Step | None]]:
+def readers_of(model: OnnxModel) -> dict[str, list[Step | None]]:
     """The nodes that read each value; ``None`` among them: it is an output of the model."""
     found: dict[str, list[Step | None]] = {}
     for step in model.steps:

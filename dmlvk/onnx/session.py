@@ -27,7 +27,7 @@ from dmlvk.onnx.engine import DeviceModel
 from dmlvk.onnx.execution import Held, Usage
 from dmlvk.onnx.feeds import check_name, checked_inputs, checked_outputs
 from dmlvk.onnx.limits import Limits, memory_checked
-from dmlvk.onnx.loading import Model, load, reloaded, save_as_it_is
+from dmlvk.onnx.loading import OnnxModel, load, reloaded, save_as_it_is
 from dmlvk.onnx.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
 from dmlvk.onnx.ort_values import IOBinding, OrtValue, value_of
 from dmlvk.onnx.overriding import Overriding
@@ -146,7 +146,7 @@ class InferenceSession(AcceptedNames, Portable):
 
     def _open(
         self,
-        model: Model,
+        model: OnnxModel,
         device: Device,
         *,
         owns_device: bool = False,
@@ -376,8 +376,8 @@ class InferenceSession(AcceptedNames, Portable):
             values = []
             for name in wanted:
                 there = state.values.get(name)
-                is_held = isinstance(there, Held) and name in kept
-                result = there if is_held else _own_array(state, name)
+                is_resident = isinstance(there, Held) and name in kept
+                result = there if is_resident else _own_array(state, name)
                 value = value_of(result, infos[name].element, is_on_device=name in kept)
                 value.taken(self.device)
                 values.append(value)
@@ -531,8 +531,8 @@ class InferenceSession(AcceptedNames, Portable):
         target = Path(path)
         paths = [target]
         paths += [target.with_stem(f"{target.stem}-{number}") for number in range(2, len(graphs) + 1)]
-        for graph, place in zip(graphs, paths, strict=True):
-            graph.write_picture(place)
+        for graph, file in zip(graphs, paths, strict=True):
+            graph.write_picture(file)
         return paths
 
     # Names of the interface, checked.

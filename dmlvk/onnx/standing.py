@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.onnx.values import Array
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ class StandingStep:
 
     Attributes:
         compiled: what runs.
-        places: what lies where; the caches, and memory of the plan's own.
+        locations: what lies where; the caches, and memory of the plan's own.
         inputs: the numbers of the inputs that the host writes before each run, by name.
         outputs: the numbers of the outputs, by name.
         given: what the host writes before this run.
     """
 
     compiled: CompiledGraph
-    places: Mapping[tuple[Place, int], DeviceArray | BufferBinding]
+    locations: Mapping[tuple[BindingKind, int], DeviceArray | BufferBinding]
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     given: Mapping[str, Array]

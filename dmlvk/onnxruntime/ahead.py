@@ -107,7 +107,7 @@ class Ahead:
         is_likeliest = self._token is not None and int(now[self._token].item()) == self._likeliest
         self._certain = self._certain + 1 if is_likeliest else 0
         self._last = {name: array.copy() for name, array in now.items()}  # they may be views of memory that is reused
-        self._likeliest = _place_of_largest(results[self._logits].view(self._dtype))
+        self._likeliest = _index_of_largest(results[self._logits].view(self._dtype))
         if growing is not None and self._certain >= _CERTAIN:
             self._begin(growing)
 
@@ -172,12 +172,12 @@ def _one_more(array: _Array) -> _Array:
     return np.asarray(np.add(array, 1, dtype=array.dtype))  # whose type NumPy 1 would not keep of a single number
 
 
-def _place_of_largest(logits: _Array) -> int:
+def _index_of_largest(logits: _Array) -> int:
     """The first of the largest ones."""
     if logits.dtype == np.float16:
         bits = logits.view(np.int16)  # which are ordered as positive halves are, and compared many at a time
-        place = int(bits.argmax())
-        return place if bits[place] > 0 else int(logits.argmax())
+        index = int(bits.argmax())
+        return index if bits[index] > 0 else int(logits.argmax())
     return int(logits.argmax())
 
 

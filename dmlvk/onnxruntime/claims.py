@@ -20,7 +20,7 @@ import numpy as np
 
 from dmlvk.errors import DmlError, ModelFileError
 from dmlvk.onnx.engine import DeviceModel
-from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.round_plans import Live, Placement
 from dmlvk.onnx.translation import translation_of
 from dmlvk.onnx.values import NUMPY_TYPES
@@ -90,7 +90,7 @@ def claims_of(device: Device, graph: RuntimeGraph) -> Claims:
     return Claims([parts[level] for level in sorted(parts)], reasons)
 
 
-def _model(graph: RuntimeGraph, indices: Sequence[int]) -> Model:
+def _model(graph: RuntimeGraph, indices: Sequence[int]) -> OnnxModel:
     """Nodes as a model for a trial: what other nodes write is given, and everything is asked for."""
     nodes = [graph.nodes[index] for index in indices]
     written, read = written_by(nodes), read_by(nodes)
@@ -127,7 +127,7 @@ def _tried(
     model = _model(graph, indices)
     trial = _Trial(device, graph, model, size, content)
     placed = trial.placements()
-    return {indices[place]: placement for place, placement in placed.items()}, trial.sizes
+    return {indices[index]: placement for index, placement in placed.items()}, trial.sizes
 
 
 class _Trial:
@@ -141,7 +141,7 @@ class _Trial:
         content: of values that decide how something is planned.
     """
 
-    def __init__(self, device: Device, graph: RuntimeGraph, model: Model, size: int, content: int) -> None:
+    def __init__(self, device: Device, graph: RuntimeGraph, model: OnnxModel, size: int, content: int) -> None:
         self._graph = graph
         self._model = model
         self._size = size

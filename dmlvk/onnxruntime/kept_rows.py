@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.operators import operator_desc
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class KeptRows:
             target = cache[:, :, row : row + 1]
             identity = operator_desc("ELEMENT_WISE_IDENTITY", InputTensor=source.tensor, OutputTensor=target.tensor)
             compiled = self._device.compile_operator(self._device.create_operator(identity))
-            self._device.arrays.run_bound(compiled, {(Place.INPUT, 0): source, (Place.OUTPUT, 0): target})
+            self._device.arrays.run_bound(compiled, {(BindingKind.INPUT, 0): source, (BindingKind.OUTPUT, 0): target})
 
     def forget(self) -> None:
         """Forgets what was kept: the rows may be others from now on."""

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import DeviceLimitError, DmlError, OutOfMemoryError
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.onnx.execution import Held, Resident
 from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, stored
@@ -92,7 +92,7 @@ class Content:
 
 
 @dataclasses.dataclass(eq=False)
-class _Block:
+class _MemoryBlock:
     base: int
     size: int
     contents: dict[int, Content]
@@ -123,10 +123,10 @@ class _Staging:
         if size < _LARGE:
             return np.empty(size, np.uint8)
         chunks = self._chunks.setdefault(size, [])
-        for place, (room, reference) in enumerate(chunks):
+        for index, (room, reference) in enumerate(chunks):
             if reference() is None:
                 array = np.frombuffer(room, np.uint8)
-                chunks[place] = (room, weakref.ref(array))
+                chunks[index] = (room, weakref.ref(array))
                 return array
         room = bytearray(size)
         array = np.frombuffer(room, np.uint8)
@@ -145,7 +145,7 @@ class Memory:
     def __init__(self) -> None:
         self.traffic = Traffic()
         self._lock = threading.RLock()
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _MemoryBlock] = {}
         self._bases: list[int] = []
         self._free: dict[int, list[int]] = collections.defaultdict(list)
         self._next = _FIRST
@@ -165,7 +165,7 @@ class Memory:
             else:
                 base, self._next = self._next, self._next + room
                 bisect.insort(self._bases, base)
-            self._blocks[base] = _Block(base, size, {})
+            self._blocks[base] = _MemoryBlock(base, size, {})
             return base
 
     def free(self, address: int) -> None:
@@ -178,11 +178,11 @@ class Memory:
                 room = max(-(-block.size // _ALIGNMENT), 1) * _ALIGNMENT
                 self._free[room].append(address)
 
-    def _found(self, address: int, size: int) -> tuple[_Block, int]:
+    def _found(self, address: int, size: int) -> tuple[_MemoryBlock, int]:
         block = self._blocks.get(address)
         if block is None:
-            place = bisect.bisect_right(self._bases, address) - 1
-            block = self._blocks.get(self._bases[place]) if place >= 0 else None
+            index = bisect.bisect_right(self._bases, address) - 1
+            block = self._blocks.get(self._bases[index]) if index >= 0 else None
         if block is None or address + size > block.base + block.size:
             raise DmlError(f"{size} bytes at {address:#x} are no memory of the device's")
         return block, address - block.base
@@ -229,7 +229,7 @@ class Memory:
             return self._staging.array(size)
 
     @staticmethod
-    def _touched(block: _Block, offset: int, size: int) -> list[tuple[int, Content]]:
+    def _touched(block: _MemoryBlock, offset: int, size: int) -> list[tuple[int, Content]]:
         if len(block.contents) == 1 and offset in block.contents:
             return [(offset, block.contents[offset])]
         return [(at, old) for at, old in block.contents.items() if at < offset + size and offset < at + old.size]
@@ -358,7 +358,9 @@ def lasting(value: Resident, device: Device) -> Any:
     copy = device.empty(desc.sizes, desc.data_type)
     identity = operator_desc("ELEMENT_WISE_IDENTITY", InputTensor=desc, OutputTensor=desc)
     compiled = device.compile_operator(device.create_operator(identity))
-    device.arrays.run_bound(compiled, {(Place.INPUT, 0): BufferBinding(value.buffer), (Place.OUTPUT, 0): copy})
+    device.arrays.run_bound(
+        compiled, {(BindingKind.INPUT, 0): BufferBinding(value.buffer), (BindingKind.OUTPUT, 0): copy}
+    )
     return Held(tensor.element, tensor.shape, copy)
 
 

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 
 from dmlvk.errors import DeviceLimitError, ModelFileError, OutOfMemoryError, UnsupportedError
 from dmlvk.onnx.execution import Held, Resident
-from dmlvk.onnx.loading import Model
+from dmlvk.onnx.loading import OnnxModel
 
 DEVICE_CANNOT = (DeviceLimitError, ModelFileError, OutOfMemoryError, UnsupportedError)
 """What is tried on the host: neither a lost device nor inputs that contradict one another."""
@@ -33,7 +33,7 @@ class HostPart:
         outputs: the names of its outputs.
     """
 
-    def __init__(self, model: Model, outputs: Sequence[str]) -> None:
+    def __init__(self, model: OnnxModel, outputs: Sequence[str]) -> None:
         self._outputs = list(outputs)
         self._given: dict[str, Any] = {}
         proto = onnx.ModelProto()

@@ -16,7 +16,7 @@ from dmlvk.errors import DmlError
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.engine import DeviceModel
 from dmlvk.onnx.execution import Held, Resident
-from dmlvk.onnx.loading import Model
+from dmlvk.onnx.loading import OnnxModel
 from dmlvk.onnx.states import State
 from dmlvk.onnx.values import NUMPY_TYPES, element_of, stored
 from dmlvk.onnx.whole_runs import Bytes, bytes_of
@@ -49,7 +49,7 @@ class Part:
         session: Session,
         library: ProviderLibrary,
         memory: Memory,
-        model: Model,
+        model: OnnxModel,
         inputs: Sequence[str | None],
         outputs: Sequence[str],
     ) -> None:
@@ -61,7 +61,7 @@ class Part:
         self._model = model
         self._inputs = list(inputs)
         self._outputs = list(outputs)
-        self._places = {name: place for place, name in enumerate(outputs)}
+        self._indices = {name: index for index, name in enumerate(outputs)}
         self._lock = threading.RLock()
         self._on_host: HostPart | None = None
         self._lent: list[tuple[str, weakref.ref[Content]]] = []
@@ -119,15 +119,15 @@ class Part:
         def bound(name: str, shape: tuple[int, ...]) -> Any:
             """A cache that is to be appended to where it lies: its output is bound to its input's memory."""
             past = self._caches[name]
-            ((address, is_on_device),) = self._rooms(context, self._places[name], (shape,)).tolist()
+            ((address, is_on_device),) = self._rooms(context, self._indices[name], (shape,)).tolist()
             return arrays[past] if is_on_device and address == addresses[past] else None
 
         read = set(self._read)
         contents = {}
-        for place, value in enumerate(self._computed(arrays, bound)):
-            content = self._give(context, place, value)
-            if content is not None and self._outputs[place] in self._caches:
-                contents[self._outputs[place]] = content
+        for index, value in enumerate(self._computed(arrays, bound)):
+            content = self._give(context, index, value)
+            if content is not None and self._outputs[index] in self._caches:
+                contents[self._outputs[index]] = content
         if self._kept == self._caches.keys() and self._on_host is None:
             self._repeats.note(table, arrays, contents, read)
 
@@ -148,8 +148,8 @@ class Part:
             repeat.whole.run(given, results)
         else:
             repeat.ahead.run(given, results)
-        for name, place in repeat.places.items():
-            address, is_on_device = rooms[place].tolist()
+        for name, index in repeat.indices.items():
+            address, is_on_device = rooms[index].tolist()
             if name in repeat.lent:
                 self._lend(name, address, repeat.lent[name])
             elif is_on_device:
@@ -163,7 +163,7 @@ class Part:
     @staticmethod
     def _are_bound(caches: DecoderCaches, table: Table, rooms: Table) -> bool:
         """Whether all caches are bound to the outputs that show them."""
-        bound = rooms[caches.places]
+        bound = rooms[caches.indices]
         return bool((bound[:, 0] == table[caches.rows, ADDRESS]).all() and bound[:, 1].all())
 
     def _given(self, repeat: Repeat, table: Table) -> dict[str, Bytes] | None:
@@ -234,8 +234,8 @@ class Part:
 
     def _tell(self, error: DmlError) -> None:
         message = " ".join(f"{error}".split())
-        told = f"{self._model.name}: ONNX Runtime's CPU provider computes what the device cannot: {message}"
-        self._session.log(WARNING, told)
+        warning = f"{self._model.name}: ONNX Runtime's CPU provider computes what the device cannot: {message}"
+        self._session.log(WARNING, warning)
 
     def _settle(self) -> None:
         """Before a run: what the last one has written and somebody still has gets memory of its own.
@@ -269,7 +269,7 @@ class Part:
             raise DmlError(f"the outputs {self._outputs[first : first + len(shapes)]}: {message}")
         return rooms
 
-    def _give(self, context: int, place: int, value: Any) -> Content | None:
+    def _give(self, context: int, index: int, value: Any) -> Content | None:
         """Writes an output where ONNX Runtime wants it; returns what lies there then, where that is on the device."""
         if isinstance(value, Resident):
             element, shape = value.tensor.element, value.tensor.shape
@@ -278,11 +278,11 @@ class Part:
         else:
             value = np.asarray(value)
             element, shape = element_of(value) or 0, value.shape
-        ((address, is_on_device),) = self._rooms(context, place, (shape,)).tolist()
+        ((address, is_on_device),) = self._rooms(context, index, (shape,)).tolist()
         size = size_of(element, shape)
         if not address or not size:
             return None
-        name = self._outputs[place]
+        name = self._outputs[index]
         if is_on_device and isinstance(value, Resident):
             return self._lend(name, address, value)
         if is_on_device:

@@ -94,7 +94,7 @@ class Provider:
             try:
                 function(api, *arguments)
             except BaseException as error:  # noqa: BLE001 - it would be lost in C
-                return api.failure(_told(error))
+                return api.failure(_message_of(error))
             return None
 
         return call
@@ -106,7 +106,7 @@ class Provider:
             try:
                 function(session, *arguments)
             except BaseException as error:  # noqa: BLE001 - it would be lost in C
-                return session.api.failure(_told(error))
+                return session.api.failure(_message_of(error))
             return None
 
         return call
@@ -129,7 +129,7 @@ class Provider:
     ) -> None:
         there = (ctypes.c_void_p * count).from_address(hardware) if hardware and count else ()
         unused = [pointer for pointer in there if pointer and api.call("HardwareDevice_Type", pointer) == GPU]
-        places = (ctypes.c_void_p * most).from_address(found)
+        offered_devices = (ctypes.c_void_p * most).from_address(found)
         made = 0
         for info in dmlvk.list_devices():
             if not info.usable or made == most:
@@ -143,7 +143,7 @@ class Provider:
                 offered = api.pointer("CreateEpDevice", api.factory, pointer, pairs, None)
                 assert offered is not None
                 self._add_memory(api, offered, info)
-                places[made] = offered
+                offered_devices[made] = offered
             finally:
                 api.call("ReleaseKeyValuePairs", pairs)
             self._indices[pointer] = info.index
@@ -259,7 +259,7 @@ class Provider:
         try:
             part.run(context, table_of(inputs, count))
         except BaseException as error:  # noqa: BLE001 - it would be lost in C
-            return part.api.failure(_told(error))
+            return part.api.failure(_message_of(error))
         return None
 
     # Memory.
@@ -319,7 +319,7 @@ def _said_of(info: DeviceInfo) -> list[tuple[str, str]]:
     return pairs
 
 
-def _told(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """An error in one line, for a status."""
     message = " ".join(f"{error}".split())
     return f"dmlvk: {message}" if isinstance(error, DmlError) else f"dmlvk: {type(error).__name__}: {message}"

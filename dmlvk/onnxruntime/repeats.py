@@ -59,7 +59,7 @@ class DecoderCaches:
         lengths: what is to be checked of it.
         contents: what lies at their places.
         rows: of the table, those of the caches.
-        places: the numbers of their outputs.
+        indices: the numbers of their outputs.
         others: rows and names of the other inputs.
     """
 
@@ -68,7 +68,7 @@ class DecoderCaches:
     lengths: Sequence[tuple[Lengths, Sequence[Cache]]]
     contents: Sequence[Content]
     rows: npt.NDArray[np.intp]
-    places: npt.NDArray[np.intp]
+    indices: npt.NDArray[np.intp]
     others: Sequence[tuple[int, str]]
 
     @property
@@ -86,7 +86,7 @@ class Repeat:
         given: the inputs that the host writes; of a decoder none: they are counted.
         read: the outputs that it reads, with their bytes.
         lent: the outputs that the device keeps, with where it has them; no caches.
-        places: the numbers of both.
+        indices: the numbers of both.
         shapes: of all outputs, in order.
         caches: of a decoder.
         ahead: runs the steps of one that gives the logits of one token; ``None``: the run is no such step.
@@ -96,7 +96,7 @@ class Repeat:
     given: Sequence[HostInput]
     read: Mapping[str, int]
     lent: Mapping[str, Resident]
-    places: Mapping[str, int]
+    indices: Mapping[str, int]
     shapes: tuple[tuple[int, ...], ...]
     caches: DecoderCaches | None = None
     ahead: Ahead | None = None
@@ -215,10 +215,10 @@ class Repeats:
         shapes: Mapping[str, tuple[int, ...]],
         caches: DecoderCaches | None,
     ) -> Repeat:
-        places = {name: place for place, name in enumerate(self._outputs) if name in tensors}
+        indices = {name: index for index, name in enumerate(self._outputs) if name in tensors}
         sizes = {name: size_of(tensors[name].tensor.element, tensors[name].tensor.shape) for name in read}
-        lent = {name: tensors[name] for name in places if name not in read}
-        return Repeat(whole, given, sizes, lent, places, tuple(shapes[name] for name in self._outputs), caches)
+        lent = {name: tensors[name] for name in indices if name not in read}
+        return Repeat(whole, given, sizes, lent, indices, tuple(shapes[name] for name in self._outputs), caches)
 
     def _ahead(
         self, repeat: Repeat, tensors: Mapping[str, Resident], caches: DecoderCaches, memory: Mapping[str, DeviceArray]

@@ -99,10 +99,10 @@ def part_sizes(desc: Described, role: str) -> tuple[int, int, int]:
     Raises:
         InvalidArgumentError: when the tensor does not have them.
     """
-    name, place = source_of(desc, role)
+    name, index = source_of(desc, role)
     counts = head_counts(desc)
     heads, member = counts[role != "query"], member_text(head_member(desc, role))
-    if place >= 0:
+    if index >= 0:
         if "query" in name and counts[0] != counts[1]:
             refuse(desc, name, f"needs as many heads of queries as of keys; got {counts[0]} and {counts[1]}")
         batch, length, own, parts, size = last_sizes(desc, name, 5)

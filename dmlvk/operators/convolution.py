@@ -69,8 +69,8 @@ def _along(desc: Convolution | Draft, axis: int, size: int, window: int) -> int:
                 f"must reach over at most {padded} places along spatial axis {axis}, the input's {size} and the "
                 f"padding; got {window} with dilation {dilation}, which are {reach}",
             )
-        places = (padded - reach) // stride + 1 + further
-        farthest = max(padded, places * stride) + reach
+        positions = (padded - reach) // stride + 1 + further
+        farthest = max(padded, positions * stride) + reach
     else:
         full = (size - 1) * stride + reach + further
         if padding >= full:
@@ -80,10 +80,10 @@ def _along(desc: Convolution | Draft, axis: int, size: int, window: int) -> int:
                 f"and EndPadding must be less than {full} together along spatial axis {axis}, the places of the "
                 f"result; got {padding}",
             )
-        places, farthest = full - padding, full + size * stride + padding + reach
+        positions, farthest = full - padding, full + size * stride + padding + reach
     if farthest >= _MOST:
         refuse(desc, "input_tensor.sizes", f"and the padding must stay below {_MOST} places along spatial axis {axis}")
-    return places
+    return positions
 
 
 def convolution_sizes(desc: Convolution | Draft) -> Mapping[str, Sequence[int]]:
@@ -114,8 +114,8 @@ def convolution_sizes(desc: Convolution | Draft) -> Mapping[str, Sequence[int]]:
         check_sizes(
             desc, "bias_tensor", (1, results, *(1 for _ in source.sizes[2:])), "one number for each output channel"
         )
-    places = (_along(desc, i, size, window.sizes[2 + i]) for i, size in enumerate(source.sizes[2:]))
-    return {"output_tensor": (source.sizes[0], results, *places)}
+    positions = (_along(desc, i, size, window.sizes[2 + i]) for i, size in enumerate(source.sizes[2:]))
+    return {"output_tensor": (source.sizes[0], results, *positions)}
 
 
 class Convolution(OperatorDesc):

@@ -170,11 +170,11 @@ class Field:
     def element(self, number: int) -> Field:
         """A tensor of an array of tensors: ``InputTensors[1]``."""
         while len(self._elements) <= number:
-            place = len(self._elements)
+            index = len(self._elements)
             made = dataclasses.replace(
                 self,
-                name=f"{self.name}[{place}]",
-                attribute=f"{self.attribute}[{place}]",
+                name=f"{self.name}[{index}]",
+                attribute=f"{self.attribute}[{index}]",
                 type="tensor",
                 array=self.attribute,
             )

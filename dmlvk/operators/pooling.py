@@ -37,7 +37,7 @@ Pooling: TypeAlias = (
     "MaxPooling | MaxPooling1 | MaxPooling2 | AveragePooling | AveragePooling1 | LpPooling | LpPooling1"
 )
 
-_HIGHEST_PLACE = 2**31 - 1
+_HIGHEST_INDEX = 2**31 - 1
 _FLOATS_AND_BYTES = (*FLOATS, DataType.INT8, DataType.UINT8)
 
 
@@ -82,10 +82,10 @@ def pooled_sizes(desc: WithWindows | Draft, *, of: str = "InputTensor") -> Mappi
                 f"window_size[{axis}]",
                 f"{arrays['window_size'][axis]} spans {extent} elements; the input with its padding has {padded}",
             )
-        if padded > _HIGHEST_PLACE:
+        if padded > _HIGHEST_INDEX:
             refuse(desc, f"start_padding[{axis}]", f"and the input must be below 2^31 elements in all; got {padded}")
         sizes.append((padded - extent) // arrays["strides"][axis] + 1)
-    if math.prod(arrays["window_size"]) > _HIGHEST_PLACE:
+    if math.prod(arrays["window_size"]) > _HIGHEST_INDEX:
         refuse(desc, "window_size", f"must have fewer than 2^31 elements; got {list(arrays['window_size'])}")
     return {"output_tensor": tuple(sizes)}
 

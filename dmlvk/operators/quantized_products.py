@@ -66,7 +66,7 @@ def check_parameter(desc: Described, member: str, axis: int, count: int, what: s
         return
     sizes = tuple(tensor.sizes)
     one = (1,) * len(sizes)
-    several = tuple(count if place - len(sizes) == axis else 1 for place in range(len(sizes)))
+    several = tuple(count if index - len(sizes) == axis else 1 for index in range(len(sizes)))
     if sizes not in (one, several):
         wanted = f"{list(one)}" if count == 1 or one == several else f"{list(one)} or {list(several)} ({what})"
         refuse(desc, f"{member}.sizes", f"must be {wanted}; got {list(sizes)}")

@@ -133,8 +133,8 @@ def _choices(
     chosen |= {function: same(magnitudes) for function in (ReduceFunction.L1, ReduceFunction.SUM_SQUARE)}
     means = (ReduceFunction.AVERAGE, ReduceFunction.L2, ReduceFunction.LOG_SUM, ReduceFunction.LOG_SUM_EXP)
     chosen |= {function: same(FLOATS) for function in means}
-    places = TypeChoice({"input_tensor": searched, "output_tensor": indices}, are_same=False)
-    chosen |= dict.fromkeys((ReduceFunction.ARGMAX, ReduceFunction.ARGMIN), places)
+    indexed = TypeChoice({"input_tensor": searched, "output_tensor": indices}, are_same=False)
+    chosen |= dict.fromkeys((ReduceFunction.ARGMAX, ReduceFunction.ARGMIN), indexed)
     return "function", chosen
 
 

@@ -118,7 +118,7 @@ def _aligned_sizes(desc: RoiAlign | RoiAlign1 | Draft) -> Mapping[str, Sizes]:
     return {"output_tensor": (count, image[1], *output.sizes[2:])}
 
 
-PLACES = (
+POSITIONS = (
     "All steps to a sample's place are rounded to FLOAT32, one by one: start = first corner * SpatialScale, end = "
     "second corner * SpatialScale, size = end - start, step = size / (OutputSize * samples), place = (k - "
     "OutputPixelOffset) * step + start - InputPixelOffset. FLOAT32 denormals count as zero. (The page divides the "
@@ -195,7 +195,7 @@ class RoiAlign(OperatorDesc):
         pattern="regions",
         formula="the average or the largest of Input[BatchIndices[r], c] at (k + 0.5) * step + start - 0.5, "
         "k from output * samples on",
-        decisions=(PLACES, SAMPLES, EDGES, INTERPOLATION, _REDUCED),
+        decisions=(POSITIONS, SAMPLES, EDGES, INTERPOLATION, _REDUCED),
         same_data_type=(("input_tensor", "roi_tensor", "output_tensor"),),
         shapes=_aligned_sizes,
         accuracy=_ACCURACY,
@@ -229,7 +229,7 @@ class RoiAlign1(OperatorDesc):
         pattern="regions",
         formula="the average or the largest of Input[BatchIndices[r], c] at "
         "(k - OutputPixelOffset) * step + start - InputPixelOffset, k from output * samples on",
-        decisions=(PLACES, SAMPLES, EDGES, CORNERS, INTERPOLATION, _REDUCED),
+        decisions=(POSITIONS, SAMPLES, EDGES, CORNERS, INTERPOLATION, _REDUCED),
         same_data_type=(("input_tensor", "roi_tensor", "output_tensor"),),
         shapes=_aligned_sizes,
         accuracy=_ACCURACY,

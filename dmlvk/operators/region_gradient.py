@@ -29,7 +29,7 @@ from dmlvk.operators.region_alignment import (
     MODE,
     MOST,
     OUTPUT_OFFSET,
-    PLACES,
+    POSITIONS,
     REACHES_CORNERS,
     REGIONS,
     SAMPLES,
@@ -116,7 +116,7 @@ class RoiAlignGrad(OperatorDesc):
         pattern="regions",
         formula="OutputGradient: sum of InputGradient * weight over the outputs that an element has a weight in; "
         "OutputROIGradient: sum of InputGradient * change of the output with x1, y1, x2, y2",
-        decisions=(_SIZES, PLACES, SAMPLES, EDGES, CORNERS, INTERPOLATION, _GATHERED, _WINNER, _SLOPES),
+        decisions=(_SIZES, POSITIONS, SAMPLES, EDGES, CORNERS, INTERPOLATION, _GATHERED, _WINNER, _SLOPES),
         same_data_type=(
             (
                 "input_tensor",

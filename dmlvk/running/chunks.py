@@ -33,7 +33,7 @@ LEAST_BYTES = 2 * CHUNK_BYTES
 _LARGEST_SHARED_PART = 8
 """What goes to every chunk whole takes this part of a chunk at most."""
 
-_OWN_PLACE = ("elementwise", "conversion")
+_ELEMENT_BY_ELEMENT = ("elementwise", "conversion")
 """Patterns of operators whose results come from the elements in their own places."""
 
 
@@ -100,7 +100,7 @@ class _Point:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Work:
+class _ChunkedWork:
     """What is to be cut."""
 
     descs: tuple[OperatorDesc, ...]
@@ -118,10 +118,10 @@ def tiling_of(compiled: CompiledOperator) -> Tiling | None:
     if any(is_owned(tensor) or tensor.data_type.size_in_bits < 8 for tensor in tensors):
         return None
     work = _work_of(compiled)
-    return None if work is None else _cut(work)
+    return None if work is None else _tiling(work)
 
 
-def _work_of(compiled: CompiledOperator) -> _Work | None:
+def _work_of(compiled: CompiledOperator) -> _ChunkedWork | None:
     if isinstance(compiled, CompiledGraph):
         network = compiled.network
         nodes: Sequence[NetworkNode] = network.nodes
@@ -146,10 +146,10 @@ def _work_of(compiled: CompiledOperator) -> _Work | None:
         for point, value in zip(compiled.outputs, written, strict=True)
         if point.tensor is not None
     ]
-    return _Work(tuple(node.desc for node in nodes), tuple(inputs), tuple(outputs), views)
+    return _ChunkedWork(tuple(node.desc for node in nodes), tuple(inputs), tuple(outputs), views)
 
 
-def _cut(work: _Work) -> Tiling | None:
+def _tiling(work: _ChunkedWork) -> Tiling | None:
     tensors = [tensor for views in work.views.values() for tensor in views]
     sizes = tuple(tensors[0].sizes)
     if any(tuple(tensor.sizes) != sizes or tensor.data_type.size_in_bits < 8 for tensor in tensors):
@@ -173,7 +173,7 @@ def _cut(work: _Work) -> Tiling | None:
         strides = tuple(views[0].element_strides[axis] for axis in axes) if views else (0,) * len(axes)
         own = _own_axes(point.tensor, tuple(sizes[axis] for axis in axes), strides)
         if own is None or any(
-            _piece(point.tensor, own, step).size_in_bytes != _piece(view, axes, step).size_in_bytes for view in views
+            _chunk(point.tensor, own, step).size_in_bytes != _chunk(view, axes, step).size_in_bytes for view in views
         ):
             return None
         found[point.name] = own
@@ -183,13 +183,13 @@ def _cut(work: _Work) -> Tiling | None:
     return Tiling(leading, length, step, found, repeated)
 
 
-def _axes_to_tile(work: _Work, sizes: tuple[int, ...], most_elements: int) -> tuple[int, ...] | None:
+def _axes_to_tile(work: _ChunkedWork, sizes: tuple[int, ...], most_elements: int) -> tuple[int, ...] | None:
     """The outermost axes of several elements, as many as are needed for chunks of so many elements."""
     end = len(sizes)  # behind the axes that may be cut
     for desc in work.descs:
         if desc.declaration.pattern == "rows":
             end = min(end, *desc.row_axes)
-        elif desc.declaration.pattern not in _OWN_PLACE:
+        elif desc.declaration.pattern not in _ELEMENT_BY_ELEMENT:
             return None
     axes: list[int] = []
     for axis in range(end):
@@ -241,7 +241,7 @@ def _own_axes(tensor: TensorDesc, sizes: tuple[int, ...], strides: tuple[int, ..
     return tuple(next(behind) if stride else None for stride in strides)
 
 
-def _piece(tensor: TensorDesc, axes: Sequence[int | None], length: int) -> TensorDesc:
+def _chunk(tensor: TensorDesc, axes: Sequence[int | None], length: int) -> TensorDesc:
     """A tensor as a chunk has it.
 
     Args:
@@ -271,7 +271,7 @@ def compiled_chunk(compiled: CompiledOperator, tiling: Tiling, length: int) -> C
     behind = [axis for axis, size in enumerate(sizes) if size > 1][: len(tiling.leading) + 1]
 
     def smaller(desc: OperatorDesc) -> OperatorDesc:
-        return with_tensors(desc, lambda tensor: _piece(tensor, behind, length))
+        return with_tensors(desc, lambda tensor: _chunk(tensor, behind, length))
 
     device = compiled.device
     if isinstance(compiled, CompiledSingleOperator):
@@ -287,7 +287,7 @@ def compiled_chunk(compiled: CompiledOperator, tiling: Tiling, length: int) -> C
 
     def seen(names: Sequence[str], tensors: Sequence[TensorDesc | None]) -> tuple[TensorDesc | None, ...]:
         return tuple(
-            None if tensor is None else _piece(tensor, tiling.axes[name], length)
+            None if tensor is None else _chunk(tensor, tiling.axes[name], length)
             for name, tensor in zip(names, tensors, strict=True)
         )
 

@@ -24,7 +24,7 @@ from dmlvk.arrays.tensor_bytes import (
     may_overlap,
 )
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
-from dmlvk.kernels.program import Place, Region
+from dmlvk.kernels.program import BindingKind, Region
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import CompiledOperator, CompiledSingleOperator
 from dmlvk.objects.recording import HazardTracker, KernelTime, scheduled
@@ -103,7 +103,7 @@ def _by_directml_names(
     return renamed
 
 
-class Run:
+class HostRun:
     """A compiled operator with buffers of its own and everything recorded.
 
     It knows what it needs of the compiled operator, but does not keep it alive. An operator's persistent resource is
@@ -119,18 +119,18 @@ class Run:
         self._engine = engine
         self._name = compiled.name
         self._inputs = [
-            (point.name, tensor, compiled.owned.get(number, Region(Place.INPUT, number, 0, tensor.size_in_bytes)))
+            (point.name, tensor, compiled.owned.get(number, Region(BindingKind.INPUT, number, 0, tensor.size_in_bytes)))
             for number, (point, tensor) in enumerate(zip(compiled.inputs, compiled.input_tensors, strict=True))
             if tensor is not None
         ]
         self._outputs = [
-            (point.name, point.tensor, Region(Place.OUTPUT, number, 0, point.size_in_bytes))
+            (point.name, point.tensor, Region(BindingKind.OUTPUT, number, 0, point.size_in_bytes))
             for number, point in enumerate(compiled.outputs)
             if point.tensor is not None
         ]
         self._constants: Buffer | None = compiled.constants
         self._labels = [step.label for step in compiled.steps]
-        self._allocations: dict[tuple[Place, int], Allocation] = {}
+        self._allocations: dict[tuple[BindingKind, int], Allocation] = {}
         self._is_submitted = False
         # Frees the memory when nobody refers to this object any more.
         self._release = weakref.finalize(self, _release_all, engine, self._allocations)
@@ -149,14 +149,14 @@ class Run:
 
     def _record(self, compiled: CompiledOperator, timestamps: bool) -> Recording:
         sizes = _sizes(compiled)
-        of_host = [key for key in sizes if key[0] in (Place.INPUT, Place.OUTPUT)]
+        of_host = [key for key in sizes if key[0] in (BindingKind.INPUT, BindingKind.OUTPUT)]
         # What kernels take is asked for of those that work in the device's memory.
         is_near = not timestamps and sum(sizes[key] for key in of_host) <= MOST_BYTES_NEAR_HOST
         for key, size in sizes.items():
             near_host = is_near and key in of_host
             self._allocations[key] = self._engine.allocate(size, zeroed=False, owner=self, near_host=near_host)
-        uploaded = [self._allocations[region.place, region.index] for _, _, region in self._inputs]
-        written = [self._allocations[region.place, region.index] for _, _, region in self._outputs]
+        uploaded = [self._allocations[region.kind, region.index] for _, _, region in self._inputs]
+        written = [self._allocations[region.kind, region.index] for _, _, region in self._outputs]
         steps = scheduled(compiled.steps, self._locate, HazardTracker())
         return self._engine.record(
             [step.launch(self._engine) for step in steps],
@@ -166,13 +166,13 @@ class Run:
         )
 
     def _locate(self, region: Region) -> tuple[Buffer | Allocation, int]:
-        if region.place is Place.CONSTANTS:
+        if region.kind is BindingKind.CONSTANTS:
             assert self._constants is not None  # what has steps that read them has them
             return self._constants, 0
-        return self._allocations[region.place, region.index], 0
+        return self._allocations[region.kind, region.index], 0
 
     def _view(self, member: str, tensor: TensorDesc, region: Region) -> _HostView:
-        host_bytes = self._allocations[region.place, region.index].host_bytes[region.offset :]
+        host_bytes = self._allocations[region.kind, region.index].host_bytes[region.offset :]
         elements = logical_view(host_bytes, tensor) if has_views(tensor) else None
         return _HostView(member, tensor, host_bytes, elements, may_overlap(tensor))
 
@@ -215,7 +215,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _HostView:
-    """A tensor of a :class:`Run` in the host's memory."""
+    """A tensor of a :class:`HostRun` in the host's memory."""
 
     member: str
     tensor: TensorDesc
@@ -228,16 +228,16 @@ class _HostView:
         return elements_of(self.host_bytes, self.tensor) if self.elements is None else copied(self.elements)
 
 
-def _sizes(compiled: CompiledOperator) -> dict[tuple[Place, int], int]:
+def _sizes(compiled: CompiledOperator) -> dict[tuple[BindingKind, int], int]:
     """Bytes of the buffers for a run."""
-    sizes = {(Place.INPUT, number): point.size_in_bytes for number, point in enumerate(compiled.inputs)}
-    sizes |= {(Place.OUTPUT, number): point.size_in_bytes for number, point in enumerate(compiled.outputs)}
-    sizes |= {(Place.TEMPORARY, number): size for number, size in enumerate(compiled.temporary_pages)}
-    sizes[Place.PERSISTENT, 0] = compiled.persistent_resource_size
+    sizes = {(BindingKind.INPUT, number): point.size_in_bytes for number, point in enumerate(compiled.inputs)}
+    sizes |= {(BindingKind.OUTPUT, number): point.size_in_bytes for number, point in enumerate(compiled.outputs)}
+    sizes |= {(BindingKind.TEMPORARY, number): size for number, size in enumerate(compiled.temporary_pages)}
+    sizes[BindingKind.PERSISTENT, 0] = compiled.persistent_resource_size
     return {key: (size + 3) & ~3 for key, size in sizes.items() if size}
 
 
-def _release_all(engine: Engine, allocations: Mapping[tuple[Place, int], Allocation]) -> None:
+def _release_all(engine: Engine, allocations: Mapping[tuple[BindingKind, int], Allocation]) -> None:
     for allocation in allocations.values():
         engine.release_later(allocation)
 
@@ -254,10 +254,10 @@ class _Slot:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.run: Run | None = None
+        self.run: HostRun | None = None
 
 
-class _Slots:
+class _RunSlots:
     """For as many runs of a compiled operator at once as make sense.
 
     Buffers that are let go are freed when nobody refers to them: when the thread that works with them is done.
@@ -277,7 +277,7 @@ class _Slots:
         self.slots = tuple(_Slot() for _ in range(max(count, 1)))
         self.are_kept = run_size <= min(KEPT_RUN_BYTES, device_bytes // 32)
         self._run_size = run_size
-        self._turn = 0
+        self._uses = 0
 
     @property
     def kept_bytes(self) -> int:
@@ -289,8 +289,8 @@ class _Slots:
         for slot in self.slots:
             if not slot.lock.locked():
                 return slot
-        self._turn += 1
-        return self.slots[self._turn % len(self.slots)]
+        self._uses += 1
+        return self.slots[self._uses % len(self.slots)]
 
     def leave(self, left: _Slot) -> None:
         """Lets go of what is not kept, unless other threads are about to need it: then the last of them does."""
@@ -335,8 +335,8 @@ class RunCache:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._device_bytes = engine.info.memory
-        self._runs: WeakKeys[CompiledOperator, _Slots] = WeakKeys()
-        self._last: tuple[Callable[[], CompiledOperator | None], Callable[[], _Slots | None]] = _nothing, _nothing
+        self._runs: WeakKeys[CompiledOperator, _RunSlots] = WeakKeys()
+        self._last: tuple[Callable[[], CompiledOperator | None], Callable[[], _RunSlots | None]] = _nothing, _nothing
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -366,7 +366,7 @@ class RunCache:
         visit = self._engine.afterwards.visit()
         if visit is INSIDE:
             # In a signal's handler or a finalizer, in the middle of a run: that one and this must not wait for others.
-            with contextlib.closing(Run(self._engine, compiled)) as run:
+            with contextlib.closing(HostRun(self._engine, compiled)) as run:
                 return run.execute(arrays, results)
         last, slots_of_last = self._last
         slots = (slots_of_last() if last() is compiled else None) or self._used_now(compiled, most_at_once)
@@ -385,10 +385,10 @@ class RunCache:
                     raise
                 made_room = True
 
-    def _used_now(self, compiled: CompiledOperator, most: int) -> _Slots:
+    def _used_now(self, compiled: CompiledOperator, most: int) -> _RunSlots:
         with self._engine.afterwards, self._engine.lock:
             # The order in which they were used says which goes first.
-            slots = self._runs.get(compiled) or _Slots(sum(_sizes(compiled).values()), most, self._device_bytes)
+            slots = self._runs.get(compiled) or _RunSlots(sum(_sizes(compiled).values()), most, self._device_bytes)
             self._runs.keep(compiled, slots)
             self._last = weakref.ref(compiled), weakref.ref(slots)
             return slots
@@ -396,7 +396,7 @@ class RunCache:
     def _execute(
         self,
         slot: _Slot,
-        slots: _Slots,
+        slots: _RunSlots,
         compiled: CompiledOperator,
         arrays: Mapping[str, npt.NDArray[Any]],
         results: Mapping[str, npt.NDArray[Any]] | None,
@@ -409,8 +409,8 @@ class RunCache:
         finally:
             slots.leave(slot)
 
-    def _filled(self, slot: _Slot, slots: _Slots, compiled: CompiledOperator) -> Run:
-        run = slot.run = Run(self._engine, compiled)
+    def _filled(self, slot: _Slot, slots: _RunSlots, compiled: CompiledOperator) -> HostRun:
+        run = slot.run = HostRun(self._engine, compiled)
         with self._engine.lock:
             size = sum(each.kept_bytes for _, each in self._runs.items())
             for other, kept in self._runs.items():
@@ -421,7 +421,7 @@ class RunCache:
                     self._runs.drop(other)
         return run
 
-    def _make_room(self, slots: _Slots) -> bool:
+    def _make_room(self, slots: _RunSlots) -> bool:
         """Does with the buffers of one run of each operator when memory is short; whether that may be of help."""
         afterwards = self._engine.afterwards
         with afterwards, self._engine.lock:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dmlvk.graphs.dynamic import DynamicGraph, Launcher, Layout
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.buffers import Buffer
 from dmlvk.runtime.kompute import Allocation, Recording
 
@@ -33,7 +33,7 @@ class OpenRuns:
 
     def __init__(self, device: Device, graph: DynamicGraph, uploads: Collection[int]) -> None:
         self._device, self._graph, self._uploads = device, graph, uploads
-        self.buffers: dict[tuple[Place, int], Buffer] = {}
+        self.buffers: dict[tuple[BindingKind, int], Buffer] = {}
         self.layout: Layout | None = None
         self._elsewhere: dict[int, tuple[Allocation, int]] = {}
         self._recordings: collections.OrderedDict[tuple[int, ...], Recording] = collections.OrderedDict()
@@ -81,23 +81,23 @@ class OpenRuns:
     def _lay_out(self, layout: Layout) -> None:
         """Makes buffers for the capacities of a layout, in the place of those before."""
         self._forget()
-        wanted = {(Place.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
-        wanted |= {(Place.OUTPUT, n): size for n, size in enumerate(self._graph.output_bytes(layout))}
+        wanted = {(BindingKind.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
+        wanted |= {(BindingKind.OUTPUT, n): size for n, size in enumerate(self._graph.output_bytes(layout))}
         by_value = self._graph.input_bytes(layout)
-        wanted |= {(Place.INPUT, n): by_value[n] for n in self._uploads}
+        wanted |= {(BindingKind.INPUT, n): by_value[n] for n in self._uploads}
         self.layout = None  # what fails below leaves no half of one
-        for place, buffer in list(self.buffers.items()):
-            if wanted.get(place) != buffer.size_in_bytes:
-                self.buffers.pop(place).close()
-        for place, size in wanted.items():
-            if place not in self.buffers:
-                self.buffers[place] = self._device.create_buffer(size)
+        for slot, buffer in list(self.buffers.items()):
+            if wanted.get(slot) != buffer.size_in_bytes:
+                self.buffers.pop(slot).close()
+        for slot, size in wanted.items():
+            if slot not in self.buffers:
+                self.buffers[slot] = self._device.create_buffer(size)
         self.layout = layout
 
-    def _bound(self) -> dict[tuple[Place, int], tuple[Allocation, int]]:
+    def _bound(self) -> dict[tuple[BindingKind, int], tuple[Allocation, int]]:
         """Memory and first byte of each place."""
-        bound = {place: (buffer.allocation, 0) for place, buffer in self.buffers.items()}
-        bound |= {(Place.INPUT, number): lies for number, lies in self._elsewhere.items()}
+        bound = {slot: (buffer.allocation, 0) for slot, buffer in self.buffers.items()}
+        bound |= {(BindingKind.INPUT, number): lies for number, lies in self._elsewhere.items()}
         if self._graph.constants is not None:
-            bound[Place.CONSTANTS, 0] = self._graph.constants.allocation, 0
+            bound[BindingKind.CONSTANTS, 0] = self._graph.constants.allocation, 0
         return bound

@@ -20,7 +20,7 @@ from dmlvk.arrays.operations import Operations
 from dmlvk.arrays.output_targets import check_shared_memory, checked_targets
 from dmlvk.arrays.tensor_bytes import checked_array, copy_elements, has_views, lay_out, logical_view, may_overlap
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.kernels.program import Place, Region
+from dmlvk.kernels.program import BindingKind, Region
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT, BindPoint, CompiledOperator, Operator
@@ -45,7 +45,7 @@ OnDevice = (Array, Buffer, BufferBinding)
 """What ``Device.run`` reads where it is."""
 
 Given = Array | BufferBinding | npt.NDArray[Any]
-_Place = tuple[Allocation, int]
+_Location = tuple[Allocation, int]
 
 
 _numbers = itertools.count()
@@ -56,14 +56,14 @@ class BoundMemory:
     """Where everything is that a run touches, and what keeps it there.
 
     Attributes:
-        places: allocations, and offsets in bytes.
+        locations: allocations, and offsets in bytes.
         owners: what the allocations belong to.
         uploads: what the host has written anew before every run.
         downloads: what it reads after every run.
         number: of no other memory.
     """
 
-    places: dict[tuple[Place, int], _Place]
+    locations: dict[tuple[BindingKind, int], _Location]
     owners: list[Array | Buffer | Storage]
     uploads: tuple[Allocation, ...] = ()
     downloads: tuple[Allocation, ...] = ()
@@ -128,11 +128,11 @@ class ResidentRuns:
             for number, point in enumerate(compiled.outputs):
                 if point.tensor is not None:
                     made = targets[point.name] if point.name in targets else self._new(compiled, point)
-                    operands.places[Place.OUTPUT, number] = made.storage.allocation, made.offset
+                    operands.locations[BindingKind.OUTPUT, number] = made.storage.allocation, made.offset
                     operands.owners.append(made)
                     outputs[point.name] = made
             if targets:
-                check_shared_memory(compiled, operands.places, targets)
+                check_shared_memory(compiled, operands.locations, targets)
             self._add_scratch(compiled, operands)
         self._submit(compiled, operands)
         return outputs
@@ -141,43 +141,45 @@ class ResidentRuns:
         assert point.tensor is not None  # an absent output has no array
         return Array(compiled.device, Storage(self.pool, point.size_in_bytes), point.tensor)
 
-    def run_bound(self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]) -> None:
+    def run_bound(
+        self, compiled: CompiledOperator, locations: Mapping[tuple[BindingKind, int], Array | BufferBinding]
+    ) -> None:
         """Runs a compiled operator on memory that was checked already; returns without waiting for the device.
 
         Args:
             compiled: of the device.
-            places: what lies where, the scratch memory among it; packed, and large enough.
+            locations: what lies where, the scratch memory among it; packed, and large enough.
 
         Raises:
             InvalidArgumentError: when some of it was closed.
         """
-        self._submit(compiled, self.bound(places))
+        self._submit(compiled, self.bound(locations))
 
     def bound(
         self,
-        places: Mapping[tuple[Place, int], Array | BufferBinding],
+        locations: Mapping[tuple[BindingKind, int], Array | BufferBinding],
         uploads: Iterable[Buffer] = (),
         downloads: Iterable[Buffer] = (),
     ) -> BoundMemory:
         """Memory for :meth:`run_again`, with arguments and errors as of :meth:`run_bound`.
 
         Args:
-            places: as of :meth:`run_bound`.
+            locations: as of :meth:`run_bound`.
             uploads: what the host writes before every run, for which no submission of its own is needed then.
             downloads: what it reads after every run, likewise.
         """
         owners = dict.fromkeys(
-            memory.storage if isinstance(memory, Array) else memory.buffer for memory in places.values()
+            memory.storage if isinstance(memory, Array) else memory.buffer for memory in locations.values()
         )
         sent, fetched = (tuple(buffer.allocation for buffer in buffers) for buffers in (uploads, downloads))
-        return BoundMemory(_found(places), list(owners), sent, fetched)
+        return BoundMemory(_found(locations), list(owners), sent, fetched)
 
     def run_again(
         self,
         compiled: CompiledOperator,
         memory: BoundMemory,
-        others: Mapping[tuple[Place, int], Array],
-        read: Collection[tuple[Place, int]] = (),
+        others: Mapping[tuple[BindingKind, int], Array],
+        read: Collection[tuple[BindingKind, int]] = (),
     ) -> None:
         """As :meth:`run_bound`, on memory that is the same in many runs.
 
@@ -189,27 +191,27 @@ class ResidentRuns:
         """
         owners = [*memory.owners, *others.values()]
         elsewhere = _found(others)
-        places = {**memory.places, **elsewhere}
-        unused = {memory.places[place][0] for place in others if place in memory.places}
+        locations = {**memory.locations, **elsewhere}
+        unused = {memory.locations[slot][0] for slot in others if slot in memory.locations}
         uploads, downloads = (
             tuple(allocation for allocation in allocations if allocation not in unused)
             for allocations in (memory.uploads, memory.downloads)
         )
-        downloads += tuple(elsewhere[place][0] for place in read)
+        downloads += tuple(elsewhere[slot][0] for slot in read)
         key = (memory.number, *elsewhere.items(), *read)
-        self._submit(compiled, BoundMemory(places, owners, uploads, downloads), key)
+        self._submit(compiled, BoundMemory(locations, owners, uploads, downloads), key)
 
     def scheduled(
-        self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]
+        self, compiled: CompiledOperator, locations: Mapping[tuple[BindingKind, int], Array | BufferBinding]
     ) -> list[RecordedStep]:
         """The kernels that :meth:`run_bound` runs, with which of them wait."""
-        return scheduled(compiled.steps, _locator(compiled.constants, _found(places)), HazardTracker())
+        return scheduled(compiled.steps, _locator(compiled.constants, _found(locations)), HazardTracker())
 
     def _add_scratch(self, compiled: CompiledOperator, operands: BoundMemory) -> None:
         for number, size in enumerate(compiled.temporary_pages):
             scratch = Storage(self.pool, size)
             operands.owners.append(scratch)
-            operands.places[Place.TEMPORARY, number] = scratch.allocation, 0
+            operands.locations[BindingKind.TEMPORARY, number] = scratch.allocation, 0
 
     def _submit(self, compiled: CompiledOperator, operands: BoundMemory, key: tuple[object, ...] | None = None) -> None:
         """Hands the kernels to the device, unless something was closed meanwhile.
@@ -223,7 +225,7 @@ class ResidentRuns:
         def prepare() -> Recording | None:
             for owner in operands.owners:
                 _ = _allocation_of(owner)
-            known = tuple(operands.places.values()) if key is None else key
+            known = tuple(operands.locations.values()) if key is None else key
             return self._recording(compiled, operands, known) if compiled.steps else None
 
         self.pool.engine.submit_prepared(prepare)
@@ -269,7 +271,7 @@ class ResidentRuns:
 
     def _inputs(self, compiled: CompiledOperator, given: Mapping[str, Given]) -> BoundMemory:
         """Where the inputs are, after what must be copied was."""
-        places: dict[tuple[Place, int], _Place] = {}
+        locations: dict[tuple[BindingKind, int], _Location] = {}
         owners: list[Array | Buffer | Storage] = []
         persistent: dict[str, tuple[Region, TensorDesc]] = {}
         for number, (point, tensor) in enumerate(zip(compiled.inputs, compiled.input_tensors, strict=True)):
@@ -281,16 +283,16 @@ class ResidentRuns:
                 continue
             if isinstance(value, BufferBinding):
                 owners.append(value.buffer)
-                places[Place.INPUT, number] = value.buffer.allocation, value.offset
+                locations[BindingKind.INPUT, number] = value.buffer.allocation, value.offset
                 continue
             array = self._laid_out(compiled, value, tensor, f"{compiled.name}: {point.name}")
             owners.append(array)
-            places[Place.INPUT, number] = array.storage.allocation, array.offset
+            locations[BindingKind.INPUT, number] = array.storage.allocation, array.offset
         if persistent:
             storage = self._persistent(compiled, given, persistent)
             owners.append(storage)
-            places[Place.PERSISTENT, 0] = storage.allocation, 0
-        return BoundMemory(places, owners)
+            locations[BindingKind.PERSISTENT, 0] = storage.allocation, 0
+        return BoundMemory(locations, owners)
 
     def _laid_out(
         self, compiled: CompiledOperator, value: Array | npt.NDArray[Any], tensor: TensorDesc, where: str
@@ -389,7 +391,7 @@ class ResidentRuns:
             self._recordings.keep(compiled, kept)
         recording = kept.get(key)
         if recording is None:
-            steps = scheduled(compiled.steps, _locator(compiled.constants, operands.places), HazardTracker())
+            steps = scheduled(compiled.steps, _locator(compiled.constants, operands.locations), HazardTracker())
             engine = self.pool.engine
             launches = [step.launch(engine) for step in steps]
             recording = kept[key] = engine.record(launches, operands.uploads, operands.downloads)
@@ -440,8 +442,8 @@ class ResidentRuns:
             compiled = self._copy(array.device, desc)
             copy = Array(array.device, Storage(self.pool, made.size_in_bytes), made)
             source = array.storage.allocation, array.offset - first * size
-            places = {(Place.INPUT, 0): source, (Place.OUTPUT, 0): (copy.storage.allocation, 0)}
-            operands = BoundMemory(places, [array, copy])
+            locations = {(BindingKind.INPUT, 0): source, (BindingKind.OUTPUT, 0): (copy.storage.allocation, 0)}
+            operands = BoundMemory(locations, [array, copy])
             self._add_scratch(compiled, operands)
         self._submit(compiled, operands)
         return copy
@@ -464,8 +466,10 @@ def _allocation_of(owner: Array | Buffer | Storage) -> Allocation:
     return owner.storage.allocation if isinstance(owner, Array) else owner.allocation
 
 
-def _found(places: Mapping[tuple[Place, int], Array | BufferBinding]) -> dict[tuple[Place, int], _Place]:
-    return {place: (_allocation_of(_owner_of(memory)), memory.offset) for place, memory in places.items()}
+def _found(
+    locations: Mapping[tuple[BindingKind, int], Array | BufferBinding],
+) -> dict[tuple[BindingKind, int], _Location]:
+    return {slot: (_allocation_of(_owner_of(memory)), memory.offset) for slot, memory in locations.items()}
 
 
 def _end(axis: AxisPart) -> int | None:
@@ -482,12 +486,12 @@ def _fill(values: npt.NDArray[Any], tensor: TensorDesc, where: str, host_bytes: 
 
 
 def _locator(
-    constants: Buffer | None, places: Mapping[tuple[Place, int], _Place]
+    constants: Buffer | None, locations: Mapping[tuple[BindingKind, int], _Location]
 ) -> Callable[[Region], tuple[Buffer | Allocation, int]]:
     def locate(region: Region) -> tuple[Buffer | Allocation, int]:
-        if region.place is Place.CONSTANTS:
+        if region.kind is BindingKind.CONSTANTS:
             assert constants is not None  # what has steps that read them has them
             return constants, 0
-        return places[region.place, region.index]
+        return locations[region.kind, region.index]
 
     return locate

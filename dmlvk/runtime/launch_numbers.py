@@ -33,7 +33,7 @@ MOST_NUMBERS = 128
 MOST_TIMES = 2
 """That a shader is compiled for what was found to vary, before it is compiled for everything that may."""
 
-_PLACES = 512
+_SLOTS = 512
 """Launches whose numbers a buffer holds."""
 
 _MOST_SHADERS = 256
@@ -166,11 +166,11 @@ class LaunchNumbers:
         """Where a launch's numbers may stand; ``None``: the device has no memory for more."""
         if not self._free:
             try:
-                buffer = self._allocate(_PLACES * MOST_NUMBERS * 4)
+                buffer = self._allocate(_SLOTS * MOST_NUMBERS * 4)
             except OutOfMemoryError:
                 return None
             self._buffers.append(buffer)
-            self._free.extend((buffer, MOST_NUMBERS * offset) for offset in reversed(range(_PLACES)))
+            self._free.extend((buffer, MOST_NUMBERS * offset) for offset in reversed(range(_SLOTS)))
         return self._free.pop()
 
     def give_back_with(self, owner: object, offsets: Offsets) -> None:

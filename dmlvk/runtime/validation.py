@@ -70,7 +70,7 @@ class ValidationMessage:
     text: str
 
 
-class _Session:
+class _ValidationSession:
     """What the process knows about its validation: made when the first instance is, removed at exit."""
 
     def __init__(self, mode: Mode) -> None:
@@ -147,7 +147,7 @@ class _Session:
 
 
 _lock = threading.RLock()
-_session: _Session | None = None
+_session: _ValidationSession | None = None
 
 
 def _leave_to_parent() -> None:
@@ -162,14 +162,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def _begin() -> _Session:
+def _begin() -> _ValidationSession:
     """Read ``DMLVK_VALIDATION``, once for each process; with it, prove that messages arrive."""
     global _session
     if _session is None:
         value = os.environ.get("DMLVK_VALIDATION")
         if value not in _MODES:
             raise InvalidArgumentError(f"DMLVK_VALIDATION must be unset, 0, 1 or sync; got {value!r}")
-        session = _Session(_MODES[value])
+        session = _ValidationSession(_MODES[value])
         if session.mode in ("on", "sync"):
             _prove_reporting(session)
         _session = session
@@ -196,7 +196,7 @@ def _layer_version(mode: Mode) -> int:
     return version
 
 
-def _prove_reporting(session: _Session) -> None:
+def _prove_reporting(session: _ValidationSession) -> None:
     """Break a rule on purpose on an instance of our own: from then on, silence means that there is nothing to report.
 
     Raises:
@@ -216,7 +216,7 @@ def _prove_reporting(session: _Session) -> None:
     session.pending = [message for message in messages if message.identifier != _PROOF]
 
 
-def _orders_to_validate(session: _Session | None) -> dict[str, str]:
+def _orders_to_validate(session: _ValidationSession | None) -> dict[str, str]:
     """Environment variables with which the loader switches the layer on, after the layers that the user has listed."""
     layers = [name for name in os.environ.get("VK_INSTANCE_LAYERS", "").split(os.pathsep) if name]
     disabled = [name for name in os.environ.get("VK_LOADER_LAYERS_DISABLE", "").split(",") if name != LAYER]

@@ -49,17 +49,19 @@ def with_constant_names_only(data: bytes) -> bytes:
     """
     words = module_words(data)
     made = words[:HEADER_WORDS]
-    places = _places(words)
-    missing = set(places)
+    constant_ids = _constant_ids(words)
+    missing = set(constant_ids)
     for position, opcode, operands in module_instructions(words):
-        if opcode == _NAME and operands[0] in places:
+        if opcode == _NAME and operands[0] in constant_ids:
             missing.discard(operands[0])
         elif opcode in _DEBUG:
             continue
         made.extend(words[position : position + 1 + len(operands)])
     missing -= _work_group_sizes(words)
     if missing:
-        raise ValueError(f"there is no name for the specialization constant {min(places[each] for each in missing)}")
+        raise ValueError(
+            f"there is no name for the specialization constant {min(constant_ids[each] for each in missing)}"
+        )
     return made.tobytes()
 
 
@@ -73,8 +75,10 @@ def constants_of(spirv: bytes) -> Constants:
         ValueError: the bytes are not a SPIR-V module, or two constants share a name.
     """
     words = module_words(spirv)
-    places = {result: place for result, place in _places(words).items() if place < FIRST_OF_DRIVER}
-    unnamed = set(places)
+    constant_ids = {
+        result: constant_id for result, constant_id in _constant_ids(words).items() if constant_id < FIRST_OF_DRIVER
+    }
+    unnamed = set(constant_ids)
     ids: dict[str, int] = {}
     for _, opcode, operands in module_instructions(words):
         if opcode == _FUNCTION:
@@ -85,10 +89,10 @@ def constants_of(spirv: bytes) -> Constants:
             name = operands[1:].tobytes().partition(b"\0")[0].decode()
             if name in ids:
                 raise ValueError(
-                    f"{name} is the name of the specialization constants {ids[name]} and {places[operands[0]]}"
+                    f"{name} is the name of the specialization constants {ids[name]} and {constant_ids[operands[0]]}"
                 )
-            ids[name] = places[operands[0]]
-    return Constants(ids, max(places.values(), default=-1) + 1)
+            ids[name] = constant_ids[operands[0]]
+    return Constants(ids, max(constant_ids.values(), default=-1) + 1)
 
 
 def _work_group_sizes(words: array[int]) -> set[int]:
@@ -105,12 +109,12 @@ def _work_group_sizes(words: array[int]) -> set[int]:
     return sizes
 
 
-def _places(words: array[int]) -> dict[int, int]:
+def _constant_ids(words: array[int]) -> dict[int, int]:
     """By result the ``constant_id`` of every specialization constant."""
-    places: dict[int, int] = {}
+    constant_ids: dict[int, int] = {}
     for _, opcode, operands in module_instructions(words):
         if opcode == _FUNCTION:
             break
         if opcode == _DECORATE and operands[1] == _SPEC_ID:
-            places[operands[0]] = operands[2]
-    return places
+            constant_ids[operands[0]] = operands[2]
+    return constant_ids

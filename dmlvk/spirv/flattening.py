@@ -111,7 +111,7 @@ class _Declarations:
 
 
 @dataclasses.dataclass
-class _Block:
+class _BasicBlock:
     """Instructions that are executed one after the other.
 
     Attributes:
@@ -168,17 +168,17 @@ class _Flattening:
     def instructions(self) -> list[_Instruction]:
         """The function with fewer branches."""
         made: list[_Instruction] = []
-        blocks: list[_Block] = []
+        blocks: list[_BasicBlock] = []
         for opcode, operands in self._function[:-1]:
             if opcode == _LABEL:
-                blocks.append(_Block(operands[0]))
+                blocks.append(_BasicBlock(operands[0]))
             elif not blocks:
                 made.append((opcode, operands))
             elif opcode in _ENDS:
                 blocks[-1].end.append((opcode, operands))
             else:
                 blocks[-1].body.append((opcode, operands))
-        done: list[_Block] = []
+        done: list[_BasicBlock] = []
         for block in blocks:
             sides = self._sides_before(block, done)
             if sides:
@@ -201,7 +201,7 @@ class _Flattening:
             label = self._new_labels[label]
         return label
 
-    def _sides_before(self, block: _Block, done: list[_Block]) -> list[_Block]:
+    def _sides_before(self, block: _BasicBlock, done: list[_BasicBlock]) -> list[_BasicBlock]:
         """The sides of a branch that ends where a block begins, if it can be dissolved; they are the last blocks."""
         for count in (1, 2):
             if len(done) <= count or [opcode for opcode, _ in done[-count - 1].end] != [
@@ -220,11 +220,11 @@ class _Flattening:
                 return sides
         return []
 
-    def _are_chosen(self, block: _Block) -> bool:
+    def _are_chosen(self, block: _BasicBlock) -> bool:
         """Whether what a block takes from the ones before it are numbers."""
         return all(operands[0] in self._declared.numbers for opcode, operands in block.body if opcode == _PHI)
 
-    def _leads_only_to(self, label: int, side: _Block) -> bool:
+    def _leads_only_to(self, label: int, side: _BasicBlock) -> bool:
         ((opcode, operands), *others) = side.end
         return not others and opcode == _BRANCH and operands[0] == label and self._jumps[side.label] == 1
 
@@ -246,7 +246,7 @@ class _Flattening:
         """The kind of memory to which a pointer leads, the same in all invocations, and the type of what is there."""
         return self._declared.pointed[self._pointers[pointer]] if pointer in self._fixed else (-1, 0)
 
-    def _dissolve(self, header: _Block, sides: list[_Block], follower: _Block) -> None:
+    def _dissolve(self, header: _BasicBlock, sides: list[_BasicBlock], follower: _BasicBlock) -> None:
         """Makes one block of a branch: the one before it, its sides, and the one behind it."""
         condition = header.condition
         last = [side.body[-1] for side in sides if side.body and side.body[-1][0] == _STORE]
@@ -264,7 +264,7 @@ class _Flattening:
         header.end = follower.end
         self._new_labels[follower.label] = header.label
 
-    def _own_variables(self, side: _Block) -> set[int]:
+    def _own_variables(self, side: _BasicBlock) -> set[int]:
         """Variables that nothing but a side uses, which sets them before it reads them."""
         first: dict[int, int] = {}
         for opcode, operands in side.body:

@@ -50,7 +50,7 @@ def numbers_of(spirv: bytes) -> frozenset[int]:
     Returns:
         the constants; none where the module has instructions that are not known here.
     """
-    found = _Constants(module_words(spirv))
+    found = _ModuleConstants(module_words(spirv))
     return frozenset(found.numbers().values()) if found.is_understood else frozenset()
 
 
@@ -70,13 +70,13 @@ def general_shader(spirv: bytes, constants: frozenset[int], bindings: int, push_
         the module, in the byte order of this machine.
     """
     words = module_words(spirv)
-    found = _Constants(words)
-    names = [(place, name) for name, place in found.numbers().items() if place in constants]
-    in_order = {name: place for place, name in sorted(names)}
+    found = _ModuleConstants(words)
+    names = [(constant_id, name) for name, constant_id in found.numbers().items() if constant_id in constants]
+    in_order = {name: constant_id for constant_id, name in sorted(names)}
     return _Writing(words, found, in_order, bindings, push_words).made()
 
 
-class _Constants:
+class _ModuleConstants:
     """A module's constants, and what becomes of them.
 
     Attributes:
@@ -87,7 +87,7 @@ class _Constants:
     """
 
     def __init__(self, words: array[int]) -> None:
-        self.places: dict[int, int] = {}
+        self.constant_ids: dict[int, int] = {}
         self.computed: dict[int, tuple[int, int, array[int]]] = {}
         self.unsigned = 0
         self.is_understood = True
@@ -109,7 +109,7 @@ class _Constants:
 
     def _note_declaration(self, opcode: int, operands: array[int]) -> None:
         if opcode == _DECORATE and operands[1] == _SPEC_ID and operands[2] < _FIRST_OF_DRIVER:
-            self.places[operands[0]] = operands[2]
+            self.constant_ids[operands[0]] = operands[2]
         elif opcode == _TYPE_INT and operands[1] == 32 and operands[2] == 0:
             self.unsigned = operands[0]
         elif opcode == _TYPE_ARRAY:
@@ -121,7 +121,7 @@ class _Constants:
         elif opcode == _CONSTANT:
             self._plain.add(operands[1])
         elif opcode == _SPEC_CONSTANT:
-            if operands[0] == self.unsigned and operands[1] in self.places:
+            if operands[0] == self.unsigned and operands[1] in self.constant_ids:
                 self._numbers.add(operands[1])
         elif opcode == _SPEC_CONSTANT_OP:
             self.computed[operands[1]] = operands[0], operands[2], operands[3:]
@@ -130,7 +130,7 @@ class _Constants:
 
     def _note_use(self, opcode: int, operands: array[int]) -> None:
         if opcode != _SWITCH and not self._is_comparison(opcode, operands[2:]):
-            self._mentioned.update(operands[place] for place in _names(opcode, operands))
+            self._mentioned.update(operands[index] for index in _names(opcode, operands))
 
     def _is_comparison(self, opcode: int, operands: array[int]) -> bool:
         return opcode in (_EQUAL, _NOT_EQUAL) and not self._plain.isdisjoint(operands)
@@ -141,7 +141,11 @@ class _Constants:
         for name, (_, _, operands) in reversed(self.computed.items()):
             if name in fixed:
                 fixed.update(operands)
-        return {name: place for name, place in self.places.items() if name in self._numbers & self._mentioned - fixed}
+        return {
+            name: constant_id
+            for name, constant_id in self.constant_ids.items()
+            if name in self._numbers & self._mentioned - fixed
+        }
 
     def depending_on(self, numbers: Iterable[int]) -> dict[int, tuple[int, int, array[int]]]:
         """Those that are computed from certain ones, in order."""
@@ -161,7 +165,7 @@ class _Writing:
     """
 
     def __init__(
-        self, words: array[int], found: _Constants, numbers: dict[int, int], bindings: int, push_words: int
+        self, words: array[int], found: _ModuleConstants, numbers: dict[int, int], bindings: int, push_words: int
     ) -> None:
         self._words, self._found, self._numbers = words, found, numbers
         self._bindings, self._push_words = bindings, push_words
@@ -251,8 +255,8 @@ class _Writing:
         made += _instruction(_VARIABLE, self._pointers[_STORAGE_BUFFER, buffer_type], self._buffer, _STORAGE_BUFFER)
         for name, variable in self._variables.items():
             made += _instruction(_VARIABLE, self._pointers[_PRIVATE, self._types[name]], variable, _PRIVATE)
-        self._places = [self._new() for _ in range(max(len(self._numbers), self._parameters[1] + 1))]
-        for number, name in enumerate(self._places):
+        self._index_names = [self._new() for _ in range(max(len(self._numbers), self._parameters[1] + 1))]
+        for number, name in enumerate(self._index_names):
             made += _instruction(_CONSTANT, unsigned, name, number)
         return made
 
@@ -260,10 +264,10 @@ class _Writing:
         """A function, which reads the numbers that it needs when it begins."""
         is_entry = function[0][1][1] == self._entry
         used = {
-            operands[place]
+            operands[index]
             for opcode, operands in function
-            for place in _names(opcode, operands)
-            if operands[place] in self._types
+            for index in _names(opcode, operands)
+            if operands[index] in self._types
         }
         names = {name: name if is_entry else self._new() for name in self._types if name in used or is_entry}
         made = array("I")
@@ -275,8 +279,8 @@ class _Writing:
             is_begun = is_begun or opcode == _LABEL
             if not is_entry:
                 operands = operands[:]
-                for place in _names(opcode, operands):
-                    operands[place] = names.get(operands[place], operands[place])
+                for index in _names(opcode, operands):
+                    operands[index] = names.get(operands[index], operands[index])
             made += _instruction(opcode, *operands)
         return made
 
@@ -285,19 +289,19 @@ class _Writing:
         _, members, parameters = self._parameters
         pointer, base = self._new(), self._new()
         made = _instruction(
-            _ACCESS_CHAIN, self._pointers[_PUSH_CONSTANT, unsigned], pointer, parameters, self._places[members]
+            _ACCESS_CHAIN, self._pointers[_PUSH_CONSTANT, unsigned], pointer, parameters, self._index_names[members]
         )
         made += _instruction(_LOAD, unsigned, base, pointer)
         for number, name in enumerate(self._numbers):
-            place, pointer = self._new(), self._new()
-            made += _instruction(_ADD, unsigned, place, base, self._places[number])
+            index, pointer = self._new(), self._new()
+            made += _instruction(_ADD, unsigned, index, base, self._index_names[number])
             made += _instruction(
                 _ACCESS_CHAIN,
                 self._pointers[_STORAGE_BUFFER, unsigned],
                 pointer,
                 self._buffer,
-                self._places[0],
-                place,
+                self._index_names[0],
+                index,
             )
             made += _instruction(_LOAD, unsigned, name, pointer)
             made += _instruction(_STORE, self._variables[name], name)
@@ -318,7 +322,7 @@ def _names(opcode: int, operands: array[int]) -> Iterable[int]:
     if opcode == _SWITCH:
         return (0, 1, *range(3, len(operands), 2))
     if opcode in _LITERALS_AT:
-        return (place for place in range(len(operands)) if place not in _LITERALS_AT[opcode])
+        return (index for index in range(len(operands)) if index not in _LITERALS_AT[opcode])
     return range(min(len(operands), _LITERALS_FROM.get(opcode, len(operands))))
 
 

@@ -94,7 +94,7 @@ def specialized(spirv: bytes, constants: tuple[int, ...]) -> bytes:
     """
     words = module_words(spirv)
     made = words[:HEADER_WORDS]
-    values = _Values(constants)
+    values = _KnownValues(constants)
     for position, opcode, operands in module_instructions(words):
         if opcode == _FUNCTION:
             return (made + words[position:]).tobytes()
@@ -105,7 +105,7 @@ def specialized(spirv: bytes, constants: tuple[int, ...]) -> bytes:
     raise ValueError("a module without a function")
 
 
-class _Values:
+class _KnownValues:
     """What is known of a module's constants, in the order of its instructions."""
 
     def __init__(self, constants: tuple[int, ...]) -> None:
@@ -116,13 +116,13 @@ class _Values:
 
     def number(self, decoration: array[int]) -> None:
         """Notes which of the values a constant takes."""
-        target, _, place = decoration
-        if place in (ON_PROCESSOR, ON_NAIVE_DRIVER):
+        target, _, constant_id = decoration
+        if constant_id in (ON_PROCESSOR, ON_NAIVE_DRIVER):
             self._given[target] = 1
-        elif place < ON_PROCESSOR:
-            if place >= len(self._constants):
-                raise ValueError(f"no value for the specialization constant {place}")
-            self._given[target] = self._constants[place]
+        elif constant_id < ON_PROCESSOR:
+            if constant_id >= len(self._constants):
+                raise ValueError(f"no value for the specialization constant {constant_id}")
+            self._given[target] = self._constants[constant_id]
 
     def numbered(self, opcode: int, operands: array[int]) -> array[int]:
         """The instruction in terms of numbers."""

@@ -18,8 +18,8 @@ def reach_processes() -> None:
 
     Twice changes nothing.
     """
-    given = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
-    installed = any(Path(place, "dmlvk_startup.pth").is_file() for place in sys.path)
+    given = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    installed = any(Path(entry, "dmlvk_startup.pth").is_file() for entry in sys.path)
     if not installed and os.fspath(STARTUP) not in given:
         os.environ["PYTHONPATH"] = os.pathsep.join([os.fspath(STARTUP), os.fspath(STARTUP.parents[2]), *given])
 

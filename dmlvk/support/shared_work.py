@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 Part = Callable[[], object]
 
 
-class _Work:
+class _SharedWork:
     """Work in parts, which whoever has time takes up."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
@@ -84,7 +84,7 @@ class Helpers:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._wanted: queue.SimpleQueue[_Work] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[_SharedWork] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         _all.add(self)
 
@@ -99,7 +99,7 @@ class Helpers:
         """
         helpers = min(workers, len(parts)) - (not only_waits)
         self._start(helpers)
-        work = _Work(parts)
+        work = _SharedWork(parts)
         # While the interpreter ends its threads stand still; and those that help would wait for one another.
         there_are_others = self._threads and not sys.is_finalizing() and threading.current_thread() not in self._threads
         try:
@@ -130,7 +130,7 @@ class Helpers:
                 return
 
 
-def _serve(wanted: queue.SimpleQueue[_Work]) -> None:
+def _serve(wanted: queue.SimpleQueue[_SharedWork]) -> None:
     while True:
         wanted.get().help()
 

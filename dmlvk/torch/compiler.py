@@ -68,7 +68,7 @@ def backend(
         InvalidArgumentError: there is no such option.
     """
     device, residency = device_for(dict(options or {}))
-    compilers = {kind: functools.partial(_compiled, _Place(device, residency), kind) for kind in _Kind}
+    compilers = {kind: functools.partial(_compiled, _CompilerSetting(device, residency), kind) for kind in _Kind}
     compile_both = aot_autograd(
         fw_compiler=compilers[_Kind.FORWARD],
         bw_compiler=compilers[_Kind.BACKWARD],
@@ -111,7 +111,7 @@ class _Kind(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Place:
+class _CompilerSetting:
     """Where a graph is computed, and what of its arguments and results is known.
 
     Attributes:
@@ -131,13 +131,15 @@ class _Place:
     is_open: bool = False
 
 
-def _compiled(place: _Place, kind: _Kind, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
+def _compiled(
+    setting: _CompilerSetting, kind: _Kind, module: GraphModule, examples: Sequence[Any]
+) -> Callable[..., Any]:
     """A graph of ATen's operators as a function of tensors; one with open sizes is made anew for each of them."""
     metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
     if metadata is not None and kind is not _Kind.BACKWARD:
         names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
-        place = dataclasses.replace(
-            place,
+        setting = dataclasses.replace(
+            setting,
             weights=frozenset(names[number] for number in metadata.static_input_indices),
             are_lasting=kind is _Kind.INFERENCE,
             returned=metadata.num_forward if kind is _Kind.FORWARD else None,
@@ -145,14 +147,14 @@ def _compiled(place: _Place, kind: _Kind, module: GraphModule, examples: Sequenc
     is_open = any(isinstance(item, (torch.SymInt, torch.SymFloat)) for item in examples) or any(
         isinstance(size, torch.SymInt) for item in examples if isinstance(item, torch.Tensor) for size in item.shape
     )
-    place = dataclasses.replace(place, is_open=is_open)
+    setting = dataclasses.replace(setting, is_open=is_open)
     if not is_open:
-        return _boxed(_in_parts(place, module))
+        return _boxed(_in_parts(setting, module))
     try:
-        return _boxed(_in_parts(place, module))
+        return _boxed(_in_parts(setting, module))
     except (NotLowered, NoNumber) as reason:
         _log.debug("torch: no plan for open sizes: %s", reason)
-        return _boxed(_OpenSizes(dataclasses.replace(place, is_open=False), module))
+        return _boxed(_OpenSizes(dataclasses.replace(setting, is_open=False), module))
 
 
 def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
@@ -170,8 +172,8 @@ def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
 class _OpenSizes:
     """A graph whose sizes vary from call to call: one for each of them, and the last ones are kept."""
 
-    def __init__(self, place: _Place, module: GraphModule) -> None:
-        self._place, self._module = place, module
+    def __init__(self, setting: _CompilerSetting, module: GraphModule) -> None:
+        self._setting, self._module = setting, module
         self._made: collections.OrderedDict[tuple[object, ...], Callable[..., Any]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
@@ -184,7 +186,7 @@ class _OpenSizes:
             made = self._made.get(key)
             if made is None:
                 fixed = make_fx(self._module, tracing_mode="fake")(*arguments)
-                made = self._made[key] = _in_parts(self._place, fixed)
+                made = self._made[key] = _in_parts(self._setting, fixed)
                 while len(self._made) > _KEPT_SIZES:
                     self._made.popitem(last=False)
             self._made.move_to_end(key)
@@ -204,7 +206,7 @@ class _Supported(OperatorSupportBase):
         return node.name not in self._refused and has_lowering(node)
 
 
-def _in_parts(place: _Place, module: GraphModule) -> Callable[..., Any]:
+def _in_parts(setting: _CompilerSetting, module: GraphModule) -> Callable[..., Any]:
     """The graph with as few and as large parts on the device as make no circles."""
     refused: set[str] = set()
     reasons: dict[str, str] = {}
@@ -213,7 +215,7 @@ def _in_parts(place: _Place, module: GraphModule) -> Callable[..., Any]:
         parts, nodes = _partitioned(copy, refused)
         try:
             for node in nodes:
-                setattr(parts, str(node.target), _part(place, getattr(parts, str(node.target)), node))
+                setattr(parts, str(node.target), _part(setting, getattr(parts, str(node.target)), node))
         except NotLowered as error:
             if error.node is None:
                 raise
@@ -233,25 +235,27 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
     return made
 
 
-def _part(place: _Place, module: GraphModule, node: Node) -> DevicePart | OpenPart:
+def _part(setting: _CompilerSetting, module: GraphModule, node: Node) -> DevicePart | OpenPart:
     """What stands for a node that calls a part."""
     weights = [
         number
         for number, given in enumerate(node.args)
-        if isinstance(given, Node) and given.op == "placeholder" and given.name in place.weights
+        if isinstance(given, Node) and given.op == "placeholder" and given.name in setting.weights
     ]
-    if place.is_open and any(map(_has_open_sizes, node.all_input_nodes)):
-        return OpenPart(place.device, place.residency, module, weights, are_lasting=place.are_lasting)
+    if setting.is_open and any(map(_has_open_sizes, node.all_input_nodes)):
+        return OpenPart(setting.device, setting.residency, module, weights, are_lasting=setting.are_lasting)
     inner = next(iter(reversed(module.graph.nodes))).args[0]
     count = 1 if isinstance(inner, Node) else len(inner)
     shown = {node: 0} if isinstance(inner, Node) else {user: user.args[1] for user in node.users}
-    unread = set() if place.returned is None else set(range(count))
+    unread = set() if setting.returned is None else set(range(count))
     for given, number in shown.items():
         for user in given.users:
-            returned = user.args[0][: place.returned] if user.op == "output" else ()
+            returned = user.args[0][: setting.returned] if user.op == "output" else ()
             if user.op != "output" or given in returned:
                 unread.discard(number)
-    return DevicePart(place.device, place.residency, module, weights, are_lasting=place.are_lasting, unread=unread)
+    return DevicePart(
+        setting.device, setting.residency, module, weights, are_lasting=setting.are_lasting, unread=unread
+    )
 
 
 def _has_open_sizes(node: Node) -> bool:

@@ -103,8 +103,8 @@ def _bags(
     if mode == 2 or padding_idx >= 0 or sparse or indices.dim() != 1 or not indices.numel():
         return NotImplemented
     starts = offsets[:-1] if include_last_offset else offsets
-    places = torch.arange(indices.shape[0], dtype=offsets.dtype, device=offsets.device)
-    bag = (places[:, None] >= starts[None]).sum(1) - 1
+    positions = torch.arange(indices.shape[0], dtype=offsets.dtype, device=offsets.device)
+    bag = (positions[:, None] >= starts[None]).sum(1) - 1
     rows = weight[indices] if per_sample_weights is None else weight[indices] * per_sample_weights[:, None]
     count = starts.shape[0]
     made = weight.new_zeros((count, weight.shape[1])).index_add(0, bag, rows)
@@ -161,8 +161,8 @@ def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -
     x, mask = torch.broadcast_tensors(x, mask)
     if not x.numel() or not source.numel():
         return NotImplemented
-    places = mask.flatten().to(torch.int64).cumsum(0) - 1
-    taken = source.flatten()[places.clamp(0, source.numel() - 1)]
+    positions = mask.flatten().to(torch.int64).cumsum(0) - 1
+    taken = source.flatten()[positions.clamp(0, source.numel() - 1)]
     return torch.where(mask, taken.reshape(x.shape), x)
 
 

@@ -152,7 +152,7 @@ def reduced(x: Expression, *, function: ReduceFunction, axes: Sequence[int]) -> 
 
 
 @dataclasses.dataclass(frozen=True)
-class Described:
+class DescribedModule:
     """A module as a graph of DirectML's operators.
 
     Attributes:
@@ -166,7 +166,7 @@ class Described:
     arguments: list[int]
 
 
-def described(module: GraphModule, device: Device, sizes: Sizes = PLAIN) -> Described:
+def described(module: GraphModule, device: Device, sizes: Sizes = PLAIN) -> DescribedModule:
     """A module whose nodes all have a lowering, as a graph.
 
     Args:
@@ -181,7 +181,7 @@ def described(module: GraphModule, device: Device, sizes: Sizes = PLAIN) -> Desc
     names = graph.inputs_of(outputs.values())
     if len(names) < graph.input_count:  # an argument that only results need which nobody reads
         graph, outputs = _graph_of(module, device, set(names), sizes)
-    return Described(graph, outputs, [int(name.removeprefix(_INPUT)) for name in names])
+    return DescribedModule(graph, outputs, [int(name.removeprefix(_INPUT)) for name in names])
 
 
 def lowered(module: GraphModule, device: Device, lasting: Collection[int]) -> tuple[CompiledGraph, list[int]]:
@@ -211,12 +211,12 @@ def _graph_of(
     context = Context(graph)
     values: dict[Node, Any] = {}
     outputs: dict[str, Expression] = {}
-    place = 0
+    index = 0
     for node in module.graph.nodes:
         example = sizes.shown(node.meta.get("val"))
         if node.op == "placeholder":
             if isinstance(example, Shown) and node.users:
-                name, data_type, shape = f"{_INPUT}{place}", DATA_TYPES[example.dtype], example.shape or (1,)
+                name, data_type, shape = f"{_INPUT}{index}", DATA_TYPES[example.dtype], example.shape or (1,)
                 if names is None or name in names:
                     values[node] = graph.input(name, data_type, shape)
                 else:
@@ -224,7 +224,7 @@ def _graph_of(
                 values[node].is_truth = example.dtype is torch.bool
             elif not isinstance(example, Shown):
                 values[node] = example
-            place += 1
+            index += 1
         elif node.op == "output":
             given = node.args[0] if isinstance(node.args[0], (tuple, list)) else node.args
             for number, item in enumerate(given):
@@ -302,5 +302,5 @@ def _results_used(node: Node) -> list[Any]:
     results = node.meta.get("val")
     if not isinstance(results, (tuple, list)):
         return [results]
-    places = [user.args[1] for user in node.users if getattr(user.target, "__name__", "") == "getitem"]
-    return [results[place] for place in places if isinstance(place, int)]
+    indices = [user.args[1] for user in node.users if getattr(user.target, "__name__", "") == "getitem"]
+    return [results[index] for index in indices if isinstance(index, int)]

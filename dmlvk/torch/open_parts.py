@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from dmlvk.dynamic.sizes import FEWEST, Guards
 from dmlvk.errors import DmlError
 from dmlvk.graphs.dynamic import DynamicGraph, open_sizes
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.running.open_runs import OpenRuns
 from dmlvk.torch.lowering import NotLowered, described
 from dmlvk.torch.residency import Residency, version_of
@@ -59,8 +59,8 @@ class OpenPart(torch.nn.Module):
     def forward(self, *arguments: Any) -> Any:
         """Runs it."""
         values = tuple(
-            int(arguments[place] if axis is None else arguments[place].shape[axis])
-            for place, axis in self._sources.values()
+            int(arguments[index] if axis is None else arguments[index].shape[axis])
+            for index, axis in self._sources.values()
         )
         with self._lock:
             found = next((plan for plan in self._plans if plan.is_for(values)), None)
@@ -85,13 +85,13 @@ class OpenPart(torch.nn.Module):
 def _sources(examples: Sequence[Any]) -> dict[Any, tuple[int, int | None]]:
     """Where each size that is needed is read: an argument's place, and an axis of it, ``None``: it is a number."""
     found: dict[Any, tuple[int, int | None]] = {}
-    for place, example in enumerate(examples):
+    for index, example in enumerate(examples):
         if isinstance(example, torch.SymInt):
-            found.setdefault(terms_of(example), (place, None))
+            found.setdefault(terms_of(example), (index, None))
         elif isinstance(example, torch.Tensor):
             for axis, size in enumerate(example.shape):
                 if isinstance(size, torch.SymInt):
-                    found.setdefault(terms_of(size), (place, axis))
+                    found.setdefault(terms_of(size), (index, axis))
     symbols = {terms for terms in found if terms.is_Symbol}
     return {terms: at for terms, at in found.items() if terms.is_Symbol or not terms.free_symbols <= symbols}
 
@@ -173,17 +173,17 @@ class _OpenPlan:
         recording = self._runs.recording(sizes, lies, have_changed=have_changed)
         for number in self._uploads:
             contents = self._residency.host_values(arguments[self._arguments[number]])
-            self._runs.buffers[Place.INPUT, number].upload(contents)
+            self._runs.buffers[BindingKind.INPUT, number].upload(contents)
         self._device.engine.run(recording)
-        examples, place, results = self._shaped(sizes), 0, []
+        examples, index, results = self._shaped(sizes), 0, []
         for example in examples:
             if not isinstance(example, torch.Tensor):
                 results.append(example)
                 continue
             data_type = DATA_TYPES[example.dtype].numpy_dtype
-            array = self._runs.buffers[Place.OUTPUT, place].download(data_type, tuple(example.shape) or (1,))
+            array = self._runs.buffers[BindingKind.OUTPUT, index].download(data_type, tuple(example.shape) or (1,))
             results.append(from_numpy(array, example))
-            place += 1
+            index += 1
         return results[0] if self._is_single else results
 
     def _shaped(self, sizes: tuple[int, ...]) -> list[Any]:

@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 
 from dmlvk.arrays.device_array import Array
 from dmlvk.arrays.memory_pool import Storage
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
@@ -63,18 +63,18 @@ class DevicePart(torch.nn.Module):
         self._is_single = isinstance(given, Node)
         listed = [given] if isinstance(given, Node) else list(given)
         self._examples = [_example(item) for item in listed]
-        places = {point.name: number for number, point in enumerate(self._compiled.outputs)}
-        self._outputs = [places.get(f"output {number}") for number in range(len(listed))]
-        self._unread = [place in unread for place in range(len(listed))]
+        indices = {point.name: number for number, point in enumerate(self._compiled.outputs)}
+        self._outputs = [indices.get(f"output {number}") for number in range(len(listed))]
+        self._unread = [index in unread for index in range(len(listed))]
         self._lock = threading.Lock()
         self._known: list[tuple[weakref.ref[torch.Tensor] | None, int]] = [(None, -1)] * len(self._arguments)
         self._inputs: dict[int, Array | Buffer] = {}
         self._scratch = [device.create_buffer(size) for size in self._compiled.temporary_pages]
         self._memory: list[BoundMemory] = []  # one, unless it must be bound anew
         self._read = [
-            (Place.OUTPUT, place)
-            for place, is_unread in zip(self._outputs, self._unread, strict=True)
-            if place is not None and not is_unread
+            (BindingKind.OUTPUT, index)
+            for index, is_unread in zip(self._outputs, self._unread, strict=True)
+            if index is not None and not is_unread
         ]
 
     def forward(self, *tensors: Any) -> Any:
@@ -84,14 +84,14 @@ class DevicePart(torch.nn.Module):
             memory = self._memory[0] if self._memory else self._bound()
             self._memory[:] = [memory]
             made = self._new()
-            others.update(((Place.OUTPUT, number), array) for number, array in made.items())
+            others.update(((BindingKind.OUTPUT, number), array) for number, array in made.items())
             self._device.arrays.run_again(self._compiled, memory, others, self._read)
         results = [self._result(number, made) for number in range(len(self._examples))]
         return results[0] if self._is_single else results
 
-    def _taken(self, tensors: tuple[torch.Tensor, ...]) -> dict[tuple[Place, int], Array]:
+    def _taken(self, tensors: tuple[torch.Tensor, ...]) -> dict[tuple[BindingKind, int], Array]:
         """Brings to the device what is not there or has changed; gives what lies in memory that is not the part's."""
-        others: dict[tuple[Place, int], Array] = {}
+        others: dict[tuple[BindingKind, int], Array] = {}
         weights: list[int] = []
         for number, (argument, (known, version)) in enumerate(zip(self._arguments, self._known, strict=True)):
             tensor = tensors[argument]
@@ -103,7 +103,7 @@ class DevicePart(torch.nn.Module):
                 continue
             there = self._residency.found(tensor)
             if there is not None or not self._are_lasting:  # the backward graph reads it, too
-                others[Place.INPUT, number] = self._residency.array(tensor) if there is None else there
+                others[BindingKind.INPUT, number] = self._residency.array(tensor) if there is None else there
                 continue
             self._upload(number, tensor)
             self._known[number] = self._noted(number, tensor), version_of(tensor)
@@ -145,13 +145,15 @@ class DevicePart(torch.nn.Module):
 
     def _bound(self) -> BoundMemory:
         """Where everything is that is the same in many calls."""
-        places: dict[tuple[Place, int], Array | BufferBinding] = {
-            (Place.INPUT, number): memory if isinstance(memory, Array) else BufferBinding(memory)
+        locations: dict[tuple[BindingKind, int], Array | BufferBinding] = {
+            (BindingKind.INPUT, number): memory if isinstance(memory, Array) else BufferBinding(memory)
             for number, memory in self._inputs.items()
         }
-        places |= {(Place.TEMPORARY, number): BufferBinding(buffer) for number, buffer in enumerate(self._scratch)}
+        locations |= {
+            (BindingKind.TEMPORARY, number): BufferBinding(buffer) for number, buffer in enumerate(self._scratch)
+        }
         uploads = [memory for memory in self._inputs.values() if isinstance(memory, Buffer)]
-        return self._device.arrays.bound(places, uploads)
+        return self._device.arrays.bound(locations, uploads)
 
     def _new(self) -> dict[int, Array]:
         """Memory for the results; those that stay on the device lie together."""
@@ -183,15 +185,15 @@ class DevicePart(torch.nn.Module):
         return point.tensor, point.size_in_bytes
 
     def _result(self, number: int, arrays: dict[int, Array]) -> Any:
-        example, place = self._examples[number], self._outputs[number]
-        if place is None or not isinstance(example, torch.Tensor):
+        example, index = self._examples[number], self._outputs[number]
+        if index is None or not isinstance(example, torch.Tensor):
             return example
         if self._unread[number]:
-            tensor: torch.Tensor = DeviceTensor(arrays[place], example)
+            tensor: torch.Tensor = DeviceTensor(arrays[index], example)
         else:
-            tensor = from_numpy(arrays[place].numpy(), example)
+            tensor = from_numpy(arrays[index].numpy(), example)
         if example.dtype is not torch.bfloat16:  # the array has more digits than the tensor
-            self._residency.keep(tensor, arrays[place])
+            self._residency.keep(tensor, arrays[index])
         return tensor
 
 

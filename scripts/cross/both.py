@@ -78,8 +78,8 @@ def results_of(
     lines: dict[int, dict[str, Any]] = {}
     if kept is not None and kept.is_file():
         lines = {line["number"]: line for line in map(json.loads, kept.read_text(encoding="utf-8").splitlines())}
-    told = time.monotonic()
-    end = told + seconds
+    noticed = time.monotonic()
+    end = noticed + seconds
     while time.monotonic() < end:
         begun: dict[str, Any] | None = None
         errors = bytearray()
@@ -89,8 +89,8 @@ def results_of(
                     continue
                 _keep(begun, lines, kept)
                 begun = None
-                if time.monotonic() - told > _SECONDS_BETWEEN_NOTICES:
-                    told = time.monotonic()
+                if time.monotonic() - noticed > _SECONDS_BETWEEN_NOTICES:
+                    noticed = time.monotonic()
                     print(f"  {len(lines)} {progress}: {lines[max(lines)]['name']}", file=sys.stderr, flush=True)
             status = process.wait()
         reason = _reason(errors.decode(errors="replace"), status, silent_seconds)

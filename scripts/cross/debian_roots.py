@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from scripts.build_kompute import default_cache
-from scripts.cross.targets import TARGETS, X86_64, CrossBuildError, Target
+from scripts.cross.targets import TARGETS, X86_64, CrossBuildError, Platform
 
 PACKAGES = ("python3-numpy", "python3-click", "python3-rich", "python3-pil", "mesa-vulkan-drivers", "libvulkan1")
 
@@ -40,7 +40,7 @@ class Root:
     triplet: str
     suite: str
     minor: int
-    target: Target
+    target: Platform
     emulator: Path | None
     is_merged: bool
 

@@ -151,8 +151,8 @@ class ForeignCompiler:
             status = self._process.wait()
             self._start()
             raise DmlError(f"the driver's compiler ends the process ({status})")
-        told = json.loads(line)
-        result, seconds = told.pop("result"), told.pop("seconds")
+        statistics = json.loads(line)
+        result, seconds = statistics.pop("result"), statistics.pop("seconds")
         if result != 0:
             raise DmlError(f"vkCreateComputePipelines: VkResult {result}")
-        return Compiled(seconds, told)
+        return Compiled(seconds, statistics)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from scripts.build_kompute import default_cache
-from scripts.cross.targets import CrossBuildError, Target
+from scripts.cross.targets import CrossBuildError, Platform
 from scripts.cross.tools import run
 
 VERSION = "12.0.0"
@@ -28,7 +28,7 @@ _LEFT_OUT = ("SPVRemapper.cpp", "SpvTools.cpp")  # SPIRV-Tools' optimizer, which
 _PROGRAM = Path(__file__).parents[1] / "native" / "shader_compiler.cpp"
 
 
-def build(target: Target, output: Path, *, jobs: int = 1) -> tuple[Path, Path]:
+def build(target: Platform, output: Path, *, jobs: int = 1) -> tuple[Path, Path]:
     """Builds ``dmlvk-glslang`` for a system, or takes it from the user's cache.
 
     Args:
@@ -42,7 +42,7 @@ def build(target: Target, output: Path, *, jobs: int = 1) -> tuple[Path, Path]:
     Raises:
         CrossBuildError: something is missing, or does not compile.
     """
-    program = _place(target)
+    program = _path_of(target)
     if not program.is_file():
         target.check_compiler()
         with tempfile.TemporaryDirectory(prefix="dmlvk-glslang-") as folder:
@@ -51,13 +51,13 @@ def build(target: Target, output: Path, *, jobs: int = 1) -> tuple[Path, Path]:
     return Path(shutil.copy(program, output)), Path(shutil.copy(program.with_name("glslang-LICENSE.txt"), output))
 
 
-def kept(target: Target) -> Path | None:
+def kept(target: Platform) -> Path | None:
     """The program where it was built before; ``None`` where not."""
-    program = _place(target)
+    program = _path_of(target)
     return program if program.is_file() else None
 
 
-def _place(target: Target) -> Path:
+def _path_of(target: Platform) -> Path:
     name = "dmlvk-glslang.exe" if target.system == "win32" else "dmlvk-glslang"
     recipe = hashlib.sha256(repr(target).encode() + _PROGRAM.read_bytes() + Path(__file__).read_bytes()).hexdigest()[
         :12
@@ -65,7 +65,7 @@ def _place(target: Target) -> Path:
     return default_cache() / "compilers" / f"{target.name}-{VERSION}-{recipe}" / name
 
 
-def _build(target: Target, folder: Path, kept: Path, name: str, jobs: int) -> None:
+def _build(target: Platform, folder: Path, kept: Path, name: str, jobs: int) -> None:
     source = _source(folder)
     generated = folder / "include"
     (generated / "glslang").mkdir(parents=True)
@@ -84,9 +84,9 @@ def _build(target: Target, folder: Path, kept: Path, name: str, jobs: int) -> No
     options = ["-std=c++17", "-O2", "-w", "-DNDEBUG", "-DENABLE_OPT=0", "-DWITHOUT_VALIDATOR", macro, *target.flags]
     options += [f"-I{generated}", f"-I{source}"]
 
-    def compiled(place: int) -> Path:
-        made = folder / f"{place}.o"
-        run([*target.compiler, *options, "-c", "-o", str(made), str(files[place])])
+    def compiled(index: int) -> Path:
+        made = folder / f"{index}.o"
+        run([*target.compiler, *options, "-c", "-o", str(made), str(files[index])])
         return made
 
     with ThreadPoolExecutor(jobs) as compilers:

@@ -18,7 +18,7 @@ from scripts.build_kompute import (
     make_build_environment,
 )
 from scripts.cross import windows_python
-from scripts.cross.targets import CrossBuildError, Target
+from scripts.cross.targets import CrossBuildError, Platform
 from scripts.cross.tools import run
 from scripts.cross.wheel import write_wheel
 from scripts.kompute_changes import LOCAL_VERSION
@@ -42,7 +42,7 @@ _SYSTEM_HEADERS = ("vulkan", "vk_video", "fmt")
 """Folders of /usr/include that are the same on all systems; the others there are this system's own."""
 
 
-def build(target: Target, pythons: Mapping[int, Path], output: Path, *, jobs: int = 1) -> list[Path]:
+def build(target: Platform, pythons: Mapping[int, Path], output: Path, *, jobs: int = 1) -> list[Path]:
     """Wheels of Kompute for a system, one for each CPython; kept in the user's cache by what they are made from.
 
     Args:
@@ -67,7 +67,7 @@ def build(target: Target, pythons: Mapping[int, Path], output: Path, *, jobs: in
     return [Path(shutil.copy(kept / name, output)) for name in names.values()]
 
 
-def _recipe(target: Target) -> str:
+def _recipe(target: Platform) -> str:
     scripts = Path(__file__).parents[1]
     names = ("cross/kompute.py", "cross/windows_python.py")
     changes = changes_to_make(1, unchanged=False)
@@ -76,7 +76,7 @@ def _recipe(target: Target) -> str:
 
 
 class _Build:
-    def __init__(self, target: Target, folder: Path, kept: Path, jobs: int) -> None:
+    def __init__(self, target: Platform, folder: Path, kept: Path, jobs: int) -> None:
         self._target, self._folder, self._kept, self._jobs = target, folder, kept, jobs
 
     def run(self, pythons: Mapping[int, Path]) -> None:
@@ -87,14 +87,14 @@ class _Build:
             for replacement in change.replacements:
                 replacement.apply(source)
         query = "import pybind11; print(pybind11.get_include())"
-        told = subprocess.run([builder, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
+        include = subprocess.run([builder, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
         includes = [source / "src" / "include", self._shader(source), self._system_headers()]
         headers = {minor: self._headers(minor, folder) for minor, folder in pythons.items()}
         main = source / "python" / "src" / "main.cpp"
         with ThreadPoolExecutor(self._jobs) as compilers:
             common = compilers.submit(self._compiled, self._together(source), "common", includes)
             modules = {
-                minor: compilers.submit(self._compiled, main, f"3{minor}", [*includes, Path(told), own], _FOR_PYTHON)
+                minor: compilers.submit(self._compiled, main, f"3{minor}", [*includes, Path(include), own], _FOR_PYTHON)
                 for minor, own in headers.items()
             }
             for minor, module in modules.items():
@@ -149,8 +149,8 @@ class _Build:
         return made
 
     def _vulkan_names(self, objects: Sequence[Path], nm: str) -> list[str]:
-        told = subprocess.run([nm, "-u", *map(str, objects)], capture_output=True, text=True, check=True).stdout
-        return sorted({line.split()[-1] for line in told.splitlines() if line.split()[-1:][0:1] and "vk" in line})
+        symbols = subprocess.run([nm, "-u", *map(str, objects)], capture_output=True, text=True, check=True).stdout
+        return sorted({line.split()[-1] for line in symbols.splitlines() if line.split()[-1:][0:1] and "vk" in line})
 
     def _vulkan_import_library(self, objects: Sequence[Path]) -> Path:
         names = [name for name in self._vulkan_names(objects, "x86_64-w64-mingw32-nm") if name.startswith("vk")]

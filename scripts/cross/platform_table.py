@@ -98,15 +98,15 @@ def _comparison(
     different = [name for name in here if here[name] != there.get(name)]
     different += [name for name in cases_here if cases_here[name]["sha256"] != cases.get(name, {}).get("sha256")]
     broken = [f"{name} ({case['fault']})" for name, case in cases.items() if case["fault"]]
-    told = f"{len(there)} operators and {len(cases)} conformance cases, {len(different)} with other bits than here"
-    told += f": {', '.join(different[:10])}" if different else ""
-    told += f"; {len(broken)} with a broken promise" + (f": {', '.join(broken[:10])}" if broken else "")
+    text = f"{len(there)} operators and {len(cases)} conformance cases, {len(different)} with other bits than here"
+    text += f": {', '.join(different[:10])}" if different else ""
+    text += f"; {len(broken)} with a broken promise" + (f": {', '.join(broken[:10])}" if broken else "")
     return {
         "operators": len(there),
         "cases": len(cases),
         "different": sorted(different),
         "broken": broken,
-        "told": told,
+        "told": text,
     }
 
 
@@ -142,16 +142,16 @@ def table_row(result: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def add_row(file: Path, platform: str, told: Mapping[str, str]) -> None:
+def add_row(file: Path, platform: str, row: Mapping[str, str]) -> None:
     """Puts what was found about a platform into the file, beside what is known of it.
 
     Args:
         file: the table.
         platform: its name.
-        told: by column.
+        row: by column.
     """
     table = read(file)
-    table[platform] = {**table.get(platform, {}), **told}
+    table[platform] = {**table.get(platform, {}), **row}
     text = json.dumps({name: table[name] for name in sorted(table)}, indent=1, ensure_ascii=False)
     file.write_text(text + "\n", encoding="utf-8")
 
@@ -194,7 +194,7 @@ def with_table(page: str, made: str) -> str:
     Raises:
         ValueError: when it has no such table, or several.
     """
-    text, places = _TABLE.subn(lambda _: made, page)
-    if places != 1:
-        raise ValueError(f"a page must have one table of platforms; has {places}")
+    text, count = _TABLE.subn(lambda _: made, page)
+    if count != 1:
+        raise ValueError(f"a page must have one table of platforms; has {count}")
     return text

@@ -45,9 +45,9 @@ def main() -> int:
         but = set(filter(None, options.but.split(",")))
         for number, (kind, name, found) in enumerate(itertools.chain(operators, cases)):
             if str(number) not in but:
-                told = {"number": number, "kind": kind, "name": name}
-                print(json.dumps({**told, "begun": True}), flush=True)
-                print(json.dumps({**told, "found": found()}), flush=True)
+                task = {"number": number, "kind": kind, "name": name}
+                print(json.dumps({**task, "begun": True}), flush=True)
+                print(json.dumps({**task, "found": found()}), flush=True)
     return 0
 
 

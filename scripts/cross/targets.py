@@ -17,7 +17,7 @@ class CrossBuildError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
+class Platform:
     """A system, and what builds for it.
 
     Attributes:
@@ -61,11 +61,11 @@ class Target:
 
 _ZIG = (sys.executable, "-m", "ziglang", "c++")
 
-TARGETS: Mapping[str, Target] = MappingProxyType(
+TARGETS: Mapping[str, Platform] = MappingProxyType(
     {
         target.name: target
         for target in (
-            Target(
+            Platform(
                 name="win_amd64",
                 tag="win_amd64",
                 system="win32",
@@ -76,7 +76,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                 program_link=("-static", "-s"),
                 suffix=".cp3{minor}-win_amd64.pyd",
             ),
-            Target(
+            Platform(
                 name="manylinux_aarch64",
                 tag="manylinux_2_34_aarch64",
                 system="linux",
@@ -88,7 +88,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                 suffix=".cpython-3{minor}-aarch64-linux-gnu.so",
             ),
             *(
-                Target(
+                Platform(
                     name=f"macosx_{machine}",
                     tag=f"macosx_{version.replace('.', '_')}_{machine}",
                     system="darwin",
@@ -107,7 +107,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 )
 """By name."""
 
-X86_64 = Target(
+X86_64 = Platform(
     name="manylinux_x86_64",
     tag="manylinux_2_34_x86_64",
     system="linux",

@@ -121,7 +121,7 @@ def import_library(library: str, definitions: str, folder: Path) -> Path:
 def python_import_library(minor: int, cache: Path, folder: Path) -> Path:
     """The same of python3N.dll."""
     library = f"python3{minor}.dll"
-    told = subprocess.run(
+    exports = subprocess.run(
         ["gendef", "-", str(embeddable(minor, cache) / library)], capture_output=True, text=True, check=True
     )
-    return import_library(library, told.stdout, folder)
+    return import_library(library, exports.stdout, folder)

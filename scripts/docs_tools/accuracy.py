@@ -13,7 +13,7 @@ import numpy as np
 from dmlvk.conformance.promises import promise_by_data_type
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, OperatorDesc
-from scripts.docs_tools.figures import FIGURES, SOURCES, Source
+from scripts.docs_tools.figures import FIGURES, SOURCES, FigureSource
 from scripts.docs_tools.markdown import anchor, page, table
 from scripts.docs_tools.product_errors import HEADING, product_errors_section
 
@@ -111,7 +111,7 @@ def _origin(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rows(
-    operator: type[OperatorDesc], data_type: DataType, cases: Mapping[str, Any], sources: Sequence[Source]
+    operator: type[OperatorDesc], data_type: DataType, cases: Mapping[str, Any], sources: Sequence[FigureSource]
 ) -> Iterator[tuple[str, ...]]:
     """A row; one for each set of attributes with which all inputs were tried, and which is named then."""
     promise = promise_by_data_type(operator).get(data_type)
@@ -173,7 +173,7 @@ def _operations(linked: str, counts: Mapping[str, int]) -> str:
     return str(counts.get(linked.partition("]")[0].removeprefix("["), ""))
 
 
-def _figures(name: str, sources: Sequence[Source]) -> tuple[str, ...]:
+def _figures(name: str, sources: Sequence[FigureSource]) -> tuple[str, ...]:
     return tuple(FIGURES.get(name, {}).get(source, "") for source in sources)
 
 

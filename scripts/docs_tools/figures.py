@@ -9,7 +9,7 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class FigureSource:
     """Where figures come from.
 
     Attributes:
@@ -21,7 +21,7 @@ class Source:
     text: str
 
 
-CUDA = Source(
+CUDA = FigureSource(
     "CUDA",
     "NVIDIA's figures for CUDA's single-precision functions, [CUDA C Programming Guide, mathematical functions]"
     "(https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#standard-functions), as transcribed in "
@@ -30,18 +30,18 @@ CUDA = Source(
     "difference from the correctly rounded result, from «extensive but not exhaustive tests». Later editions of the "
     "guide may state smaller ones.",
 )
-JAX = Source(
+JAX = FigureSource(
     "JAX on NVIDIA",
     "What the JAX project measures on H100 and B200, over all inputs for functions of one argument: "
     "[numerical accuracy](https://github.com/jax-ml/jax/blob/031068b03451af03f8797eee4c0e0a228fbbd6de/docs/accuracy.md).",
 )
-NUMPY = Source(
+NUMPY = FigureSource(
     "NumPy",
     "What NumPy's own validation sets allow NumPy's float32 functions: [numpy/_core/tests/data]"
     "(https://github.com/numpy/numpy/tree/v1.26.4/numpy/core/tests/data), the column `ulperrortol`. dmlvk is held to "
     "the same sets by `tests/conformance/test_numpy_validation.py`.",
 )
-VULKAN = Source(
+VULKAN = FigureSource(
     "Vulkan asks",
     "What a Vulkan device must give for its built-in function in a shader: [Vulkan specification, precision of "
     "individual operations](https://registry.khronos.org/vulkan/specs/latest/html/vkspec.html#spirvenv-op-prec). dmlvk "
@@ -52,7 +52,7 @@ SOURCES = (CUDA, JAX, NUMPY, VULKAN)
 _SIN = "2^-11 absolute in [-π, π], else nothing"
 _SQUARE_ROOT = "as 1 / inversesqrt(x), which is 2 ULP"
 
-FIGURES: dict[str, dict[Source, str]] = {
+FIGURES: dict[str, dict[FigureSource, str]] = {
     "ELEMENT_WISE_ACOS": {CUDA: "3", JAX: "1.5", NUMPY: "3", VULKAN: "as atan2(sqrt(1 - x²), x)"},
     "ELEMENT_WISE_ACOSH": {CUDA: "4", JAX: "2.5", NUMPY: "2", VULKAN: "as log(x + sqrt(x² - 1))"},
     "ELEMENT_WISE_ADD": {CUDA: "0.5", VULKAN: "correctly rounded, in any direction"},

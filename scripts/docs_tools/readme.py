@@ -18,7 +18,7 @@ def readme_page(path: Path, platforms: Path) -> str:
         ValueError: when it does not say so exactly once, or has not one such table.
     """
     text = path.read_text(encoding="utf-8")
-    counted, places = _COUNT.subn(rf"{len(OPERATORS)} of DirectML's \1 operators are there", text)
-    if places != 1:
-        raise ValueError(f"{path}: must say once how many of DirectML's operators are there; says it {places} times")
+    counted, count = _COUNT.subn(rf"{len(OPERATORS)} of DirectML's \1 operators are there", text)
+    if count != 1:
+        raise ValueError(f"{path}: must say once how many of DirectML's operators are there; says it {count} times")
     return with_table(counted, as_markdown(read(platforms), SHORT))

@@ -40,7 +40,7 @@ def roofline_picture(speeds: Path, operations: Path) -> str:
     return _drawn(document["device"], copy, points)
 
 
-def _place(intensity: float, rate: float) -> tuple[float, float]:
+def _pixel(intensity: float, rate: float) -> tuple[float, float]:
     x = math.log(intensity / _LOW_X) / math.log(_HIGH_X / _LOW_X)
     y = math.log(rate / _LOW_Y) / math.log(_HIGH_Y / _LOW_Y)
     return _LEFT + x * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - y * (_HEIGHT - _TOP - _BOTTOM)
@@ -56,18 +56,18 @@ def _drawn(device: str, copy: float, points: list[tuple[str, float, float]]) -> 
         colour="#555555",
     )
     for power in range(-1, 3):
-        x, bottom = _place(10.0**power, _LOW_Y)
+        x, bottom = _pixel(10.0**power, _LOW_Y)
         canvas.line([(x, _TOP), (x, bottom)], "#dddddd")
         canvas.text(x, bottom + 18, f"{10.0**power:g}", "middle")
     for power in range(12, 15):
-        left, y = _place(_LOW_X, 10.0**power)
+        left, y = _pixel(_LOW_X, 10.0**power)
         canvas.line([(left, y), (_WIDTH - _RIGHT, y)], "#dddddd")
         canvas.text(left - 8, y + 4, f"{10 ** (power - 12):g} T/s", "end")
     canvas.text(_WIDTH - _RIGHT, _HEIGHT - 14, "operations for a byte that is read or written", "end")
-    canvas.line([_place(_LOW_Y / copy, _LOW_Y), _place(_HIGH_Y / copy, _HIGH_Y)], "#555555", 1.5, dashed=True)
-    canvas.text(*_place(0.2, 0.2 * copy * 2.0), f"copy, {copy / 1e9:.0f} GB/s", colour="#555555")
+    canvas.line([_pixel(_LOW_Y / copy, _LOW_Y), _pixel(_HIGH_Y / copy, _HIGH_Y)], "#555555", 1.5, dashed=True)
+    canvas.text(*_pixel(0.2, 0.2 * copy * 2.0), f"copy, {copy / 1e9:.0f} GB/s", colour="#555555")
     for name, intensity, bandwidth in sorted(points, key=lambda point: point[1]):
-        x, y = _place(intensity, intensity * bandwidth)
+        x, y = _pixel(intensity, intensity * bandwidth)
         is_low = bandwidth < _NAMED_BELOW * copy
         canvas.rectangle(x - 3, y - 3, 6, 6, "#d1495b" if is_low else "#0b5fa5")
         if is_low:

@@ -101,10 +101,10 @@ def _compare_with_double(
     if isinstance(entry["double"], str):
         return
     entry["double"] = entry["double"] or [0.0] * len(found)
-    for place, arrays in enumerate(found):
+    for index, arrays in enumerate(found):
         for array, other in zip(arrays, exact, strict=True):
             distance = _difference(array, np.asarray(other).astype(array.dtype)) if array.dtype.kind == "f" else 0.0
-            entry["double"][place] = max(entry["double"][place], np.inf if distance is None else distance)
+            entry["double"][index] = max(entry["double"][index], np.inf if distance is None else distance)
 
 
 def _difference(a: Array, b: Array) -> float | None:

@@ -71,7 +71,7 @@ def _phi3_long() -> Any:
     from transformers import Phi3Config, Phi3ForCausalLM
 
     scaling: dict[str, Any] = {"rope_type": "longrope", "type": "longrope"}
-    scaling |= {"short_factor": [1 + place / 16 for place in range(16)], "long_factor": [2.0 + i for i in range(16)]}
+    scaling |= {"short_factor": [1 + index / 16 for index in range(16)], "long_factor": [2.0 + i for i in range(16)]}
     more = {"original_max_position_embeddings": 12, "rope_scaling": scaling}
     return Phi3ForCausalLM(Phi3Config(tie_word_embeddings=False, **more, **_SIZES))
 
@@ -104,7 +104,7 @@ def write_pretrained(name: str, folder: Path) -> None:
 
     torch.manual_seed(0)
     BUILT[name]().eval().save_pretrained(folder)
-    words = {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, **{f"w{place}": place for place in range(4, _VOCABULARY)}}
+    words = {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, **{f"w{index}": index for index in range(4, _VOCABULARY)}}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     PreTrainedTokenizerFast(
@@ -172,10 +172,10 @@ def _normalizations(model: onnx.ModelProto, node: onnx.NodeProto) -> list[onnx.N
     """The normalizations of queries and keys as nodes of their own, which ONNX Runtime's CPU provider computes."""
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     made = []
-    for place in (0, 1):
-        name, scale = node.input[place], node.input[_KEY_SCALE - 1 + place]
+    for index in (0, 1):
+        name, scale = node.input[index], node.input[_KEY_SCALE - 1 + index]
         size = next(tensor.dims[0] for tensor in model.graph.initializer if tensor.name == scale)
-        own = f"{node.name}/{place}"
+        own = f"{node.name}/{index}"
         for shape, ending in (([0, 0, -1, size], "heads"), ([0, 0, -1], "line")):
             model.graph.initializer.append(numpy_helper.from_array(np.array(shape), f"{own}/{ending}"))
         normalized = helper.make_node(
@@ -189,7 +189,7 @@ def _normalizations(model: onnx.ModelProto, node: onnx.NodeProto) -> list[onnx.N
             normalized,
             helper.make_node("Reshape", [f"{own}/normalized", f"{own}/line"], [f"{own}/joined"]),
         ]
-        node.input[place] = f"{own}/joined"
+        node.input[index] = f"{own}/joined"
     for attribute in [item for item in node.attribute if item.name == "qk_norm_epsilon"]:
         node.attribute.remove(attribute)
     del node.input[_KEY_SCALE - 1 :]

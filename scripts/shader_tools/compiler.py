@@ -7,10 +7,10 @@ from dmlvk.kernels.library.compiler import CompileError, MissingToolError, Varia
 from dmlvk.kernels.library.sources import SourceError
 from scripts.shader_tools.preprocessor import undefined_macros
 
-__all__ = ["CompileError", "Compiler", "MissingToolError"]
+__all__ = ["CheckingCompiler", "CompileError", "MissingToolError"]
 
 
-class Compiler(compiler.Compiler):
+class CheckingCompiler(compiler.Compiler):
     """Compiles the shaders of one directory, and finds mistyped macros."""
 
     def compile(self, variant: Variant, *, debug: bool = False) -> bytes:

@@ -63,7 +63,7 @@ class RealLaunch:
         push_words: how many words of push constants it is given.
         work_group_size: invocations of a work group.
         kernel: who launches it.
-        told: the operator, for people.
+        operator: the operator, for people.
     """
 
     variant: str
@@ -71,7 +71,7 @@ class RealLaunch:
     push_words: int
     work_group_size: int
     kernel: Kernel
-    told: str
+    operator: str
 
     @property
     def key(self) -> tuple[str, tuple[int, ...], int, int, str]:
@@ -97,10 +97,10 @@ def real_launches(target: Target, names: str = "*") -> Iterator[RealLaunch]:
         names: a pattern of operators' names.
     """
     seen: set[tuple[Any, ...]] = set()
-    for step, told in _steps(target, names):
+    for step, operator in _steps(target, names):
         kernel, offsets = step.kernel, (0,) * (len(step.reads) + len(step.writes))
         constants, push_words = kernel.specialization(offsets), len(kernel.push_constants(offsets))
-        launch = RealLaunch(kernel.variant, constants, push_words, kernel.work_group_size, kernel, told)
+        launch = RealLaunch(kernel.variant, constants, push_words, kernel.work_group_size, kernel, operator)
         if launch.key not in seen:
             seen.add(launch.key)
             yield launch
@@ -111,13 +111,13 @@ def _steps(target: Target, names: str) -> Iterator[tuple[KernelStep, str]]:
     if fnmatchcase(NETWORKS, names):
         yield from network_steps(target)
         descriptions.append(decoder_descriptions())
-    for desc, told in chain(*descriptions):
+    for desc, operator in chain(*descriptions):
         try:
             program = lower(desc, target)
         except DmlError:
             continue  # more work than a launch may have, or more buffers than the device has
         for step in program.steps:
-            yield step, told
+            yield step, operator
 
 
 def _descriptions(names: str) -> Iterator[tuple[OperatorDesc, str]]:

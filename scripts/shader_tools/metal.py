@@ -31,10 +31,10 @@ def with_products_as_fma(spirv: bytes, *, is_broken: bool = False) -> bytes:
     Returns:
         the module, in the byte order of this machine.
     """
-    return _Translation(module_words(spirv), is_broken).made() or spirv
+    return _MetalTranslation(module_words(spirv), is_broken).made() or spirv
 
 
-class _Translation:
+class _MetalTranslation:
     def __init__(self, words: array[int], is_broken: bool) -> None:
         self._words = words
         self._is_broken = is_broken

@@ -28,12 +28,12 @@ class _ExecutableFeatures(vk.Extensible):
     _fields_: ClassVar[Any] = [("pipelineExecutableInfo", c_uint32)]
 
 
-class _Module(vk.Extensible):
+class _ShaderModuleInfo(vk.Extensible):
     structure_type = 16
     _fields_: ClassVar[Any] = [("flags", c_uint32), ("codeSize", c_size_t), ("pCode", c_void_p)]
 
 
-class _Binding(ctypes.Structure):
+class _DescriptorBinding(ctypes.Structure):
     _fields_ = [
         ("binding", c_uint32), ("descriptorType", c_int32), ("descriptorCount", c_uint32), ("stageFlags", c_uint32),
         ("pImmutableSamplers", c_void_p),
@@ -42,7 +42,11 @@ class _Binding(ctypes.Structure):
 
 class _SetLayout(vk.Extensible):
     structure_type = 32
-    _fields_: ClassVar[Any] = [("flags", c_uint32), ("bindingCount", c_uint32), ("pBindings", ctypes.POINTER(_Binding))]
+    _fields_: ClassVar[Any] = [
+        ("flags", c_uint32),
+        ("bindingCount", c_uint32),
+        ("pBindings", ctypes.POINTER(_DescriptorBinding)),
+    ]
 
 
 class _PushRange(ctypes.Structure):
@@ -68,7 +72,7 @@ class _Specialization(ctypes.Structure):
     ]  # fmt: skip
 
 
-class _Stage(ctypes.Structure):
+class _ShaderStage(ctypes.Structure):
     _fields_ = [
         ("sType", c_int32), ("pNext", c_void_p), ("flags", c_uint32), ("stage", c_uint32), ("module", c_uint64),
         ("pName", c_char_p), ("pSpecializationInfo", ctypes.POINTER(_Specialization)),
@@ -78,7 +82,7 @@ class _Stage(ctypes.Structure):
 class _Pipeline(vk.Extensible):
     structure_type = 29
     _fields_: ClassVar[Any] = [
-        ("flags", c_uint32), ("stage", _Stage), ("layout", c_uint64), ("basePipelineHandle", c_uint64),
+        ("flags", c_uint32), ("stage", _ShaderStage), ("layout", c_uint64), ("basePipelineHandle", c_uint64),
         ("basePipelineIndex", c_int32),
     ]  # fmt: skip
 
@@ -131,7 +135,7 @@ class Compiled:
     statistics: dict[str, int]
 
 
-class Compiler(Protocol):
+class DriverCompiler(Protocol):
     """What compiles pipelines for a device."""
 
     def compile(self, spirv: bytes, constants: Sequence[int], bindings: int, push_words: int) -> Compiled:
@@ -202,12 +206,12 @@ class PipelineCompiler:
             DmlError: the driver refuses it.
         """
         code = ctypes.create_string_buffer(spirv, len(spirv))
-        module_info = _Module()
+        module_info = _ShaderModuleInfo()
         module_info.codeSize, module_info.pCode = len(spirv), ctypes.addressof(code)
         module = self._made("vkCreateShaderModule", module_info)
-        each = [_Binding(number, _STORAGE_BUFFER, 1, _COMPUTE_STAGE, None) for number in range(bindings)]
+        each = [_DescriptorBinding(number, _STORAGE_BUFFER, 1, _COMPUTE_STAGE, None) for number in range(bindings)]
         set_info = _SetLayout()
-        set_info.bindingCount, set_info.pBindings = bindings, (_Binding * bindings)(*each)
+        set_info.bindingCount, set_info.pBindings = bindings, (_DescriptorBinding * bindings)(*each)
         set_layout = self._made("vkCreateDescriptorSetLayout", set_info)
         layout_info = _PipelineLayout()
         layout_info.setLayoutCount, layout_info.pSetLayouts = 1, ctypes.pointer(set_layout)
@@ -220,7 +224,7 @@ class PipelineCompiler:
         special = _Specialization(len(constants), entries, 4 * len(constants), ctypes.addressof(values))
         info = _Pipeline()
         info.flags, info.layout, info.basePipelineIndex = _FLAGS, layout.value, -1
-        info.stage = _Stage(18, None, 0, _COMPUTE_STAGE, module.value, b"main", ctypes.pointer(special))
+        info.stage = _ShaderStage(18, None, 0, _COMPUTE_STAGE, module.value, b"main", ctypes.pointer(special))
         pipeline = c_uint64()
         begun = time.process_time()
         result = self._function("vkCreateComputePipelines")(

@@ -125,7 +125,7 @@ class _Walk:
         try:
             if directive.name in ("ifdef", "ifndef"):
                 return self.is_defined(directive.text) == (directive.name == "ifdef")
-            value = _Expression(self.expand_condition(_tokens(directive.text)), undefined).value()
+            value = _MacroExpression(self.expand_condition(_tokens(directive.text)), undefined).value()
         except _ExpressionError as error:
             self.report(source, directive, f"#{directive.name} {directive.text}: {error}")
             return False
@@ -201,7 +201,7 @@ class _Walk:
         return _paste(body)
 
 
-class _Expression:
+class _MacroExpression:
     """A condition after macro expansion.
 
     Names that are left count as 0, as in the compiler, and are noted in ``undefined`` unless the operand is one that

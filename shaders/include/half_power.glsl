@@ -82,8 +82,8 @@ uint general_power_of_half(uint x, uint y, Parity parity)
     bool x_is_negative = (x & 0x8000u) != 0u;
     bool grows = (base > int(ONE_F16)) == (int(y) >= 0);
     bool is_beyond = x_is_special || power.exponent > 17 || power.exponent < -26;
-    int place = max(min(power.exponent, 17), -26);
-    uint finite = float16_from_float32(floatBitsToUint(power.significand) + uint(place << 23));
+    int clamped_exponent = max(min(power.exponent, 17), -26);
+    uint finite = float16_from_float32(floatBitsToUint(power.significand) + uint(clamped_exponent << 23));
     uint result = is_beyond ? (grows ? INFINITY_F16 : 0u) : finite;
     result = base == int(ONE_F16) ? ONE_F16 : result;
     result = x_is_negative && parity.is_odd ? result | 0x8000u : result;

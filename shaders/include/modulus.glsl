@@ -131,8 +131,8 @@ float remainder_f16(float a, float b)
     while (int(floatBitsToUint(ratio) & MAGNITUDE_F32) >= 0x45800000) { // 4096
         int exponent = int((floatBitsToUint(ratio) >> 23) & 0xffu) - 138; // leaves 12 bits
         precise float scaled_b = b * power_of_two(exponent);
-        precise float turn = (ratio * power_of_two(-exponent) + 12582912.0) - 12582912.0; // 1.5 * 2^23
-        rest = exact_product_plus(-turn, scaled_b, rest);
+        precise float whole_multiple = (ratio * power_of_two(-exponent) + 12582912.0) - 12582912.0; // 1.5 * 2^23
+        rest = exact_product_plus(-whole_multiple, scaled_b, rest);
         ratio = rest * inverse;
     }
     precise float quotient = (ratio + 12582912.0) - 12582912.0;

@@ -37,9 +37,9 @@ struct Exponent {
 // Of an exponent's bits, the first of 31 being set.
 Exponent exponent_from_parts(uint significand, int magnitude, uint sign)
 {
-    int place = magnitude + 2;
-    int shift = min(max(place, 0), 31);
-    int dropped = min(max(-place, 0), 31);
+    int leading_bit = magnitude + 2;
+    int shift = min(max(leading_bit, 0), 31);
+    int dropped = min(max(-leading_bit, 0), 31);
     uint fraction = (significand + ((1u << dropped) >> 1)) >> dropped;
     fraction = magnitude >= HUGE_EXPONENT ? significand << 1 : fraction;
     return Exponent(fraction, 1u << shift, sign, magnitude);
@@ -52,8 +52,8 @@ Exponent exponent_from_f32(uint y)
 Exponent exponent_from_f16(uint y) { return exponent_from_f32(float32_from_float16(y)); }
 Exponent exponent_from_integer(uint y, uint sign)
 {
-    int place = findMSB(y | 1u);
-    return exponent_from_parts((y << (31 - place)) >> 1, y == 0u ? ZERO_EXPONENT : place, sign);
+    int leading_bit = findMSB(y | 1u);
+    return exponent_from_parts((y << (31 - leading_bit)) >> 1, y == 0u ? ZERO_EXPONENT : leading_bit, sign);
 }
 Exponent exponent_from_u32(uint y) { return exponent_from_integer(y, 0u); }
 Exponent exponent_from_i32(uint y)
@@ -172,12 +172,12 @@ Power finite_power(uint x, Exponent y)
     int part;
     imulExtended(int(y.fraction), before, whole, part);
     umulExtended(y.fraction, behind, carried, unused);
-    uint places = uint(part) + carried;
-    whole += places < carried ? 1 : 0;
+    uint fraction_bits = uint(part) + carried;
+    whole += fraction_bits < carried ? 1 : 0;
     // Below zero: all bits are turned, which is one unit too little.
     whole ^= int(y.sign);
-    places ^= y.sign;
-    uint bits = (binary_exponential(places) >> 8) + (uint(whole + 127) << 23);
+    fraction_bits ^= y.sign;
+    uint bits = (binary_exponential(fraction_bits) >> 8) + (uint(whole + 127) << 23);
     return Power(bits, whole, before);
 }
 

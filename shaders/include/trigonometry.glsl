@@ -45,15 +45,15 @@ Remainder remainder_of_large(uint x, uint added_right_angles)
 {
     // The 128 bits of 2/pi from the place on at which products with x's last bit stop being multiples of 4; one of 4 words
     // at which they begin is chosen by two steps.
-    int place = int(x >> 23) - 128;
-    bool second = (place & 64) != 0;
-    bool first = (place & 32) != 0;
+    int first_bit = int(x >> 23) - 128;
+    bool second = (first_bit & 64) != 0;
+    bool first = (first_bit & 32) != 0;
     uint a = second ? 0x4e441529u : 0u;
     uint b = second ? 0xfc2757d1u : 0xa2f9836eu;
     uint c = second ? 0xf534ddc0u : 0x4e441529u;
     uint d = second ? 0xdb629599u : 0xfc2757d1u;
     uint e = second ? 0x3c439041u : 0xf534ddc0u;
-    uint left = uint(place) & 31u;
+    uint left = uint(first_bit) & 31u;
     uint right = left ^ 31u;
     uint word_0 = first ? b : a;
     uint word_1 = first ? c : b;

@@ -18,11 +18,11 @@ void main()
     uint index_line = number * parameters.index_line;
     uint output_line = number * parameters.output_line;
     // All is asked for before anything is waited for.
-    uvec4 held[MAX_ITERATIONS];
+    uvec4 loaded[MAX_ITERATIONS];
     uvec2 choices[MAX_ITERATIONS];
     [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
         if (IS_INSIDE(iteration, LENGTH)) {
-            held[iteration] = fours_input[(BASE_WORD(input) + input_line + FIRST_OF(iteration)) >> 2u];
+            loaded[iteration] = fours_input[(BASE_WORD(input) + input_line + FIRST_OF(iteration)) >> 2u];
         }
     }
     [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
@@ -33,10 +33,10 @@ void main()
     [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
         if (IS_INSIDE(iteration, LENGTH)) {
             uint at = FIRST_OF(iteration);
-            line[at] = held[iteration].x;
-            line[at + 1u] = held[iteration].y;
-            line[at + 2u] = held[iteration].z;
-            line[at + 3u] = held[iteration].w;
+            line[at] = loaded[iteration].x;
+            line[at + 1u] = loaded[iteration].y;
+            line[at + 2u] = loaded[iteration].z;
+            line[at + 3u] = loaded[iteration].w;
         }
     }
     barrier();

@@ -36,7 +36,7 @@ uint nearest;
 uint least_of(uvec4 bits) { return min(min(bits.x << 1u, bits.y << 1u), min(bits.z << 1u, bits.w << 1u)); }
 
 Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
-#define NUMBERS(held) number(held.x), number(held.y), number(held.z), number(held.w)
+#define NUMBERS(kept) number(kept.x), number(kept.y), number(kept.z), number(kept.w)
 
 // Compilers for GPUs mix the sums of groups, which gains something while registers last. A branch, though it is always taken (nothing
 // nearest is 1), keeps them from it.
@@ -77,9 +77,9 @@ Double mean;
 #define difference_of_ordinary(bits) difference_in_two_words(uintBitsToFloat(bits), mean)
 
 // Squared differences of ordinary elements, and these differences in their place.
-#define QUICK_DIFFERENCES(held) \
-    vec4 differences = FOUR_DIFFERENCES(difference_of_ordinary, held); \
-    held = floatBitsToUint(differences); \
+#define QUICK_DIFFERENCES(kept) \
+    vec4 differences = FOUR_DIFFERENCES(difference_of_ordinary, kept); \
+    kept = floatBitsToUint(differences); \
     float four = sum_of_four_squares(differences); \
     nearest = min(nearest, floatBitsToUint(four)); \
     group = with_next_number(group, four);

@@ -165,9 +165,9 @@ def test_shapes_are_changed(data: Any) -> None:
     check(xp.reshape(a, (x.size,)), strict.reshape(b, (x.size,)))
     order = tuple(data.draw(st.permutations(range(x.ndim))))
     check(xp.permute_dims(a, order), strict.permute_dims(b, order))
-    place = data.draw(st.integers(-x.ndim - 1, x.ndim))
-    check(xp.expand_dims(a, axis=place), strict.expand_dims(b, axis=place))
-    check(xp.squeeze(xp.expand_dims(a, axis=place), axis=place), b)
+    index = data.draw(st.integers(-x.ndim - 1, x.ndim))
+    check(xp.expand_dims(a, axis=index), strict.expand_dims(b, axis=index))
+    check(xp.squeeze(xp.expand_dims(a, axis=index), axis=index), b)
     wide = (2, *(3 if size == 1 else size for size in x.shape))
     check(xp.broadcast_to(a, wide), strict.broadcast_to(b, wide))
     for one, wanted in zip(

@@ -17,7 +17,7 @@ from PIL import Image
 import dmlvk as dml
 from dmlvk.bench.functions import FUNCTIONS
 from dmlvk.bench.libraries import opened
-from dmlvk.bench.measurement import Result, Spread, Timing, difference, expected_results, measure
+from dmlvk.bench.measurement import Result, Spread, TaskTiming, difference, expected_results, measure
 from dmlvk.bench.numpy_expressions import EXPRESSIONS
 from dmlvk.bench.numpy_library import NumPyLibrary
 from dmlvk.bench.own import OwnLibrary
@@ -333,7 +333,10 @@ def report(device: dml.Device, slower: float = 1.0, names: Sequence[str] = ("ELE
     def result(elements: int, name: str) -> Result:
         seconds = elements * 1e-9 * (1.0 if name == "ELEMENT_WISE_IDENTITY" else slower)
         spread = Spread(seconds, seconds * 0.9, seconds * 1.2)
-        timings = (Timing("dmlvk", "measured", seconds=spread, wall_seconds=spread), Timing("X", "out of memory"))
+        timings = (
+            TaskTiming("dmlvk", "measured", seconds=spread, wall_seconds=spread),
+            TaskTiming("X", "out of memory"),
+        )
         return Result(name, "float32", "contiguous", elements, 8 * elements, timings)
 
     results = [result(4**n, name) for n in range(5, 12) for name in ("ELEMENT_WISE_IDENTITY", *names)]

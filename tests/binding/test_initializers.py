@@ -161,12 +161,12 @@ def test_one_initializer_for_many_operators(device: dml.Device) -> None:
         device.create_buffer(96) as output,
     ):
         arrays = [dml.BufferArrayBinding([Binding(a), None]), None, dml.BufferArrayBinding([None, Binding(b)])]
-        places = [Binding(persistent, 256, 256), None, Binding(persistent, 768, 256)]
-        initialize(device, [first, second, third], arrays, places)
+        bindings = [Binding(persistent, 256, 256), None, Binding(persistent, 768, 256)]
+        initialize(device, [first, second, third], arrays, bindings)
         assert first.is_initialized and second.is_initialized and third.is_initialized
-        for operator, inputs, place in ((first, [None, Binding(b)], 0), (third, [Binding(a), None], 2)):
+        for operator, inputs, index in ((first, [None, Binding(b)], 0), (third, [Binding(a), None], 2)):
             table = table_for(operator, inputs, [Binding(output)])
-            table.bind_persistent_resource(places[place])
+            table.bind_persistent_resource(bindings[index])
             recorder = device.create_command_recorder()
             recorder.record_dispatch(operator, table)
             recorder.execute()
@@ -240,9 +240,9 @@ def test_persistent_resource_may_not_move(setting: Setting) -> None:
     setting.initialize()
     with setting.device.create_buffer(256) as other:
         other.upload(setting.persistent.download(np.uint8, 256))
-        for place in (Binding(other), Binding(setting.persistent, 256)):
+        for binding in (Binding(other), Binding(setting.persistent, 256)):
             with pytest.raises(dml.InvalidArgumentError, match=r"must be bound to the place that its initial"):
-                setting.execute(place)
+                setting.execute(binding)
     assert np.array_equal(setting.execute(), np.maximum(A, B))
 
 

@@ -24,7 +24,7 @@ def test_equal_bits() -> None:
     values = singles([1.0, math.nan, -0.0])
     found = compare_bits(values, values.copy())
     assert (found.count, found.broken, found.misrounded, found.largest_error) == (3, 0, 0, 0.0)
-    assert (found.worst, found.places) == (None, ())
+    assert (found.worst, found.elements) == (None, ())
     assert difference("here", values, values.copy(), [values]) is None
 
 
@@ -32,7 +32,7 @@ def test_floats_that_differ_count_the_numbers_between() -> None:
     got = singles([1.0, 2.0, -(2.0**-149), np.nextafter(np.float32(4), np.float32(5))])
     expected = singles([1.0, np.nextafter(np.float32(2), np.float32(0)), 2.0**-149, 4.0])
     found = compare_bits(got, expected)
-    assert (found.broken, found.largest_error, found.worst, found.places) == (3, 2.0, 2, (1, 2, 3))
+    assert (found.broken, found.largest_error, found.worst, found.elements) == (3, 2.0, 2, (1, 2, 3))
 
 
 @pytest.mark.parametrize(("got", "expected"), [(0.0, -0.0), (math.nan, 1.0), (1.0, math.nan)])
@@ -62,7 +62,7 @@ def test_values_are_counted_by_their_distance() -> None:
     step = 2.0**-23
     true = np.array([1.0, 1 + 0.4 * step, 1 + 0.7 * step, 1 + 3.25 * step])
     found = compare_values(np.ones(4, np.float32), true, 0.8)
-    assert (found.count, found.broken, found.misrounded, found.places) == (4, 1, 2, (3,))
+    assert (found.count, found.broken, found.misrounded, found.elements) == (4, 1, 2, (3,))
     assert found.largest_error == pytest.approx(3.25)
     assert found.worst == 3
     within = compare_values(np.ones(3, np.float32), true[:3], 0.8)

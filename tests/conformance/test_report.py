@@ -116,7 +116,7 @@ def test_a_profile_has_the_largest_error_of_each_stretch() -> None:
     profile = Profile(dml.FLOAT16)
     profile.add(np.array([1.0, 1.0, -1.0, 1.01], np.float16), np.array([0.25, 0.5, 3.0, 0.125]))
     profile.add(np.array([[1.0]], np.float16), np.array([[0.375]]))
-    found = {place: error for place, error in enumerate(profile.as_list()) if error is not None}
+    found = {index: error for index, error in enumerate(profile.as_list()) if error is not None}
     assert found == {0x3C00 >> 6: 0.5, 0xBC00 >> 6: 3.0}
 
 
@@ -131,9 +131,9 @@ def test_plots_show_where_errors_are() -> None:
     root = plotted(profile, dml.FLOAT32, 0.75)
     right, wrong = root.findall(f"{SVG}path")
     ticks = {text.text: float(str(text.get("x"))) for text in root.iter(f"{SVG}text")}
-    for path, place in ((right, "1"), (wrong, "-1")):
+    for path, index in ((right, "1"), (wrong, "-1")):
         (start,) = re.findall(r"M([\d.]+) ", str(path.get("d")))
-        assert abs(float(start) - ticks[place]) < 2
+        assert abs(float(start) - ticks[index]) < 2
     assert right.get("stroke") != wrong.get("stroke")
     assert {"0", "0.75", "0.5", "∞", "-∞", "2^64"} <= set(ticks)
     assert root[0].text == "a <title>"

@@ -40,7 +40,7 @@ def test_hardmax1_gives_the_examples_of_its_page(axes: tuple[int, ...], expected
 
 
 @pytest.mark.parametrize(
-    ("row", "place"),
+    ("row", "index"),
     [
         ([-0.0, 0.0], 0),
         ([0.0, -0.0], 0),
@@ -53,9 +53,9 @@ def test_hardmax1_gives_the_examples_of_its_page(axes: tuple[int, ...], expected
         ([-1e-45, -3e-45], 0),
     ],
 )
-def test_hardmax_finds_the_first_of_the_largest(row: list[float], place: int) -> None:
+def test_hardmax_finds_the_first_of_the_largest(row: list[float], index: int) -> None:
     marks = _run(dml.ActivationHardmax, np.array([row], np.float32))[0].tolist()
-    assert marks == [float(i == place) for i in range(len(row))]
+    assert marks == [float(i == index) for i in range(len(row))]
 
 
 def _exact(row: list[float]) -> tuple[list[D], list[D]]:
@@ -65,8 +65,8 @@ def _exact(row: list[float]) -> tuple[list[D], list[D]]:
         numbers = [D(x) for x in row]
         peak = max(numbers)
         powers = [(x - peak).exp() for x in numbers]
-        place = numbers.index(peak)
-        others = sum((p for i, p in enumerate(powers) if i != place), D(0))
+        index = numbers.index(peak)
+        others = sum((p for i, p in enumerate(powers) if i != index), D(0))
         # ln(1 + others) by its series where the 1 would swallow the others.
         logarithm = (1 + others).ln() if others > D(10) ** -25 else others - others * others / 2
         return [p / (1 + others) for p in powers], [x - peak - logarithm for x in numbers]

@@ -30,7 +30,7 @@ ADD = dml.ElementWiseAdd(a_tensor=TENSOR, b_tensor=TENSOR, output_tensor=TENSOR)
 @pytest.fixture(autouse=True)
 def shared_device(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The process's device is the one under test, and tasks run in this process."""
-    process = portable._Process()
+    process = portable._ProcessState()
     process.devices[dml.FeatureLevel.LEVEL_6_4] = device
     monkeypatch.setattr(portable, "_process", process)
     with config.set(scheduler="threads", num_workers=2):
@@ -274,7 +274,7 @@ def test_what_does_not_fit_is_refused_before_anything_runs(no_device: None) -> N
 
 def test_a_device_that_was_closed_is_opened_anew(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DMLVK_DEVICE", str(device.info.index))
-    monkeypatch.setattr(portable, "_process", portable._Process())
+    monkeypatch.setattr(portable, "_process", portable._ProcessState())
     made = map_blocks(bent, blocks())
     first = made.compute()
     shared = dml.default_device()

@@ -93,10 +93,10 @@ def check_each_worker_has_a_process_a_thread_and_a_device_of_its_own(cluster: St
     assert len(workers) == WORKERS
     assert all(each["nthreads"] == 1 and each["resources"] == {"VULKAN": 1} for each in workers.values())
 
-    def told(dask_worker: Any) -> tuple[object, ...]:
+    def reported(dask_worker: Any) -> tuple[object, ...]:
         return dask_worker.name, dml.default_device().info.uuid, os.environ["DMLVK_TRIED"], os.getpid()
 
-    found = sorted(client.run(told).values())
+    found = sorted(client.run(reported).values())
     assert [name for name, *_ in found] == list(range(WORKERS))
     assert [uuid for _, uuid, *_ in found] == [info.uuid for info in made.devices]
     assert len({pid for *_, pid in found}) == WORKERS

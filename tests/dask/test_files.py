@@ -24,7 +24,7 @@ VALUES = np.arange(60 * 40, dtype=np.float32).reshape(60, 40)
 
 @pytest.fixture(autouse=True)
 def shared_device(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    process = portable._Process()
+    process = portable._ProcessState()
     process.devices[dml.FeatureLevel.LEVEL_6_4] = any_device
     monkeypatch.setattr(portable, "_process", process)
     yield

@@ -18,7 +18,7 @@ from dmlvk.objects import portable
 
 @pytest.fixture(autouse=True)
 def shared_device(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    process = portable._Process()
+    process = portable._ProcessState()
     process.devices[dml.FeatureLevel.LEVEL_6_4] = any_device
     monkeypatch.setattr(portable, "_process", process)
     with config.set(scheduler="threads", num_workers=2):

@@ -368,8 +368,8 @@ def test_what_would_change_a_value_is_refused(
     desc = dml.ElementWiseIdentity(input_tensor=tensor, output_tensor=tensor)
     with pytest.raises(dml.InvalidArgumentError, match=r"^ELEMENT_WISE_IDENTITY: InputTensor: .*") as caught:
         device.run(desc, {"InputTensor": values})
-    number, _, place = changed.partition("at")
-    assert f"at{place} {tensor.data_type.numpy_dtype} does not have" in str(caught.value)
+    number, _, behind = changed.partition("at")
+    assert f"at{behind} {tensor.data_type.numpy_dtype} does not have" in str(caught.value)
     assert number in str(caught.value) or "e+" in number
 
 

@@ -26,7 +26,7 @@ VALUES = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 @pytest.fixture(autouse=True)
 def nothing_arrived(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process to which nothing came yet, in which DMLVK_DEVICE names the device under test."""
-    shared = portable._Process()
+    shared = portable._ProcessState()
     monkeypatch.setattr(portable, "_process", shared)
     assert device.info.uuid is not None
     monkeypatch.setenv("DMLVK_DEVICE", device.info.uuid)

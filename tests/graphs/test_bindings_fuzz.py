@@ -112,8 +112,8 @@ def test_random_bindings(setting: Setting, bound: Bound) -> None:
     before = np.full(ARENA_BYTES, 0xA5, np.uint8)
     source, weights, target, temporary, persistent, count = bound
     if source is not None:
-        place = before[source[0] : source[0] + X.nbytes]
-        place[:] = X.view(np.uint8).ravel()[: place.size]
+        memory = before[source[0] : source[0] + X.nbytes]
+        memory[:] = X.view(np.uint8).ravel()[: memory.size]
     arena.upload(before)
     kept_before = kept.download()
     ran = False

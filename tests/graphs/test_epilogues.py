@@ -65,15 +65,15 @@ class Net:
         device: dml.Device,
         data_type: DataType,
         channels: tuple[int, int, int] = (6, 10, 2),
-        places: tuple[int, int] = (5, 7),
+        spatial: tuple[int, int] = (5, 7),
         window: int = 3,
     ) -> None:
         inputs, outputs, groups = channels
         self.device = device
         self.graph = dml.Graph(device)
         self.padding = (window // 2,) * 2
-        self.sizes = {"x": (3, inputs, *places), "filter": (outputs, inputs // groups, window, window)}
-        self.sizes |= dict.fromkeys(("bias", *OPERANDS), (1, outputs, 1, 1)) | {"other": (3, outputs, *places)}
+        self.sizes = {"x": (3, inputs, *spatial), "filter": (outputs, inputs // groups, window, window)}
+        self.sizes |= dict.fromkeys(("bias", *OPERANDS), (1, outputs, 1, 1)) | {"other": (3, outputs, *spatial)}
         self.data_type, self.groups = data_type, groups
         self.values: dict[str, E] = {}
 

@@ -10,7 +10,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.graphs import ConstantGraphNode, GraphDesc, InputGraphEdge, IntermediateGraphEdge, OutputGraphEdge
-from dmlvk.kernels.program import Place
+from dmlvk.kernels.program import BindingKind
 from dmlvk.runtime.vulkan.devices import DeviceLimits
 from tests.binding.support import Binding, buffer_with, floats, sign, table_for, threshold
 from tests.graphs.support import DIAMOND_OF_X, SIZES, TENSOR, X, add, chain, diamond, maximum, negate, node
@@ -220,7 +220,7 @@ def test_constants_of_odd_sizes(device: dml.Device) -> None:
 def test_intermediate_memory_is_what_the_plan_says(any_device: dml.Device) -> None:
     """Regions of the temporary resource that are needed at one time do not overlap."""
     compiled = any_device.compile_graph(diamond(any_device), fuse=False)
-    regions = [region for step in compiled.steps for region in step.writes if region.place is Place.TEMPORARY]
+    regions = [region for step in compiled.steps for region in step.writes if region.kind is BindingKind.TEMPORARY]
     assert all(region.offset + region.size_in_bytes <= compiled.temporary_resource_size for region in regions)
     assert len({region.offset for region in regions[:2]}) == 2
 

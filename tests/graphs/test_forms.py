@@ -107,12 +107,12 @@ def test_what_is_left_out_cannot_be_seen(benches: list[Workbench], seed: int, mo
     """
     writers: list[Any] = []
 
-    class Writer(kernel._Writer):
+    class SingleFormWriter(kernel._FunctionWriter):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             writers.append(self)
 
-    monkeypatch.setattr(kernel, "_Writer", Writer)
+    monkeypatch.setattr(kernel, "_FunctionWriter", SingleFormWriter)
     count = 2048
     values: dict[str, npt.NDArray[Any]] = {}
     for bench in benches:
@@ -129,11 +129,11 @@ def test_what_is_left_out_cannot_be_seen(benches: list[Workbench], seed: int, mo
         values = values or fused.node_values(inputs)
         for (value, _), point in zip(fused.network.outputs, fused.outputs, strict=True):
             got, wanted = (array.view(np.uint32) for array in (results[point.name], values[fused.network.names[value]]))
-            places = np.nonzero(got != wanted)[0]
-            assert not places.size, (
-                f"{point.name} on {bench.device.info.name} at {places[0]}: {got[places[0]]:#010x} instead of "
-                f"{wanted[places[0]]:#010x} for "
-                f"{[hex(int(array.view(np.uint32)[places[0]])) for array in inputs.values()]} in {fused.stages}"
+            indices = np.nonzero(got != wanted)[0]
+            assert not indices.size, (
+                f"{point.name} on {bench.device.info.name} at {indices[0]}: {got[indices[0]]:#010x} instead of "
+                f"{wanted[indices[0]]:#010x} for "
+                f"{[hex(int(array.view(np.uint32)[indices[0]])) for array in inputs.values()]} in {fused.stages}"
             )
     checked = 0
     for writer in writers:
@@ -328,8 +328,8 @@ def test_products_with_a_bounded_factor_vanish_where_others_do(any_device: dml.D
     made, one_by_one = (
         any_device.run(graph.compile(y=product, fuse=fuse), inputs)["y"].view(np.uint32) for fuse in (True, False)
     )
-    places = np.nonzero(made != one_by_one)[0]
-    assert not places.size, [hex(int(array[place])) for place in places[:1] for array in (a, b, made, one_by_one)]
+    indices = np.nonzero(made != one_by_one)[0]
+    assert not indices.size, [hex(int(array[index])) for index in indices[:1] for array in (a, b, made, one_by_one)]
     assert {0x00800000, 0x80800000, 0, 0x80000000, 0x7FC00000} <= set(map(int, made))
 
 
@@ -350,8 +350,8 @@ def test_quotients_by_powers_of_two_are_products(any_device: dml.Device) -> None
         made, one_by_one = (
             any_device.run(graph, {"x": x})["y"].view(np.uint32) for graph in (fused, built(False, divisor))
         )
-        places = np.nonzero(made != one_by_one)[0]
-        assert not places.size, (divisor, [hex(int(a[places[0]])) for a in (x.view(np.uint32), made, one_by_one)])
+        indices = np.nonzero(made != one_by_one)[0]
+        assert not indices.size, (divisor, [hex(int(a[indices[0]])) for a in (x.view(np.uint32), made, one_by_one)])
         (stage,) = fused.stages
         counts.append(operations(Module(stage.program.steps[0].kernel.spirv())))
     assert max(counts[: len(powers)]) + 40 < min(counts[len(powers) :]), counts

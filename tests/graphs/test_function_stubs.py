@@ -47,10 +47,13 @@ def test_a_type_checker_finds_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "good.py").write_text(GOOD)
     (tmp_path / "bad.py").write_text(program)
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache"), "--show-error-codes"]
-    told = subprocess.run([*command, str(tmp_path)], cwd=ROOT, capture_output=True, text=True).stdout
-    assert "good.py" not in told, told
+    printed = subprocess.run([*command, str(tmp_path)], cwd=ROOT, capture_output=True, text=True).stdout
+    assert "good.py" not in printed, printed
     for number, (line, code) in enumerate(BAD, 4):
-        assert any(f"bad.py:{number}: " in text and f"[{code}]" in text for text in told.splitlines()), (line, told)
+        assert any(f"bad.py:{number}: " in text and f"[{code}]" in text for text in printed.splitlines()), (
+            line,
+            printed,
+        )
 
 
 def test_every_function_is_in_the_stub() -> None:

@@ -79,12 +79,12 @@ def test_nothing_needs_nothing() -> None:
 @pytest.mark.parametrize("size", [24, 40_000])
 def test_a_thousand_small_tensors_are_placed_in_a_few_attempts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a chain of them no plan can be better than the first, which is larger than the sizes before alignment."""
-    place, attempts = memory._placed, 0
+    placed, attempts = memory._placed, 0
 
     def counted(needed: list[Item], order: list[int]) -> memory._Placement:
         nonlocal attempts
         attempts += 1
-        return place(needed, order)
+        return placed(needed, order)
 
     monkeypatch.setattr(memory, "_placed", counted)
     plan = plan_memory([Item(size, n, n + 2) for n in range(1000)])

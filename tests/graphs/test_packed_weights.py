@@ -171,10 +171,10 @@ def test_rare_scales_and_operands_give_the_same_bits(
     _as(monkeypatch, device, kernels)
     for number, tiny in ((dml.FLOAT32, 1e-39), (dml.FLOAT16, 6e-8)):
         weights = Weights(2, 24, 1056, number, dml.INT4, True, 32)
-        for rare in (0.0, tiny, 1e-20, np.inf, np.nan, -np.inf):
+        for unusual in (0.0, tiny, 1e-20, np.inf, np.nan, -np.inf):
             inputs = weights.inputs(3)
             with np.errstate(all="ignore"):
-                inputs["s"][3, 5] = inputs["s"][11, 0] = inputs["x"][1, 40] = number.numpy_dtype.type(rare)
+                inputs["s"][3, 5] = inputs["s"][11, 0] = inputs["x"][1, 40] = number.numpy_dtype.type(unusual)
                 inputs["x"][0] *= number.numpy_dtype.type(1e-22)
             check(device, weights, inputs)
 

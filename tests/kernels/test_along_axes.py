@@ -30,8 +30,8 @@ def _expected(sizes: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequ
     rows: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for coordinates in np.ndindex(*sizes):
         key = tuple(c for axis, c in enumerate(coordinates) if axis not in axes)
-        places = [sum(c * s for c, s in zip(coordinates, own, strict=True)) for own in strides]
-        rows.setdefault(key, []).append((places[0], places[1]))
+        offsets = [sum(c * s for c, s in zip(coordinates, own, strict=True)) for own in strides]
+        rows.setdefault(key, []).append((offsets[0], offsets[1]))
     return {tuple(row) for row in rows.values()}
 
 
@@ -59,17 +59,17 @@ def _planned(desc: dml.OperatorDesc) -> list[tuple[object, ...]]:
         assert rest == 0
         elements = []
         for element in range(length):
-            place, rest = list(start), element
+            offsets, rest = list(start), element
             for axis in range(row_axes):
                 coordinate = rest if axis + 1 == row_axes else rest % sizes[axis]
                 rest //= sizes[axis]
-                place = [place[0] + coordinate * source[axis], place[1] + coordinate * output[axis]]
-            elements.append((place[0], place[1]))
+                offsets = [offsets[0] + coordinate * source[axis], offsets[1] + coordinate * output[axis]]
+            elements.append((offsets[0], offsets[1]))
         for operand, has in enumerate(has_blocks):
             for first in range(0, length - 3 if has else 0, 4):
-                places = [pair[operand] for pair in elements[first : first + 4]]
-                assert places[0] % 4 == 0
-                assert places == list(range(places[0], places[0] + 4))
+                of_operand = [pair[operand] for pair in elements[first : first + 4]]
+                assert of_operand[0] % 4 == 0
+                assert of_operand == list(range(of_operand[0], of_operand[0] + 4))
         rows.append(tuple(elements))
     return rows
 

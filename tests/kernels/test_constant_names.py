@@ -13,7 +13,7 @@ from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.spirv.constant_names import constants_of, with_constant_names_only
 from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
 
-GIVEN = {"HAS_SKIP": 1, "HAS_BIAS": 0, "GIVES_SUM": 1, "HELD": 4, "ALL_ARE_HELD": 0, "TURNS_ARE_WHOLE": 1}
+GIVEN = {"HAS_SKIP": 1, "HAS_BIAS": 0, "GIVES_SUM": 1, "LOADED": 4, "ALL_ARE_LOADED": 0, "TILES_ARE_WHOLE": 1}
 VARIANT = "residual_normalization.float32"
 NAME, MEMBER_NAME = 5, 6
 

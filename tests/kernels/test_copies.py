@@ -28,18 +28,18 @@ from tests.targets import all_compute_as_gpus, every_bench
 Array = npt.NDArray[Any]
 
 
-def _places(sizes: Sequence[int], strides: Sequence[int], first: int) -> Array:
+def _positions(sizes: Sequence[int], strides: Sequence[int], first: int) -> Array:
     """Where the elements of a view lie, in row-major order of its coordinates."""
     grid = np.indices(tuple(sizes)).reshape(len(sizes), -1)
-    places: Array = first + (grid * np.array(strides, np.int64)[:, None]).sum(axis=0)
-    return places
+    positions: Array = first + (grid * np.array(strides, np.int64)[:, None]).sum(axis=0)
+    return positions
 
 
 def _moves(folded: FoldedCopy, bits: int) -> set[tuple[int, int]]:
     """Pairs of a source's and a target's place that a folded copy stands for, in elements of so many bits."""
     ratio = folded.bits // bits
-    source = _places(folded.sizes or (1,), folded.source or (0,), folded.first_source)
-    target = _places(folded.sizes or (1,), folded.target or (0,), folded.first_target)
+    source = _positions(folded.sizes or (1,), folded.source or (0,), folded.first_source)
+    target = _positions(folded.sizes or (1,), folded.target or (0,), folded.first_target)
     pairs = zip(source.tolist(), target.tolist(), strict=True)
     return {(s * ratio + i, t * ratio + i) for s, t in pairs for i in range(ratio)}
 
@@ -74,8 +74,8 @@ def test_folding_keeps_every_move(bits: int) -> None:
         source, target = _random_views(seed)
         folded = fold_copy(source, target, bits)
         pairs = zip(
-            _places(source.sizes, source.strides, source.first).tolist(),
-            _places(target.sizes, target.strides, target.first).tolist(),
+            _positions(source.sizes, source.strides, source.first).tolist(),
+            _positions(target.sizes, target.strides, target.first).tolist(),
             strict=True,
         )
         assert _moves(folded, bits) == set(pairs)
@@ -110,10 +110,10 @@ def _check_slice(benches: list[Workbench], desc: dml.Slice1) -> None:
         steps = [a * b for a, b in zip(desc.input_window_strides, desc.input_tensor.element_strides, strict=True)]
         first = sum(a * b for a, b in zip(starts, desc.input_tensor.element_strides, strict=True))
         expected = before.copy()
-        places = _places(desc.output_tensor.sizes, desc.output_tensor.element_strides, 0)
+        positions = _positions(desc.output_tensor.sizes, desc.output_tensor.element_strides, 0)
         source = contents[: contents.size // dtype.itemsize * dtype.itemsize].view(dtype)
         target = expected[: expected.size // dtype.itemsize * dtype.itemsize].view(dtype)
-        target[places] = source[_places(desc.output_tensor.sizes, steps, first)]
+        target[positions] = source[_positions(desc.output_tensor.sizes, steps, first)]
         assert np.array_equal(after, expected), f"{bench.device.info.name}: {desc}"
 
 

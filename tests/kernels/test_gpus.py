@@ -60,8 +60,10 @@ def _target(name: str) -> Target:
         max_per_stage_descriptor_storage_buffers=buffers,
         max_storage_buffer_range=2**27,
     )
-    told = dataclasses.replace(info, kind="discrete GPU", driver=name, limits=limits, cooperative_matrices=matrices)
-    return dataclasses.replace(Target.of(told, _FEATURES), device_arithmetic=True)
+    described = dataclasses.replace(
+        info, kind="discrete GPU", driver=name, limits=limits, cooperative_matrices=matrices
+    )
+    return dataclasses.replace(Target.of(described, _FEATURES), device_arithmetic=True)
 
 
 def _descriptions() -> list[OperatorDesc]:

@@ -99,11 +99,11 @@ def test_a_missing_module_is_named(installed: Path, name: str) -> None:
         library.load(name)
 
 
-@pytest.mark.parametrize("place", [0, 20, 33, 40, 2000, -1])
-def test_a_changed_byte_is_found(installed: Path, place: int) -> None:
+@pytest.mark.parametrize("index", [0, 20, 33, 40, 2000, -1])
+def test_a_changed_byte_is_found(installed: Path, index: int) -> None:
     file = installed / "add.pack"
     contents = bytearray(file.read_bytes())
-    contents[place] ^= 1
+    contents[index] ^= 1
     file.write_bytes(contents)
     with pytest.raises(ShaderLibraryError, match=r"add\.pack (is damaged|cannot be read)"):
         for name in MODULES:

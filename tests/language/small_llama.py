@@ -81,11 +81,11 @@ def write_llama(
     writer.close()
 
 
-def write_folder(place: Path) -> Path:
+def write_folder(directory: Path) -> Path:
     """Writes the file ``model.gguf`` and, beside it, the folder that is made of it; gives the folder."""
-    write_llama(place / "model.gguf")
-    convert_gguf(place / "model.gguf", place / "folder")
-    return place / "folder"
+    write_llama(directory / "model.gguf")
+    convert_gguf(directory / "model.gguf", directory / "folder")
+    return directory / "folder"
 
 
 def quantized(values: npt.NDArray[np.float32], kind: gguf.GGMLQuantizationType) -> npt.NDArray[np.uint8]:

@@ -146,7 +146,7 @@ def test_a_text_may_go_on_and_begin_anew_with_the_same_logits(folder: Path) -> N
 
 
 def test_a_prompt_has_the_bits_of_its_tokens_one_by_one(folder: Path) -> None:
-    tokens = [3 + (7 * place) % 250 for place in range(47)]
+    tokens = [3 + (7 * position) % 250 for position in range(47)]
     with LanguageModel(folder, max_length=48) as model:
         for token in tokens:
             alone = model.logits([token]).numpy()
@@ -247,9 +247,9 @@ def test_a_configuration_of_another_model_is_refused_by_name(folder: Path, tmp_p
     ):
         changed = json.loads(json.dumps(config))
         changed["model"]["decoder"][member] = value
-        place = tmp_path / f"{member}{len(str(value))}"  # a folder for each
+        directory = tmp_path / f"{member}{len(str(value))}"  # a folder for each
         with pytest.raises(dml.DmlError, match=message):
-            LanguageModel(broken(folder, place, "genai_config.json", json.dumps(changed)))
+            LanguageModel(broken(folder, directory, "genai_config.json", json.dumps(changed)))
 
 
 def test_a_folder_of_links_is_run_as_caches_of_downloads_have_them(folder: Path, tmp_path: Path) -> None:

@@ -99,16 +99,16 @@ ODD_VALUES: list[Any] = [
 MAXIMUM_BYTES = 2**28
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every value inside."""
     if isinstance(value, dict):
-        return [path, *(place for key, item in value.items() for place in places(item, (*path, key)))]
+        return [path, *(inner for key, item in value.items() for inner in paths_in(item, (*path, key)))]
     if isinstance(value, list):
-        return [path, *(place for i, item in enumerate(value) for place in places(item, (*path, i)))]
+        return [path, *(inner for i, item in enumerate(value) for inner in paths_in(item, (*path, i)))]
     return [path]
 
 
-PLACES = [place for place in places(MODEL) if place]
+PATHS = [inner for inner in paths_in(MODEL) if inner]
 
 
 @st.composite
@@ -116,7 +116,7 @@ def damaged_models(draw: st.DrawFn) -> dict[str, Any]:
     """The model with one to three values replaced, removed, renamed or repeated."""
     model = copy.deepcopy(MODEL)
     for _ in range(draw(st.integers(1, 3))):
-        *path, last = draw(st.sampled_from(PLACES))
+        *path, last = draw(st.sampled_from(PATHS))
         parent: Any = model
         try:
             for step in path:
@@ -191,9 +191,9 @@ def test_damaged_values(folder: Path, any_device: dml.Device, model: dict[str, A
 def test_damaged_text(folder: Path, any_device: dml.Device, data: st.DataObject) -> None:
     text = bytearray(json.dumps(MODEL).encode())
     for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(text) - 1))
+        offset = data.draw(st.integers(0, len(text) - 1))
         length = data.draw(st.integers(0, 4))
-        text[place : place + length] = data.draw(
+        text[offset : offset + length] = data.draw(
             st.one_of(
                 st.binary(max_size=3),
                 st.sampled_from([b"/*", b"//", b'"', b"[", b"}", b"\\u", b",", b"9" * 30, b"-", b"e9"]),

@@ -92,7 +92,7 @@ def test_places_of_values(line_break: str) -> None:
     assert isinstance(node.value, dict)
     items = node.value["a"].value
     assert isinstance(items, list)
-    assert [item.place for item in (node, *items, node.value["b"])] == [
+    assert [item.location for item in (node, *items, node.value["b"])] == [
         "dir/f.json:1:1",
         "dir/f.json:1:9",
         "dir/f.json:2:4",
@@ -104,7 +104,7 @@ def test_places_of_values(line_break: str) -> None:
 def test_columns_count_characters() -> None:
     node = parse_json('["é😀", 1]', "f")
     assert isinstance(node.value, list)
-    assert node.value[1].place == "f:1:8"
+    assert node.value[1].location == "f:1:8"
 
 
 def test_located_keeps_the_innermost_place() -> None:

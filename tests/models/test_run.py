@@ -132,8 +132,8 @@ def test_files_stay_inside_the_output_directory(run: Run, sign_model: dict[str, 
     outside.mkdir()
     (outside / "file.npy").write_bytes(b"kept")
     (out / "inside").mkdir(parents=True)
-    for name, place in {"folder": outside, "file.npy": outside / "file.npy", "new.bin": outside / "new.bin"}.items():
-        (out / name).symlink_to(place)
+    for name, location in {"folder": outside, "file.npy": outside / "file.npy", "new.bin": outside / "new.bin"}.items():
+        (out / name).symlink_to(location)
     (out / "near").symlink_to(out / "inside")
     for target in ("folder/x.npy", "folder/deep/x.npy", "file.npy", "new.bin"):
         sign_model["commands"] = [{"type": "writeFile", "resource": "X", "targetPath": target}]

@@ -201,7 +201,7 @@ def with_branches(longest: int) -> onnx.ModelProto:
         helper.make_node("Greater", ["longest", "limit"], ["is_long"]),
         helper.make_node("If", ["is_long"], list(tables), then_branch=branches[0], else_branch=branches[1]),
     ]
-    place = 1 + max(number for number, node in enumerate(graph.node) if "longest" in node.output)
-    nodes = [*graph.node[:place], *chosen, *graph.node[place:]]
+    index = 1 + max(number for number, node in enumerate(graph.node) if "longest" in node.output)
+    nodes = [*graph.node[:index], *chosen, *graph.node[index:]]
     made = helper.make_graph(nodes, "decoder", list(graph.input), list(graph.output), [*kept, limit])
     return helper.make_model(made, opset_imports=list(model.opset_import), ir_version=model.ir_version)

@@ -67,8 +67,8 @@ def with_random_weights(
     shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     readers: dict[str, tuple[str, int]] = {}
     for node in graph.node:
-        for place, name in enumerate(node.input):
-            readers.setdefault(name, (node.op_type, place))
+        for index, name in enumerate(node.input):
+            readers.setdefault(name, (node.op_type, index))
     generator = np.random.default_rng(seed)
     kept = []
     for node in graph.node:
@@ -80,9 +80,9 @@ def with_random_weights(
         if value.dtype != np.float32:
             kept.append(node)
             continue
-        op_type, place = readers.get(node.output[0], ("", 0))
-        weights = _weights(op_type, place, shape, generator)
-        if op_type == "BatchNormalization" and place == 1:
+        op_type, index = readers.get(node.output[0], ("", 0))
+        weights = _weights(op_type, index, shape, generator)
+        if op_type == "BatchNormalization" and index == 1:
             weights /= np.float32(calmness)
         graph.initializer.append(numpy_helper.from_array(weights.astype(np.float32), node.output[0]))
     del graph.node[:]
@@ -106,10 +106,10 @@ def in_halves(model: onnx.ModelProto) -> onnx.ModelProto:
     """The same network with FLOAT16 instead of FLOAT: weights, input and output."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
-    for place, tensor in enumerate(made.graph.initializer):
+    for index, tensor in enumerate(made.graph.initializer):
         if tensor.data_type == onnx.TensorProto.FLOAT:
             halves = numpy_helper.to_array(tensor).astype(np.float16)
-            made.graph.initializer[place].CopyFrom(numpy_helper.from_array(halves, tensor.name))
+            made.graph.initializer[index].CopyFrom(numpy_helper.from_array(halves, tensor.name))
     for info in [*made.graph.input, *made.graph.output]:
         if info.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
             info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
@@ -122,11 +122,11 @@ def in_halves(model: onnx.ModelProto) -> onnx.ModelProto:
     return made
 
 
-def _weights(op_type: str, place: int, shape: Sequence[int], generator: np.random.Generator) -> Floats:
-    if op_type in ("Conv", "Gemm") and place == 1:
+def _weights(op_type: str, index: int, shape: Sequence[int], generator: np.random.Generator) -> Floats:
+    if op_type in ("Conv", "Gemm") and index == 1:
         inputs = int(np.prod(shape[1:]))
         return generator.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / max(inputs, 1)))
-    if op_type == "BatchNormalization" and place in (1, 4):
+    if op_type == "BatchNormalization" and index in (1, 4):
         return generator.random(shape, np.float32) + np.float32(0.5)
     if op_type == "Unsqueeze":
         return generator.random(shape, np.float32) + np.float32(0.5)

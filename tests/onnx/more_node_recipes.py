@@ -73,7 +73,7 @@ def parts(d: Draw, name: str) -> Drawn:
         if d.opset >= 18 and d.chance() and array.shape[axis] > 1:
             return Drawn(name, [array], {"axis": axis, "num_outputs": 2}, 2)
         return Drawn(name, [array, i64(*sizes)], {"axis": axis}, 2, steady=(1,))
-    axes = [int(place) for place in d.rng.permutation(array.ndim)[: d.between(1, array.ndim)]]
+    axes = [int(index) for index in d.rng.permutation(array.ndim)[: d.between(1, array.ndim)]]
     starts, ends = ([d.between(-8, 8) for _ in axes] for _ in range(2))
     if d.opset < 10:
         return Drawn(name, [array], {"starts": starts, "ends": ends, "axes": axes})
@@ -124,10 +124,10 @@ def scattered(d: Draw, name: str) -> Drawn:
     )
     given: dict[str, Any] = {"reduction": reduction} if reduction != "none" else {}
     if name == "ScatterND":
-        places = d.rng.permutation(array.shape[0])[: d.between(1, array.shape[0])]
+        positions = d.rng.permutation(array.shape[0])[: d.between(1, array.shape[0])]
         return Drawn(
             name,
-            [array, places[:, None].astype(np.int64), d.array((len(places), *array.shape[1:]), array.dtype)],
+            [array, positions[:, None].astype(np.int64), d.array((len(positions), *array.shape[1:]), array.dtype)],
             given,
         )
     axis = d.axis(array.ndim)

@@ -114,16 +114,16 @@ def damaged(seed: int) -> bytes:
 def _flipped(contents: bytes, choose: random.Random) -> bytes:
     data = bytearray(contents)
     for _ in range(choose.randint(1, 4)):
-        place = choose.randrange(len(data))
+        offset = choose.randrange(len(data))
         way = choose.randrange(4)
         if way == 0:
-            data[place] ^= 1 << choose.randrange(8)
+            data[offset] ^= 1 << choose.randrange(8)
         elif way == 1:
-            data[place] = choose.randrange(256)
+            data[offset] = choose.randrange(256)
         elif way == 2:
-            del data[place : place + choose.randint(1, 8)]
+            del data[offset : offset + choose.randint(1, 8)]
         else:
-            data[place:place] = bytes(choose.randrange(256) for _ in range(choose.randint(1, 8)))
+            data[offset:offset] = bytes(choose.randrange(256) for _ in range(choose.randint(1, 8)))
         if not data:
             break
     return bytes(data)

@@ -80,11 +80,11 @@ def _case(drawn: Drawn, opset: int, label: str, rng: np.random.Generator, share:
     inputs = list(drawn.inputs)
     while inputs and inputs[-1] is None:
         inputs.pop()
-    names = ["" if array is None else f"i{place}" for place, array in enumerate(inputs)]
+    names = ["" if array is None else f"i{index}" for index, array in enumerate(inputs)]
     there = {name: np.asarray(array) for name, array in zip(names, inputs, strict=True) if array is not None}
-    steady = {f"i{place}" for place in drawn.steady}
+    steady = {f"i{index}" for index in drawn.steady}
     constants = {name for name in there if rng.random() < share or (name in steady and rng.random() < 0.9)}
-    outputs = [f"o{place}" for place in range(drawn.outputs)]
+    outputs = [f"o{index}" for index in range(drawn.outputs)]
     nodes = [helper.make_node(drawn.op_type, names, outputs, domain=drawn.domain, **drawn.attributes)]
     feed = {name: array for name, array in there.items() if name not in constants}
     if not feed:
@@ -121,7 +121,7 @@ def compared(case: Case, device: dml.Device) -> tuple[str, str]:
     try:
         with ort.InferenceSession(case.model, device=device) as tried:
             found = tried.run(None, case.feed)
-            places = [f"{item.place} {item.program}".strip() for item in tried.partition]
+            computed_by = [f"{item.place} {item.program}".strip() for item in tried.partition]
     except dml.DmlError as error:
         return ("skipped", why) if expected is None else ("refused", str(error))
     if expected is None:
@@ -129,8 +129,8 @@ def compared(case: Case, device: dml.Device) -> tuple[str, str]:
     for a, b in zip(found, expected, strict=True):
         difference = _difference(np.asarray(a), np.asarray(b), case.tolerance)
         if difference:
-            return "wrong", f"by the {places[0] if places else 'device'}: {difference}"
-    return "same", places[0] if places else ""
+            return "wrong", f"by the {computed_by[0] if computed_by else 'device'}: {difference}"
+    return "same", computed_by[0] if computed_by else ""
 
 
 def _difference(found: Array, expected: Array, factor: float) -> str:

@@ -101,15 +101,15 @@ def growing(kind: str, **attributes: Any) -> onnx.ModelProto:
         (name, ("batch", "tokens", wide)) for name, wide in shapes.items()
     ]
     infos += [("past_key", cache), ("past_value", cache)]
-    places = [*"qkv", "", "", "", "past_key", "past_value"]
+    names = [*"qkv", "", "", "", "past_key", "past_value"]
     counts: dict[str, Any] = {"num_heads": _HEADS}
     if kind == "Attention":
-        places.remove("")
-        places.remove("")
+        names.remove("")
+        names.remove("")
         counts = {"q_num_heads": _HEADS, "kv_num_heads": heads, "is_causal": 1}
     domain = "" if kind == "Attention" else "com.microsoft"
     graph = helper.make_graph(
-        [helper.make_node(kind, places, _OUTPUTS, domain=domain, **counts, **attributes)],
+        [helper.make_node(kind, names, _OUTPUTS, domain=domain, **counts, **attributes)],
         "growing",
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in infos],
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in _OUTPUTS],

@@ -63,11 +63,11 @@ def compare_node(
     return compare(device, model_of([node], feed, [name for name in outputs if name]), feed, tolerance=tolerance)
 
 
-def rotary_feed(shape: tuple[int, ...], places: Array, half: int, data_type: Any = np.float32) -> Arrays:
+def rotary_feed(shape: tuple[int, ...], positions: Array, half: int, data_type: Any = np.float32) -> Arrays:
     angles = np.random.default_rng(9).uniform(-3, 3, (16, half))
     return {
         "x": numbers(1, *shape, data_type=data_type),
-        "places": places,
+        "places": positions,
         "cos": np.cos(angles).astype(data_type),
         "sin": np.sin(angles).astype(data_type),
     }
@@ -75,7 +75,7 @@ def rotary_feed(shape: tuple[int, ...], places: Array, half: int, data_type: Any
 
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize(
-    ("shape", "places", "half", "more"),
+    ("shape", "positions", "half", "more"),
     [
         ((2, 3, 24), np.array([[4, 5, 6], [0, 1, 2]]), 4, {}),
         ((2, 3, 24), np.array([7]), 4, {}),
@@ -85,9 +85,9 @@ def rotary_feed(shape: tuple[int, ...], places: Array, half: int, data_type: Any
     ids=["three dimensions", "by the first place", "four dimensions", "a part"],
 )
 def test_rotary_embedding_of_onnx_runtime(
-    any_device: dml.Device, shape: tuple[int, ...], places: Array, half: int, more: dict[str, int], interleaved: int
+    any_device: dml.Device, shape: tuple[int, ...], positions: Array, half: int, more: dict[str, int], interleaved: int
 ) -> None:
-    feed = rotary_feed(shape, places, half)
+    feed = rotary_feed(shape, positions, half)
     attributes: dict[str, Any] = {**more, "interleaved": interleaved}
     compare_node(any_device, "RotaryEmbedding", feed, ["y"], **attributes)
 

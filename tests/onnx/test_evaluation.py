@@ -192,10 +192,10 @@ def test_onnx_runtime_is_found_behind_a_module_in_its_place(monkeypatch: pytest.
 def test_views_of_one_weight_are_one_buffer(any_device: dml.Device, tmp_path: Path) -> None:
     w = np.random.default_rng(0).standard_normal((64, 64), np.float32)
     nodes, x = [], "x"
-    for place, kind in enumerate(["Identity", "Transpose", "Transpose", "Unsqueeze", "Identity"]):
-        nodes.append(helper.make_node(kind, ["w", "zero"] if kind == "Unsqueeze" else ["w"], [f"v{place}"]))
-        nodes.append(helper.make_node("MatMul", [x, f"v{place}"], [f"y{place}"]))
-        x = f"y{place}"
+    for index, kind in enumerate(["Identity", "Transpose", "Transpose", "Unsqueeze", "Identity"]):
+        nodes.append(helper.make_node(kind, ["w", "zero"] if kind == "Unsqueeze" else ["w"], [f"v{index}"]))
+        nodes.append(helper.make_node("MatMul", [x, f"v{index}"], [f"y{index}"]))
+        x = f"y{index}"
     feed = {"x": np.random.default_rng(1).standard_normal((1, 64), np.float32)}
     model = model_of(nodes, feed, [x], {"w": w, "zero": np.array([0], np.int64)})
     session = ort.InferenceSession(model, device=any_device)

@@ -282,13 +282,13 @@ def test_rounds_in_turn_on_device_and_host_look_at_each_node_a_few_times(
 ) -> None:
     count, looked_at = 600, 0
 
-    def place(self: Planner, step: Step) -> None:
+    def assign(self: Planner, step: Step) -> None:
         nonlocal looked_at
         looked_at += 1
         placed(self, step)
 
-    placed = Planner._place
-    monkeypatch.setattr(Planner, "_place", place)
+    placed = Planner._assign
+    monkeypatch.setattr(Planner, "_assign", assign)
     to = [TensorProto.DOUBLE, TensorProto.FLOAT]
     names = ["x", *(f"v{number}" for number in range(2 * count))]
     pairs = itertools.pairwise(names)

@@ -73,7 +73,7 @@ def test_a_loss_of_track_makes_a_plan_for_one_size_and_never_a_wrong_result(
         (result,) = session.run(None, feed)
         (last,) = session._program.last
         assert isinstance(last, DynamicRound)
-        assert any("access_orders.py" in place for place in last.guards.places)
+        assert any("access_orders.py" in location for location in last.guards.locations)
         assert len(session._program._dynamic) == number
         (wanted,) = ort.InferenceSession(_of_these_sizes(made.proto(), feed), device=device).run(None, feed)
         assert result.tobytes() == wanted.tobytes()
@@ -126,8 +126,8 @@ def test_results_that_are_sizes_follow_them(device: dml.Device) -> None:
     session = ort.InferenceSession(model(nodes, {"x": ["n", 3]}, outputs, constants), device=device)
     for rows in (4, 7, 5, 4, 2):
         x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
-        shape, count, places, mean = session.run(None, {"x": x})
-        assert (list(shape), int(count), list(places)) == ([rows, 3], 3 * rows, list(range(0, 3 * rows, 2)))
+        shape, count, indices, mean = session.run(None, {"x": x})
+        assert (list(shape), int(count), list(indices)) == ([rows, 3], 3 * rows, list(range(0, 3 * rows, 2)))
         np.testing.assert_array_equal(mean, -x / np.float32(3 * rows))
     assert _is_open(session)
 

@@ -50,9 +50,9 @@ CASES = [
     *(Case(name, ((N, M),)) for name in ("Exp", "Sqrt", "LeakyRelu", "Softsign", "Elu", "Ceil")),
     *(Case(name, ((2, N, M), (N, M))) for name in ("Add", "Mul", "Sub", "Div", "Max", "Less", "Equal")),
     *(
-        Case(f"{name} {place}", shapes)
+        Case(f"{name} {index}", shapes)
         for name in ("Add", "Mul")
-        for place, shapes in enumerate(
+        for index, shapes in enumerate(
             (
                 ((N, 8), (8,)),
                 ((3, N, M), (3, 1, M)),
@@ -188,4 +188,4 @@ def test_nodes_have_the_bits_of_plans_for_their_sizes_alone(case: Case, any_devi
             assert result.tobytes() == wanted.tobytes(), (case.name, sizes)
     (made,) = session._program.last
     assert isinstance(made, DynamicRound), session._program._dynamic.refused
-    assert bool(made.guards.places) is case.is_pinned, made.guards.places
+    assert bool(made.guards.locations) is case.is_pinned, made.guards.locations

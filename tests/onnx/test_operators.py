@@ -280,15 +280,15 @@ def test_columns_are_folded_as_by_definition(
     counts = [
         (image[i] + pads[i] + pads[i + rank] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1 for i in range(rank)
     ]
-    places = math.prod(block)
-    x = np.random.default_rng(0).integers(-9, 10, (2, 3 * places, math.prod(counts))).astype(np.float32)
+    block_size = math.prod(block)
+    x = np.random.default_rng(0).integers(-9, 10, (2, 3 * block_size, math.prod(counts))).astype(np.float32)
     expected = np.zeros((2, 3, *image), np.float32)
-    for place, offset in enumerate(np.ndindex(*block)):
+    for index, offset in enumerate(np.ndindex(*block)):
         for column, position in enumerate(np.ndindex(*counts)):
             at = [position[i] * strides[i] + offset[i] * dilations[i] - pads[i] for i in range(rank)]
             if all(0 <= where < size for where, size in zip(at, image, strict=True)):
                 where_added: tuple[Any, ...] = (slice(None), slice(None), *at)
-                expected[where_added] += x[:, place::places, column]
+                expected[where_added] += x[:, index::block_size, column]
     node = helper.make_node("Col2Im", ["x", "image", "block"], ["y"], **attributes)
     feed: Arrays = {"x": x, "image": np.array(image, np.int64), "block": np.array(block, np.int64)}
     for element in (np.float32, np.float16):
@@ -357,10 +357,10 @@ def test_regions_are_aligned_as_by_definition(
     feed: Arrays = {"x": numbers(2, 3, 9, 11), "r": regions, "b": np.arange(len(_ALIGNED), dtype=np.int64) % 2}
     (y,) = run(device, helper.make_node("RoiAlign", ["x", "r", "b"], ["y"], **attributes, **named), feed, opset=opset)
     # The reference takes every version for the newest one: where the attribute is not there, it must be told.
-    told = helper.make_node(
+    node = helper.make_node(
         "RoiAlign", ["x", "r", "b"], ["y"], **attributes, coordinate_transformation_mode=transformation
     )
-    expected: Any = onnx.reference.ReferenceEvaluator(of_node(told, feed, 22)).run(None, feed)
+    expected: Any = onnx.reference.ReferenceEvaluator(of_node(node, feed, 22)).run(None, feed)
     np.testing.assert_allclose(y, expected[0], rtol=1e-5, atol=2e-6)
 
 

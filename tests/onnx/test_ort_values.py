@@ -52,10 +52,10 @@ def test_types_of_inputs_are_written_as_onnx_runtime_writes_them(any_device: dml
         helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.DOUBLE, [3])),
     ]
     graph = helper.make_graph(
-        [helper.make_node("Identity", [f"x{place}"], [f"y{place}"]) for place in range(3)],
+        [helper.make_node("Identity", [f"x{index}"], [f"y{index}"]) for index in range(3)],
         "types",
-        [helper.make_value_info(f"x{place}", kind) for place, kind in enumerate(kinds)],
-        [helper.make_value_info(f"y{place}", kind) for place, kind in enumerate(kinds)],
+        [helper.make_value_info(f"x{index}", kind) for index, kind in enumerate(kinds)],
+        [helper.make_value_info(f"y{index}", kind) for index, kind in enumerate(kinds)],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     theirs = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -165,17 +165,17 @@ def test_options_fix_sizes_and_note_times(any_device: dml.Device, tmp_path: Path
 
 def test_a_run_in_a_thread_tells_its_caller_how_it_ended(any_device: dml.Device) -> None:
     session = ort.InferenceSession(two_branches(), device=any_device)
-    told: list[Any] = []
+    outcomes: list[Any] = []
     for feed in ({"x": X}, {"w": X}):
         done = threading.Event()
 
         def note(*outcome: Any, done: threading.Event = done) -> None:
-            told.append(outcome)
+            outcomes.append(outcome)
             done.set()
 
         session.run_async(["y"], feed, note, "mine")
         assert done.wait(60)
-    (outputs, first, nothing), (none, second, message) = told
+    (outputs, first, nothing), (none, second, message) = outcomes
     np.testing.assert_array_equal(outputs[0], session.run(["y"], {"x": X})[0])
     assert (first, second, nothing, none) == ("mine", "mine", "", []) and "has no input 'w'" in message
 

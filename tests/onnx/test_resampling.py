@@ -209,8 +209,8 @@ def test_short_time_transforms_are_numpy_s(device: dml.Device, is_known: bool) -
 
 def test_boxes_of_a_detector_are_chosen_in_a_moment(any_device: dml.Device) -> None:
     generator = np.random.default_rng(2)
-    places = generator.random((2, 4000, 2), np.float32)
-    boxes = np.concatenate([places, places + 0.1 * generator.random((2, 4000, 2), np.float32)], -1)
+    corners = generator.random((2, 4000, 2), np.float32)
+    boxes = np.concatenate([corners, corners + 0.1 * generator.random((2, 4000, 2), np.float32)], -1)
     scores = generator.random((2, 3, 4000), np.float32).round(2)
     made = model(
         [helper.make_node("NonMaxSuppression", ["boxes", "scores", "most", "overlap", "least"], ["y"])],

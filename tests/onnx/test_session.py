@@ -345,7 +345,7 @@ def test_what_follows_from_weights_alone_is_computed_once(any_device: dml.Device
 
 
 def test_sessions_share_a_device_that_goes_with_the_last_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portable, "_process", portable._Process())  # tests before may have left shared devices
+    monkeypatch.setattr(portable, "_process", portable._ProcessState())  # tests before may have left shared devices
     made, feed = two_branches(), {"x": np.ones((2, 3), np.float32)}
     first, second = ort.InferenceSession(made), ort.InferenceSession(made)
     apart = ort.SessionOptions()

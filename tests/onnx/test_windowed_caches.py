@@ -15,7 +15,7 @@ import dmlvk.onnx as ort
 from dmlvk.onnx.execution import Segment
 from tests.onnx.counted_calls import calls_of
 
-_HEADS, _KEY_HEADS, _SIZE, _PLACES = 4, 2, 16, 700
+_HEADS, _KEY_HEADS, _SIZE, _POSITIONS = 4, 2, 16, 700
 _WIDTHS = (_HEADS * _SIZE, _KEY_HEADS * _SIZE, _KEY_HEADS * _SIZE)
 
 _CACHES = ("past_key", "past_value")
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _angles(rng: np.random.Generator) -> dict[str, Array]:
-    angles = rng.standard_normal((_PLACES, _SIZE // 2))
+    angles = rng.standard_normal((_POSITIONS, _SIZE // 2))
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 

@@ -21,7 +21,7 @@ import dmlvk.onnx
 import dmlvk.onnxruntime
 from dmlvk.bench.onnx_models import WIDTH, chain, model_of
 from dmlvk.onnx.engine import DeviceModel
-from dmlvk.onnx.loading import Model
+from dmlvk.onnx.loading import OnnxModel
 from dmlvk.onnxruntime import PROVIDER, parts
 from tests.onnxruntime.models import BOTH, alone, inputs, parts_of, session_of
 
@@ -154,12 +154,12 @@ def test_models_with_external_data_run(tmp_path: Path) -> None:
 def test_external_data_is_mapped_and_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "model.onnx")
     onnx.save(copy.deepcopy(chain()), path, save_as_external_data=True, location="model.data", size_threshold=0)
-    loaded: list[Model] = []
+    loaded: list[OnnxModel] = []
 
     made = parts.Part.__init__
 
     def noting(self: parts.Part, *given: Any) -> None:
-        loaded.extend(value for value in given if isinstance(value, Model))
+        loaded.extend(value for value in given if isinstance(value, OnnxModel))
         made(self, *given)
 
     monkeypatch.setattr(parts.Part, "__init__", noting)
@@ -241,9 +241,9 @@ def test_what_a_run_shows_to_be_too_much_for_the_device_is_computed_by_the_cpu_p
     monkeypatch.setattr(DeviceModel, "run", refuse)
     for _ in range(2):
         np.testing.assert_allclose(session.run(None, given)[0], alone(chain()).run(None, given)[0], rtol=1e-5)
-    told = [line for line in capfd.readouterr().err.splitlines() if "CPU provider computes" in line]
-    assert len(told) == 1, "once in ONNX Runtime's log"
-    assert "MatMul: 9 bytes; a buffer has 8" in told[0]
+    warnings = [line for line in capfd.readouterr().err.splitlines() if "CPU provider computes" in line]
+    assert len(warnings) == 1, "once in ONNX Runtime's log"
+    assert "MatMul: 9 bytes; a buffer has 8" in warnings[0]
 
 
 def test_kernels_are_in_the_profile_that_onnxruntime_writes(tmp_path: Path) -> None:

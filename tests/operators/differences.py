@@ -21,11 +21,11 @@ def differences(
     """
     values = x.astype(np.float64)
     gradient = np.empty(values.shape)
-    for place in np.ndindex(*values.shape):
+    for index in np.ndindex(*values.shape):
         ends = []
         for moved in (step, -step):
             there = values.copy()
-            there[place] += moved
+            there[index] += moved
             ends.append(loss(there))
-        gradient[place] = (ends[0] - ends[1]) / (2 * step)
+        gradient[index] = (ends[0] - ends[1]) / (2 * step)
     return gradient

@@ -118,8 +118,8 @@ def test_bias_past_and_present(benches: list[Workbench]) -> None:
         numbers(seed, _BATCH, _HEADS, 3, _SIZE) for seed in (5, 6)
     )
     q, k, v = (
-        headed(inputs[f"{role}_tensor"] + inputs["bias_tensor"][place * _HIDDEN : (place + 1) * _HIDDEN])
-        for place, role in enumerate(("query", "key", "value"))
+        headed(inputs[f"{role}_tensor"] + inputs["bias_tensor"][index * _HIDDEN : (index + 1) * _HIDDEN])
+        for index, role in enumerate(("query", "key", "value"))
     )
     k, v = (
         np.concatenate([inputs[f"past_{role}_tensor"].swapaxes(1, 2), own], axis=1)
@@ -137,20 +137,20 @@ def test_bias_past_and_present(benches: list[Workbench]) -> None:
 
 _BOOLEANS = np.random.default_rng(7).integers(0, 2, (_BATCH, _HEADS, _LENGTH, 6)).astype(np.int32)
 _BOOLEANS[..., 0] = 1  # every query sees a key
-_PLACES = np.arange(6)
+_POSITIONS = np.arange(6)
 _SEEN: dict[_MASKS, tuple[Array, Array]] = {
     _MASKS.BOOLEAN: (_BOOLEANS, _BOOLEANS == 1),
     _MASKS.KEY_SEQUENCE_LENGTH: (
         np.array([[2, 6]], np.int32),
-        np.stack([_PLACES < 2, _PLACES < 6]).reshape(2, 1, 1, 6),
+        np.stack([_POSITIONS < 2, _POSITIONS < 6]).reshape(2, 1, 1, 6),
     ),
     _MASKS.KEY_SEQUENCE_END_START: (
         np.array([[4, 6], [1, 3]], np.int32),
-        np.stack([(_PLACES >= 1) & (_PLACES < 4), _PLACES >= 3]).reshape(2, 1, 1, 6),
+        np.stack([(_POSITIONS >= 1) & (_POSITIONS < 4), _POSITIONS >= 3]).reshape(2, 1, 1, 6),
     ),
     _MASKS.KEY_QUERY_SEQUENCE_LENGTH_START_END: (
         np.array([5, 1, 0, 5, 10, 0, 5, 6], np.int32),
-        np.stack([_PLACES < 5, _PLACES < 1]).reshape(2, 1, 1, 6),
+        np.stack([_POSITIONS < 5, _POSITIONS < 1]).reshape(2, 1, 1, 6),
     ),
 }
 

@@ -294,8 +294,8 @@ def test_gelu_behind_a_product_is_within_its_stated_error(
     assert not np.delete(results, 1, 0)[0, :2].any()
     for number, result in zip(np.delete(numbers, 1, 0).flat, np.delete(results, 1, 0).flat, strict=True):
         exact = float(number) / 2 * math.erfc(-float(number) / math.sqrt(2))
-        place = 2.0 ** (max(math.frexp(exact)[1] - 1, -14) - 10)
-        assert abs(float(result) - exact) <= 0.52 * place, number
+        ulp = 2.0 ** (max(math.frexp(exact)[1] - 1, -14) - 10)
+        assert abs(float(result) - exact) <= 0.52 * ulp, number
 
 
 @BOTH_TYPES

@@ -118,19 +118,19 @@ def test_fused_bits_of_strided_tensors(name: str, benches: list[Workbench]) -> N
             assert (got == expected[: got.size]).all(), f"{bench.device.info.name}: {fused}"
 
 
-@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("index", [0, 1])
 @EACH_TYPE
-def test_fused_in_place(place: int, data_type: dml.DataType, device: dml.Device) -> None:
+def test_fused_in_place(index: int, data_type: dml.DataType, device: dml.Device) -> None:
     tensor = dml.TensorDesc(data_type, (6,))
     operator = compiled(device, _add1(tensor, _ELU))
     addends = [np.array(values, data_type.numpy_dtype) for values in ([0, 1, 2, -3, 4, 9], [1, 1, -2, -200, 0.5, 9])]
     with buffer_with(device, addends[0]) as first, buffer_with(device, addends[1]) as second:
         bindings = [dml.BufferBinding(first), dml.BufferBinding(second)]
-        execute(operator, bindings, [bindings[place]])
+        execute(operator, bindings, [bindings[index]])
         buffers = (first, second)
-        result = buffers[place].download(data_type.numpy_dtype)
+        result = buffers[index].download(data_type.numpy_dtype)
         assert result.tolist() == [1, 2, 0, -1, 4.5, 18]
-        assert (buffers[1 - place].download(data_type.numpy_dtype) == addends[1 - place]).all()
+        assert (buffers[1 - index].download(data_type.numpy_dtype) == addends[1 - index]).all()
 
 
 def test_nothing_fused_is_an_addition(benches: list[Workbench]) -> None:

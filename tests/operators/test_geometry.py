@@ -50,8 +50,10 @@ def _one_case_for_each_width() -> list[ValueCase]:
     for case in value_cases():
         inputs = [data_type.size_in_bits for _, data_type in case.tensors("input")]
         widths = (*sorted(set(inputs)), min(len(inputs), 3), case.tensors("output")[0][1].size_in_bits)
-        places = tuple(field.attribute in case.desc_class.declaration.in_place for field, _ in case.tensors("input"))
-        key = (widths, places, (case.desc_class.declaration.pattern == "rows"))
+        are_in_place = tuple(
+            field.attribute in case.desc_class.declaration.in_place for field, _ in case.tensors("input")
+        )
+        key = (widths, are_in_place, (case.desc_class.declaration.pattern == "rows"))
         if key not in chosen or _preference(case) > _preference(chosen[key]):
             chosen[key] = case
     return list(chosen.values())
@@ -136,7 +138,7 @@ def check_geometry(benches: Sequence[Workbench], case: ValueCase, geometry: Geom
     logical = [np.ascontiguousarray(view).copy() for view in views[:-1]]
     expected = [buffer.copy() for buffer in contents]
     output, output_type = placements[-1], tensors[-1].data_type
-    place = element_view(expected[output.buffer][output.offset :], output_type, geometry.sizes, geometry.output)
+    target = element_view(expected[output.buffer][output.offset :], output_type, geometry.sizes, geometry.output)
     judge = Judge(desc, logical)
     for bench in benches:
         where = f"{bench.device.info.name}: {desc.operator_name}, {label}, {desc}"
@@ -144,7 +146,7 @@ def check_geometry(benches: Sequence[Workbench], case: ValueCase, geometry: Geom
         got = element_view(after[output.buffer][output.offset :], output_type, geometry.sizes, geometry.output)
         fault = judge.fault(where, np.ascontiguousarray(got))
         assert fault is None, fault
-        place[...] = judge.expected
+        target[...] = judge.expected
         for number, (bytes_after, bytes_expected) in enumerate(zip(after, expected, strict=True)):
             wrong = np.flatnonzero(bytes_after != bytes_expected)
             if wrong.size:

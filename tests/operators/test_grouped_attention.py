@@ -112,8 +112,8 @@ def test_lengths_of_the_past_mask_what_lies_behind(benches: list[Workbench]) -> 
     inputs = grouped_inputs(past)
     lengths = np.array([0, 2, past], np.float32)
     desc, repeated = plain(inputs)
-    places = np.arange(past + _OWN)
-    seen = (places < lengths[:, None]) | (places >= past)
+    positions = np.arange(past + _OWN)
+    seen = (positions < lengths[:, None]) | (positions >= past)
     repeated["mask_tensor"] = seen.reshape(_BATCH, 1, 1, -1).astype(np.int32)
     mask = dml.TensorDesc(dml.INT32, repeated["mask_tensor"].shape)
     masked = dataclasses.replace(desc, mask_type=_MASKS.BOOLEAN, mask_tensor=mask)
@@ -194,8 +194,8 @@ def test_members_are_in_the_order_of_directml() -> None:
     plain_members = [field.name for field in dataclasses.fields(dml.MultiheadAttention)]
     expected = [name for name in plain_members if name != "head_count"]
     expected.insert(expected.index("past_value_tensor") + 1, "past_sequence_lengths_tensor")
-    place = expected.index("mask_type")
-    expected[place:place] = ["query_head_count", "key_value_head_count"]
+    index = expected.index("mask_type")
+    expected[index:index] = ["query_head_count", "key_value_head_count"]
     assert [field.name for field in dataclasses.fields(dml.MultiheadAttention1)] == expected
 
 

@@ -206,9 +206,9 @@ def test_whole_lines_have_the_last_updates(
     assert len(lower(desc, GPU).steps) == 1
     expected = x.copy()
     for line in np.ndindex(lines):
-        for place, update in zip(indices[line].tolist(), y[line], strict=True):
-            if -length <= place < length:
-                expected[line][place] = update
+        for row, update in zip(indices[line].tolist(), y[line], strict=True):
+            if -length <= row < length:
+                expected[line][row] = update
     np.testing.assert_array_equal(
         _results(benches, desc, InputTensor=x, IndicesTensor=indices, UpdatesTensor=y), expected
     )
@@ -229,9 +229,9 @@ def test_elements_are_gathered_from_whole_lines(
     desc = dml.GatherElements(input_tensor=source, indices_tensor=chosen, output_tensor=output, axis=2)
     (step,) = lower(desc, GPU).steps
     assert step.kernel.variant == "gather_lines"
-    places = np.where(indices < 0, indices.astype(np.int64) + 1300, indices).astype(np.int64)
+    rows = np.where(indices < 0, indices.astype(np.int64) + 1300, indices).astype(np.int64)
     got = _results(benches, desc, InputTensor=x, IndicesTensor=indices)
-    np.testing.assert_array_equal(got, np.take_along_axis(x, places, 2))
+    np.testing.assert_array_equal(got, np.take_along_axis(x, rows, 2))
 
 
 def test_gather_refuses_what_does_not_fit() -> None:

@@ -24,18 +24,18 @@ Values = npt.NDArray[Any]
 
 def _pooled(benches: list[Workbench], name: str, values: Values, window: tuple[int, ...], **members: Any) -> Values:
     """The first output of one window for each channel, the same on all devices."""
-    return _pooled_with_places(benches, name, values, window, **members)[0]
+    return _pooled_with_indices(benches, name, values, window, **members)[0]
 
 
-def _pooled_with_places(
+def _pooled_with_indices(
     benches: list[Workbench], name: str, values: Values, window: tuple[int, ...], **members: Any
 ) -> list[Values]:
     data_type = dml.DataType(values.dtype)
     padding = {"start_padding": (0, 0), "end_padding": (0, 0)}
     members = {**padding, **members}
     padded = np.add(values.shape[2:], np.add(members["start_padding"], members["end_padding"]))
-    places = (padded - np.array(window) + 1).tolist()
-    sizes = (*values.shape[:2], *places)
+    positions = (padded - np.array(window) + 1).tolist()
+    sizes = (*values.shape[:2], *positions)
     tensors = {"output_tensor": dml.TensorDesc(data_type, sizes)}
     if name == "MAX_POOLING2":
         tensors["output_indices_tensor"] = dml.TensorDesc(dml.UINT64, sizes)
@@ -131,9 +131,9 @@ def test_maxima_may_lie_anywhere_in_a_large_window(
         flat -= 1 << 40
     flat[0, 0] = flat[1, elements - 1] = flat[2, 40000] = 200 if dtype is not np.int64 else -3
     flat[2, 50000] = flat[2, 40000]  # of equal ones the first
-    got, places = _pooled_with_places(benches, "MAX_POOLING2", values, window)
+    got, positions = _pooled_with_indices(benches, "MAX_POOLING2", values, window)
     assert np.array_equal(got.ravel(), flat.max(1))
-    assert places.ravel().tolist() == (flat.argmax(1) + np.arange(3) * elements).tolist()
+    assert positions.ravel().tolist() == (flat.argmax(1) + np.arange(3) * elements).tolist()
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def _exact(x: Array, *, local_size: int, beta: float, alpha: float, bias: float)
 
 def _errors(result: Array, exact: Array) -> Array:
     """In units of float32's last place."""
-    place = np.spacing(np.maximum(np.abs(exact).astype(np.float32), SMALLEST_NORMAL)).astype(np.longdouble)
-    return np.asarray(np.abs(result.astype(np.longdouble) - exact) / place)
+    ulp = np.spacing(np.maximum(np.abs(exact).astype(np.float32), SMALLEST_NORMAL)).astype(np.longdouble)
+    return np.asarray(np.abs(result.astype(np.longdouble) - exact) / ulp)
 
 
 @pytest.mark.parametrize("beta", QUARTERS)
@@ -121,11 +121,11 @@ def test_any_layout_gives_the_same_bits(benches: list[Workbench], data_type: typ
     shape = (2, 19, 4, 6)
     x: Array = random.standard_normal(shape).astype(data_type)
     with np.errstate(over="ignore"):
-        rare: Array = np.array(
+        unusual: Array = np.array(
             [0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-30, 2.0**-41, 2.0**-24, 1e30, -3e38, 2e19]
         ).astype(data_type)
     needs_slow_path = random.random(shape) < 0.2
-    x[needs_slow_path] = random.choice(rare, needs_slow_path.sum())
+    x[needs_slow_path] = random.choice(unusual, needs_slow_path.sum())
     for beta, local_size, (alpha, bias) in itertools.product(
         QUARTERS, (2, 5), ((1e-4, 1.0), (1.0, 2.0**-20), (1e-37, 1.0))
     ):

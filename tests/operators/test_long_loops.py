@@ -51,8 +51,8 @@ def test_fold_adds_windows_of_many_places(
 @pytest.mark.parametrize("name", ["AVERAGE_POOLING_GRAD", "MAX_POOLING_GRAD"])
 def test_gradients_of_pools_add_those_of_many_windows(benches: list[Workbench], name: str, data_type: DataType) -> None:
     """40,000 places of a window lie over an element in as many positions."""
-    places, sizes = 40_000, (1, 1, 1, 3)
-    windows = dml.TensorDesc(data_type, (1, 1, 1, places + sizes[3]))
+    positions, sizes = 40_000, (1, 1, 1, 3)
+    windows = dml.TensorDesc(data_type, (1, 1, 1, positions + sizes[3]))
     of_maxima = {"input_tensor": dml.TensorDesc(data_type, sizes), "dilations": [1, 1]}
     kind: Any = OPERATORS[name]
     desc = kind(
@@ -60,9 +60,9 @@ def test_gradients_of_pools_add_those_of_many_windows(benches: list[Workbench], 
         output_gradient_tensor=dml.TensorDesc(data_type, sizes),
         dimension_count=2,
         strides=[1, 1],
-        window_size=[1, places],
-        start_padding=[0, places],
-        end_padding=[0, places - 1],
+        window_size=[1, positions],
+        start_padding=[0, positions],
+        end_padding=[0, positions - 1],
         **(of_maxima if name == "MAX_POOLING_GRAD" else {"include_padding": True}),
     )
     random = np.random.default_rng(3)

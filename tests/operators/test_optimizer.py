@@ -114,8 +114,10 @@ def _wide(random: np.random.Generator, count: int) -> list[Array]:
     for spread in (3, 40, 60, 30):
         numbers = random.normal(0, 1, count) * np.exp2(random.integers(-spread, spread // 2, count))
         numbers[random.random(count) < 0.1] = 0
-        rare = random.random(count) < 0.02
-        numbers[rare] = random.choice([1e-40, -1e-40, 1.2e-38, 3e38, math.inf, -math.inf, math.nan, -0.0], rare.sum())
+        unusual = random.random(count) < 0.02
+        numbers[unusual] = random.choice(
+            [1e-40, -1e-40, 1.2e-38, 3e38, math.inf, -math.inf, math.nan, -0.0], unusual.sum()
+        )
         arrays.append(numbers.astype(np.float32))
     arrays[2] = np.where(random.random(count) < 0.98, np.abs(arrays[2]), arrays[2])
     return arrays

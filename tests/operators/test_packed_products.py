@@ -145,10 +145,10 @@ def test_convolutions_are_exact(any_device: dml.Device, monkeypatch: pytest.Monk
     expected = np.zeros((2, 10, 5, 9), np.int64)
     for channel in range(10):
         group = channel // 5 * 3
-        for place in np.ndindex(5, 9):
-            top, left = 2 * place[0], place[1]
+        for index in np.ndindex(5, 9):
+            top, left = 2 * index[0], index[1]
             seen = padded[:, group : group + 3, top : top + 3, left : left + 3 : 2]
-            expected[:, channel, place[0], place[1]] = (seen * weights[channel]).sum((1, 2, 3))
+            expected[:, channel, index[0], index[1]] = (seen * weights[channel]).sum((1, 2, 3))
     inputs = {"InputTensor": source, "InputZeroPointTensor": x, "FilterTensor": window, "FilterZeroPointTensor": y}
     np.testing.assert_array_equal(any_device.run(desc, inputs)["OutputTensor"], expected)
 

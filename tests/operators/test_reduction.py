@@ -37,11 +37,11 @@ _TYPES = {
 def _desc(function: ReduceFunction, x: Array, axes: Sequence[int]) -> dml.Reduce:
     data_type = _TYPES[x.dtype]
     sizes = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
-    is_place = function in (ReduceFunction.ARGMAX, ReduceFunction.ARGMIN)
+    is_arg = function in (ReduceFunction.ARGMAX, ReduceFunction.ARGMIN)
     return dml.Reduce(
         function=function,
         input_tensor=dml.TensorDesc(data_type, x.shape),
-        output_tensor=dml.TensorDesc(DataType.UINT32 if is_place else data_type, sizes),
+        output_tensor=dml.TensorDesc(DataType.UINT32 if is_arg else data_type, sizes),
         axis_count=len(axes),
         axes=axes,
     )
@@ -59,7 +59,7 @@ def test_the_sums_of_the_specification(any_device: dml.Device, axes: Sequence[in
 
 @pytest.mark.parametrize("kind", [dml.Argmax, dml.Argmin])
 def test_the_places_of_the_specification(any_device: dml.Device, kind: type[dml.Argmax] | type[dml.Argmin]) -> None:
-    def places(rows: Any, axes: Sequence[int], direction: dml.AxisDirection = dml.AxisDirection.INCREASING) -> Any:
+    def indices(rows: Any, axes: Sequence[int], direction: dml.AxisDirection = dml.AxisDirection.INCREASING) -> Any:
         x = np.array(rows, np.float32)
         sizes = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
         desc = kind(
@@ -73,17 +73,17 @@ def test_the_places_of_the_specification(any_device: dml.Device, kind: type[dml.
 
     x, decreasing = [[1, 2, 3], [3, 0, 4], [2, 5, 2]], dml.AxisDirection.DECREASING
     if kind is dml.Argmax:
-        assert places(x, (0,)) == [[1, 2, 1]]
-        assert places(x, (1,)) == [[2], [2], [1]]
-        assert places(x, (0, 1)) == [[7]]
-        assert places([3, 2, 1, 2, 3], (0,)) == [0]
-        assert places([3, 2, 1, 2, 3], (0,), decreasing) == [4]
+        assert indices(x, (0,)) == [[1, 2, 1]]
+        assert indices(x, (1,)) == [[2], [2], [1]]
+        assert indices(x, (0, 1)) == [[7]]
+        assert indices([3, 2, 1, 2, 3], (0,)) == [0]
+        assert indices([3, 2, 1, 2, 3], (0,), decreasing) == [4]
     else:
-        assert places(x, (0,)) == [[0, 1, 2]]
-        assert places(x, (1,)) == [[0], [1], [0]]
-        assert places(x, (0, 1)) == [[4]]
-        assert places([1, 2, 3, 2, 1], (0,)) == [0]
-        assert places([1, 2, 3, 2, 1], (0,), decreasing) == [4]
+        assert indices(x, (0,)) == [[0, 1, 2]]
+        assert indices(x, (1,)) == [[0], [1], [0]]
+        assert indices(x, (0, 1)) == [[4]]
+        assert indices([1, 2, 3, 2, 1], (0,)) == [0]
+        assert indices([1, 2, 3, 2, 1], (0,), decreasing) == [4]
 
 
 def _hard_rows(random: np.random.Generator, length: int) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
@@ -140,9 +140,9 @@ def test_rows_with_rare_elements_beside_others_have_a_processors_bits(
 def test_many_chunks_come_to_a_processors_bits(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """GPUs load what a lane has of them at once, and look for the slow path in the end only."""
     usual = np.random.default_rng(4).normal(0, 1, 64 * 16384 - 5).astype(np.float32)
-    rare = usual.copy()
-    rare[70000], rare[900000] = 1e-35, 3e38
-    tasks = [(function, x) for function in (ReduceFunction.SUM, ReduceFunction.MAX) for x in (usual, rare)]
+    unusual = usual.copy()
+    unusual[70000], unusual[900000] = 1e-35, 3e38
+    tasks = [(function, x) for function in (ReduceFunction.SUM, ReduceFunction.MAX) for x in (usual, unusual)]
     got = [_run(device, function, x, (0,)).tobytes() for function, x in tasks]
     all_compute_as_gpus(monkeypatch, as_gpus=False)
     with dml.Device(device.info.index) as as_it_is:
@@ -181,10 +181,10 @@ def test_columns_in_tiles_have_the_same_bits(
     tasks = [
         (f, numbers.clip(0 if np.dtype(t).kind == "u" else -99, 99).astype(t)) for t in _IN_TILES for f in _IN_TILES[t]
     ]
-    rare = numbers.astype(np.float32)
-    rare[0, 7, 3], rare[1, rows - 1, 11], rare[0, rows // 2, 13] = 1e-35, 3e38, np.nan
-    rare[1, 5, 12], rare[0, 9, 16] = np.inf, 1e-42
-    tasks += [(function, rare) for function in _IN_TILES[np.float32]]
+    unusual = numbers.astype(np.float32)
+    unusual[0, 7, 3], unusual[1, rows - 1, 11], unusual[0, rows // 2, 13] = 1e-35, 3e38, np.nan
+    unusual[1, 5, 12], unusual[0, 9, 16] = np.inf, 1e-42
+    tasks += [(function, unusual) for function in _IN_TILES[np.float32]]
     tasks = tasks[(rows.bit_count() + columns) % 2 :: 2]  # the other half with the other number of columns
     expected = [_run(device, function, x, (1,)).tobytes() for function, x in tasks]
     monkeypatch.setattr(reduction, "_FEWEST_ELEMENTS_IN_TILES", 1)

@@ -123,7 +123,7 @@ def test_averages_are_transposed(way: Way, benches: list[Workbench]) -> None:
 
 def _interpolated(image: Array, y: float, x: float) -> Any:
     """LINEAR, with edges repeated, in float64."""
-    y, x = (float(np.clip(place, 0, extent - 1)) for place, extent in ((y, image.shape[1]), (x, image.shape[2])))
+    y, x = (float(np.clip(position, 0, extent - 1)) for position, extent in ((y, image.shape[1]), (x, image.shape[2])))
     top, left = int(y), int(x)
     bottom, right = min(top + 1, image.shape[1] - 1), min(left + 1, image.shape[2] - 1)
     upper = image[:, top, left] * (1 - (x - left)) + image[:, top, right] * (x - left)
@@ -143,9 +143,9 @@ def _loss(image: Array, gradient: Array, region: Array, way: Way) -> float:
     for row, column in np.ndindex(height, width):
         found = []
         for y, x in itertools.product(range(row * each, (row + 1) * each), range(column * each, (column + 1) * each)):
-            place_y = (y - way.offsets[1]) * step_y + region[1] * scale_y - way.offsets[0]
-            place_x = (x - way.offsets[1]) * step_x + region[0] * scale_x - way.offsets[0]
-            found.append(_interpolated(image, place_y, place_x))
+            position_y = (y - way.offsets[1]) * step_y + region[1] * scale_y - way.offsets[0]
+            position_x = (x - way.offsets[1]) * step_x + region[0] * scale_x - way.offsets[0]
+            found.append(_interpolated(image, position_y, position_x))
         reduced = np.mean(found, axis=0) if way.function == AVERAGE else np.max(found, axis=0)
         total += float((reduced * gradient[:, row, column]).sum())
     return total

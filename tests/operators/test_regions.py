@@ -36,11 +36,11 @@ def test_bins_by_hand(benches: list[Workbench]) -> None:
         assert found[:, 0].tolist() == [[[6, 7], [14, 15]], [[16, 0], [0, 0]], [[0, 0], [0, 0]]]
 
 
-@pytest.mark.parametrize("place", [0, 32767, 32768, 70000, 79999])
+@pytest.mark.parametrize("index", [0, 32767, 32768, 70000, 79999])
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16])
-def test_bins_of_several_launches(place: int, data_type: dml.DataType, benches: list[Workbench]) -> None:
+def test_bins_of_several_launches(index: int, data_type: dml.DataType, benches: list[Workbench]) -> None:
     x = np.full((1, 1, 200, 400), np.nan, data_type.numpy_dtype)
-    x.flat[place] = -3.0
+    x.flat[index] = -3.0
     rois = np.array([[0, 0, 0, 399, 199], [0, 0, 0, 0, 0]], data_type.numpy_dtype)[None, None]
     desc = _desc(x.shape, 2, (1, 1), data_type)
     check_sample(benches, Sample("large", desc, {"InputTensor": x, "ROITensor": rois}))

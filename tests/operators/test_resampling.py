@@ -82,8 +82,8 @@ def test_no_place_is_off_in_a_long_axis(benches: list[Workbench]) -> None:
     """What DirectML computes in float32 steps: the same steps in NumPy."""
     length, scale = 70001, np.float32(1.7)
     output = int(length * float(scale))
-    places = (np.arange(output, dtype=np.float32) + np.float32(0.5)) / scale - np.float32(0.5)
-    expected = np.clip(np.floor(places), 0, length - 1)
+    positions = (np.arange(output, dtype=np.float32) + np.float32(0.5)) / scale - np.float32(0.5)
+    expected = np.clip(np.floor(positions), 0, length - 1)
     desc = _resample((length,), (output,), scales=(float(scale),))
     for bench in benches:
         assert _run(bench, desc, np.arange(length, dtype=np.float32)) == expected.tolist()

@@ -105,9 +105,9 @@ def test_bilinear_gradients_are_those_that_pytorch_scatters(benches: list[Workbe
     expected = np.zeros(sizes)
 
     def source(number: int, extent: int, size: int) -> tuple[int, int, float]:
-        place = max(0.0, (number + 0.5) * extent / size - 0.5)
-        low = int(place)
-        return low, low + (low < extent - 1), place - low
+        position = max(0.0, (number + 0.5) * extent / size - 0.5)
+        low = int(position)
+        return low, low + (low < extent - 1), position - low
 
     for row in range(resampled[2]):
         above, below, of_below = source(row, sizes[2], resampled[2])
@@ -192,9 +192,9 @@ def test_gpus_kernels_for_what_was_repeated_or_doubled_have_the_same_bits(
         desc = _desc(resampled, sizes, dml.AxisDirection.DECREASING, interpolation_mode=mode, scales=scales, **offsets)
         gradients = np.random.default_rng(13).standard_normal(resampled).astype(np.float32)
         if is_special:
-            rare = np.array([np.inf, 3e38, -3e38, np.nan, 1e-40, -0.0, 2e-38, 1e-30], np.float32)
+            unusual = np.array([np.inf, 3e38, -3e38, np.nan, 1e-40, -0.0, 2e-38, 1e-30], np.float32)
             rarely = gradients.reshape(-1)[:: 5 if gradients.size > 8 else 1]
-            rarely[:] = np.resize(rare, rarely.shape)
+            rarely[:] = np.resize(unusual, rarely.shape)
         names = [step.kernel.variant for step in lower(desc, GPU).steps]
         assert names[-1] == f"resample.{kernel}.float32"
         found = set()

@@ -89,14 +89,14 @@ def test_work_groups_that_go_through_whole_rows_make_the_same_bits(
     x: Array = random.normal(0, 1, shape).astype(data_type)
     x[random.random(shape) < 0.1] = 0
     flags = {"is_backward": is_backward, "is_exclusive": is_backward}
-    for rare in (2, shape[axis] * 2 // 3, -1, None):
+    for unusual in (2, shape[axis] * 2 // 3, -1, None):
         y = x.copy()
-        if rare is not None:
-            np.moveaxis(y, axis, 0)[rare] = np.inf if data_type == np.float16 else 2e38
+        if unusual is not None:
+            np.moveaxis(y, axis, 0)[unusual] = np.inf if data_type == np.float16 else 2e38
         expected = _run(device, SUM, y[np.newaxis], axis + 1, **flags)  # another description, with a kernel of its own
         with monkeypatch.context() as patched:
             patched.setattr(scan, "_WORK_GROUPS_FOR_CHUNK", 1 / 64)
-            if rare in (2, None):  # in turn with and without what not every device has room for
+            if unusual in (2, None):  # in turn with and without what not every device has room for
                 patched.setattr(scan, "_FEWEST_WIDE_ROWS", 1)
             else:
                 patched.setattr(scan, "_TILE_BYTES", 2**20)

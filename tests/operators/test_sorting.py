@@ -42,7 +42,7 @@ def _desc(
 
 @pytest.mark.parametrize("is_second", [False, True])
 @pytest.mark.parametrize(
-    ("values", "axis", "direction", "expected", "places"),
+    ("values", "axis", "direction", "expected", "indices"),
     [
         (
             [[[[0, 1, 10, 11], [3, 2, 9, 8], [4, 5, 6, 7]]]],
@@ -79,7 +79,7 @@ def test_examples(
     axis: int,
     direction: dml.AxisDirection,
     expected: Any,
-    places: Any,
+    indices: Any,
     is_second: bool,
     benches: list[Workbench],
 ) -> None:
@@ -91,19 +91,19 @@ def test_examples(
     for bench in benches:
         outputs = bench.device.run(desc, {"InputTensor": x})
         np.testing.assert_array_equal(outputs["OutputValueTensor"], expected)
-        np.testing.assert_array_equal(outputs["OutputIndexTensor"], places)
+        np.testing.assert_array_equal(outputs["OutputIndexTensor"], indices)
 
 
 def test_nan_comes_last_in_both_directions_and_equal_elements_by_rising_index(benches: list[Workbench]) -> None:
     x = np.array([np.nan, 0.0, np.inf, -0.0, -np.nan, -np.inf, 1e-45, -0.0], np.float32)
-    for direction, places in (
+    for direction, indices in (
         (DECREASING, [2, 6, 1, 3, 7, 5, 0, 4]),
         (INCREASING, [5, 1, 3, 7, 6, 2, 0, 4]),
     ):
         for bench in benches:
             outputs = bench.device.run(_desc((8,), 0, 8, direction), {"InputTensor": x})
-            np.testing.assert_array_equal(outputs["OutputIndexTensor"], places)
-            assert outputs["OutputValueTensor"].tobytes() == x[places].tobytes()
+            np.testing.assert_array_equal(outputs["OutputIndexTensor"], indices)
+            assert outputs["OutputValueTensor"].tobytes() == x[indices].tobytes()
 
 
 @pytest.mark.parametrize("as_gpus", [False, True])

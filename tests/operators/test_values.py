@@ -37,7 +37,7 @@ def _in_chunks(batches: Iterator[Batch]) -> Iterator[Batch]:
     length = 0
     for batch in batches:
         length = length or batch.size
-        for start in (max(0, min(place, batch.size - length)) for place in range(0, batch.size, length)):
+        for start in (max(0, min(index, batch.size - length)) for index in range(0, batch.size, length)):
             piece = tuple(np.resize(values[start : start + length], length) for values in batch.inputs)
             yield dataclasses.replace(batch, name=f"{batch.name} from {start}", inputs=piece)
 

@@ -24,7 +24,7 @@ import dmlvk as dml
 from dmlvk.conformance.samples import Sample, SampleCase, sample_cases
 from dmlvk.conformance.sampling import LAYOUTS, laid_out, stored_input
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.program import KernelStep, Place, Program
+from dmlvk.kernels.program import BindingKind, KernelStep, Program
 from dmlvk.kernels.target import Target
 from tests.binding.support import floats, sign
 from tests.graphs.random_graphs import Builder
@@ -49,7 +49,7 @@ CASES = _cases()
 def _contents(desc: dml.OperatorDesc, sample: Sample) -> Contents:
     given = [(field, tensor) for field, tensor in desc.inputs if tensor is not None]
     return {
-        (Place.INPUT, number): stored_input(tensor, sample.inputs[field.name])
+        (BindingKind.INPUT, number): stored_input(tensor, sample.inputs[field.name])
         for number, (field, tensor) in enumerate(given)
     }
 
@@ -95,13 +95,13 @@ def test_steps_of_graphs_are_what_the_recorder_is_told(
     """With temporary memory that values share, whether operators became one kernel or not."""
     graph = Builder(any_device, Random(seed), QUICK).graph(count)
     compiled = any_device.compile_graph(graph.desc, fuse=is_fused)
-    contents: dict[tuple[Place, int], Bytes] = {
-        (Place.INPUT, number): value_bytes(graph.inputs[f"Input{number}"], tensor)
+    contents: dict[tuple[BindingKind, int], Bytes] = {
+        (BindingKind.INPUT, number): value_bytes(graph.inputs[f"Input{number}"], tensor)
         for number, tensor in enumerate(compiled.network.inputs)
         if tensor is not None
     }
     if compiled.constants is not None:
-        contents[Place.CONSTANTS, 0] = compiled.constants.download(np.uint8)
+        contents[BindingKind.CONSTANTS, 0] = compiled.constants.download(np.uint8)
     _check(any_device, compiled.steps, contents, f"seed {seed}, {count} nodes, fused: {is_fused}")
 
 
@@ -114,7 +114,7 @@ def step(any_device: dml.Device) -> KernelStep:
 
 
 def _faults(device: dml.Device, *steps: KernelStep) -> list[str]:
-    contents = {(Place.INPUT, 0): np.arange(64, dtype=np.uint8)}
+    contents = {(BindingKind.INPUT, 0): np.arange(64, dtype=np.uint8)}
     with closing(ProbedSteps(device, steps, contents)) as probed:
         return list(probed.faults())
 
@@ -146,7 +146,7 @@ def test_an_order_that_nothing_keeps_shows_in_the_results(any_device: dml.Device
     """Two steps write the same words, and the second one is said to be independent."""
     written = [lower(sign(floats(16)), any_device.target).steps[0] for _ in range(2)]
     negated = dataclasses.replace(written[1], reads=(dataclasses.replace(written[1].reads[0], index=1),))
-    contents = {(Place.INPUT, n): np.full(16, 1 - 2 * n, np.float32).view(np.uint8) for n in range(2)}
+    contents = {(BindingKind.INPUT, n): np.full(16, 1 - 2 * n, np.float32).view(np.uint8) for n in range(2)}
     found = []
     for is_independent in (False, True):
         steps = [written[0], dataclasses.replace(negated, is_independent=is_independent)]

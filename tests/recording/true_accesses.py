@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.kernels.program import KernelStep, Place, Region
+from dmlvk.kernels.program import BindingKind, KernelStep, Region
 from dmlvk.objects.recording import Access, HazardTracker, scheduled
 from dmlvk.runtime.work import Allocation
 from tests.recording.marked_stores import with_marked_stores
@@ -18,7 +18,7 @@ from tests.recording.marked_stores import with_marked_stores
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Memory = dict[Allocation, Bytes]
-Contents = Mapping[tuple[Place, int], Bytes]
+Contents = Mapping[tuple[BindingKind, int], Bytes]
 
 _GUARD = 256
 """Bytes before and behind the memory of each place."""
@@ -42,11 +42,11 @@ class ProbedSteps:
 
     def __init__(self, device: dml.Device, steps: Sequence[KernelStep], contents: Contents, fill: int = 0x33) -> None:
         self._engine = device.engine
-        sizes = {place: data.size for place, data in contents.items()}
+        sizes = {index: data.size for index, data in contents.items()}
         for region in (region for step in steps for region in (*step.reads, *step.writes)):
-            key = region.place, region.index
+            key = region.kind, region.index
             sizes[key] = max(sizes.get(key, 0), region.offset + region.size_in_bytes)
-        self._memory: dict[tuple[Place, int], Allocation] = {}
+        self._memory: dict[tuple[BindingKind, int], Allocation] = {}
         for key, size in sizes.items():
             allocation = self._engine.allocate(-(-size // 4) * 4 + 2 * _GUARD)
             assert not allocation.has_staging
@@ -57,7 +57,7 @@ class ProbedSteps:
         self._steps = scheduled(steps, self._locate, HazardTracker())
 
     def _locate(self, region: Region) -> tuple[Allocation, int]:
-        return self._memory[region.place, region.index], _GUARD
+        return self._memory[region.kind, region.index], _GUARD
 
     def close(self) -> None:
         """Frees the memory."""
@@ -68,8 +68,8 @@ class ProbedSteps:
         """What the outputs hold."""
         return [
             allocation.host_bytes[_GUARD:-_GUARD].copy()
-            for (place, _), allocation in self._memory.items()
-            if place is Place.OUTPUT
+            for (index, _), allocation in self._memory.items()
+            if index is BindingKind.OUTPUT
         ]
 
     def run(self) -> None:
@@ -155,9 +155,9 @@ class ProbedSteps:
         return {allocation: allocation.host_bytes.copy() for allocation in self._memory.values()}
 
     def _told(self, allocation: Allocation, words: Mask) -> str:
-        place, index = next(key for key, there in self._memory.items() if there is allocation)
+        position, index = next(key for key, there in self._memory.items() if there is allocation)
         found = np.flatnonzero(words) - _GUARD // 4
-        return f"{found.size} words of {place.value} {index} from {found[0]} to {found[-1]}"
+        return f"{found.size} words of {position.value} {index} from {found[0]} to {found[-1]}"
 
 
 def _restore(memory: Memory) -> None:

@@ -174,8 +174,10 @@ def test_flattened_shaders_compute_the_same(
     with device.create_buffer(numbers.nbytes) as source, device.create_buffer(2 * numbers.nbytes) as target:
         source.upload(numbers)
         target.upload(np.zeros(512, np.uint32))
-        places = source.allocation, target.allocation
-        device.engine.run(device.engine.record([Launch(after, (), (6,), (1, 1, 1), places, places[1:], depends=False)]))
+        allocations = source.allocation, target.allocation
+        device.engine.run(
+            device.engine.record([Launch(after, (), (6,), (1, 1, 1), allocations, allocations[1:], depends=False)])
+        )
         got = target.download().view(np.uint32)
     assert got[:256].tolist() == [expected(x) for x in range(256)]
     assert got[256:].tolist() == [int("words_output" in body and x > 99) for x in range(256)]

@@ -85,7 +85,7 @@ def _engine(device: dml.Device) -> Engine:
     return engine
 
 
-def _free_places(device: dml.Device) -> int:
+def _free_slots(device: dml.Device) -> int:
     numbers = _engine(device)._numbers
     assert numbers is not None
     return len(numbers._free)
@@ -141,7 +141,7 @@ def test_places_of_numbers_are_used_again(slow_device: dml.Device) -> None:
         _transposed(slow_device, 5 + number, 7)
     numbers = _engine(slow_device)._numbers
     assert numbers is not None
-    for number in range(3 * launch_numbers._PLACES):
+    for number in range(3 * launch_numbers._SLOTS):
         _transposed(slow_device, 5 + number % 700, 3)
     gc.collect()
     assert len(numbers.buffers) <= 2
@@ -168,7 +168,7 @@ def test_places_of_a_recording_that_fails_are_given_back(
 ) -> None:
     _transposed(slow_device, 5, 7)
     _transposed(slow_device, 6, 7)
-    free = _free_places(slow_device)
+    free = _free_slots(slow_device)
 
     def fail(*arguments: Any) -> Any:
         raise KeyboardInterrupt
@@ -178,7 +178,7 @@ def test_places_of_a_recording_that_fails_are_given_back(
         with pytest.raises(KeyboardInterrupt):
             _transposed(slow_device, 7, 7)
     gc.collect()
-    assert _free_places(slow_device) >= free
+    assert _free_slots(slow_device) >= free
     _transposed(slow_device, 7, 7)
 
 

@@ -24,7 +24,7 @@ except dml.DmlError as error:
 """
 
 
-def told(code: str = OPEN, **environment: str) -> str:
+def reported(code: str = OPEN, **environment: str) -> str:
     """What a program prints in a Python of its own."""
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
@@ -67,13 +67,13 @@ def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_behind_the_fake_driver_all_is_well(fake_driver: dict[str, str]) -> None:
-    assert told(OPEN + 'print("opened")', **fake_driver) == "opened"
+    assert reported(OPEN + 'print("opened")', **fake_driver) == "opened"
 
 
 def test_a_driver_older_than_vulkan_1_1_is_to_be_updated(fake_driver: dict[str, str]) -> None:
     environment = {**fake_driver, "FAKE_VERSION": str(loader.API_VERSION_1_0 | 42)}
     reason = "not usable: needs Vulkan 1.1, and loader and driver together offer 1.0.0: update the graphics driver"
-    line = told(**environment)
+    line = reported(**environment)
     assert line.startswith("DeviceNotFoundError: No Vulkan device here can be used. Devices:")
     assert line.endswith(reason)
     assert command("run", "examples/sign.json", **environment).endswith(reason)
@@ -81,7 +81,7 @@ def test_a_driver_older_than_vulkan_1_1_is_to_be_updated(fake_driver: dict[str, 
 
 def test_a_driver_without_a_device_is_answered_with_what_to_install(fake_driver: dict[str, str]) -> None:
     environment = {**fake_driver, "FAKE_EMPTY": "1"}
-    line = told(**environment)  # newer loaders make an error of it, older ones an empty list
+    line = reported(**environment)  # newer loaders make an error of it, older ones an empty list
     assert line.startswith("DeviceNotFoundError: ")
     assert line.endswith(loader.how_to_install())
     assert command("devices", **environment) == line.replace("DeviceNotFoundError", "dmlvk")
@@ -107,7 +107,7 @@ MACOS = "import urllib.request, sys\nsys.platform = 'darwin'\n"
 
 
 def test_on_macos_without_a_loader_homebrew_is_named(tmp_path: Path) -> None:
-    line = told(MACOS + OPEN, HOME=str(tmp_path), VULKAN_SDK="")
+    line = reported(MACOS + OPEN, HOME=str(tmp_path), VULKAN_SDK="")
     assert line.startswith("DeviceNotFoundError: No Vulkan loader found (libvulkan.1.dylib: ")
     assert line.endswith("Install MoltenVK, for example with: brew install molten-vk vulkan-loader")
 
@@ -119,6 +119,6 @@ def test_on_macos_with_a_loader_and_without_moltenvk_homebrew_is_named(tmp_path:
         "loader.library_candidates = lambda: names('linux')\n"
     )
     environment = {"VK_DRIVER_FILES": os.devnull, "VK_ICD_FILENAMES": os.devnull, "HOME": str(tmp_path)}
-    line = told(MACOS + found + OPEN, **environment)
+    line = reported(MACOS + found + OPEN, **environment)
     assert "VK_ERROR_INCOMPATIBLE_DRIVER (-9): no Vulkan driver works on this machine" in line
     assert line.endswith("brew install molten-vk vulkan-loader")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.running.host_runs import Run
+from dmlvk.running.host_runs import HostRun
 from dmlvk.runtime import transfers
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.work import Allocation
@@ -75,7 +75,7 @@ def test_small_inputs_and_outputs_of_a_run_lie_with_the_host(
     tensor = dml.TensorDesc(dml.FLOAT32, x.shape)
     desc = dml.ElementWiseAbs(input_tensor=tensor, output_tensor=tensor)
     with dml.Device(device.info.index) as opened:
-        run = Run(opened.engine, opened.compile_operator(opened.create_operator(desc)))
+        run = HostRun(opened.engine, opened.compile_operator(opened.create_operator(desc)))
         for shift in range(2):
             (y,) = run.execute({"InputTensor": x + shift}).values()
             assert y.tobytes() == np.abs(x + shift).tobytes()

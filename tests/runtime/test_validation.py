@@ -416,7 +416,7 @@ def test_the_error_tells_how_many_messages_there_are(monkeypatch: pytest.MonkeyP
 
 
 def test_synchronization_validation_is_asked_for_in_the_words_of_the_layers_version(tmp_path: Path) -> None:
-    session = validation._Session("off")
+    session = validation._ValidationSession("off")
     session.mode, session.folder = "sync", tmp_path
     session._write_settings(1 << 22 | 3 << 12 | 239)
     assert "enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT" in session.settings.read_text()

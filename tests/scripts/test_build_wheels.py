@@ -25,12 +25,12 @@ def test_this_python_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "script",
     ["echo", "exit 1", "echo 3.11", """echo '["PyPy", 3, 11, false]'""", """echo '["CPython", 3, 9, false]'""",
      """echo '["CPython", 3, 14, false]'""", """echo '["CPython", 3, 13, true]'"""],
 )  # fmt: skip
-def test_others_are_not(tmp_path: Path, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    other = program(tmp_path, told)
+def test_others_are_not(tmp_path: Path, script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    other = program(tmp_path, script)
     assert build_wheels.identity(other) is None
     assert build_wheels.main(["--python", other, "--output", str(tmp_path / "dist")]) == 1
     assert f"{other} is no CPython 3.10 to 3.13" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from dmlvk.kernels.library import compiler as compiler_module
 from dmlvk.kernels.library import glslang
 from dmlvk.kernels.library import store as store_module
 from dmlvk.kernels.library.pack import PackedLibrary
-from scripts.shader_tools.compiler import Compiler
+from scripts.shader_tools.compiler import CheckingCompiler
 from scripts.shader_tools.project import checked_variants, project_variants
 from scripts.shader_tools.spirv import Module
 
@@ -63,7 +63,7 @@ def test_second_run_does_nothing(project: Project, capsys: Output, monkeypatch: 
     before, when = files(project.library), times(project.library)
     os.utime(project.shaders / "include/numbers.glsl")
     capsys.readouterr()
-    monkeypatch.setattr(Compiler, "compile", lambda *_: pytest.fail("compiled although nothing changed"))
+    monkeypatch.setattr(CheckingCompiler, "compile", lambda *_: pytest.fail("compiled although nothing changed"))
     assert project.compile() == 0
     assert summary(capsys) == "0 compiled, 3 unchanged, 0 removed, 0 failed"
     assert files(project.library) == before
@@ -103,7 +103,7 @@ def test_include_of_an_include_counts(project: Project, capsys: Output) -> None:
 
 @pytest.mark.parametrize("name", ["FLAGS", "PASSES", "NAMES_KEPT", "INCLUDE_DIRECTORIES"])
 def test_key_covers_flags(project: Project, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    compiler = Compiler.find(project.tree)
+    compiler = CheckingCompiler.find(project.tree)
     before = compiler.key(project.variants[0])
     changed: object = "other" if name in ("PASSES", "NAMES_KEPT") else ("-Od",)
     monkeypatch.setattr(compiler_module, name, changed)
@@ -111,13 +111,13 @@ def test_key_covers_flags(project: Project, monkeypatch: pytest.MonkeyPatch, nam
 
 
 def test_key_covers_the_compiler(project: Project) -> None:
-    compiler = Compiler.find(project.tree)
+    compiler = CheckingCompiler.find(project.tree)
     other = dataclasses.replace(compiler, version="12:99.0.0")
     assert compiler.key(project.variants[0]) != other.key(project.variants[0])
 
 
 def test_key_covers_definitions_but_not_their_order(project: Project) -> None:
-    compiler = Compiler.find(project.tree)
+    compiler = CheckingCompiler.find(project.tree)
 
     def key(*defines: tuple[str, str]) -> str:
         return compiler.key(Sample("first.one", "family/first.comp", defines))
@@ -161,11 +161,11 @@ def test_damaged_file_is_made_again(project: Project, capsys: Output, damage: st
 
 
 def test_interrupted_run_goes_on(project: Project, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Compiler.compile
+    real = CheckingCompiler.compile
     lock = threading.Lock()
     runs = 0
 
-    def interrupted(self: Compiler, variant: Sample) -> bytes:
+    def interrupted(self: CheckingCompiler, variant: Sample) -> bytes:
         nonlocal runs
         with lock:
             runs += 1
@@ -174,7 +174,7 @@ def test_interrupted_run_goes_on(project: Project, capsys: Output, monkeypatch: 
             return real(self, variant)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Compiler, "compile", interrupted)
+        patch.setattr(CheckingCompiler, "compile", interrupted)
         assert project.compile("--jobs", "1", "--pack") == 130
     assert "interrupted" in capsys.readouterr().err
     assert project.compiled() == {"first.one"}

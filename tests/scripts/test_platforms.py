@@ -138,22 +138,22 @@ def test_a_change_touches_launches_that_were_not_made_before() -> None:
 def test_the_table_says_what_differs_and_what_is_broken() -> None:
     here = Found({"abs": "1", "add": "2", "if": "3"}, {"gemm": kept("4"), "cast": kept("5")})
 
-    def told(there: Found) -> dict[str, str]:
+    def row_of(there: Found) -> dict[str, str]:
         result = platform_table.compared(here, there)
         assert platform_table.is_well(result) == (there == here or there.is_cut)
         for name in (*there.operators_ended, *there.cases_ended):
             assert f"{name} ends the process: LLVM ERROR" in result["told"]
         return platform_table.table_row(result)
 
-    assert told(here) == {"operators": "3", "conformance": "2 of 2", "bits": "all"}
+    assert row_of(here) == {"operators": "3", "conformance": "2 of 2", "bits": "all"}
     cases = {**here.cases, "gemm": {"sha256": "6", "fault": "3 of 8 results"}}
-    other = told(Found({"abs": "1", "add": "4"}, cases))
+    other = row_of(Found({"abs": "1", "add": "4"}, cases))
     assert other == {"operators": "2", "conformance": "1 of 2", "bits": "not add, gemm, if"}
-    assert told(Found({}, {}, {"": "LLVM ERROR"}))["bits"] == "not abs, add, cast, gemm, if"
-    cut = told(Found({"abs": "1"}, {"cast": kept("5")}, is_cut=True))
+    assert row_of(Found({}, {}, {"": "LLVM ERROR"}))["bits"] == "not abs, add, cast, gemm, if"
+    cut = row_of(Found({"abs": "1"}, {"cast": kept("5")}, is_cut=True))
     assert cut.pop("more") == "not run in the time given: 2 operators, 1 cases"
     assert cut == {"operators": "1 of 3", "conformance": "1 of 1, 1 not run", "bits": "all"}
-    ended = told(Found({"abs": "1", "add": "2"}, {"cast": kept("5")}, {"if": "LLVM ERROR"}, {"gemm": "LLVM ERROR"}))
+    ended = row_of(Found({"abs": "1", "add": "2"}, {"cast": kept("5")}, {"if": "LLVM ERROR"}, {"gemm": "LLVM ERROR"}))
     assert ended.pop("more").endswith("ends the process: if; gemm")
     assert ended == {"operators": "2 of 3", "conformance": "1 of 2", "bits": "all"}
 

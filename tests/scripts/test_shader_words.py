@@ -38,8 +38,8 @@ def _named() -> set[str]:
 
 
 def test_every_word_that_patterns_ask_for_is_named() -> None:
-    told = {word for word in _asked_for() if not re.match(r"HAS_|INPUT_|FURTHER_|ATTRIBUTE_|FUSED_", word)}
-    assert not sorted(told - _named())
+    asked = {word for word in _asked_for() if not re.match(r"HAS_|INPUT_|FURTHER_|ATTRIBUTE_|FUSED_", word)}
+    assert not sorted(asked - _named())
 
 
 def test_every_word_that_is_named_is_in_the_shaders() -> None:

@@ -141,8 +141,12 @@ def exported(name: str, exporter: str, dtype: torch.dtype = torch.float32) -> on
         options |= {"external_data": False}
     elif dtype == torch.float32:
         options |= {"dynamic_axes": {"x": {0: "n"}}}
-    told = io.StringIO()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+    printed = io.StringIO()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
         path = Path(folder) / "model.onnx"
         torch.onnx.export(module, (x,), str(path), input_names=["x"], output_names=["y"], **options)
         return onnx.load(path)

@@ -64,8 +64,8 @@ def test_ten_steps_follow_the_cpus_losses_with_the_same_bits_on_every_device(mak
 def quadratic(optimizer: Any, parameters: list[Any], steps: int) -> None:
     """Steps with gradients that are the parameters, and of the last one only in every second step."""
     for step in range(steps):
-        for place, parameter in enumerate(parameters):
-            is_left_out = place == len(parameters) - 1 and step % 2
+        for index, parameter in enumerate(parameters):
+            is_left_out = index == len(parameters) - 1 and step % 2
             parameter.grad = None if is_left_out else parameter.detach() * 0.5 + 0.1
         optimizer.step()
 

@@ -60,9 +60,9 @@ def test_any_array_layout(name: str, strides: tuple[int, int] | None) -> None:
     untouched = np.ones(got.size, np.bool_)
     for i in range(3):
         for j in range(4):
-            place = i * tensor.element_strides[0] + j * tensor.element_strides[1]
-            assert got[place] == 4 * i + j, f"[{i}, {j}]"
-            untouched[place] = False
+            offset = i * tensor.element_strides[0] + j * tensor.element_strides[1]
+            assert got[offset] == 4 * i + j, f"[{i}, {j}]"
+            untouched[offset] = False
     assert (got[untouched] == np.int32(-0x11111112)).all(), "bytes between the elements changed"
 
 
@@ -217,10 +217,10 @@ def test_overlapping_inputs_of_any_kind() -> None:
         if elements_overlap(sizes, strides):
             overlapping += 1
             changed = array.copy()
-            place = tuple(int(random.integers(0, size)) for size in sizes)
-            changed[place] ^= 1
+            offset = tuple(int(random.integers(0, size)) for size in sizes)
+            changed[offset] ^= 1
             owners = np.bincount((np.indices(sizes).reshape(count, -1).T @ strides).reshape(-1))
-            if owners[np.dot(place, strides)] > 1:
+            if owners[np.dot(offset, strides)] > 1:
                 with pytest.raises(InvalidArgumentError, match="has different values where Strides"):
                     _laid_out(changed, tensor)
     assert overlapping > 500

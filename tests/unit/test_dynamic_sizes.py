@@ -113,8 +113,8 @@ def test_what_loses_track_of_a_size_is_a_guard_that_it_is_this_one(loss: str) ->
     LOSSES[loss](size)
     test = guards.test()
     assert [other for other in range(2, 100) if test(other)] == [37]
-    (place,) = guards.places
-    assert place
+    (location,) = guards.locations
+    assert location
 
 
 def test_what_is_so_for_all_sizes_is_no_guard() -> None:
@@ -153,20 +153,20 @@ def test_a_typical_number_is_the_same_for_all_sizes_between_two_powers_of_two() 
 
 def test_where_operands_begin_is_told_apart_from_sizes() -> None:
     guards = Guards()
-    n, place = guards.size(37), guards.size(2)
-    rest, factors = coefficients_of(16 * place // 4 + n // 2, [place])
+    n, size = guards.size(37), guards.size(2)
+    rest, factors = coefficients_of(16 * size // 4 + n // 2, [size])
     assert factors == [4]
     assert value_of(rest) == 18
-    for word in (place * n, (n + place) // 3):
+    for word in (size * n, (n + size) // 3):
         with pytest.raises(ValueError, match="open size"):
-            coefficients_of(word, [place])
+            coefficients_of(word, [size])
 
 
 def test_thousands_of_guards_are_ordered_at_once() -> None:
     """Networks that are recurrent have thousands; each comes as soon as its variables are there."""
     count = 4000
-    variables = [f"    q{place} = s0 // {place + 2}" for place in range(count)]
-    tests = [f"    if not (q{place}*s1 == 0): return False" for place in reversed(range(count))]
+    variables = [f"    q{size} = s0 // {size + 2}" for size in range(count)]
+    tests = [f"    if not (q{size}*s1 == 0): return False" for size in reversed(range(count))]
     begun = time.process_time()
     made = interleaved(variables, [*tests, "    if not (s0 > 1): return False"])
     assert time.process_time() - begun < 1

@@ -20,7 +20,7 @@ from dmlvk.bench.report import named, write_measured
 from dmlvk.bench.torch_library import TorchLibrary
 from dmlvk.cli.selection import chosen_device, device_option, json_option
 from dmlvk.kernels.library import glsl
-from dmlvk.running.host_runs import Run
+from dmlvk.running.host_runs import HostRun
 
 _NAMES = ("x", "b")
 """Of inputs."""
@@ -85,7 +85,7 @@ def on_the_device(
     device: dml.Device, graph: dml.CompiledGraph, arrays: Sequence[npt.NDArray[Any]]
 ) -> tuple[float, npt.NDArray[Any]]:
     """The device's time for one run of a graph, and its output."""
-    run = Run(device.engine, graph, timestamps=True)
+    run = HostRun(device.engine, graph, timestamps=True)
     try:
         (output,) = run.execute(dict(zip(_NAMES, arrays, strict=False))).values()
         seconds = []

@@ -38,11 +38,11 @@ class _Parameters(ctypes.Structure):
         self.contents[offset : offset + values.size] = values.tolist()
 
 
-class _Batch(ctypes.Structure):
+class _LlamaBatch(ctypes.Structure):
     _fields_ = (("tokens", ctypes.c_int32), ("rest", ctypes.c_void_p * 6))
 
 
-def write_model(path: Path, size: DecoderSize, places: int) -> None:
+def write_model(path: Path, size: DecoderSize, positions: int) -> None:
     """Writes a llama of random Q4_0 weights."""
     writer = gguf.GGUFWriter(path, "llama")
     pattern = np.random.default_rng(0).integers(0, 256, _PATTERN_BYTES, np.uint8)
@@ -55,7 +55,7 @@ def write_model(path: Path, size: DecoderSize, places: int) -> None:
         writer.add_tensor(name, lines, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
 
     writer.add_block_count(size.layers)
-    writer.add_context_length(places)
+    writer.add_context_length(positions)
     writer.add_embedding_length(size.hidden)
     writer.add_feed_forward_length(size.inner)
     writer.add_head_count(size.heads)
@@ -102,7 +102,7 @@ class Llama:
         quiet: whether its messages are dropped.
     """
 
-    def __init__(self, libraries: Path, model: Path, places: int, *, quiet: bool = True) -> None:
+    def __init__(self, libraries: Path, model: Path, positions: int, *, quiet: bool = True) -> None:
         ctypes.CDLL(str(libraries / "libggml-base.so"), mode=ctypes.RTLD_GLOBAL)
         ggml = ctypes.CDLL(_library(libraries, "libggml.*"), mode=ctypes.RTLD_GLOBAL)
         self._library = ctypes.CDLL(_library(libraries, "libllama.*"))
@@ -114,8 +114,8 @@ class Llama:
         pointer = ctypes.c_void_p
         loaded = self._function("llama_model_load_from_file", pointer, ctypes.c_char_p, _Parameters)
         opened = self._function("llama_init_from_model", pointer, pointer, _Parameters)
-        self._batch_of = self._function("llama_batch_get_one", _Batch, pointer, ctypes.c_int32)
-        self._decode = self._function("llama_decode", ctypes.c_int32, pointer, _Batch)
+        self._batch_of = self._function("llama_batch_get_one", _LlamaBatch, pointer, ctypes.c_int32)
+        self._decode = self._function("llama_decode", ctypes.c_int32, pointer, _LlamaBatch)
         self._wait = self._function("llama_synchronize", None, pointer)
         self._logits = self._function("llama_get_logits_ith", ctypes.POINTER(ctypes.c_float), pointer, ctypes.c_int32)
         self._memory = self._function("llama_get_memory", pointer, pointer)
@@ -126,10 +126,10 @@ class Llama:
         if not self._model:
             raise SystemExit(f"{model}: llama.cpp cannot load it")
         of_context = self._function("llama_context_default_params", _Parameters)()
-        of_context.put(0, places, 512, 512)  # n_ctx, n_batch, n_ubatch
+        of_context.put(0, positions, 512, 512)  # n_ctx, n_batch, n_ubatch
         self._context = opened(self._model, of_context)
         if not self._context:
-            raise SystemExit(f"{model}: llama.cpp has no room for {places} tokens")
+            raise SystemExit(f"{model}: llama.cpp has no room for {positions} tokens")
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
         function = getattr(self._library, name)
@@ -189,12 +189,12 @@ def command(
     of the npm package @node-llama-cpp/linux-x64-vulkan; the Python package gguf writes the model. Numbers are medians;
     one of a token has its logits on the host, as a program that chooses tokens there has.
     """
-    places = max(max(lengths) + tokens + 16, *prompts)
+    positions = max(max(lengths) + tokens + 16, *prompts)
     with tempfile.TemporaryDirectory() as temporary:
-        file = (folder or Path(temporary)) / f"{size}-{places}.gguf"
+        file = (folder or Path(temporary)) / f"{size}-{positions}.gguf"
         if not file.is_file():
-            write_model(file, SIZES[size], places)
-        llama = Llama(libraries, file, places, quiet=not loud)
+            write_model(file, SIZES[size], positions)
+        llama = Llama(libraries, file, positions, quiet=not loud)
         for count in prompts:
             times = []
             for _ in range(6):

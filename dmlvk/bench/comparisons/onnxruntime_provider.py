@@ -48,10 +48,10 @@ def command(runs: int, model: Path | None, resnet: bool) -> None:
     times, processor = [], []
     for number in range(runs + runs // 10):
         taken, used = [0.0, 0.0], [0.0, 0.0]
-        for place in (0, 1) if number % 2 else (1, 0):  # neither always comes first
+        for index in (0, 1) if number % 2 else (1, 0):  # neither always comes first
             start, own = time.perf_counter(), time.thread_time()
-            (inside, alone)[place].run(None, feed)
-            taken[place], used[place] = (time.perf_counter() - start) * 1e6, (time.thread_time() - own) * 1e6
+            (inside, alone)[index].run(None, feed)
+            taken[index], used[index] = (time.perf_counter() - start) * 1e6, (time.thread_time() - own) * 1e6
         times.append(taken)
         processor.append(used)
     first, second = np.array(times[runs // 10 :]).T

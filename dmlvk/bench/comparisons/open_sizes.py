@@ -43,7 +43,7 @@ def command(device: str | None, number: int, part: str, json_file: Path | None) 
                 continue
             session = ort.InferenceSession(model.proto(), device=opened)
             planned, new, known, compiled = [], [], [], 0
-            for place, size in enumerate(model.sizes[:number]):
+            for index, size in enumerate(model.sizes[:number]):
                 feed = model.feed(size)
                 plans, pipelines = session._program.plan_count, opened.engine.compilations
                 first, second = _seconds(session, feed), _seconds(session, feed)
@@ -52,7 +52,7 @@ def command(device: str | None, number: int, part: str, json_file: Path | None) 
                 else:
                     new.append(first)
                     known.append(second)
-                    compiled += opened.engine.compilations - pipelines if place > 1 else 0
+                    compiled += opened.engine.compilations - pipelines if index > 1 else 0
             medians = [statistics.median(times) if times else float("nan") for times in (planned, new, known)]
             shown = "".join(f"{seconds * 1e3:9.2f}" for seconds in medians)
             count = len(planned) + len(new)

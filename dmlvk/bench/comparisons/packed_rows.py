@@ -19,7 +19,7 @@ from dmlvk.bench.report import write_measured
 from dmlvk.cli.selection import chosen_device, device_option, json_option
 from dmlvk.kernels.products import block_products
 from dmlvk.kernels.products.block_products import RowTile, row_tiles
-from dmlvk.running.host_runs import Run
+from dmlvk.running.host_runs import HostRun
 from dmlvk.spirv.specialization import MULTIPLIES_HALVES
 
 _BITS, _BLOCK = 4, 32
@@ -55,7 +55,7 @@ def inputs(rows: int, terms: int, columns: int) -> dict[str, Any]:
 
 def timed(device: dml.Device, graph: dml.CompiledGraph, arrays: dict[str, Any]) -> tuple[float, bytes]:
     """The median of what a graph takes by the device's clock, and the bytes of its result."""
-    with contextlib.closing(Run(device.engine, graph, timestamps=True)) as run:
+    with contextlib.closing(HostRun(device.engine, graph, timestamps=True)) as run:
         (output,) = run.execute(arrays).values()
         warm = time.perf_counter() + _WARM_UP_SECONDS
         while time.perf_counter() < warm:  # an idle device's clock is slow

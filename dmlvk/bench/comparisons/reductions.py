@@ -32,9 +32,9 @@ def result_of(device: dml.Device, model: dml.CompiledOperator, there: dml.Array)
     device.run(model, {"InputTensor": there}, keep=True)["OutputTensor"].wait()
 
 
-def in_turn(own: Callable[[], object], other: Callable[[], object], turns: int) -> tuple[float, float]:
+def in_turn(own: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[float, float]:
     """The least that each takes, in turns behind one that does not count."""
-    took = [(milliseconds(own), milliseconds(other)) for _ in range(turns + 1)][1:]
+    took = [(milliseconds(own), milliseconds(other)) for _ in range(rounds + 1)][1:]
     return min(each[0] for each in took), min(each[1] for each in took)
 
 

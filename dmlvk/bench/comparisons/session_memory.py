@@ -34,8 +34,8 @@ def write_products(path: Path, megabytes: int, *, is_external: bool) -> None:
     count = max(1, megabytes * 2**20 // (4 * _SIZE * _SIZE))
     scale = np.float32(_SIZE**-0.5)
     weights = [
-        numpy_helper.from_array(rng.standard_normal((_SIZE, _SIZE), np.float32) * scale, f"w{place}")
-        for place in range(count)
+        numpy_helper.from_array(rng.standard_normal((_SIZE, _SIZE), np.float32) * scale, f"w{index}")
+        for index in range(count)
     ]
     nodes = [helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"x{n + 1}"]) for n in range(count)]
     x, y = (helper.make_tensor_value_info(f"x{n}", TensorProto.FLOAT, ["rows", _SIZE]) for n in (0, count))

@@ -36,14 +36,14 @@ def median_seconds(work: Callable[[], object], repeats: int = 300, warm_up: int 
     return statistics.median(seconds)
 
 
-def medians_in_turn(works: list[Callable[[], object]], turns: int = 12) -> list[float]:
+def medians_in_turn(works: list[Callable[[], object]], rounds: int = 12) -> list[float]:
     """The median times of calls that take turns: whatever else the machine does meets all of them.
 
     A turn is 30 calls, of which the first 5 do not count: each work has a Vulkan device of its own, and a GPU that goes
     over from one to another takes 200 µs (an NVIDIA H200).
     """
     seconds: list[list[float]] = [[] for _ in works]
-    for _ in range(turns):
+    for _ in range(rounds):
         for work, taken in zip(works, seconds, strict=True):
             for number in range(30):
                 start = time.perf_counter()
@@ -105,7 +105,7 @@ def kompute_alone(device: dml.Device, operator: dml.CompiledOperator, x: npt.NDA
     return run
 
 
-class Rows:
+class PrintedRows:
     """What was measured, printed as it comes.
 
     Attributes:
@@ -126,7 +126,7 @@ class Rows:
         self.show(what, seconds, f"{speed / 1e9:.1f} GB/s", bytes=size, bytes_per_second=speed)
 
 
-def small_work(rows: Rows, device: dml.Device) -> None:
+def small_work(rows: PrintedRows, device: dml.Device) -> None:
     """One operator, many operators, and one call."""
     x = np.random.default_rng(1).normal(0, 1, _ELEMENTS).astype(np.float32)
     operator = sign(device, _ELEMENTS)
@@ -147,7 +147,7 @@ def small_work(rows: Rows, device: dml.Device) -> None:
     rows.show("Kompute alone, upload, dispatch and download", alone)
 
 
-def in_a_row(rows: Rows, device: dml.Device, mebibytes: int) -> None:
+def in_a_row(rows: PrintedRows, device: dml.Device, mebibytes: int) -> None:
     """Three operators, each on what the one before has left on the device: arrays beside one recorded submission."""
     x = np.random.default_rng(3).normal(0, 1, mebibytes * 2**18).astype(np.float32)
     operator = sign(device, x.size)
@@ -173,7 +173,7 @@ def in_a_row(rows: Rows, device: dml.Device, mebibytes: int) -> None:
     )
 
 
-def transfers(rows: Rows, device: dml.Device, mebibytes: int) -> None:
+def transfers(rows: PrintedRows, device: dml.Device, mebibytes: int) -> None:
     """From a NumPy array to where the device reads it, and back into a new one."""
     x = np.random.default_rng(2).normal(0, 1, mebibytes * 2**18).astype(np.float32)
     operator = sign(device, x.size)
@@ -197,7 +197,7 @@ def transfers(rows: Rows, device: dml.Device, mebibytes: int) -> None:
     rows.show_transfer(f"{mebibytes} MiB from the device", back, x.nbytes)
 
 
-def pytorch(rows: Rows, torch: Any, mebibytes: int) -> None:
+def pytorch(rows: PrintedRows, torch: Any, mebibytes: int) -> None:
     """The same in PyTorch on CUDA."""
     x = np.random.default_rng(1).normal(0, 1, _ELEMENTS).astype(np.float32)
     large = np.zeros(mebibytes * 2**18, np.float32)
@@ -239,7 +239,7 @@ def command(device: str | None, mebibytes: int, json_file: Path | None) -> None:
     torch = module("torch")
     if torch is not None and not torch.cuda.is_available():
         torch = None
-    rows = Rows()
+    rows = PrintedRows()
     with dml.Device(chosen_device(device)) as opened:
         print(f"{opened.info.name}, Kompute {'changed' if hasattr(module('kp'), 'OpMemoryBarrier') else 'unchanged'}")
         small_work(rows, opened)

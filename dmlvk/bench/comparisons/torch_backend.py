@@ -99,7 +99,7 @@ class Writer:
             "Conv", [x, self._weight(f"filter {number}", layer.weight)], strides=list(layer.stride), pads=[padding] * 4
         )
         state = [norm.weight, norm.bias, norm.running_mean, norm.running_var]
-        names = [self._weight(f"norm {number} {place}", one) for place, one in enumerate(state) if one is not None]
+        names = [self._weight(f"norm {number} {index}", one) for index, one in enumerate(state) if one is not None]
         return self._node("BatchNormalization", [made, *names], epsilon=norm.eps)
 
     def _block(self, x: str, block: Bottleneck) -> str:

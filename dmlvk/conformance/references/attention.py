@@ -28,8 +28,8 @@ def _parts(desc: dml.MultiheadAttention | dml.MultiheadAttention1, inputs: Mappi
     for roles, middle in (("qk", "QueryKey"), ("kv", "KeyValue"), ("qkv", "QueryKeyValue")):
         name = f"Stacked{middle}Tensor"
         if name in inputs:
-            for place, role in enumerate(roles):
-                found[role] = inputs[name][:, :, :, place].swapaxes(1, 2)
+            for index, role in enumerate(roles):
+                found[role] = inputs[name][:, :, :, index].swapaxes(1, 2)
     return {role: part.astype(np.float64) for role, part in found.items()}
 
 

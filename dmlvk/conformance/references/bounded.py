@@ -43,19 +43,19 @@ def fault(where: str, got: Array, expected: Expected) -> str | None:
         expected: what they must be.
     """
     true: Array = expected.values if isinstance(expected, Bounded) else expected
-    wrong = wrong_places(got, expected)
+    wrong = wrong_elements(got, expected)
     if not wrong.any():
         return None
-    places = np.argwhere(wrong)
-    lines = [f"{where}: {len(places)} of {got.size} elements are wrong"]
-    for place in places[:3]:
-        index = tuple(int(i) for i in place)
+    positions = np.argwhere(wrong)
+    lines = [f"{where}: {len(positions)} of {got.size} elements are wrong"]
+    for coordinates in positions[:3]:
+        index = tuple(int(i) for i in coordinates)
         allowed = f" within {expected.bound[index]!r}" if isinstance(expected, Bounded) else ""
         lines.append(f"  at {list(index)}: got {got[index]!r}, expected {true[index]!r}{allowed}")
     return "\n".join(lines)
 
 
-def wrong_places(got: Array, expected: Expected) -> npt.NDArray[np.bool_]:
+def wrong_elements(got: Array, expected: Expected) -> npt.NDArray[np.bool_]:
     """Which results are not what they must be.
 
     Raises:

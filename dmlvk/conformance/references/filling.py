@@ -67,8 +67,10 @@ def _nearest(exact: Fraction, data_type: DataType) -> Any:
     exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
     if Fraction(2) ** exponent > magnitude:
         exponent -= 1
-    place = (exponent if data_type is DataType.FLOAT32 else max(exponent, lowest)) - bits + 1
-    number = round(magnitude / Fraction(2) ** place) * Fraction(2) ** place  # Python rounds halves to even
+    ulp_exponent = (exponent if data_type is DataType.FLOAT32 else max(exponent, lowest)) - bits + 1
+    number = (
+        round(magnitude / Fraction(2) ** ulp_exponent) * Fraction(2) ** ulp_exponent
+    )  # Python rounds halves to even
     if data_type is DataType.FLOAT32 and number < Fraction(2) ** lowest:
         number = Fraction(0)
     largest = Fraction(int(np.finfo(dtype).max))
@@ -120,7 +122,7 @@ def slice_grad(desc: dml.SliceGrad, inputs: Mapping[str, Array]) -> Mapping[str,
 
 @reference("UNFOLD")
 def unfold(desc: dml.Unfold, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    """Place by place of the window, position by position."""
+    """Tap by tap of the window, position by position."""
     source = inputs["InputTensor"]
     widths = [(0, 0), (0, 0), *zip(desc.start_padding, desc.end_padding, strict=True)]
     shape = tuple(size + sum(width) for size, width in zip(source.shape, widths, strict=True))
@@ -129,12 +131,12 @@ def unfold(desc: dml.Unfold, inputs: Mapping[str, Array]) -> Mapping[str, Expect
     axes = list(zip(shape[2:], desc.window_sizes, desc.strides, desc.dilations, strict=True))
     blocks = [range((size - d * (w - 1) - 1) // step + 1) for size, w, step, d in axes]
     result = np.empty(desc.output_tensor.sizes[-3:], source.dtype)
-    places = list(itertools.product(*(range(w) for w in desc.window_sizes)))
-    for c, (row, place) in itertools.product(range(source.shape[1]), enumerate(places)):
+    taps = list(itertools.product(*(range(w) for w in desc.window_sizes)))
+    for c, (row, tap) in itertools.product(range(source.shape[1]), enumerate(taps)):
         for column, block in enumerate(itertools.product(*blocks)):
             at: list[Any] = [slice(None), c]
-            at += [b * step + p * d for b, p, (_, _, step, d) in zip(block, place, axes, strict=True)]
-            result[:, c * len(places) + row, column] = padded[tuple(at)]
+            at += [b * step + p * d for b, p, (_, _, step, d) in zip(block, tap, axes, strict=True)]
+            result[:, c * len(taps) + row, column] = padded[tuple(at)]
     return {"OutputTensor": result.reshape(desc.output_tensor.sizes)}
 
 
@@ -164,20 +166,20 @@ def fold(desc: dml.Fold, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     total, magnitudes = np.zeros(padded, np.longdouble), np.zeros(padded, np.longdouble)
     axes = list(zip(padded[2:], desc.window_sizes, desc.strides, desc.dilations, strict=True))
     blocks = [range((size - d * (w - 1) - 1) // step + 1) for size, w, step, d in axes]
-    places = list(itertools.product(*(range(w) for w in desc.window_sizes)))
+    taps = list(itertools.product(*(range(w) for w in desc.window_sizes)))
     with np.errstate(invalid="ignore"):
-        for c, (row, place) in itertools.product(range(sizes[1]), enumerate(places)):
+        for c, (row, tap) in itertools.product(range(sizes[1]), enumerate(taps)):
             for column, block in enumerate(itertools.product(*blocks)):
                 at: list[Any] = [slice(None), c]
-                at += [b * step + p * d for b, p, (_, _, step, d) in zip(block, place, axes, strict=True)]
-                total[tuple(at)] += numbers[:, c * len(places) + row, column]
-                magnitudes[tuple(at)] += np.abs(numbers[:, c * len(places) + row, column])
+                at += [b * step + p * d for b, p, (_, _, step, d) in zip(block, tap, axes, strict=True)]
+                total[tuple(at)] += numbers[:, c * len(taps) + row, column]
+                magnitudes[tuple(at)] += np.abs(numbers[:, c * len(taps) + row, column])
     middle: list[Any] = [slice(None), slice(None)]
     middle += [slice(start, start + size) for start, size in zip(desc.start_padding, sizes[2:], strict=True)]
     values = total[tuple(middle)].astype(np.float64)
     bits, lowest = (11, -14) if dtype == np.float16 else (24, -126)
     exponents = np.frexp(np.where(np.isfinite(values), values, 0.0))[1] - 1
-    half_place = np.ldexp(1.0, np.maximum(exponents, lowest) - bits)
+    half_ulp = np.ldexp(1.0, np.maximum(exponents, lowest) - bits)
     known = np.where(np.isfinite(values), magnitudes[tuple(middle)].astype(np.float64), 0.0)
     flushed = 2.0**-126 if dtype == np.float32 else 0.0
-    return {"OutputTensor": Bounded(values, 1.02 * half_place + known * 2.0**-40 + flushed)}
+    return {"OutputTensor": Bounded(values, 1.02 * half_ulp + known * 2.0**-40 + flushed)}

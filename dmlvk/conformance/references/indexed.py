@@ -14,24 +14,24 @@ from dmlvk.conformance.references.registry import reference
 Array = npt.NDArray[Any]
 
 
-def nearest_places(indices: Array, choices: int) -> npt.NDArray[np.int64]:
+def nearest_indices(indices: Array, choices: int) -> npt.NDArray[np.int64]:
     """Indices as places below ``choices``: negative ones count from the end, those outside mean the nearest one."""
 
-    def place(index: int) -> int:
+    def resolved(index: int) -> int:
         return min(max(index + choices if index < 0 else index, 0), choices - 1)
 
-    flat = [place(int(index)) for index in indices.reshape(-1)]
+    flat = [resolved(int(index)) for index in indices.reshape(-1)]
     return np.array(flat, np.int64).reshape(indices.shape)
 
 
-def exact_places(indices: Array, choices: int) -> npt.NDArray[np.int64]:
+def exact_indices(indices: Array, choices: int) -> npt.NDArray[np.int64]:
     """The same; those outside are -1."""
 
-    def place(index: int) -> int:
+    def resolved(index: int) -> int:
         counted = index + choices if index < 0 else index
         return counted if 0 <= counted < choices else -1
 
-    flat = [place(int(index)) for index in indices.reshape(-1)]
+    flat = [resolved(int(index)) for index in indices.reshape(-1)]
     return np.array(flat, np.int64).reshape(indices.shape)
 
 
@@ -46,8 +46,8 @@ def gather(desc: dml.Gather, inputs: Mapping[str, Array]) -> Mapping[str, Array]
     source = inputs["InputTensor"]
     indices = inputs["IndicesTensor"]
     indices = indices.reshape(indices.shape[indices.ndim - desc.index_dimensions :])
-    places = nearest_places(indices, source.shape[desc.axis])
-    taken = np.take(as_bits(source), places, axis=desc.axis)
+    positions = nearest_indices(indices, source.shape[desc.axis])
+    taken = np.take(as_bits(source), positions, axis=desc.axis)
     return {"OutputTensor": taken.reshape(tuple(desc.output_tensor.sizes)).view(source.dtype)}
 
 
@@ -55,8 +55,8 @@ def gather(desc: dml.Gather, inputs: Mapping[str, Array]) -> Mapping[str, Array]
 def gather_elements(desc: dml.GatherElements, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """numpy.take_along_axis."""
     source = inputs["InputTensor"]
-    places = nearest_places(inputs["IndicesTensor"], source.shape[desc.axis])
-    return {"OutputTensor": np.take_along_axis(as_bits(source), places, desc.axis).view(source.dtype)}
+    positions = nearest_indices(inputs["IndicesTensor"], source.shape[desc.axis])
+    return {"OutputTensor": np.take_along_axis(as_bits(source), positions, desc.axis).view(source.dtype)}
 
 
 @reference("ONE_HOT")
@@ -64,13 +64,13 @@ def one_hot(desc: dml.OneHot, inputs: Mapping[str, Array]) -> Mapping[str, Array
     """Off everywhere, then on in the places that are inside."""
     values = inputs["ValuesTensor"]
     last = max(axis for axis, size in enumerate(values.shape) if size > 1)
-    places = [0] * values.ndim
+    positions = [0] * values.ndim
     bits = as_bits(values)
-    off = bits[tuple(places)]
-    places[last] = 1
-    on = bits[tuple(places)]
+    off = bits[tuple(positions)]
+    positions[last] = 1
+    on = bits[tuple(positions)]
     sizes = tuple(desc.output_tensor.sizes)
-    hot = exact_places(inputs["IndicesTensor"], sizes[desc.axis])
+    hot = exact_indices(inputs["IndicesTensor"], sizes[desc.axis])
     shape = [1] * len(sizes)
     shape[desc.axis] = sizes[desc.axis]
     position = np.arange(sizes[desc.axis]).reshape(shape)
@@ -87,11 +87,11 @@ def gather_nd(desc: dml.GatherNd | dml.GatherNd1, inputs: Mapping[str, Array]) -
     source = _last(as_bits(inputs["InputTensor"]), desc.input_dimension_count)
     indices = _last(inputs["IndicesTensor"], desc.indices_dimension_count)
     batches = desc.batch_dimension_count if isinstance(desc, dml.GatherNd1) else 0
-    parts = [nearest_places(indices[..., n], source.shape[batches + n]) for n in range(indices.shape[-1])]
+    parts = [nearest_indices(indices[..., n], source.shape[batches + n]) for n in range(indices.shape[-1])]
     blocks = []
     for at in np.ndindex(parts[0].shape):
-        place = (*at[:batches], *(int(part[at]) for part in parts))
-        blocks.append(source[place].reshape(-1))
+        position = (*at[:batches], *(int(part[at]) for part in parts))
+        blocks.append(source[position].reshape(-1))
     sizes = tuple(desc.output_tensor.sizes)
     return {"OutputTensor": np.concatenate(blocks).reshape(sizes).view(inputs["InputTensor"].dtype)}
 
@@ -102,12 +102,12 @@ def scatter_nd(desc: dml.ScatterNd, inputs: Mapping[str, Array]) -> Mapping[str,
     result = as_bits(inputs["InputTensor"]).copy()
     kept = _last(result, desc.input_dimension_count)
     indices = _last(inputs["IndicesTensor"], desc.indices_dimension_count)
-    parts = [exact_places(indices[..., n], kept.shape[n]) for n in range(indices.shape[-1])]
+    parts = [exact_indices(indices[..., n], kept.shape[n]) for n in range(indices.shape[-1])]
     blocks = as_bits(inputs["UpdatesTensor"]).reshape((*indices.shape[:-1], *kept.shape[indices.shape[-1] :]))
     for at in np.ndindex(parts[0].shape):
-        place = tuple(int(part[at]) for part in parts)
-        if min(place) >= 0:
-            kept[place] = blocks[at]
+        position = tuple(int(part[at]) for part in parts)
+        if min(position) >= 0:
+            kept[position] = blocks[at]
     return {"OutputTensor": result.view(inputs["InputTensor"].dtype)}
 
 
@@ -116,11 +116,11 @@ def scatter(desc: dml.Scatter, inputs: Mapping[str, Array]) -> Mapping[str, Arra
     """Update after update, in row-major order; a later one overwrites."""
     result = as_bits(inputs["InputTensor"]).copy()
     updates = as_bits(inputs["UpdatesTensor"])
-    places = exact_places(inputs["IndicesTensor"], result.shape[desc.axis])
-    for at in np.ndindex(places.shape):
-        if places[at] >= 0:
-            place = (*at[: desc.axis], int(places[at]), *at[desc.axis + 1 :])
-            result[place] = updates[at]
+    positions = exact_indices(inputs["IndicesTensor"], result.shape[desc.axis])
+    for at in np.ndindex(positions.shape):
+        if positions[at] >= 0:
+            position = (*at[: desc.axis], int(positions[at]), *at[desc.axis + 1 :])
+            result[position] = updates[at]
     return {"OutputTensor": result.view(inputs["InputTensor"].dtype)}
 
 

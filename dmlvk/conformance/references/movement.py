@@ -43,8 +43,8 @@ def window_indices(desc: dml.Slice1 | dml.SliceGrad, sizes: tuple[int, ...]) -> 
     windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
     along = []
     for (offset, length, stride), size in zip(windows, sizes, strict=True):
-        places = list(range(offset, offset + length))
-        taken = places[::stride] if stride > 0 else places[::-1][::-stride]
+        positions = list(range(offset, offset + length))
+        taken = positions[::stride] if stride > 0 else positions[::-1][::-stride]
         along.append(taken[:size])
     return along
 

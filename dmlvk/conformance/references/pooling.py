@@ -22,7 +22,7 @@ _FLOAT16_EXACT = 256
 
 
 @dataclasses.dataclass(frozen=True)
-class _Tap:
+class _WindowTap:
     """The elements that one tap of every window is.
 
     Attributes:
@@ -36,7 +36,7 @@ class _Tap:
     is_inside: npt.NDArray[np.bool_]
 
 
-def _taps(desc: Pooling, source: Array) -> Iterator[_Tap]:
+def _taps(desc: Pooling, source: Array) -> Iterator[_WindowTap]:
     """Every tap of the windows, row by row."""
     sizes = pooled_sizes(desc)["output_tensor"]
     numbers = np.arange(source.size, dtype=np.int64).reshape(source.shape)
@@ -44,8 +44,8 @@ def _taps(desc: Pooling, source: Array) -> Iterator[_Tap]:
     for tap in itertools.product(*map(range, desc.window_size)):
         index: list[Array] = [np.arange(sizes[0]), np.arange(sizes[1])]
         inside: list[Array] = [np.ones(sizes[0], bool), np.ones(sizes[1], bool)]
-        for axis, place in enumerate(tap):
-            at = np.arange(sizes[axis + 2]) * desc.strides[axis] + place * dilations[axis] - desc.start_padding[axis]
+        for axis, offset in enumerate(tap):
+            at = np.arange(sizes[axis + 2]) * desc.strides[axis] + offset * dilations[axis] - desc.start_padding[axis]
             extent = source.shape[axis + 2]
             inside.append((at >= 0) & (at < extent))
             index.append(np.clip(at, 0, extent - 1))
@@ -53,7 +53,7 @@ def _taps(desc: Pooling, source: Array) -> Iterator[_Tap]:
         mask = np.ones(sizes, bool)
         for part in np.ix_(*(np.where(is_inside, 1, 2) for is_inside in inside)):
             mask &= part == 1
-        yield _Tap(source[grid], numbers[grid], mask)
+        yield _WindowTap(source[grid], numbers[grid], mask)
 
 
 def _maxima(
@@ -63,22 +63,22 @@ def _maxima(
     sizes = pooled_sizes(desc)["output_tensor"]
     is_float = source.dtype.kind == "f"
     best = np.full(sizes, -np.inf if is_float else np.iinfo(source.dtype).min, source.dtype)
-    place = np.full(sizes, -1, np.int64)
+    index = np.full(sizes, -1, np.int64)
     for tap in _taps(desc, source):
         with np.errstate(invalid="ignore"):
             is_larger = tap.values > best
             if is_float:
                 is_larger |= np.isnan(best) & ~np.isnan(tap.values)
                 is_larger |= (tap.values == best) & np.signbit(best) & ~np.signbit(tap.values)
-        chosen = tap.is_inside & (is_larger | (place < 0))
+        chosen = tap.is_inside & (is_larger | (index < 0))
         best = np.where(chosen, tap.values, best)
-        place = np.where(chosen, tap.numbers, place)
+        index = np.where(chosen, tap.numbers, index)
     if is_float:
         best = np.where(np.isnan(best), np.array(np.nan, source.dtype), best)
     outputs: dict[str, Expected] = {"OutputTensor": best.astype(source.dtype)}
-    places = getattr(desc, "output_indices_tensor", None)
-    if places is not None:
-        outputs["OutputIndicesTensor"] = place.astype(places.data_type.numpy_dtype)
+    indices = getattr(desc, "output_indices_tensor", None)
+    if indices is not None:
+        outputs["OutputIndicesTensor"] = index.astype(indices.data_type.numpy_dtype)
     return outputs
 
 
@@ -90,7 +90,7 @@ def _numbers(values: Array) -> npt.NDArray[np.float64]:
     return numbers
 
 
-def _half_place(values: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> npt.NDArray[np.float64]:
+def _half_ulp(values: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> npt.NDArray[np.float64]:
     """Half a unit in the last place of each value; FLOAT32 results below the smallest normal number are zeros."""
     with np.errstate(over="ignore", invalid="ignore"):
         clipped = np.minimum(np.abs(np.nan_to_num(values)), float(np.finfo(dtype).max))
@@ -119,7 +119,7 @@ def _averages(desc: dml.AveragePooling | dml.AveragePooling1, inputs: Mapping[st
         return {"OutputTensor": np.where(np.isnan(values), np.nan, values).astype(np.float16)}
     means = np.where(np.isfinite(magnitudes), magnitudes, 0.0) / count
     bound = means * max(2.0**-40, taps * 2.0**-47)
-    return {"OutputTensor": Bounded(values, _half_place(values, source.dtype) + bound)}
+    return {"OutputTensor": Bounded(values, _half_ulp(values, source.dtype) + bound)}
 
 
 def _norms(desc: dml.LpPooling | dml.LpPooling1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
@@ -132,9 +132,9 @@ def _norms(desc: dml.LpPooling | dml.LpPooling1, inputs: Mapping[str, Array]) ->
     with np.errstate(invalid="ignore", divide="ignore"):
         total = np.sum([np.where(largest > 0, values / largest, 0.0) ** desc.p for values in taps], axis=0)
         norms = np.where(np.isfinite(largest) & (largest > 0), largest * total ** (1.0 / desc.p), largest)
-    places = 1.02 if desc.p <= 2 else 2 * (3 + np.log(len(taps)) / desc.p)
+    ulps = 1.02 if desc.p <= 2 else 2 * (3 + np.log(len(taps)) / desc.p)
     finite = np.where(np.isfinite(norms), norms, 0.0)
-    bound = places * _half_place(norms, source.dtype) + finite * len(taps) * 2.0**-47
+    bound = ulps * _half_ulp(norms, source.dtype) + finite * len(taps) * 2.0**-47
     return {"OutputTensor": Bounded(norms, bound)}
 
 
@@ -156,9 +156,9 @@ def average_pooling_grad(desc: dml.AveragePoolingGrad, inputs: Mapping[str, Arra
     for window in np.ndindex(*source.shape[2:]):
         covered = [slice(None), slice(None)]
         axes = zip(window, desc.strides, desc.start_padding, desc.window_size, sizes[2:], strict=True)
-        for number, stride, padding, places, size in axes:
+        for number, stride, padding, taps, size in axes:
             first = number * stride - padding
-            covered.append(slice(min(max(first, 0), size), min(max(first + places, 0), size)))
+            covered.append(slice(min(max(first, 0), size), min(max(first + taps, 0), size)))
         inside = int(np.prod([part.stop - part.start for part in covered[2:]]))
         if inside == 0:
             continue
@@ -170,12 +170,12 @@ def average_pooling_grad(desc: dml.AveragePoolingGrad, inputs: Mapping[str, Arra
             magnitudes[tuple(covered)] += np.abs(share)
     values, sums = total.astype(np.float64), magnitudes.astype(np.float64)
     known = np.where(np.isfinite(values), sums, 0.0)
-    return {"OutputGradientTensor": Bounded(values, 1.02 * _half_place(values, source.dtype) + known * 2.0**-39)}
+    return {"OutputGradientTensor": Bounded(values, 1.02 * _half_ulp(values, source.dtype) + known * 2.0**-39)}
 
 
-def _inside(first: int, places: int, apart: int, size: int) -> range:
+def _inside(first: int, taps: int, apart: int, size: int) -> range:
     """Those of places that lie so far apart, from the first one on, which are elements of an axis."""
-    begin, end = max(0, -(first // apart)), min(places, (size - 1 - first) // apart + 1)
+    begin, end = max(0, -(first // apart)), min(taps, (size - 1 - first) // apart + 1)
     return range(first + begin * apart, first + end * apart, apart)
 
 
@@ -190,8 +190,8 @@ def max_pooling_grad(desc: dml.MaxPoolingGrad, inputs: Mapping[str, Array]) -> M
     axes = list(zip(desc.strides, desc.start_padding, desc.window_size, desc.dilations, source.shape[2:], strict=True))
     for window in np.ndindex(*gradients.shape):
         covered = [
-            _inside(number * step - pad, places, apart, size)
-            for number, (step, pad, places, apart, size) in zip(window[2:], axes, strict=True)
+            _inside(number * step - pad, taps, apart, size)
+            for number, (step, pad, taps, apart, size) in zip(window[2:], axes, strict=True)
         ]
         if not all(covered):
             continue
@@ -199,14 +199,14 @@ def max_pooling_grad(desc: dml.MaxPoolingGrad, inputs: Mapping[str, Array]) -> M
         # Numbers before NaN, larger ones before smaller ones, +0 before -0, and earlier ones before later ones.
         keys = (np.arange(inside.size), np.signbit(inside).ravel(), -inside.ravel(), np.isnan(inside).ravel())
         first = np.unravel_index(np.lexsort(keys)[0], inside.shape)
-        at = (*window[:2], *(places[number] for places, number in zip(covered, first, strict=True)))
+        at = (*window[:2], *(taps[number] for taps, number in zip(covered, first, strict=True)))
         with np.errstate(invalid="ignore"):
             total[at] += numbers[window]
         magnitudes[at] += np.abs(numbers[window])
         count[at] += 1
     found, sums = total.astype(np.float64), magnitudes.astype(np.float64)
     bound = np.where(np.isfinite(found), sums, 0.0) * np.maximum(2.0**-40, count * 2.0**-47)
-    return {"OutputGradientTensor": Bounded(found, 1.02 * _half_place(found, gradients.dtype) + bound)}
+    return {"OutputGradientTensor": Bounded(found, 1.02 * _half_ulp(found, gradients.dtype) + bound)}
 
 
 @reference("MAX_UNPOOLING")
@@ -251,9 +251,9 @@ def local_response_normalization(
     with np.errstate(over="ignore", invalid="ignore"):
         base = _overflowed(float(np.float32(desc.bias)) + factor * _overflowed(total))
         values = _numbers(source) / _overflowed(base ** float(np.float32(desc.beta)))
-    bound = 2 * (3 + 4 * abs(desc.beta)) * _half_place(values, np.dtype(np.float32))
+    bound = 2 * (3 + 4 * abs(desc.beta)) * _half_ulp(values, np.dtype(np.float32))
     if source.dtype == np.float16:
-        bound = bound + _half_place(values, source.dtype)
+        bound = bound + _half_ulp(values, source.dtype)
     return {"OutputTensor": Bounded(values, bound)}
 
 
@@ -280,4 +280,4 @@ def local_response_normalization_grad(
         values = share - x * total
         sums = (np.abs(share) + np.abs(x) * magnitudes) * (12 + 3 * abs(beta)) * 2.0**-24
         bound = np.where(np.isfinite(values), sums + (1 + np.abs(x)) * denormal, 0.0) + _SMALLEST_NORMAL
-    return {"OutputGradientTensor": Bounded(values, bound + _half_place(values, inputs["InputTensor"].dtype))}
+    return {"OutputGradientTensor": Bounded(values, bound + _half_ulp(values, inputs["InputTensor"].dtype))}

@@ -74,8 +74,8 @@ def _integer_to_float(x: Array, exponent: Float64Array) -> Array:
         is_integer = (exponent == np.rint(exponent)) | (np.abs(nearest) == 1)
     below_one = (exponent < 0) & (np.abs(x.astype(np.int64)) != 1)
     truncated = np.where(uncertain & is_integer, np.where(below_one, 0.0, nearest), truncated)
-    for place in zip(*np.nonzero(uncertain & ~is_integer), strict=True):
-        truncated[place] = _truncated_root(int(x[place]), float(exponent[place]), int(nearest[place]))
+    for index in zip(*np.nonzero(uncertain & ~is_integer), strict=True):
+        truncated[index] = _truncated_root(int(x[index]), float(exponent[index]), int(nearest[index]))
     saturated: Array = np.clip(truncated, limits.min, limits.max).astype(np.int64).astype(x.dtype)
     return saturated
 

@@ -172,24 +172,24 @@ def convolved(
 def terms_of(desc: dml.Convolution | Draft, channels: Array, weights: Array, spatial: int) -> Terms:
     """For each input channel and place of the filter: weights, the elements met, and where there are any."""
     for channel in range(channels.shape[1]):
-        for place in itertools.product(*map(range, weights.shape[2:])):
+        for tap in itertools.product(*map(range, weights.shape[2:])):
             met, counts = channels[:, channel], np.ones((), np.bool_)
             for axis in range(spatial):
-                own, inside = _met(desc, axis, place[axis], channels.shape[2 + axis], weights.shape[2 + axis])
+                own, inside = _met(desc, axis, tap[axis], channels.shape[2 + axis], weights.shape[2 + axis])
                 met = np.take(met, own, axis=1 + axis)
                 counts = counts & inside.reshape(-1, *(1,) * (spatial - 1 - axis))
-            weight = np.moveaxis(weights[channel], 0, -1)[place].reshape(-1, *(1,) * spatial)
+            weight = np.moveaxis(weights[channel], 0, -1)[tap].reshape(-1, *(1,) * spatial)
             yield weight, met[:, None], counts
 
 
-def _met(desc: dml.Convolution | Draft, axis: int, place: int, size: int, length: int) -> tuple[Array, Array]:
+def _met(desc: dml.Convolution | Draft, axis: int, tap: int, size: int, length: int) -> tuple[Array, Array]:
     """Which element of the input each place of the output meets, and whether there is one."""
     reached = desc.output_tensor.sizes[2 + axis]
     outputs = np.arange(reached, dtype=np.int64)
     stride, start = desc.strides[axis], desc.start_padding[axis]
     if desc.mode is dml.ConvolutionMode.CONVOLUTION:
-        place = length - 1 - place
-    step = place * desc.dilations[axis]
+        tap = length - 1 - tap
+    step = tap * desc.dilations[axis]
     if desc.direction is dml.ConvolutionDirection.FORWARD:
         found = outputs * stride + step - start
         inside = (found >= 0) & (found < size) & (outputs < reached - desc.output_padding[axis])

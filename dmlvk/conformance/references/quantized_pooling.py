@@ -28,8 +28,8 @@ def quantized_average_pooling(
     limits = np.iinfo(desc.output_tensor.data_type.numpy_dtype)
     sizes = tuple(desc.output_tensor.sizes)
     output = np.empty(sizes, desc.output_tensor.data_type.numpy_dtype)
-    for place in np.ndindex(*sizes):
-        batch, channel, *window = place
+    for index in np.ndindex(*sizes):
+        batch, channel, *window = index
         along = []
         for axis, number in enumerate(window):
             first = number * desc.strides[axis] - desc.start_padding[axis]
@@ -46,5 +46,5 @@ def quantized_average_pooling(
         )
         if "OutputZeroPointTensor" in given:
             quotient += int(given["OutputZeroPointTensor"][channel])
-        output[place] = min(max(quotient, int(limits.min)), int(limits.max))
+        output[index] = min(max(quotient, int(limits.min)), int(limits.max))
     return {"OutputTensor": output}

@@ -75,9 +75,9 @@ def _quantized(
     data_type = desc.output_tensor.data_type.numpy_dtype
     limits = np.iinfo(data_type)
     output = np.empty(sums.shape, data_type)
-    for place in np.ndindex(*sums.shape):
-        quotient = nearest_quotient(int(sums[place]), [scale[place] for scale in scales], by[place])
-        output[place] = min(max(quotient + int(zeros[place]), limits.min), limits.max)
+    for index in np.ndindex(*sums.shape):
+        quotient = nearest_quotient(int(sums[index]), [scale[index] for scale in scales], by[index])
+        output[index] = min(max(quotient + int(zeros[index]), limits.min), limits.max)
     return {"OutputTensor": output}
 
 
@@ -129,15 +129,15 @@ def matrix_product_to_float(
     bias = inputs.get("BiasTensor")
     output = np.empty(sums.shape, desc.output_tensor.data_type.numpy_dtype)
     with np.errstate(all="ignore"):
-        for place in np.ndindex(*sums.shape):
-            product = _product(int(sums[place]), [rows[place], columns[place]])
+        for index in np.ndindex(*sums.shape):
+            product = _product(int(sums[index]), [rows[index], columns[index]])
             result = _nearest_float32(product)
             if product == 0:
-                result = np.float32(math.copysign(0.0, _sign(sums[place]) * _sign(rows[place]) * _sign(columns[place])))
+                result = np.float32(math.copysign(0.0, _sign(sums[index]) * _sign(rows[index]) * _sign(columns[index])))
             if bias is not None:
-                total = result + np.float32(_number(bias[place]))
+                total = result + np.float32(_number(bias[index]))
                 result = np.float32(_number(total))
-            output[place] = np.float32(np.nan) if np.isnan(result) else result
+            output[index] = np.float32(np.nan) if np.isnan(result) else result
     return {"OutputTensor": output}
 
 

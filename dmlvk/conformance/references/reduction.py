@@ -35,19 +35,19 @@ def spacing(values: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> npt.NDArra
     return np.asarray(np.exp2(np.maximum(exponents, least) - bits), np.float64)
 
 
-def _places(x: Array, is_smallest: bool, takes_last: bool) -> npt.NDArray[np.int64]:
+def _extreme_indices(x: Array, is_smallest: bool, takes_last: bool) -> npt.NDArray[np.int64]:
     """The index of each row's extreme: numbers before NaN, -0 before +0."""
     keys = x.astype(object) if x.dtype.kind != "f" else x.astype(np.float64)
     found = []
     for row in keys:
         best = None
-        for place, value in enumerate(row):
+        for index, value in enumerate(row):
             is_number = not (isinstance(value, float) and math.isnan(value))
             number = value if is_number else 0
             sign = math.copysign(1.0, value) if isinstance(value, float) and value == 0 else 0.0
             rank = (is_number, -number if is_smallest else number, -sign if is_smallest else sign)
             if best is None or rank > best[0] or (rank == best[0] and takes_last):
-                best = (rank, place)
+                best = (rank, index)
         assert best is not None  # rows have elements
         found.append(best[1])
     return np.array(found, np.int64)
@@ -156,9 +156,9 @@ def _reduced(
     is_smallest = function in (dml.ReduceFunction.MIN, dml.ReduceFunction.ARGMIN)
     dtype = desc.output_tensor.data_type.numpy_dtype
     if function in (dml.ReduceFunction.ARGMAX, dml.ReduceFunction.ARGMIN):
-        return _places(rows, is_smallest, takes_last).astype(dtype).reshape(sizes)
+        return _extreme_indices(rows, is_smallest, takes_last).astype(dtype).reshape(sizes)
     if function in (dml.ReduceFunction.MAX, dml.ReduceFunction.MIN):
-        chosen = rows[np.arange(len(rows)), _places(rows, is_smallest, False)]
+        chosen = rows[np.arange(len(rows)), _extreme_indices(rows, is_smallest, False)]
         quiet = chosen if dtype.kind != "f" else np.where(np.isnan(chosen), np.array(np.nan, dtype), chosen)
         return quiet.reshape(sizes)
     if dtype.kind != "f":

@@ -43,12 +43,12 @@ def numbers_of(values: Array) -> Float64Array:
     return flushed_numbers
 
 
-def half_place(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
+def half_ulp(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
     """Half a unit in the last place of each value; FLOAT32 results below the smallest normal number are zeros."""
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.minimum(np.abs(np.nan_to_num(values)), float(np.finfo(dtype).max))
-        places = np.spacing(finite.astype(dtype)).astype(np.float64) / 2
-    found: Float64Array = np.maximum(places, _TINY if dtype == np.float32 else 0.0)
+        ulps = np.spacing(finite.astype(dtype)).astype(np.float64) / 2
+    found: Float64Array = np.maximum(ulps, _TINY if dtype == np.float32 else 0.0)
     return found
 
 
@@ -59,37 +59,37 @@ class AxisSamples:
     Attributes:
         count: how many there are.
         steps: of those that lie inside of the input, k - OutputPixelOffset.
-        places: where they lie, in whole steps of the input, after the edges have drawn them in.
+        positions: where they lie, in whole steps of the input, after the edges have drawn them in.
         span: by what a step is divided: OutputSize * samples, or one less. 0: the only sample, in the middle.
         is_moved: which of them the edges have drawn in.
     """
 
     count: int
     steps: Float64Array
-    places: Float64Array
+    positions: Float64Array
     span: int
     is_moved: npt.NDArray[np.bool_]
 
     @property
     def low(self) -> npt.NDArray[np.int64]:
         """The elements below the places."""
-        return np.floor(self.places).astype(np.int64)
+        return np.floor(self.positions).astype(np.int64)
 
     @property
     def fraction(self) -> Float64Array:
         """How far behind these the places lie."""
-        fraction = self.places - np.floor(self.places)
+        fraction = self.positions - np.floor(self.positions)
         return np.where(fraction < _LEAST_FRACTION, 0.0, fraction)
 
     @property
     def nearest(self) -> npt.NDArray[np.int64]:
         """The elements nearest to the places."""
-        numbers: npt.NDArray[np.int64] = np.maximum(np.ceil(self.places - 0.5), 0).astype(np.int64)
+        numbers: npt.NDArray[np.int64] = np.maximum(np.ceil(self.positions - 0.5), 0).astype(np.int64)
         return numbers
 
     def weights(self, mode: InterpolationMode, extent: int) -> Float64Array:
         """A row for each sample, a column for each element."""
-        rows, matrix = np.arange(self.places.size), np.zeros((self.places.size, extent))
+        rows, matrix = np.arange(self.positions.size), np.zeros((self.positions.size, extent))
         if mode == InterpolationMode.NEAREST_NEIGHBOR:
             matrix[rows, self.nearest] = 1.0
             return matrix
@@ -122,9 +122,9 @@ def axis_samples(
         found = []
         for output in range(outputs):
             offset = np.arange(output * count, (output + 1) * count, dtype=np.float32) - output_offset
-            places = (offset * step + start) - input_offset
-            inside = (places >= -1) & (places <= extent)
-            steps, inner = offset[inside].astype(np.float64), places[inside].astype(np.float64)
+            positions = (offset * step + start) - input_offset
+            inside = (positions >= -1) & (positions <= extent)
+            steps, inner = offset[inside].astype(np.float64), positions[inside].astype(np.float64)
             drawn = np.clip(inner, 0, extent - 1)
             found.append(AxisSamples(count, steps, drawn, span, drawn != inner))
     return found
@@ -212,7 +212,7 @@ class _Output:
         magnitudes = np.where(np.isfinite(self.magnitudes), self.magnitudes, 0.0)
         values = self.values.astype(np.float64)
         bound = magnitudes * (2.0**-22 if is_linear else 2.0**-39)
-        return Bounded(values, bound + 1.02 * half_place(values, self.dtype))
+        return Bounded(values, bound + 1.02 * half_ulp(values, self.dtype))
 
 
 def _roi_align(desc: dml.RoiAlign | dml.RoiAlign1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:

@@ -13,7 +13,7 @@ from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.region_alignment import (
     AxisSamples,
     flushed,
-    half_place,
+    half_ulp,
     numbers_of,
     region_axes,
     sampled,
@@ -44,7 +44,7 @@ class _Total:
         """The sum in a data type."""
         values = self.values.astype(np.float64)
         magnitudes = np.where(np.isfinite(values), self.magnitudes, 0.0).astype(np.float64)
-        return Bounded(values, 1.02 * half_place(values, dtype) + magnitudes * _PART_OF_MAGNITUDES)
+        return Bounded(values, 1.02 * half_ulp(values, dtype) + magnitudes * _PART_OF_MAGNITUDES)
 
 
 def _winner(samples: Array, has_outside: bool) -> int:
@@ -64,7 +64,7 @@ def _chosen(
     desc: dml.RoiAlignGrad, image: Array, rows: AxisSamples, columns: AxisSamples
 ) -> Iterator[tuple[int, Array]]:
     """For each channel the share of the gradient that each sample, {rows, columns}, takes."""
-    count, inside = rows.count * columns.count, (rows.places.size, columns.places.size)
+    count, inside = rows.count * columns.count, (rows.positions.size, columns.positions.size)
     if desc.reduction_function == ReduceFunction.AVERAGE:
         for channel in range(desc.input_gradient_tensor.sizes[1]):
             yield channel, np.full(inside, np.longdouble(1) / count)
@@ -81,8 +81,8 @@ def _chosen(
 def _scattered(total: _Total, at: tuple[int, int], gradient: Any, shares: Array, weights: tuple[Array, Array]) -> None:
     along_y, along_x = weights
     spread = along_y.T @ shares @ along_x
-    places = np.nonzero(spread)
-    total.add((*at, *places), spread[places] * gradient)
+    positions = np.nonzero(spread)
+    total.add((*at, *positions), spread[positions] * gradient)
 
 
 def _differences(image: Array, rows: AxisSamples, columns: AxisSamples) -> tuple[Array, Array]:

@@ -25,7 +25,7 @@ def _normal(value: Any) -> np.float32:
     return single if not abs(single) < _SMALLEST_NORMAL else np.float32(0)
 
 
-def _place(value: Any, scale: np.float32) -> int:
+def _scaled(value: Any, scale: np.float32) -> int:
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = float(_normal(value) * scale)
     if math.isnan(scaled):
@@ -64,7 +64,7 @@ def roi_pooling(desc: dml.RoiPooling, inputs: Mapping[str, Array]) -> Mapping[st
     for number, (batch, *corners) in enumerate(regions):
         if not -1 < batch < source.shape[0]:
             continue
-        left, top, right, bottom = (_place(corner, scale) for corner in corners)
+        left, top, right, bottom = (_scaled(corner, scale) for corner in corners)
         rows = _bins(top, bottom, desc.pooled_size.height, source.shape[2])
         columns = _bins(left, right, desc.pooled_size.width, source.shape[3])
         for y, row in enumerate(rows):

@@ -21,29 +21,29 @@ _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 _LEAST_FRACTION = 2.0**-24
 
 
-def _places(how: Resampling, size: int, extent: int) -> Float64Array:
+def _positions(how: Resampling, size: int, extent: int) -> Float64Array:
     """Where the elements of an output axis lie along the input's."""
     with np.errstate(over="ignore"):
         offset = np.arange(size, dtype=np.float32) - np.float32(how.output_offset)
-        places = offset / np.float32(how.scale) - np.float32(how.input_offset)
-    clipped: Float64Array = np.clip(places.astype(np.float64), 0.0, extent - 1)
+        positions = offset / np.float32(how.scale) - np.float32(how.input_offset)
+    clipped: Float64Array = np.clip(positions.astype(np.float64), 0.0, extent - 1)
     return clipped
 
 
 def _matrix(how: Resampling, size: int, extent: int) -> Float64Array:
     """The weights of an axis: a row for each element of the output, a column for each of the input."""
-    places = _places(how, size, extent)
+    positions = _positions(how, size, extent)
     matrix = np.zeros((size, extent))
-    for row, place in enumerate(places):
+    for row, position in enumerate(positions):
         if how.is_antialiased:
             reach = int(1 / how.scale) + 2
-            for element in range(int(place) - reach, int(place) + reach + 1):
-                weight = max(0.0, 1.0 - abs(element - place) * how.scale)
+            for element in range(int(position) - reach, int(position) + reach + 1):
+                weight = max(0.0, 1.0 - abs(element - position) * how.scale)
                 matrix[row, min(max(element, 0), extent - 1)] += weight
             matrix[row] /= matrix[row].sum()
         else:
-            low = int(np.floor(place))
-            fraction = place - low
+            low = int(np.floor(position))
+            fraction = position - low
             fraction = 0.0 if fraction < _LEAST_FRACTION else fraction
             matrix[row, low] = 1.0 - fraction
             if fraction:
@@ -64,11 +64,11 @@ def _along(matrix: Float64Array, values: Float64Array, axis: int) -> Float64Arra
 
 def _numbers_of_nearest(desc: dml.OperatorDesc, how: Resampling, size: int, extent: int) -> npt.NDArray[np.int64]:
     direction = getattr(desc, "rounding_direction", None)
-    places = _places(how, size, extent)
+    positions = _positions(how, size, extent)
     if direction is None:
-        numbers = np.ceil(places - 0.5)
+        numbers = np.ceil(positions - 0.5)
     else:
-        numbers = np.ceil(places) if direction == AxisDirection.INCREASING else np.floor(places)
+        numbers = np.ceil(positions) if direction == AxisDirection.INCREASING else np.floor(positions)
     first: npt.NDArray[np.int64] = np.maximum(numbers, 0).astype(np.int64)
     return first
 

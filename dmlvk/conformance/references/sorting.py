@@ -22,17 +22,17 @@ def top_k(desc: TopK | TopK1, inputs: Mapping[str, Array]) -> Mapping[str, Array
     source = inputs["InputTensor"]
     sign = 1 if isinstance(desc, TopK1) and desc.axis_direction is AxisDirection.INCREASING else -1
     rows = np.moveaxis(source, desc.axis, -1)
-    places = np.empty((*rows.shape[:-1], desc.k), desc.output_index_tensor.data_type.numpy_dtype)
+    indices = np.empty((*rows.shape[:-1], desc.k), desc.output_index_tensor.data_type.numpy_dtype)
     for at in np.ndindex(rows.shape[:-1]):
         row = rows[at].tolist()  # Python's own numbers, without rounding
 
-        def order(place: int, row: list[Any] = row) -> tuple[bool, Any]:
-            is_nan = row[place] != row[place]
-            return is_nan, 0 if is_nan else sign * row[place]
+        def order(index: int, row: list[Any] = row) -> tuple[bool, Any]:
+            is_nan = row[index] != row[index]
+            return is_nan, 0 if is_nan else sign * row[index]
 
-        places[at] = sorted(range(len(row)), key=order)[: desc.k]
-    values = np.take_along_axis(np.moveaxis(as_bits(source), desc.axis, -1), places.astype(np.int64), -1)
+        indices[at] = sorted(range(len(row)), key=order)[: desc.k]
+    values = np.take_along_axis(np.moveaxis(as_bits(source), desc.axis, -1), indices.astype(np.int64), -1)
     return {
         "OutputValueTensor": np.ascontiguousarray(np.moveaxis(values, -1, desc.axis)).view(source.dtype),
-        "OutputIndexTensor": np.ascontiguousarray(np.moveaxis(places, -1, desc.axis)),
+        "OutputIndexTensor": np.ascontiguousarray(np.moveaxis(indices, -1, desc.axis)),
     }

@@ -16,7 +16,7 @@ _TYPES = dml.MultiheadAttentionMaskType
 
 
 @dataclasses.dataclass(frozen=True)
-class _Case:
+class _AttentionCase:
     """What a sample has.
 
     Attributes:
@@ -44,21 +44,25 @@ class _Case:
     lengths: tuple[float, ...] = ()
 
 
-_CASES: Mapping[str, _Case] = {
-    "apart, odd sizes": _Case("q,k,v", (2, 3, 9, 5, 3, 5), _TYPES.KEY_SEQUENCE_LENGTH, bias=True, present=True),
-    "queries and keys stacked": _Case("qk,v", (1, 2, 6, 6, 8, 3), _TYPES.BOOLEAN, -np.inf, bias=True, relative=2),
-    "keys and values stacked": _Case(
+_CASES: Mapping[str, _AttentionCase] = {
+    "apart, odd sizes": _AttentionCase(
+        "q,k,v", (2, 3, 9, 5, 3, 5), _TYPES.KEY_SEQUENCE_LENGTH, bias=True, present=True
+    ),
+    "queries and keys stacked": _AttentionCase(
+        "qk,v", (1, 2, 6, 6, 8, 3), _TYPES.BOOLEAN, -np.inf, bias=True, relative=2
+    ),
+    "keys and values stacked": _AttentionCase(
         "q,kv", (2, 2, 3, 6, 5, 5), _TYPES.KEY_SEQUENCE_END_START, -3.0, past=4, present=True, relative=1
     ),
-    "all stacked": _Case("qkv", (3, 1, 4, 4, 8, 8), _TYPES.KEY_QUERY_SEQUENCE_LENGTH_START_END, bias=True),
-    "one query": _Case("q,k,v", (1, 2, 1, 1, 1, 1), filtered=0.0, past=9),
+    "all stacked": _AttentionCase("qkv", (3, 1, 4, 4, 8, 8), _TYPES.KEY_QUERY_SEQUENCE_LENGTH_START_END, bias=True),
+    "one query": _AttentionCase("q,k,v", (1, 2, 1, 1, 1, 1), filtered=0.0, past=9),
 }
 
-_GROUPED: Mapping[str, _Case] = {
-    "groups, odd sizes": _Case(
+_GROUPED: Mapping[str, _AttentionCase] = {
+    "groups, odd sizes": _AttentionCase(
         "q,k,v", (2, 6, 3, 5, 3, 5), _TYPES.KEY_SEQUENCE_LENGTH, bias=True, past=3, key_heads=2, lengths=(1, 3)
     ),
-    "one head of keys": _Case(
+    "one head of keys": _AttentionCase(
         "q,kv",
         (2, 3, 4, 2, 4, 4),
         _TYPES.BOOLEAN,
@@ -69,8 +73,8 @@ _GROUPED: Mapping[str, _Case] = {
         key_heads=1,
         lengths=(-1, 2.5),
     ),
-    "groups, one query": _Case("q,k,v", (3, 4, 1, 1, 8, 8), past=6, key_heads=2, lengths=(0, 9, 4)),
-    "all stacked": _Case("qkv", (2, 2, 5, 5, 4, 4), _TYPES.KEY_SEQUENCE_END_START, bias=True, relative=1),
+    "groups, one query": _AttentionCase("q,k,v", (3, 4, 1, 1, 8, 8), past=6, key_heads=2, lengths=(0, 9, 4)),
+    "all stacked": _AttentionCase("qkv", (2, 2, 5, 5, 4, 4), _TYPES.KEY_SEQUENCE_END_START, bias=True, relative=1),
 }
 
 
@@ -90,7 +94,7 @@ def multihead_attention1(types: Types, random: np.random.Generator) -> Iterator[
         yield Sample(name, desc, inputs)
 
 
-def _shapes(case: _Case) -> dict[str, tuple[int, ...]]:
+def _shapes(case: _AttentionCase) -> dict[str, tuple[int, ...]]:
     """The sizes of the floating-point inputs."""
     batch, heads, queries, own, size, value_size = case.sizes
     key_heads, keys = case.key_heads or heads, case.past + own
@@ -113,7 +117,9 @@ def _shapes(case: _Case) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _described(kind: Any, case: _Case, data_type: dml.DataType, random: np.random.Generator) -> tuple[Any, Any]:
+def _described(
+    kind: Any, case: _AttentionCase, data_type: dml.DataType, random: np.random.Generator
+) -> tuple[Any, Any]:
     """The description, and its inputs by DirectML's names."""
     batch, heads, queries, own, size, value_size = case.sizes
     key_heads, keys = case.key_heads or heads, case.past + own

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Windows:
+class _DrawnWindows:
     """A geometry.
 
     Attributes:
@@ -39,18 +39,18 @@ class _Windows:
 
 
 _GEOMETRIES = (
-    _Windows("3 by 3 in steps of 2", (1, 3, 9, 11), (3, 3), (2, 2), (1, 1), (1, 1)),
-    _Windows("windows of padding only", (1, 3, 3, 4), (2, 3), (1, 2), (3, 1), (2, 4)),
-    _Windows("three axes", (2, 3, 4, 5, 6), (2, 3, 2), (1, 2, 2), (1, 0, 1), (0, 1, 1)),
-    _Windows("whole planes", (1, 3, 17, 17), (17, 17), (1, 1), (0, 0), (0, 0)),
-    _Windows("dilated", (1, 2, 9, 12), (3, 2), (1, 2), (2, 1), (3, 0), (2, 5)),
-    _Windows("three axes, dilated", (1, 2, 5, 4, 7), (2, 2, 3), (2, 1, 1), (0, 1, 2), (1, 1, 0), (3, 2, 2)),
+    _DrawnWindows("3 by 3 in steps of 2", (1, 3, 9, 11), (3, 3), (2, 2), (1, 1), (1, 1)),
+    _DrawnWindows("windows of padding only", (1, 3, 3, 4), (2, 3), (1, 2), (3, 1), (2, 4)),
+    _DrawnWindows("three axes", (2, 3, 4, 5, 6), (2, 3, 2), (1, 2, 2), (1, 0, 1), (0, 1, 1)),
+    _DrawnWindows("whole planes", (1, 3, 17, 17), (17, 17), (1, 1), (0, 0), (0, 0)),
+    _DrawnWindows("dilated", (1, 2, 9, 12), (3, 2), (1, 2), (2, 1), (3, 0), (2, 5)),
+    _DrawnWindows("three axes, dilated", (1, 2, 5, 4, 7), (2, 2, 3), (2, 1, 1), (0, 1, 2), (1, 1, 0), (3, 2, 2)),
 )
-_OVERLAPPING = _Windows("7 by 8, overlapping", (1, 3, 12, 15), (7, 8), (1, 2), (3, 0), (1, 4))
-_LARGE = _Windows("2 by 2, large", (1, 6, 56, 58), (2, 2), (2, 2), (0, 0), (0, 0))
+_OVERLAPPING = _DrawnWindows("7 by 8, overlapping", (1, 3, 12, 15), (7, 8), (1, 2), (3, 0), (1, 4))
+_LARGE = _DrawnWindows("2 by 2, large", (1, 6, 56, 58), (2, 2), (2, 2), (0, 0), (0, 0))
 
 
-def _desc(kind: type[OperatorDesc], types: Types, windows: _Windows, **more: Any) -> OperatorDesc:
+def _desc(kind: type[OperatorDesc], types: Types, windows: _DrawnWindows, **more: Any) -> OperatorDesc:
     members: dict[str, Any] = {
         "input_tensor": TensorDesc(types["input_tensor"], windows.sizes),
         "dimension_count": len(windows.window),
@@ -111,7 +111,7 @@ def _wide_values(data_type: DataType, sizes: tuple[int, ...], random: np.random.
     return np.ldexp(numbers, exponents.astype(np.int32)).astype(dtype)
 
 
-def _geometries(kind: type[OperatorDesc], data_type: DataType) -> list[_Windows]:
+def _geometries(kind: type[OperatorDesc], data_type: DataType) -> list[_DrawnWindows]:
     """All that an operator can do with FLOAT32, a few of them with other types."""
     is_dilated = any(field.attribute == "dilations" for field in kind.fields)
     if is_dilated:

@@ -40,8 +40,8 @@ def values(kind: str, shape: Sequence[int], data_type: DataType, random: np.rand
     elif kind == "huge":
         made = made * (2.0**12 if half else 2.0**62)
     elif kind == "special":
-        rare = np.array([np.inf, -np.inf, np.nan, -0.0, 0.0])
-        made = np.where(random.random(shape) < 0.02, random.choice(rare, shape), made)
+        special = np.array([np.inf, -np.inf, np.nan, -0.0, 0.0])
+        made = np.where(random.random(shape) < 0.02, random.choice(special, shape), made)
     with np.errstate(over="ignore"):
         return made.astype(data_type.numpy_dtype)
 

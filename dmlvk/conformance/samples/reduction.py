@@ -14,7 +14,7 @@ from dmlvk.conformance.samples.normalization import special_values
 
 Array = npt.NDArray[Any]
 
-_PLACES = (dml.ReduceFunction.ARGMAX, dml.ReduceFunction.ARGMIN)
+_ARG_FUNCTIONS = (dml.ReduceFunction.ARGMAX, dml.ReduceFunction.ARGMIN)
 
 
 def _numbers(dtype: np.dtype[Any], random: np.random.Generator, sizes: Sequence[int]) -> Array:
@@ -74,11 +74,13 @@ def reduce(types: Types, random: np.random.Generator) -> Iterator[Sample]:
 
     for function in functions:
         yield sample("rows", function, _with_special_values(_numbers(dtype, random, (40, 4, 19)), random), (1, 2))
-    if functions[0] not in _PLACES:
+    if functions[0] not in _ARG_FUNCTIONS:
         yield sample("columns", functions[0], _numbers(dtype, random, (21, 3, 5)), (1, 0))
 
 
-def _places(kind: type[dml.Argmax] | type[dml.Argmin], types: Types, random: np.random.Generator) -> Iterator[Sample]:
+def _arg_samples(
+    kind: type[dml.Argmax] | type[dml.Argmin], types: Types, random: np.random.Generator
+) -> Iterator[Sample]:
     data_type, result = types["input_tensor"], types["output_tensor"]
     dtype = data_type.numpy_dtype
 
@@ -107,10 +109,10 @@ def _places(kind: type[dml.Argmax] | type[dml.Argmin], types: Types, random: np.
 @sampler("ARGMAX")
 def argmax(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Rows with equals, in both directions; columns; special values."""
-    return _places(dml.Argmax, types, random)
+    return _arg_samples(dml.Argmax, types, random)
 
 
 @sampler("ARGMIN")
 def argmin(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Rows with equals, in both directions; columns; special values."""
-    return _places(dml.Argmin, types, random)
+    return _arg_samples(dml.Argmin, types, random)

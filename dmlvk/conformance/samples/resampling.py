@@ -51,8 +51,8 @@ def _values(data_type: DataType, sizes: tuple[int, ...], random: np.random.Gener
     values = (random.standard_normal(sizes) * 8).astype(dtype)
     limits_f = np.finfo(dtype)
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, limits_f.smallest_subnormal, limits_f.tiny, limits_f.max])
-    places = random.random(sizes) < 0.06
-    values[places] = random.choice(special.astype(dtype), sizes)[places]
+    is_special = random.random(sizes) < 0.06
+    values[is_special] = random.choice(special.astype(dtype), sizes)[is_special]
     return values
 
 

@@ -280,8 +280,8 @@ class _Grouping:
 
     def fix(self, nodes: tuple[NetworkNode, ...]) -> None:
         """Makes operators a group that nothing joins."""
-        places = [self._position[node.index] for node in nodes]
-        group = Group(nodes, (min(places), max(places)))
+        positions = [self._position[node.index] for node in nodes]
+        group = Group(nodes, (min(positions), max(positions)))
         self._group_of.update(dict.fromkeys((node.index for node in nodes), group))
 
     def _single(self, node: NetworkNode, function: Function | None) -> Group:
@@ -379,14 +379,14 @@ class _Grouping:
         strides = space.strides
         between = {operand.value: operand for operand in (*first.outputs, *second.outputs)}
         inputs: list[Operand] = []
-        for operand in sorted((*first.inputs, *second.inputs), key=self._place):
+        for operand in sorted((*first.inputs, *second.inputs), key=self._position_of):
             source = between.get(operand.value)
             if source is None:
                 _add(inputs, operand, space)
             elif strides[operand.view] != strides[source.view] or operand.bits != source.bits:
                 return None  # another element, or a part of one: the value must go through memory
         outputs = [operand for operand in between.values() if self._is_needed(operand.value, (first, second))]
-        outputs.sort(key=lambda operand: (operand.bits, *self._place(operand)))
+        outputs.sort(key=lambda operand: (operand.bits, *self._position_of(operand)))
         group = Group(
             first.nodes + second.nodes,
             (min(first.span[0], second.span[0]), max(first.span[1], second.span[1])),
@@ -399,7 +399,7 @@ class _Grouping:
         )
         return group if self._fits(group) and self._is_quickly_compiled(group) and _outputs_agree(group) else None
 
-    def _place(self, operand: Operand) -> tuple[int, int]:
+    def _position_of(self, operand: Operand) -> tuple[int, int]:
         """Where an operand stands in the graph."""
         return self._position[operand.view.node], operand.view.number
 

@@ -55,7 +55,7 @@ def kernel_source(group: Group, network: Network) -> KernelSource:
     """Writes the kernel of a group."""
     types = group.types
     plan = group.plan
-    writer = _Writer(group, network)
+    writer = _FunctionWriter(group, network)
     functions, operation = writer.written()
     inputs, further = range(len(group.inputs)), range(len(group.outputs) - 1)
     before = [
@@ -97,7 +97,7 @@ def _defines(macros: list[tuple[str, str]]) -> list[str]:
     return [f"#define {name} {value}".rstrip() for name, value in macros]
 
 
-class _Writer:
+class _FunctionWriter:
     """Writes the functions of a group, and the one that calls them."""
 
     def __init__(self, group: Group, network: Network) -> None:

@@ -19,7 +19,7 @@ _INFINITY = 0x7F800000
 SMALLEST_NORMAL = 0x00800000
 SMALLEST_EXPONENT = -126
 _LARGEST_EXPONENT = 127
-_LAST_PLACE = 23
+_FRACTION_BITS = 23
 """A number's last place is 2^-23 of its leading bit."""
 
 _HIGHEST_BOUNDED = 30
@@ -81,7 +81,7 @@ RESULT_OF_ARITHMETIC = Range(denormals=SpecialBits.NOTHING)
 def of_constant(bits: int) -> Range:
     """One number."""
     magnitude = bits & _MAGNITUDE
-    exponent = (magnitude >> _LAST_PLACE) - 127
+    exponent = (magnitude >> _FRACTION_BITS) - 127
     is_normal = SMALLEST_NORMAL <= magnitude < _INFINITY
     return Range(
         lowest=exponent if is_normal else SMALLEST_EXPONENT,
@@ -108,10 +108,10 @@ def reciprocal_of_power(value: Range) -> int | None:
     """The bits of a constant's reciprocal, where both are normal powers of two; else ``None``."""
     if not is_number(value) or value.constant is None:
         return None
-    field, fraction = value.constant >> _LAST_PLACE & 0xFF, value.constant & (2**_LAST_PLACE - 1)
+    field, fraction = value.constant >> _FRACTION_BITS & 0xFF, value.constant & (2**_FRACTION_BITS - 1)
     if fraction or not 0 < field < 254:  # 254 is that of 2^127, whose reciprocal is denormal
         return None
-    return value.constant & _SIGN | (254 - field) << _LAST_PLACE
+    return value.constant & _SIGN | (254 - field) << _FRACTION_BITS
 
 
 def of_sum(a: Range, b: Range) -> Range:
@@ -121,8 +121,8 @@ def of_sum(a: Range, b: Range) -> Range:
     number of at least 2^n that is not zero, what is less than half of it leaves at least 2^(n-1); the rest is at least
     2^(n-1), and both are multiples of 2^(n-24).
     """
-    lowest = min(a.lowest, b.lowest) - _LAST_PLACE
-    lowest = max([lowest] + [one.lowest - _LAST_PLACE - 1 for one in (a, b) if not one.may_be_zero])
+    lowest = min(a.lowest, b.lowest) - _FRACTION_BITS
+    lowest = max([lowest] + [one.lowest - _FRACTION_BITS - 1 for one in (a, b) if not one.may_be_zero])
     return Range(
         lowest=max(lowest, SMALLEST_EXPONENT),
         highest=_below_infinity(max(a.highest, b.highest) + 1)
@@ -188,9 +188,9 @@ def largest_vanishing(number: int) -> int | None:
 
 def value_of(magnitude: int) -> Fraction:
     """The value of a magnitude's bits, a denormal's too."""
-    field, fraction = magnitude >> _LAST_PLACE, magnitude & (2**_LAST_PLACE - 1)
-    significand = fraction + 2**_LAST_PLACE if field else fraction
-    return Fraction(significand) * Fraction(2) ** (max(field, 1) - 127 - _LAST_PLACE)
+    field, fraction = magnitude >> _FRACTION_BITS, magnitude & (2**_FRACTION_BITS - 1)
+    significand = fraction + 2**_FRACTION_BITS if field else fraction
+    return Fraction(significand) * Fraction(2) ** (max(field, 1) - 127 - _FRACTION_BITS)
 
 
 def of_larger(a: Range, bound: Range, *, larger: bool) -> Range:

@@ -28,14 +28,14 @@ _ALIGNMENT = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class _Block:
+class _HeadBlock:
     """Some batch elements, heads of keys and queries: where they begin and how many there are."""
 
     starts: tuple[int, int, int]
     counts: tuple[int, int, int]
 
 
-class _Lowering:
+class _AttentionLowering:
     """The steps of one description."""
 
     def __init__(self, desc: MultiheadAttention | MultiheadAttention1, target: Target) -> None:
@@ -80,16 +80,16 @@ class _Lowering:
                 self._result(shares, seen[1], output.part(starts, counts))
         return self.builder.program()
 
-    def _of_queries(self, block: _Block) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _of_queries(self, block: _HeadBlock) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Where a block begins, and how large it is, with the heads of queries instead of those of keys."""
         (batch, head, row), (batches, heads, rows) = block.starts, block.counts
         return (batch, head * self.group, row), (batches, heads * self.group, rows)
 
-    def _blocks(self, of_queries: Sequence[PlacedTensor], of_keys: Sequence[PlacedTensor]) -> Iterator[_Block]:
+    def _blocks(self, of_queries: Sequence[PlacedTensor], of_keys: Sequence[PlacedTensor]) -> Iterator[_HeadBlock]:
         """Blocks of as many scores as may be made at a time, which begin at multiples of 16 bytes in every view."""
         whole = (self.batch, self.key_heads, self.queries)
         if math.prod(whole) * self.group * self.keys * self.type.size_in_bytes <= _MOST_SCORES:
-            yield _Block((0, 0, 0), whole)
+            yield _HeadBlock((0, 0, 0), whole)
             return
         rows = max(1, _MOST_SCORES // (self.keys * self.type.size_in_bytes))
         counts = []
@@ -104,7 +104,7 @@ class _Lowering:
         ranges = (range(0, size, count) for size, count in zip(whole, counts, strict=True))
         for starts in itertools.product(*ranges):
             sizes = tuple(min(n, size - at) for at, n, size in zip(starts, counts, whole, strict=True))
-            yield _Block((starts[0], starts[1], starts[2]), (sizes[0], sizes[1], sizes[2]))
+            yield _HeadBlock((starts[0], starts[1], starts[2]), (sizes[0], sizes[1], sizes[2]))
 
     def _shares(
         self, query: PlacedTensor, key: PlacedTensor, bias: PlacedTensor | None, mask: PlacedTensor | None
@@ -313,7 +313,7 @@ class _Lowering:
         """Which keys lie at an end or behind it, or before a start, as the mask says: batch, 1, 1, keys."""
         assert self.desc.mask_tensor is not None  # its kind says so
         given = PlacedTensor(self.desc.mask_tensor, self.builder.reads["mask_tensor"])
-        sizes, positions = self._key_sizes, self._places(DataType.INT32)
+        sizes, positions = self._key_sizes, self._positions(DataType.INT32)
         axis = given.tensor.dimension_count - 1
         if self.desc.mask_type is MultiheadAttentionMaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END:
             given = self._slice(given, axis, 0, self.batch)
@@ -334,7 +334,7 @@ class _Lowering:
             cast = operator_desc("CAST", InputTensor=given.tensor, OutputTensor=numbers.tensor)
             self.builder.operator(cast, [given.region], [numbers.region])
             given = numbers
-        sizes, positions = self._key_sizes, self._places(DataType.FLOAT32)
+        sizes, positions = self._key_sizes, self._positions(DataType.FLOAT32)
         past = self._constant(float(self.past), DataType.FLOAT32)
         behind = self._compare("ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL", positions, given, sizes)
         return self._both(
@@ -349,7 +349,7 @@ class _Lowering:
         """A number for each element of the batch: batch, 1, 1, 1."""
         return view.shaped((self.batch, 1, 1, 1), (view.tensor.element_strides[-1], 0, 0, 0))
 
-    def _places(self, data_type: DataType) -> PlacedTensor:
+    def _positions(self, data_type: DataType) -> PlacedTensor:
         """0, 1, 2 and so on for the keys."""
         positions = self._scratch((1, 1, 1, self.keys), data_type)
         desc = operator_desc(
@@ -389,4 +389,4 @@ def _step(view: PlacedTensor, axis: int, group: int) -> int:
 @lowering(MultiheadAttention, MultiheadAttention1)
 def lower(desc: MultiheadAttention | MultiheadAttention1, target: Target) -> Program:
     """The program of a MULTIHEAD_ATTENTION or MULTIHEAD_ATTENTION1."""
-    return _Lowering(desc, target).program()
+    return _AttentionLowering(desc, target).program()

@@ -15,7 +15,7 @@ from dmlvk.tensors import TensorDesc, packed_strides
 Operand = tuple[TensorDesc, Region]
 
 
-class _Steps:
+class _ScratchSteps:
     """Steps on FLOAT32 tensors in scratch memory."""
 
     def __init__(self, desc: BatchNormalizationGrad, target: Target) -> None:
@@ -91,7 +91,7 @@ class _Steps:
 @lowering(BatchNormalizationGrad)
 def lower(desc: BatchNormalizationGrad, target: Target) -> Program:
     """The program of a checked description."""
-    steps = _Steps(desc, target)
+    steps = _ScratchSteps(desc, target)
     reads, writes = steps.builder.reads, steps.builder.writes
     x, gradient, mean, variance, scale = (
         steps.float32(getattr(desc, name), reads[name])

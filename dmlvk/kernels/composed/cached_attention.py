@@ -96,7 +96,7 @@ def _name(shader: str, data_type: DataType, cache_bits: int = 0) -> str:
     return f"cached_attention.{shader}.{data_type.name.lower()}{integers}"
 
 
-class _Lowering:
+class _CachedAttentionLowering:
     """The steps of one description."""
 
     def __init__(self, desc: CachedAttention, target: Target) -> None:
@@ -131,7 +131,7 @@ class _Lowering:
         rows = self._located() if self.desc.keeps_window or self.desc.query_lengths_tensor is not None else None
         if self.desc.keeps_window:
             assert rows is not None  # a window's keys were located
-            window = _Window(self, rows)
+            window = _WindowOfCaches(self, rows)
             window.opened()
             self._attended()
             window.closed()
@@ -466,7 +466,7 @@ class _Lowering:
         self.builder.launch(kernel, [parts, *self.lengths, sink], [output], label="results")
 
 
-class _Window:
+class _WindowOfCaches:
     """Caches of a window, whose keys lie in scratch memory while attention goes through them.
 
     There they lie as in a cache of all keys that begins with a segment, and behind them those of the new tokens.
@@ -476,7 +476,7 @@ class _Window:
         rows: where the rows of each sequence begin.
     """
 
-    def __init__(self, lowering: _Lowering, rows: Region) -> None:
+    def __init__(self, lowering: _CachedAttentionLowering, rows: Region) -> None:
         self._lowering, self._rows = lowering, rows
         self._caches, self._capacity = lowering.caches, lowering.capacity
 
@@ -488,18 +488,18 @@ class _Window:
             lowering.builder.scratch(-(-cache.size_in_bytes // self._capacity) * lowering.capacity)
             for cache in self._caches
         ]
-        for place, role in enumerate(_ROLES):
-            source = reads.get(f"past_{role}_tensor", self._caches[place])
-            self._moved(place, source, lowering.caches[place], SEGMENT + self._capacity, is_kept=False)
+        for index, role in enumerate(_ROLES):
+            source = reads.get(f"past_{role}_tensor", self._caches[index])
+            self._moved(index, source, lowering.caches[index], SEGMENT + self._capacity, is_kept=False)
 
     def closed(self) -> None:
         """What stays goes back into the caches."""
-        for place, target in enumerate(self._caches):
-            self._moved(place, self._lowering.caches[place], target, self._capacity, is_kept=True)
+        for index, target in enumerate(self._caches):
+            self._moved(index, self._lowering.caches[index], target, self._capacity, is_kept=True)
 
-    def _moved(self, place: int, source: Region, target: Region, rows: int, *, is_kept: bool) -> None:
+    def _moved(self, index: int, source: Region, target: Region, rows: int, *, is_kept: bool) -> None:
         lowering = self._lowering
-        pairs = (lowering.size, lowering.value_size)[place] // 2
+        pairs = (lowering.size, lowering.value_size)[index] // 2
         items = lowering.batch * lowering.key_heads * rows * pairs
         capacities = (self._capacity, lowering.capacity)
         capacities = capacities[::-1] if is_kept else capacities
@@ -512,7 +512,7 @@ class _Window:
             constants,
             (items, lowering.key_heads, pairs, *capacities, rows),
         )
-        label = f"{'kept' if is_kept else 'past'} {_ROLES[place]}s"
+        label = f"{'kept' if is_kept else 'past'} {_ROLES[index]}s"
         lowering.builder.launch(kernel, [source, self._rows], [target], label=label)
 
 
@@ -525,4 +525,4 @@ def _steps(bias: TensorDesc) -> tuple[int, ...]:
 @lowering(CachedAttention)
 def lower(desc: CachedAttention, target: Target) -> Program:
     """The program of a CACHED_ATTENTION."""
-    return _Lowering(desc, target).program()
+    return _CachedAttentionLowering(desc, target).program()

@@ -41,7 +41,7 @@ Recurrent = Rnn | Lstm | Gru
 @lowering(Rnn, Lstm, Gru)
 def lower(desc: Recurrent, target: Target) -> Program:
     """The program of an operator."""
-    return _Network(desc, target).program()
+    return _RecurrentProgram(desc, target).program()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ class _Kernels:
             builder.launch(kernel, [self.left, self.right, self.left], [self.sums], label=label, is_independent=free)
 
 
-class _Network:
+class _RecurrentProgram:
     """A program in the making.
 
     Attributes:

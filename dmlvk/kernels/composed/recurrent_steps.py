@@ -52,7 +52,7 @@ _FLAG_BITS = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class _Source:
+class _StepKernel:
     """A kernel of a step.
 
     Attributes:
@@ -66,12 +66,12 @@ class _Source:
     defines: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-_SOURCES: Mapping[str, _Source] = {
-    "rnn": _Source("rnn", 1),
-    "lstm": _Source("lstm", 4),
-    "gru": _Source("gru", 1, {"LINEAR_BEFORE_RESET": "0"}),
-    "gru_linear": _Source("gru", 3, {"LINEAR_BEFORE_RESET": "1"}),
-    "gru_reset": _Source("gru_reset", 2),
+_SOURCES: Mapping[str, _StepKernel] = {
+    "rnn": _StepKernel("rnn", 1),
+    "lstm": _StepKernel("lstm", 4),
+    "gru": _StepKernel("gru", 1, {"LINEAR_BEFORE_RESET": "0"}),
+    "gru_linear": _StepKernel("gru", 3, {"LINEAR_BEFORE_RESET": "1"}),
+    "gru_reset": _StepKernel("gru_reset", 2),
 }
 """By variant."""
 

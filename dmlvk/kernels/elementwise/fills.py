@@ -75,7 +75,7 @@ def _packed(
     copy(b, (packed, View.packed(tensor.sizes)), (region, View.of(tensor)), bits, label="to its strides")
 
 
-def _places_kernel(
+def _positions_kernel(
     name: str, tensor: TensorDesc, operator: str, last_sizes: tuple[int, int], *words: int
 ) -> PlainKernel:
     """A kernel of ``offsets.glsl``, which asks for width and height where places in them matter."""
@@ -111,7 +111,7 @@ def _diagonal(
     name = f"diagonal.uint{bits}{'.input' * (source is not None)}"
     height, width = tensor.sizes[-2:]
     words = (first, last, int(is_outside), *value)
-    kernel = _places_kernel(name, tensor, desc.operator_name, (width, height), *words)
+    kernel = _positions_kernel(name, tensor, desc.operator_name, (width, height), *words)
     _packed(b, tensor, lambda region: b.launch(kernel, reads, [region]))
 
 
@@ -149,7 +149,7 @@ def _sequence(b: ProgramBuilder, desc: FillValueSequence) -> None:
     else:
         words = [*_two_words(int(desc.value_start)), *_two_words(int(desc.value_delta))]
     kind = "float" if data_type.is_float else "uint"
-    kernel = _places_kernel(f"sequence.{kind}{data_type.size_in_bits}", tensor, desc.operator_name, (1, 1), *words)
+    kernel = _positions_kernel(f"sequence.{kind}{data_type.size_in_bits}", tensor, desc.operator_name, (1, 1), *words)
     _packed(b, tensor, lambda region: b.launch(kernel, [], [region]))
 
 
@@ -172,7 +172,7 @@ class _Folded:
         window, dilations: the window's places along each, and how far apart they are.
         divisor: what sums are divided by.
         is_alike_in_window: whether the source has an element for each position, that of all places of the window.
-        divides_by_places_inside: whether each addend is divided by how many of its window's places lie in the result.
+        divides_by_taps_inside: whether each addend is divided by how many of its window's places lie in the result.
         indices: for each element of the source, the number of the result's element that it belongs to.
     """
 
@@ -183,21 +183,21 @@ class _Folded:
     dilations: Sequence[int]
     divisor: int = 1
     is_alike_in_window: bool = False
-    divides_by_places_inside: bool = False
+    divides_by_taps_inside: bool = False
     indices: Region | None = None
 
-    def iterations(self, strides: Sequence[int]) -> _Turns:
+    def iterations(self, strides: Sequence[int]) -> _Iterations:
         """What an element of the result's addends are found by."""
         rows = zip(self.blocks, self.window, self.dilations, strides, strict=True)
         candidates = tuple(
             min(blocks, (positions - 1) * dilation // stride + 1) for blocks, positions, dilation, stride in rows
         )
-        by_places, by_positions = math.prod(self.window), math.prod(candidates)
-        return _Turns(by_positions < by_places, min(by_positions, by_places), candidates)
+        by_taps, by_positions = math.prod(self.window), math.prod(candidates)
+        return _Iterations(by_positions < by_taps, min(by_positions, by_taps), candidates)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Turns:
+class _Iterations:
     """How the addends of an element are gone through.
 
     Attributes:
@@ -288,7 +288,7 @@ def _fold_windows(b: ProgramBuilder, desc: AveragePoolingGrad | Fold | MaxPoolin
         "IN_PARTS": int(is_in_parts),
         "IS_ALIKE_IN_WINDOW": int(folded.is_alike_in_window),
         "DIVISOR": folded.divisor,
-        "DIVIDES_BY_POSITIONS_INSIDE": int(folded.divides_by_places_inside),
+        "DIVIDES_BY_POSITIONS_INSIDE": int(folded.divides_by_taps_inside),
         **iterations.constants,
     }
 

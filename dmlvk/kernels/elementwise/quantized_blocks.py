@@ -43,7 +43,7 @@ def _variant_name(operator: type[OperatorDesc], number: DataType, integer: DataT
 
 
 @dataclasses.dataclass(frozen=True)
-class _Axis:
+class _BlockAxis:
     """An axis of the output, and the steps along it in elements.
 
     Attributes:
@@ -72,7 +72,7 @@ class _Axis:
             f"OUTPUT_STEP_{position}": self.output,
         }
 
-    def with_outer(self, outer: _Axis) -> _Axis | None:
+    def with_outer(self, outer: _BlockAxis) -> _BlockAxis | None:
         """This axis and the next one outwards as one; ``None`` where that is not possible."""
         evenly = outer.source == self.size * self.source and outer.output == self.size * self.output
         parameters = zip((self.scale, self.zero), (outer.scale, outer.zero), strict=True)
@@ -88,16 +88,16 @@ def _blocks(size: int, tensor: TensorDesc | None, axis: int) -> tuple[int, int]:
     return size // tensor.sizes[axis], tensor.element_strides[axis]
 
 
-def _axes(source: TensorDesc, scale: TensorDesc, zero: TensorDesc | None, output: TensorDesc) -> list[_Axis]:
+def _axes(source: TensorDesc, scale: TensorDesc, zero: TensorDesc | None, output: TensorDesc) -> list[_BlockAxis]:
     """The axes of more than one element, the innermost of the output's memory first, as few as say it."""
     found = [
-        _Axis(
+        _BlockAxis(
             size, source.element_strides[i], _blocks(size, scale, i), _blocks(size, zero, i), output.element_strides[i]
         )
         for i, size in enumerate(output.sizes)
         if size > 1
     ]
-    folded: list[_Axis] = []
+    folded: list[_BlockAxis] = []
     for axis in sorted(found, key=lambda axis: axis.output):
         joined = folded[-1].with_outer(axis) if folded else None
         if joined is None:
@@ -126,7 +126,7 @@ def lower(desc: Quantize | Dequantize, target: Target) -> Program:
     items = -(-elements * bits // 32) if is_packed and bits < 32 else elements
     groups = launch_size(desc.operator_name, items)
     constants = {"OUTPUT_PACKED": int(is_packed), "HAS_ZERO": len(zeros)}
-    missing = [_Axis(1, 0, (1, 0), (1, 0), 0)] * (MAXIMUM_DIMENSION_COUNT - len(axes))
+    missing = [_BlockAxis(1, 0, (1, 0), (1, 0), 0)] * (MAXIMUM_DIMENSION_COUNT - len(axes))
     for position, axis in enumerate([*axes, *missing]):
         constants |= axis.constants(position)
     number, integer = scale.data_type, (output if isinstance(desc, Quantize) else source).data_type

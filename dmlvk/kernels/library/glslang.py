@@ -120,7 +120,7 @@ def validate_many(path: str, module: bytes) -> Answer:
     return _pool(path).ask("validate", [module])
 
 
-class _Process:
+class _CompilerProcess:
     """One running program."""
 
     def __init__(self, path: str) -> None:
@@ -247,13 +247,13 @@ class _Process:
         return self._process.wait()
 
 
-class _Pool:
+class _ProgramPool:
     """Running programs: one for each thread that asks at the same time."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._idle: list[_Process] = []
+        self._idle: list[_CompilerProcess] = []
 
     def ask(self, word: str, parts: Sequence[bytes]) -> Answer:
         process = self._take()
@@ -264,9 +264,9 @@ class _Pool:
                 raise
             except CompilerProcessError:
                 pass  # it ends by itself when nobody has asked for some seconds, which may have been now
-        return self._asked(_Process(self._path), word, parts)
+        return self._asked(_CompilerProcess(self._path), word, parts)
 
-    def _asked(self, process: _Process, word: str, parts: Sequence[bytes]) -> Answer:
+    def _asked(self, process: _CompilerProcess, word: str, parts: Sequence[bytes]) -> Answer:
         answer = process.ask(word, parts)
         with self._lock:
             self._idle.append(process)
@@ -276,7 +276,7 @@ class _Pool:
         """In a process that was forked, where nobody would ever release it."""
         self._lock = threading.Lock()
 
-    def _take(self) -> _Process | None:
+    def _take(self) -> _CompilerProcess | None:
         with self._lock:
             while self._idle:
                 process = self._idle.pop()
@@ -290,13 +290,13 @@ class _Pool:
             process.end()
 
 
-_pools: dict[str, _Pool] = {}
+_pools: dict[str, _ProgramPool] = {}
 _pools_lock = threading.Lock()
 
 
-def _pool(path: str) -> _Pool:
+def _pool(path: str) -> _ProgramPool:
     with _pools_lock:
-        return _pools.setdefault(path, _Pool(path))
+        return _pools.setdefault(path, _ProgramPool(path))
 
 
 def _renew_locks() -> None:

@@ -215,15 +215,15 @@ def kernel_of(folded: FoldedCopy, target: Target, operator_name: str) -> Kernel:
     """
     if target.is_cpu or _is_small(folded):
         return _kernel(folded, "copy", operator_name, ())
-    walked = _walked(folded, operator_name) or interleaved(folded, operator_name)
-    return walked or _kernel(folded, "copy", operator_name, ())
+    in_access_order = _in_access_order(folded, operator_name) or interleaved(folded, operator_name)
+    return in_access_order or _kernel(folded, "copy", operator_name, ())
 
 
 def _is_small(folded: FoldedCopy) -> bool:
     return folded.elements * folded.bits <= 8 * SMALL_IN_BYTES
 
 
-def _walked(folded: FoldedCopy, operator_name: str) -> ElementwiseKernel | None:
+def _in_access_order(folded: FoldedCopy, operator_name: str) -> ElementwiseKernel | None:
     """An element-wise access order: one vector for an invocation, or in tiles.
 
     In vectors where both views are made of such; they are read once where the target repeats them. In tiles where the

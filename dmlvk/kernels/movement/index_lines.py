@@ -19,7 +19,7 @@ _WORD = 32
 _NEIGHBOURS = 4
 """Elements that an invocation takes at once."""
 
-_MOST_TURNS = 8
+_MOST_ITERATIONS = 8
 """How often it does so at most: ``MAX_ITERATIONS`` in the shader."""
 
 _MOST_INVOCATIONS = 1024
@@ -32,7 +32,7 @@ _FEWEST_LINES = 16
 _FEWEST_LINES_OF_ONE_STEP = 128
 """The same where the other way takes one step, too."""
 
-_MOST_PLACES = 0xFFFC
+_MOST_ELEMENTS = 0xFFFC
 """As many as numbers of 16 bits tell apart, of which the last one means none."""
 
 
@@ -83,14 +83,14 @@ def _kernel(
         or len(lines.sizes) != 1
         or any(number % _NEIGHBOURS for number in (length, count, *steps))
         or math.prod(lines.sizes) < fewest_lines
-        or not _FEWEST_ELEMENTS <= length <= min(_MOST_PLACES, target.shared_memory // 4)
+        or not _FEWEST_ELEMENTS <= length <= min(_MOST_ELEMENTS, target.shared_memory // 4)
     ):
         return None
     invocations = WORK_GROUP_SIZE
     most = min(_MOST_INVOCATIONS, target.work_group_size)
     while invocations * 2 <= most and invocations * _NEIGHBOURS < max(length, count):
         invocations *= 2
-    if max(length, count) > _MOST_TURNS * _NEIGHBOURS * invocations:
+    if max(length, count) > _MOST_ITERATIONS * _NEIGHBOURS * invocations:
         return None
     groups = launch_size(desc.operator_name, lines.sizes[0] * WORK_GROUP_SIZE)
     index_type = indices.data_type

@@ -96,22 +96,22 @@ def _kernel(lines: _Lines, folded: FoldedCopy, operator_name: str) -> PlainKerne
     length = 128 // folded.bits
     others = lines.others(len(folded.sizes))
     count = folded.sizes[lines.across]
-    piece = length if lines.are_made else length // count  # elements of each line that an invocation takes
-    sizes = [folded.sizes[lines.along] // piece, *(folded.sizes[axis] for axis in others)]
+    chunk = length if lines.are_made else length // count  # elements of each line that an invocation takes
+    sizes = [folded.sizes[lines.along] // chunk, *(folded.sizes[axis] for axis in others)]
 
     def steps(along: int, strides: Sequence[int], unit: int) -> list[int]:
         return [along, *(strides[axis] // unit for axis in others)]
 
     items = math.prod(sizes)
     groups = launch_size(operator_name, items)
-    vectors = count * piece // length
-    strides = {"lines": steps(1, lines.strides, piece), "joint": steps(vectors, lines.joint, length)}
+    vectors = count * chunk // length
+    strides = {"lines": steps(1, lines.strides, chunk), "joint": steps(vectors, lines.joint, length)}
     return PlainKernel(
         variant=_variant_name(folded.bits, count, lines.are_made),
         work_groups=groups,
         constants={
             **constants.axes(open_ended(sizes), strides),
-            "LINE_STEP": lines.strides[lines.across] // piece,
+            "LINE_STEP": lines.strides[lines.across] // chunk,
         },
-        parameters=(items, lines.first // piece, lines.first_joint // length),
+        parameters=(items, lines.first // chunk, lines.first_joint // length),
     )

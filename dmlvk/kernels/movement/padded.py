@@ -33,7 +33,7 @@ def _of_vectors(unit: int) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Axis:
+class _PaddedAxis:
     """An axis of the target.
 
     Attributes:
@@ -54,19 +54,19 @@ class _Axis:
     def is_padded(self) -> bool:
         return self.size != self.length
 
-    def around(self, inner: _Axis) -> _Axis | None:
+    def around(self, inner: _PaddedAxis) -> _PaddedAxis | None:
         """This axis and the one inside it as one; ``None``: they are none."""
         is_next = self.dense == inner.dense * inner.size and self.sparse == inner.sparse * inner.length
         if inner.is_padded or not is_next:
             return None
         size = inner.size
-        return _Axis(self.size * size, inner.dense, inner.sparse, self.start * size, self.length * size)
+        return _PaddedAxis(self.size * size, inner.dense, inner.sparse, self.start * size, self.length * size)
 
-    def in_units(self, count: int, *, is_innermost: bool) -> _Axis:
+    def in_units(self, count: int, *, is_innermost: bool) -> _PaddedAxis:
         """The axis in units of so many elements."""
         if not is_innermost:
             return dataclasses.replace(self, dense=self.dense // count, sparse=self.sparse // count)
-        return _Axis(self.size // count, 1, 1, self.start // count, self.length // count)
+        return _PaddedAxis(self.size // count, 1, 1, self.start // count, self.length // count)
 
 
 def padded(
@@ -112,14 +112,14 @@ def padded(
     )
 
 
-def _folded(source: View, target: View, starts: Sequence[int]) -> list[_Axis]:
+def _folded(source: View, target: View, starts: Sequence[int]) -> list[_PaddedAxis]:
     """As few axes as possible, the target's innermost first."""
     axes = [
-        _Axis(*each)
+        _PaddedAxis(*each)
         for each in zip(target.sizes, target.strides, source.strides, starts, source.sizes, strict=True)
         if each[0] > 1
     ]
-    folded: list[_Axis] = []
+    folded: list[_PaddedAxis] = []
     for axis in sorted(axes, key=lambda axis: axis.dense):
         merged = axis.around(folded[-1]) if folded else None
         if merged is None:
@@ -129,7 +129,7 @@ def _folded(source: View, target: View, starts: Sequence[int]) -> list[_Axis]:
     return folded
 
 
-def _unit(axes: Sequence[_Axis], bits: int) -> int:
+def _unit(axes: Sequence[_PaddedAxis], bits: int) -> int:
     """The widest unit of which source, target and padding are made."""
     if not axes or (axes[0].dense, axes[0].sparse) != (1, 1):
         return bits

@@ -40,7 +40,7 @@ class CopiedTensor:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Rows:
+class _VectorRows:
     """A part as rows of neighbouring vectors; all numbers count vectors.
 
     Attributes:
@@ -134,7 +134,7 @@ def _kernel(builder: ProgramBuilder, parts: Sequence[CopiedTensor], bits: int, i
     )
 
 
-def _rows(part: CopiedTensor, bits: int, is_split: bool) -> _Rows | None:
+def _rows(part: CopiedTensor, bits: int, is_split: bool) -> _VectorRows | None:
     """The part as rows of vectors; ``None``: it is none."""
     source, target = (part.in_whole, part.own) if is_split else (part.own, part.in_whole)
     folded = fold_copy(source, target, bits)
@@ -149,7 +149,7 @@ def _rows(part: CopiedTensor, bits: int, is_split: bool) -> _Rows | None:
     step, whole_step = steps[1] if len(sizes) > 1 else (0, 0)
     if min(step, whole_step) < 0:
         return None
-    return _Rows(sizes[1] if len(sizes) > 1 else 1, sizes[0], step, whole_step, first)
+    return _VectorRows(sizes[1] if len(sizes) > 1 else 1, sizes[0], step, whole_step, first)
 
 
 def _steps(folded: FoldedCopy, is_split: bool) -> list[tuple[int, int]]:

@@ -21,7 +21,7 @@ from dmlvk.kernels.products.block_weights import LEAST_BLOCK, WORD_BITS, BlockWe
 from dmlvk.kernels.products.matrix import PackedRight, Product, gemm_product
 from dmlvk.kernels.products.matrix import lower_product as lower_dense
 from dmlvk.kernels.products.packed_right import packed_right
-from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
+from dmlvk.kernels.program import BindingKind, Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
@@ -113,8 +113,8 @@ class RowTile:
 
     def segments_beside(self, segments: int) -> int:
         """Segments that a work group computes at one time: so many that its turns are alike."""
-        turns = -(-segments // (self.left_lines // self.rows))
-        return -(-segments // turns)
+        passes = -(-segments // (self.left_lines // self.rows))
+        return -(-segments // passes)
 
     def across(self, segments: int) -> int:
         """Columns of a work group, for sums of so many segments."""
@@ -266,13 +266,13 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
     """
     builder = ProgramBuilder(desc, target)
     left = builder.reads["a_tensor"]
-    given = iter(Region(Place.INPUT, 1 + number, 0, size) for number, size in enumerate(sizes))
+    given = iter(Region(BindingKind.INPUT, 1 + number, 0, size) for number, size in enumerate(sizes))
     packed, scale = next(given), next(given)
     zero = next(given) if weights.zero_kind is not ZeroKind.NUMBER else None
     groups = next(given) if weights.has_groups else None
     addend = None
     if desc.c_tensor is not None:
-        addend = Region(Place.INPUT, 1 + len(sizes), 0, desc.c_tensor.size_in_bytes)
+        addend = Region(BindingKind.INPUT, 1 + len(sizes), 0, desc.c_tensor.size_in_bytes)
     regions = [packed, scale, zero, groups]
     product = gemm_product(desc)
     most_rows = _MOST_ROWS_OF_PROCESSORS if target.is_cpu else _MOST_ROWS
@@ -281,7 +281,7 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
         constants, of_device = of_matrices
         lower_dense(builder, desc, of_device, target, left, packed, addend, None, PackedRight(scale, zero, constants))
     elif weights.lies_along_terms and product.rows <= most_rows:
-        _add_rows(builder, desc, product, weights, _Operands(left, packed, scale, zero, addend))
+        _add_rows(builder, desc, product, weights, _RowOperands(left, packed, scale, zero, addend))
     else:
         _add_parts(builder, desc, weights, left, regions, addend)
     return builder.program()
@@ -309,15 +309,15 @@ def lower_gated(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], target:
         DeviceLimitError: when there is more work than the device can address.
     """
     builder = ProgramBuilder(desc, target)
-    regions = [Region(Place.INPUT, 1 + number, 0, size) for number, size in enumerate([*sizes, *sizes])]
+    regions = [Region(BindingKind.INPUT, 1 + number, 0, size) for number, size in enumerate([*sizes, *sizes])]
     (packed, scale, *zero), up = regions[: len(sizes)], regions[len(sizes) :]
-    operands = _Operands(builder.reads["a_tensor"], packed, scale, zero[0] if zero else None, None, tuple(up))
+    operands = _RowOperands(builder.reads["a_tensor"], packed, scale, zero[0] if zero else None, None, tuple(up))
     _add_rows(builder, desc, gemm_product(desc), weights, operands)
     return builder.program()
 
 
 @dataclasses.dataclass(frozen=True)
-class _Operands:
+class _RowOperands:
     """What a kernel of few rows reads; of a product with a gate, ``up`` has what the gate has before."""
 
     left: Region
@@ -334,7 +334,7 @@ class _Operands:
 
 
 def _add_rows(
-    builder: ProgramBuilder, desc: Gemm, product: Product, weights: BlockWeights, operands: _Operands
+    builder: ProgramBuilder, desc: Gemm, product: Product, weights: BlockWeights, operands: _RowOperands
 ) -> None:
     """Kernels that read packed weights."""
     target = builder.target

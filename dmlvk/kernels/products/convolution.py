@@ -11,7 +11,7 @@ from dmlvk.dynamic.sizes import is_multiple
 from dmlvk.kernels.products.matrix import Epilogue, Product, lower_product
 from dmlvk.kernels.products.matrix_choice import choose
 from dmlvk.kernels.products.patches import are_patches, lower_patches
-from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
+from dmlvk.kernels.program import BindingKind, Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.operators import Convolution, ConvolutionDirection, ConvolutionMode, ElementWiseIdentity
@@ -20,7 +20,7 @@ from dmlvk.tensors import TensorDesc
 _WORD = 2**32
 _HALF_WORD = 2**16
 
-_MOST_PLACES, _LARGEST_STEP = 25, 2
+_MOST_TAPS, _LARGEST_STEP = 25, 2
 """Of windows whose weights and elements an invocation can hold."""
 
 _SPATIAL = ("DEPTH", "HEIGHT", "WIDTH")
@@ -78,18 +78,19 @@ def _epilogue_regions(desc: Convolution, epilogue: ConvolutionEpilogue, given: i
     normalization = None
     if epilogue.normalizes:
         mean, factor, bias = (
-            Region(Place.INPUT, given + number, 0, channels * width) for number, width in enumerate((size, 4, size))
+            Region(BindingKind.INPUT, given + number, 0, channels * width)
+            for number, width in enumerate((size, 4, size))
         )
         normalization = mean, factor, bias
         given += 3
-    residual = Region(Place.INPUT, given, 0, desc.output_tensor.size_in_bytes) if epilogue.adds else None
+    residual = Region(BindingKind.INPUT, given, 0, desc.output_tensor.size_in_bytes) if epilogue.adds else None
     return Epilogue(normalization, residual, epilogue.relu)
 
 
 def _lowered(desc: Convolution, target: Target, epilogue: ConvolutionEpilogue | None) -> Program:
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
-    packed = window if place_stride(window) is not None else TensorDesc(window.data_type, window.sizes)
+    packed = window if tap_stride(window) is not None else TensorDesc(window.data_type, window.sizes)
     words = "the filter, packed"
     product = convolution_product(desc, packed, with_eights=target.device_arithmetic)
     if epilogue is not None and not choose(product.work(), target).tile.is_of_channels:
@@ -155,7 +156,7 @@ def _with_inner_channels(product: Product) -> Product:
     )
 
 
-def place_stride(window: TensorDesc) -> int | None:
+def tap_stride(window: TensorDesc) -> int | None:
     """The stride from each place of a filter to the next one, rows and planes included; ``None``: there is no such."""
     stride = next_stride = None
     for size, own in zip(reversed(window.sizes[2:]), reversed(window.element_strides[2:]), strict=True):
@@ -176,7 +177,7 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
         window: its filter, whose places lie behind one another with one stride.
         with_eights: whether kernels that load eight elements at once are to be had.
     """
-    stride = place_stride(window)
+    stride = tap_stride(window)
     assert stride is not None  # what the caller sees to
     positions = math.prod(window.sizes[2:])
     forward = desc.direction is ConvolutionDirection.FORWARD
@@ -250,7 +251,7 @@ def _plane(desc: Convolution, window: TensorDesc) -> tuple[int, int] | None:
     sizes, output_steps, filter_steps, firsts, input_steps, extents, output = zip(*[iter(geometry)] * 3, strict=True)
     is_flat = (sizes[0], firsts[0], extents[0], output[0]) == (1, 0, 1, 1)
     is_plain = filter_steps[1:] == (1, 1) and input_steps == (1, 1, 1) and output == _reached(desc)
-    overlaps = 1 < sizes[1] * sizes[2] <= _MOST_PLACES and max(output_steps[1:]) <= _LARGEST_STEP
+    overlaps = 1 < sizes[1] * sizes[2] <= _MOST_TAPS and max(output_steps[1:]) <= _LARGEST_STEP
     return output[1:] if is_flat and is_plain and overlaps else None
 
 

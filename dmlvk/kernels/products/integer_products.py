@@ -12,7 +12,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products import packed_products
-from dmlvk.kernels.products.convolution import convolution_product, place_stride
+from dmlvk.kernels.products.convolution import convolution_product, tap_stride
 from dmlvk.kernels.products.matrix import Product, gemm_product
 from dmlvk.kernels.products.packed_products import PackedOperand
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
@@ -63,7 +63,7 @@ def lower_convolution(desc: ConvolutionInteger, target: Target) -> Program:
     """The program of a CONVOLUTION_INTEGER."""
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
-    if place_stride(window) is None:
+    if tap_stride(window) is None:
         packed = TensorDesc(window.data_type, window.sizes)
         copied = builder.scratch(packed.size_in_bytes)
         copy = ElementWiseIdentity(input_tensor=window, output_tensor=packed)

@@ -44,7 +44,7 @@ from dmlvk.kernels.products.matrix_tiles import (
 )
 from dmlvk.kernels.target import Target
 
-_FOLD_FOR_TURNS = 4
+_FOLD_FOR_WAVES = 4
 """How many times as many work groups as keep a GPU busy make segments in turn as fast as side by side."""
 
 _MOST_SCRATCH = 2**28
@@ -152,7 +152,7 @@ def choose(work: Work, target: Target) -> Choice:
         if is_enough or tile is tiles[-1] or (may_be_tiled and groups * segments >= tile.fewest_groups):
             if segments == 1:
                 return Choice(tile, ONE_SEGMENT)
-            is_plenty = groups >= tile.fewest_groups * (1 if target.is_cpu else _FOLD_FOR_TURNS)
+            is_plenty = groups >= tile.fewest_groups * (1 if target.is_cpu else _FOLD_FOR_WAVES)
             come = SEQUENTIAL if is_plenty or not fits else PARALLEL
             return Choice(tile, come, tile.segments_at_once(target))
     raise AssertionError("a device without tiles")
@@ -195,19 +195,19 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
         and (work.left_along_terms or tile.invocations % (tile.rows // _EIGHT) == 0)  # or rows are not loaded evenly
     ]
     timed = [tile for tile in fitting if tile.pace and work.groups(tile) >= tile.fewest_groups]
-    return [*sorted(timed, key=lambda tile: _turns(work, tile)), *(tile for tile in fitting if tile not in timed)]
+    return [*sorted(timed, key=lambda tile: _waves(work, tile)), *(tile for tile in fitting if tile not in timed)]
 
 
-def _turns(work: Work, tile: MatrixTile) -> float:
+def _waves(work: Work, tile: MatrixTile) -> float:
     """How long all work groups of a tile take: in each turn every core has one or two, of whichever product."""
-    turns = -(-work.groups(tile) * work.beside // (CORES * tile.groups_of_core))
-    return turns * tile.groups_of_core * tile.rows * tile.columns / tile.pace
+    waves = -(-work.groups(tile) * work.beside // (CORES * tile.groups_of_core))
+    return waves * tile.groups_of_core * tile.rows * tile.columns / tile.pace
 
 
 def _keep_busy(groups: int, tile: MatrixTile) -> bool:
     """Whether so many work groups of a large tile keep a GPU busy, and few do not wait for a second turn."""
-    turns = -(-groups // _LARGE_AT_ONCE)
-    return groups >= tile.fewest_groups and 5 * groups >= 3 * turns * _LARGE_AT_ONCE
+    waves = -(-groups // _LARGE_AT_ONCE)
+    return groups >= tile.fewest_groups and 5 * groups >= 3 * waves * _LARGE_AT_ONCE
 
 
 def _tiles_for_few_rows(work: Work) -> list[MatrixTile]:

@@ -54,7 +54,7 @@ _COOPERATIVE_GROUPS = CORES
 """Work groups that multiply cooperative matrices and keep a GPU busy."""
 
 
-_FEWEST_IN_A_TURN = CORES * 3 // 4
+_FEWEST_IN_A_WAVE = CORES * 3 // 4
 """The same of tiles that are chosen by turns: one in which a quarter of the cores have none may still be the best."""
 
 
@@ -363,7 +363,7 @@ def _of_halves(rows: int, results: tuple[int, int], pace: int, groups_of_core: i
     Their sums take so many registers that a core of that has one work group of 256 invocations at a time, or two of
     128, one of which multiplies while the other waits.
     """
-    made = _cooperative("gemm", DataType.FLOAT16, (rows, 128, 64), results, _LONG_SEGMENT, _FEWEST_IN_A_TURN)
+    made = _cooperative("gemm", DataType.FLOAT16, (rows, 128, 64), results, _LONG_SEGMENT, _FEWEST_IN_A_WAVE)
     return dataclasses.replace(made, pace=pace, groups_of_core=groups_of_core)
 
 

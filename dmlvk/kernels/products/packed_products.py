@@ -124,8 +124,8 @@ def tile_for(product: Product, target: Target) -> PackedTile | None:
         return None
     most = min(_MOST_PACKED, target.buffer_size)
     for tile in (*COOPERATIVE_TILES, *TILES) if target.has_cooperative_bytes else TILES:
-        is_held = tile.shared_memory <= target.shared_memory and tile.invocations <= target.work_group_size
-        if is_held and tile.groups(product) >= tile.fewest_groups:
+        fits = tile.shared_memory <= target.shared_memory and tile.invocations <= target.work_group_size
+        if fits and tile.groups(product) >= tile.fewest_groups:
             sides = _sides(product, tile)
             return tile if all(side.size_in_bytes(product) <= most for side in sides) else None
     return None

@@ -44,9 +44,9 @@ def are_patches(desc: Convolution, target: Target) -> bool:
     )
     if not (lie_beside and is_plain and is_whole and are_packed) or (math.prod(window) == 1 and _is_copied(desc)):
         return False
-    places = math.prod(desc.output_tensor.sizes[2:])
+    positions = math.prod(desc.output_tensor.sizes[2:])
     product = gemm_product(_product(desc), with_eights=True)
-    return is_multiple(places, _FOUR) and choose(product.work(), target).tile.is_cooperative
+    return is_multiple(positions, _FOUR) and choose(product.work(), target).tile.is_cooperative
 
 
 def lower_patches(desc: Convolution, target: Target) -> Program:
@@ -87,8 +87,8 @@ def _product(desc: Convolution) -> Gemm:
     """The filter times each picture's windows."""
     batch, _, *along = desc.input_tensor.element_strides
     filters, output, data_type = desc.filter_tensor, desc.output_tensor.sizes, desc.output_tensor.data_type
-    rows, terms, places = filters.sizes[0], math.prod(filters.sizes[1:]), math.prod(output[2:])
-    results = TensorDesc(data_type, (1, output[0], rows, places))
+    rows, terms, positions = filters.sizes[0], math.prod(filters.sizes[1:]), math.prod(output[2:])
+    results = TensorDesc(data_type, (1, output[0], rows, positions))
     bias = None
     if desc.bias_tensor is not None:
         bias = TensorDesc(data_type, results.sizes, (0, 0, desc.bias_tensor.element_strides[1], 0))
@@ -96,8 +96,8 @@ def _product(desc: Convolution) -> Gemm:
         a_tensor=TensorDesc(data_type, (1, output[0], rows, terms), (0, 0, terms, 1)),
         b_tensor=TensorDesc(
             data_type,
-            (1, output[0], places, terms),
-            (0, places * terms, terms, 1) if _is_copied(desc) else (0, batch, along[-1], 1),
+            (1, output[0], positions, terms),
+            (0, positions * terms, terms, 1) if _is_copied(desc) else (0, batch, along[-1], 1),
         ),
         c_tensor=bias,
         output_tensor=results,

@@ -11,7 +11,7 @@ import dataclasses
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.products.matrix import GemmEpilogue, gemm_product, lower_product
 from dmlvk.kernels.products.matrix_choice import choose
-from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
+from dmlvk.kernels.program import BindingKind, Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.operators import Gemm
 from dmlvk.tensors import TensorDesc
@@ -74,7 +74,7 @@ def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Targe
     builder = ProgramBuilder(desc, target)
     residual = None
     if epilogue.adds:
-        residual = Region(Place.INPUT, len(builder.reads), 0, desc.output_tensor.size_in_bytes)
+        residual = Region(BindingKind.INPUT, len(builder.reads), 0, desc.output_tensor.size_in_bytes)
     behind = GemmEpilogue(epilogue.has_bias, epilogue.gelu, residual, epilogue.relu)
     operands = builder.reads["a_tensor"], builder.reads["b_tensor"], builder.reads.get("c_tensor")
     product = dataclasses.replace(gemm_product(desc, with_eights=True), beside=beside)

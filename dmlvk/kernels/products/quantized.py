@@ -69,7 +69,7 @@ def _variant(source: str, types: dict[str, DataType], words: int | None = None) 
 
 
 @dataclasses.dataclass(frozen=True)
-class _Operand:
+class _ScaledOperand:
     """Where an operand of scaled sums lies, and how far a step along each axis of the output goes in it, in elements.
 
     Attributes:
@@ -81,7 +81,7 @@ class _Operand:
     strides: tuple[int, ...]
 
     @classmethod
-    def of(cls, region: Region | None, tensor: TensorDesc | None, axis: int | None = None) -> _Operand:
+    def of(cls, region: Region | None, tensor: TensorDesc | None, axis: int | None = None) -> _ScaledOperand:
         """A tensor of the output's sizes; or, with an axis, one element for each place along it, or one for all."""
         if region is None or tensor is None:
             return cls(None, (0,) * _AXES)
@@ -91,7 +91,7 @@ class _Operand:
         return cls(region, (*[0] * (_AXES - len(steps)), *steps))
 
 
-_ABSENT = _Operand(None, (0,) * _AXES)
+_ABSENT = _ScaledOperand(None, (0,) * _AXES)
 _STEPS = ("SUMS", "LEFT_SCALE", "RIGHT_SCALE", "SCALE", "ZERO", "BIAS", "OUTPUT")
 """What the shader calls its operands."""
 
@@ -100,12 +100,12 @@ def _scale_sums(
     builder: ProgramBuilder,
     variant: ShaderVariant,
     output: TensorDesc,
-    operands: Sequence[_Operand],
+    operands: Sequence[_ScaledOperand],
 ) -> None:
     """Launches what makes an output of sums, left and right scales, output scale, zero point and bias."""
     bits, rank = output.data_type.size_in_bits, len(output.sizes)
     sizes = (*[1] * (_AXES - rank), *output.sizes)
-    written = _Operand.of(builder.writes["output_tensor"], output)
+    written = _ScaledOperand.of(builder.writes["output_tensor"], output)
     order = sorted(range(_AXES), key=lambda axis: (sizes[axis] > 1, written.strides[axis], -axis))
     expected, is_packed = 1, True
     for axis in order:
@@ -158,11 +158,11 @@ def lower_matrix(desc: QuantizedLinearMatrixMultiply, target: Target) -> Program
     rows, columns = _AXES - 2, _AXES - 1
     read = builder.reads.get
     operands = [
-        _Operand.of(*_integer_matrix(desc, builder)),
-        _Operand.of(read("a_scale_tensor"), desc.a_scale_tensor, rows),
-        _Operand.of(read("b_scale_tensor"), desc.b_scale_tensor, columns),
-        _Operand.of(read("output_scale_tensor"), desc.output_scale_tensor, rows),
-        _Operand.of(read("output_zero_point_tensor"), desc.output_zero_point_tensor, rows),
+        _ScaledOperand.of(*_integer_matrix(desc, builder)),
+        _ScaledOperand.of(read("a_scale_tensor"), desc.a_scale_tensor, rows),
+        _ScaledOperand.of(read("b_scale_tensor"), desc.b_scale_tensor, columns),
+        _ScaledOperand.of(read("output_scale_tensor"), desc.output_scale_tensor, rows),
+        _ScaledOperand.of(read("output_zero_point_tensor"), desc.output_zero_point_tensor, rows),
         _ABSENT,
     ]
     variant = _variant("requantized_sums", {"OUTPUT": desc.output_tensor.data_type})
@@ -185,12 +185,12 @@ def lower_convolution(desc: QuantizedLinearConvolution, target: Target) -> Progr
     builder.operator(convolution, [builder.reads[name] for name in tensors if name in builder.reads], [region], "sums")
     channels = _AXES - len(desc.output_tensor.sizes) + 1
     operands = [
-        _Operand.of(region, sums),
-        _Operand.of(read("input_scale_tensor"), desc.input_scale_tensor, channels),
-        _Operand.of(read("filter_scale_tensor"), desc.filter_scale_tensor, channels),
-        _Operand.of(read("output_scale_tensor"), desc.output_scale_tensor, channels),
-        _Operand.of(read("output_zero_point_tensor"), desc.output_zero_point_tensor, channels),
-        _Operand.of(read("bias_tensor"), desc.bias_tensor, channels),
+        _ScaledOperand.of(region, sums),
+        _ScaledOperand.of(read("input_scale_tensor"), desc.input_scale_tensor, channels),
+        _ScaledOperand.of(read("filter_scale_tensor"), desc.filter_scale_tensor, channels),
+        _ScaledOperand.of(read("output_scale_tensor"), desc.output_scale_tensor, channels),
+        _ScaledOperand.of(read("output_zero_point_tensor"), desc.output_zero_point_tensor, channels),
+        _ScaledOperand.of(read("bias_tensor"), desc.bias_tensor, channels),
     ]
     variant = _variant("requantized_sums", {"OUTPUT": desc.output_tensor.data_type})
     _scale_sums(builder, variant, desc.output_tensor, operands)
@@ -205,12 +205,12 @@ def lower_matrix_to_float(desc: MatrixMultiplyIntegerToFloat, target: Target) ->
     region, sums = (_integer_matrix if is_short else _wide_sums)(desc, builder)
     read = builder.reads.get
     operands = [
-        _Operand.of(region, sums),
-        _Operand.of(read("a_scale_tensor"), desc.a_scale_tensor, _AXES - 2),
-        _Operand.of(read("b_scale_tensor"), desc.b_scale_tensor, _AXES - 1),
+        _ScaledOperand.of(region, sums),
+        _ScaledOperand.of(read("a_scale_tensor"), desc.a_scale_tensor, _AXES - 2),
+        _ScaledOperand.of(read("b_scale_tensor"), desc.b_scale_tensor, _AXES - 1),
         _ABSENT,
         _ABSENT,
-        _Operand.of(read("bias_tensor"), desc.bias_tensor),
+        _ScaledOperand.of(read("bias_tensor"), desc.bias_tensor),
     ]
     words = 1 if is_short else _WORDS_OF_WIDE_SUM
     _scale_sums(

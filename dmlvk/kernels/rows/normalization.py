@@ -11,7 +11,7 @@ from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.elementwise.elementwise import lower_elementwise_shader
 from dmlvk.kernels.kernel import ElementwiseKernel
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.program import KernelStep, Place, Program, ProgramBuilder, Region
+from dmlvk.kernels.program import BindingKind, KernelStep, Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows import reduction, register_rows
 from dmlvk.kernels.target import Target
@@ -101,10 +101,10 @@ def _factor_kernel(desc: BatchNormalization, target: Target) -> ElementwiseKerne
 def batch_factor_program(desc: BatchNormalization, target: Target) -> Program:
     """The first step of BATCH_NORMALIZATION alone: reads variance and scale, writes :func:`batch_factor`."""
     reads = [
-        Region(Place.INPUT, number, 0, tensor.size_in_bytes)
+        Region(BindingKind.INPUT, number, 0, tensor.size_in_bytes)
         for number, tensor in enumerate((desc.variance_tensor, desc.scale_tensor))
     ]
-    writes = [Region(Place.OUTPUT, 0, 0, batch_factor(desc).size_in_bytes)]
+    writes = [Region(BindingKind.OUTPUT, 0, 0, batch_factor(desc).size_in_bytes)]
     return Program((KernelStep("factor", _factor_kernel(desc, target), tuple(reads), tuple(writes)),))
 
 
@@ -112,7 +112,7 @@ def batch_shift_program(desc: BatchNormalization, target: Target) -> Program:
     """The other steps: reads input, mean, factor and bias, in the places of input, mean, variance and scale."""
     builder = ProgramBuilder(desc, target)
     tensors = (desc.input_tensor, desc.mean_tensor, batch_factor(desc), desc.bias_tensor)
-    reads = [Region(Place.INPUT, number, 0, tensor.size_in_bytes) for number, tensor in enumerate(tensors)]
+    reads = [Region(BindingKind.INPUT, number, 0, tensor.size_in_bytes) for number, tensor in enumerate(tensors)]
     _add_shift(builder, desc, target, reads)
     return builder.program()
 

@@ -130,7 +130,7 @@ def _sum(name: str, terms: int, mode: int = 0, ending: int = AS_IT_IS) -> Reduct
 
 
 _EXTREME = Reduction("extreme", 1, 2, (("ARG", "0"),), name="extreme", tile_words=1)
-_PLACE = Reduction("extreme", 2, 3, (("ARG", "1"),), name="place", tile_words=2)
+_ARG = Reduction("extreme", 2, 3, (("ARG", "1"),), name="place", tile_words=2)
 _INTEGERS = Reduction("integers", 1, 2, tile_words=1)
 _PRODUCT = Reduction("product", 5)
 SUM = _sum("sum", 0)
@@ -163,11 +163,11 @@ _OF_INTEGERS = {
 _OF_ALL = {
     ReduceFunction.MAX: MAXIMUM,
     ReduceFunction.MIN: MINIMUM,
-    ReduceFunction.ARGMAX: _PLACE,
-    ReduceFunction.ARGMIN: dataclasses.replace(_PLACE, mode=1),
+    ReduceFunction.ARGMAX: _ARG,
+    ReduceFunction.ARGMIN: dataclasses.replace(_ARG, mode=1),
 }
 _SUMS = (SUM, SUM_OF_SQUARES, SUM_OF_POWERS, SUM_OF_SQUARED_DIFFERENCES, SUM_OF_ROUNDED_SQUARES)
-_SHADERS = (_EXTREME, _PLACE, _INTEGERS, _PRODUCT, *_SUMS)
+_SHADERS = (_EXTREME, _ARG, _INTEGERS, _PRODUCT, *_SUMS)
 
 
 @shader_variants

@@ -60,12 +60,12 @@ def lower(desc: ResidualNormalization, target: Target) -> Program:
     is_few = has_room and length // 2 >= _MANY_INVOCATIONS and typical(rows) <= _FEW_ROWS
     invocations = _MANY_INVOCATIONS if is_few else _CHAINS
     pairs_of_invocation = -(-(length // 2) // invocations)
-    most_held = _MOST_KEPT[data_type] // invocations
-    held = min(pairs_of_invocation, most_held)
+    most_loaded = _MOST_KEPT[data_type] // invocations
+    loaded = min(pairs_of_invocation, most_loaded)
     constants = {
-        "HELD": held,
-        "ALL_ARE_HELD": int(pairs_of_invocation <= most_held),
-        "TURNS_ARE_WHOLE": int(is_multiple(length, 2 * invocations * max(held, 1))),
+        "LOADED": loaded,
+        "ALL_ARE_LOADED": int(pairs_of_invocation <= most_loaded),
+        "TILES_ARE_WHOLE": int(is_multiple(length, 2 * invocations * max(loaded, 1))),
         "HAS_SKIP": int(skip is not None),
         "HAS_BIAS": int(desc.bias_tensor is not None),
         "GIVES_SUM": int(desc.sum_tensor is not None),

@@ -62,7 +62,7 @@ def most_selected(bits: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Rows:
+class _SortedRows:
     """What every step must know.
 
     Attributes:
@@ -124,46 +124,48 @@ def lower(desc: TopK | TopK1, target: Target) -> Program:
     return builder.program()
 
 
-def _selected_tile(rows: _Rows) -> int:
+def _selected_tile(rows: _SortedRows) -> int:
     tile = SELECTED_TILE
     while tile > LEAST_SELECTED_TILE and rows.rows * -(-rows.length // tile) < WORK_GROUPS_WANTED:
         tile //= 2
     return tile
 
 
-def _lists(builder: ProgramBuilder, rows: _Rows, candidates: int) -> Region:
+def _lists(builder: ProgramBuilder, rows: _SortedRows, candidates: int) -> Region:
     """Memory for so many candidates of each row."""
     return builder.scratch(-(-rows.rows * candidates * (16 if rows.bits == 64 else 8) // 16) * 16)
 
 
-def _merged(builder: ProgramBuilder, name: str, rows: _Rows, lists: Region, count: int, held: int) -> Region:
+def _merged(
+    builder: ProgramBuilder, name: str, rows: _SortedRows, lists: Region, count: int, list_length: int
+) -> Region:
     """Adds the steps that leave one list of each row, and says where these lists are."""
     other: Region | None = None
     while count > 1:
-        kept = min(rows.wanted, 2 * held)
+        kept = min(rows.wanted, 2 * list_length)
         pairs = -(-count // 2)
         # The first merged lists are the longest ones of all but for what is rounded up: there are two places in turn.
         size = _candidate_bytes(rows) * rows.rows * pairs * kept
         if other is None or other.size_in_bytes < size:
             other = _lists(builder, rows, pairs * kept)
-        work = rows.rows * pairs * 2 * held
+        work = rows.rows * pairs * 2 * list_length
         groups = launch_size(name, work)
         kernel = PlainKernel(
             variant=f"merged_lists.{64 if rows.bits == 64 else 32}bits",
             work_groups=groups,
-            parameters=(work, count, held, kept),
+            parameters=(work, count, list_length, kept),
         )
         builder.launch(kernel, [lists], [other], label="lists merged")
         lists, other = other, lists
-        count, held = pairs, kept
+        count, list_length = pairs, kept
     return lists
 
 
-def _candidate_bytes(rows: _Rows) -> int:
+def _candidate_bytes(rows: _SortedRows) -> int:
     return 16 if rows.bits == 64 else 8
 
 
-def _rows(desc: TopK | TopK1) -> _Rows:
+def _rows(desc: TopK | TopK1) -> _SortedRows:
     source, values, positions = desc.input_tensor, desc.output_value_tensor, desc.output_index_tensor
     others = [axis for axis in range(source.dimension_count) if axis != desc.axis]
     strides = [[tensor.element_strides[axis] for axis in others] for tensor in (positions, source, values)]
@@ -178,7 +180,7 @@ def _rows(desc: TopK | TopK1) -> _Rows:
         "SMALLEST_FIRST": int(isinstance(desc, TopK1) and desc.axis_direction is AxisDirection.INCREASING),
         "POSITIONS_ARE_PAIRS": int(positions.data_type is DataType.UINT64),
     }
-    return _Rows(
+    return _SortedRows(
         bits=source.data_type.size_in_bits,
         rows=math.prod(layout.sizes),
         length=source.sizes[desc.axis],

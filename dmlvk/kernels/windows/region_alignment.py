@@ -134,7 +134,7 @@ class RegionSampling:
         return math.prod(numbers)
 
 
-def place_samples(
+def locate_samples(
     builder: ProgramBuilder, desc: RoiAlign | RoiAlign1 | RoiAlignGrad, sampling: RegionSampling, table: Region
 ) -> None:
     """Adds the launch that finds where samples lie, and writes the table: patterns/windows/region_locations.glsl."""
@@ -209,7 +209,7 @@ def lower_alignment(desc: RoiAlign | RoiAlign1, target: Target) -> Program:
     sampling = RegionSampling.of(desc, desc.input_tensor, desc.output_tensor)
     builder = ProgramBuilder(desc, target)
     table = builder.scratch(sampling.table_bytes)
-    place_samples(builder, desc, sampling, table)
+    locate_samples(builder, desc, sampling, table)
     how = Reduced(
         found=desc.reduction_function.name.lower(),
         mode=desc.interpolation_mode,

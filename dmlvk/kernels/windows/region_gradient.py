@@ -20,7 +20,7 @@ from dmlvk.kernels.windows.region_alignment import (
     Reduced,
     RegionSampling,
     check_launches,
-    place_samples,
+    locate_samples,
     reduce_samples,
 )
 from dmlvk.operators.members import ReduceFunction
@@ -93,7 +93,7 @@ def _aligned(size: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Block:
+class _GatheredRange:
     """What one launch gathers: of regions, and of their outputs, those from ``first`` on, before ``end``."""
 
     regions: range
@@ -132,7 +132,7 @@ class _Gradient:
     def add(self) -> None:
         """Adds everything."""
         table = self.tables.part(0, self.sampling.table_bytes)
-        place_samples(self.builder, self.desc, self.sampling, table)
+        locate_samples(self.builder, self.desc, self.sampling, table)
         if self.winner_bytes:
             how = Reduced("winner", self.desc.interpolation_mode, 0.0)
             winners = self.tables.part(self.winners_at, self.winner_bytes)
@@ -202,7 +202,7 @@ class _Gradient:
 
     def _gather_block(
         self,
-        block: _Block,
+        block: _GatheredRange,
         first_weighted: int,
         items: tuple[int, int, int],
         state: Region,
@@ -220,17 +220,17 @@ class _Gradient:
         writes = [self.builder.writes["output_gradient_tensor"], state]
         self._launch(f"region_gather.{name}", count, tuple(parameters), (reads, writes), constants)
 
-    def _blocks(self, regions: range) -> Iterator[_Block]:
+    def _blocks(self, regions: range) -> Iterator[_GatheredRange]:
         """What each launch takes of these regions, in the order of all sums: regions, rows, columns."""
         rows, columns = (range(size) for size in self.sampling.pooled[2:])
         iterations = _iterations_of_region(len(rows), len(columns))
         if not self.builder.target.is_cpu or len(regions) * iterations <= _ITERATIONS_OF_LAUNCH:
-            yield _Block(regions, rows, columns)
+            yield _GatheredRange(regions, rows, columns)
             return
         at_once = _ITERATIONS_OF_LAUNCH // iterations
         if at_once:
             for first in regions[::at_once]:
-                yield _Block(range(first, min(first + at_once, regions.stop)), rows, columns)
+                yield _GatheredRange(range(first, min(first + at_once, regions.stop)), rows, columns)
             return
         none = _iterations_of_region(0, 0)
         rows_at_once = (_ITERATIONS_OF_LAUNCH - none) // (_iterations_of_region(1, len(columns)) - none)
@@ -239,7 +239,7 @@ class _Gradient:
         for region in regions:
             for row in rows[::rows_at_once]:
                 for column in columns[::columns_at_once]:
-                    yield _Block(
+                    yield _GatheredRange(
                         range(region, region + 1),
                         range(row, min(row + rows_at_once, rows.stop)),
                         range(column, min(column + columns_at_once, columns.stop)),

@@ -68,7 +68,7 @@ def _variant(source: str, type_name: str, bits: int) -> ShaderVariant:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Axis:
+class _ResampledAxis:
     """An axis of the output.
 
     Attributes:
@@ -146,7 +146,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
 
 
 def _constants_of_axes(
-    axes: Sequence[_Axis], block: int | None, source: TensorDesc, mapped: Sequence[tuple[int, Resampling]]
+    axes: Sequence[_ResampledAxis], block: int | None, source: TensorDesc, mapped: Sequence[tuple[int, Resampling]]
 ) -> dict[str, int]:
     """The constants of the output's axes, and of those that are resampled."""
     numbers: dict[str, int] = {}
@@ -166,7 +166,7 @@ def _constants_of_axes(
 
 
 def _blocks(
-    axes: Sequence[_Axis],
+    axes: Sequence[_ResampledAxis],
     source: TensorDesc,
     result: TensorDesc,
     mapped: Sequence[tuple[int, Resampling]],
@@ -180,7 +180,7 @@ def _blocks(
     return block if doubling[0] or not target.is_cpu else None, doubling
 
 
-def _axis_of_blocks(axes: Sequence[_Axis], mapped: Sequence[Resampling]) -> int | None:
+def _axis_of_blocks(axes: Sequence[_ResampledAxis], mapped: Sequence[Resampling]) -> int | None:
     """Which of the output's axes GPUs take several rows at once along, with four neighbours of each; ``None``: none."""
     if len(mapped) != _MOST_PLAIN or axes[0].number != 0 or not is_multiple(axes[0].size, _ELEMENTS_OF_ITEM):
         return None
@@ -246,10 +246,10 @@ def rounding_of(desc: OperatorDesc) -> int:
     return UPPER if direction == AxisDirection.INCREASING else LOWER
 
 
-def _output_axes(source: TensorDesc, result: TensorDesc, mapped: Sequence[int]) -> list[_Axis]:
+def _output_axes(source: TensorDesc, result: TensorDesc, mapped: Sequence[int]) -> list[_ResampledAxis]:
     """Five axes from the innermost one in the output's memory to the outermost; such as can be one are merged."""
     found = [
-        _Axis(
+        _ResampledAxis(
             result.sizes[axis],
             0 if axis in mapped else source.element_strides[axis],
             result.element_strides[axis],
@@ -259,22 +259,22 @@ def _output_axes(source: TensorDesc, result: TensorDesc, mapped: Sequence[int]) 
         if result.sizes[axis] > 1
     ]
     found.sort(key=lambda axis: axis.output_step)
-    merged: list[_Axis] = []
+    merged: list[_ResampledAxis] = []
     for axis in found:
         inner = merged[-1] if merged else None
         if inner is not None and axis.number == inner.number == -1 and _follows(axis, inner):
             merged[-1] = dataclasses.replace(inner, size=inner.size * axis.size)
         else:
             merged.append(axis)
-    missing = [_Axis(1, 0, 0, -1)] * (_AXES - len(merged))
+    missing = [_ResampledAxis(1, 0, 0, -1)] * (_AXES - len(merged))
     return [*merged[:-1], *missing, *merged[-1:]] if len(merged) > 1 else [*merged, *missing]
 
 
-def _follows(axis: _Axis, inner: _Axis) -> bool:
+def _follows(axis: _ResampledAxis, inner: _ResampledAxis) -> bool:
     return axis.output_step == inner.size * inner.output_step and axis.input_step == inner.size * inner.input_step
 
 
-def _is_packed(axes: Sequence[_Axis]) -> bool:
+def _is_packed(axes: Sequence[_ResampledAxis]) -> bool:
     """Whether the output is one run of neighbouring elements in this order of axes."""
     expected = 1
     for axis in axes:
@@ -289,14 +289,14 @@ def resampled_axis(name: str, how: Resampling, extent: int, stride: int) -> dict
     """The constants of a resampled axis, by what the shader calls it."""
     radius = float(np.float32(1) / np.float32(how.scale)) if how.is_antialiased else 0.0
     return {
-        **{f"{constant}_{name}": value for constant, value in place_constants(how, extent).items()},
+        **{f"{constant}_{name}": value for constant, value in position_constants(how, extent).items()},
         f"EXTENT_{name}": extent,
         f"STRIDE_{name}": stride,
         f"RADIUS_{name}": float32_bits(radius),
     }
 
 
-def place_constants(how: Resampling, extent: int) -> dict[str, int]:
+def position_constants(how: Resampling, extent: int) -> dict[str, int]:
     """The constants by which shaders find places in the input, as bits of FLOAT32."""
     return {
         "SCALE": float32_bits(float(np.float32(how.scale))),

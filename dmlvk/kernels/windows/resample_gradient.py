@@ -18,7 +18,7 @@ from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
-from dmlvk.kernels.windows.resample import NEAREST_OR_LOWER, UPPER, is_same, place_constants, rounding_of
+from dmlvk.kernels.windows.resample import NEAREST_OR_LOWER, UPPER, is_same, position_constants, rounding_of
 from dmlvk.operators.resampling import InterpolationMode, ResampleGrad, ResampleGrad1, Resampling, resamplings
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
@@ -58,7 +58,7 @@ def variants() -> Iterator[ShaderVariant]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Axis:
+class _GradientAxis:
     """An axis of the forward operator.
 
     Attributes:
@@ -81,7 +81,7 @@ class _Axis:
     @property
     def positions(self) -> dict[str, int]:
         """The constants by which places are found."""
-        return place_constants(self.how or Resampling(1.0, 0.0, 0.0), self.extent)
+        return position_constants(self.how or Resampling(1.0, 0.0, 0.0), self.extent)
 
     def _stretches(self) -> Iterator[tuple[int, int]]:
         """From which element of its output to which, of those that are looked at together."""
@@ -95,7 +95,8 @@ class _Axis:
             return False
         return all(
             np.array_equal(
-                _places(self.how, first, end, self.extent), (np.arange(first, end) / 2 - 0.25).clip(0, self.extent - 1)
+                _positions(self.how, first, end, self.extent),
+                (np.arange(first, end) / 2 - 0.25).clip(0, self.extent - 1),
             )
             for first, end in self._stretches()
         )
@@ -143,7 +144,7 @@ class _Axis:
         return most
 
 
-def _shortcut(axes: Sequence[_Axis], rounding: int | None, data_type: DataType) -> tuple[str, int] | None:
+def _shortcut(axes: Sequence[_GradientAxis], rounding: int | None, data_type: DataType) -> tuple[str, int] | None:
     """The shader for this kind of resampling, and the rows of its blocks; ``None`` where it is one of any kind."""
     columns, rows, *outer = axes
     if data_type is not DataType.FLOAT32 or columns.extent % _NEIGHBOURS or any(axis.how is not None for axis in outer):
@@ -157,14 +158,14 @@ def _shortcut(axes: Sequence[_Axis], rounding: int | None, data_type: DataType) 
 
 def _sources(how: Resampling, first: int, end: int, extent: int, rounding: int | None) -> npt.NDArray[np.float64]:
     """The numbers of the elements that those of the output come from: of two that are averaged the lower ones."""
-    inside = _places(how, first, end, extent)
+    inside = _positions(how, first, end, extent)
     if rounding == NEAREST_OR_LOWER:
         inside = np.maximum(inside - 0.5, 0.0)
     numbers: npt.NDArray[np.float64] = np.ceil(inside) if rounding in (NEAREST_OR_LOWER, UPPER) else np.floor(inside)
     return numbers
 
 
-def _places(how: Resampling, first: int, end: int, extent: int) -> npt.NDArray[np.float64]:
+def _positions(how: Resampling, first: int, end: int, extent: int) -> npt.NDArray[np.float64]:
     """Where elements of the output come from."""
     with np.errstate(over="ignore", under="ignore"):
         offsets = np.arange(first, end).astype(np.float32) - np.float32(how.output_offset)
@@ -200,18 +201,18 @@ def lower(desc: ResampleGrad | ResampleGrad1, target: Target) -> Program:
     return builder.program()
 
 
-def _axes_of(desc: ResampleGrad | ResampleGrad1, rounding: int | None) -> list[_Axis]:
+def _axes_of(desc: ResampleGrad | ResampleGrad1, rounding: int | None) -> list[_GradientAxis]:
     """Four axes from the innermost one to the outermost."""
     extents, sizes = desc.output_gradient_tensor.sizes, desc.input_gradient_tensor.sizes
-    axes: list[_Axis] = []
+    axes: list[_GradientAxis] = []
     begins = 0
     for how, extent, size in reversed(list(zip(resamplings(desc), extents, sizes, strict=True))):
-        axes.append(_Axis(None if is_same(how, extent, size, rounding) else how, extent, size, begins))
+        axes.append(_GradientAxis(None if is_same(how, extent, size, rounding) else how, extent, size, begins))
         begins += axes[-1].entries
-    return [*axes, *[_Axis(None, 1, 1)] * (_AXES - len(axes))]
+    return [*axes, *[_GradientAxis(None, 1, 1)] * (_AXES - len(axes))]
 
 
-def _launch_table(builder: ProgramBuilder, axis: _Axis, rounding: int | None, table: Region) -> None:
+def _launch_table(builder: ProgramBuilder, axis: _GradientAxis, rounding: int | None, table: Region) -> None:
     groups = launch_size(builder.operator_name, axis.entries)
     kernel = PlainKernel(
         variant="resample.begins",
@@ -224,7 +225,7 @@ def _launch_table(builder: ProgramBuilder, axis: _Axis, rounding: int | None, ta
 
 def _launch(
     builder: ProgramBuilder,
-    axes: list[_Axis],
+    axes: list[_GradientAxis],
     rounding: int | None,
     result: TensorDesc,
     reads: list[Region],

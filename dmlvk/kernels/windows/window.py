@@ -112,14 +112,14 @@ def _variant(name: str, source: str, data_type: DataType, result: DataType | Non
 
 
 @dataclasses.dataclass(frozen=True)
-class _Tensor:
+class _WindowTensor:
     """Sizes and strides in elements along the five axes; strides of axes of size 1 are 0."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
     @classmethod
-    def of(cls, tensor: TensorDesc) -> _Tensor:
+    def of(cls, tensor: TensorDesc) -> _WindowTensor:
         sizes, strides = list(tensor.sizes), list(tensor.element_strides)
         missing = _AXES - len(sizes)
         sizes[2:2] = [1] * missing
@@ -132,7 +132,7 @@ class _Tensor:
         return tuple(math.prod(self.sizes[axis + 1 :]) for axis in range(_AXES))
 
 
-class _Channels(_Tensor):
+class _Channels(_WindowTensor):
     """A tensor of which only each element's channel counts as its number."""
 
     @property
@@ -142,7 +142,7 @@ class _Channels(_Tensor):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Windows:
+class _WindowGeometry:
     """Where windows lie, along three axes.
 
     Attributes:
@@ -160,7 +160,7 @@ class _Windows:
     start: tuple[int, ...]
 
     @classmethod
-    def of(cls, desc: _Pooling) -> _Windows:
+    def of(cls, desc: _Pooling) -> _WindowGeometry:
         """Those of a pooling operator."""
         return cls(
             axes=(2, 3, 4),
@@ -174,9 +174,9 @@ class _Windows:
     def around(
         cls,
         desc: LocalResponseNormalization | LocalResponseNormalizationGrad,
-        source: _Tensor,
+        source: _WindowTensor,
         is_mirrored: bool = False,
-    ) -> _Windows:
+    ) -> _WindowGeometry:
         """Those around each element: across channels, or over height and width.
 
         Args:
@@ -194,12 +194,12 @@ class _Windows:
         taps = tuple(first + min(behind, extent) + 1 for first, extent in zip(start, furthest, strict=True))
         return cls(axes=axes, taps=taps, dilations=(1, 1, 1), steps=(1, 1, 1), start=start)
 
-    def most_inside(self, source: _Tensor) -> tuple[int, ...]:
+    def most_inside(self, source: _WindowTensor) -> tuple[int, ...]:
         """Of a window, the most elements along each axis that can lie inside the input."""
         rows = zip(self.axes, self.taps, self.dilations, strict=True)
         return tuple(min(taps, -(-source.sizes[axis] // dilation)) for axis, taps, dilation in rows)
 
-    def iterations(self, source: _Tensor) -> int:
+    def iterations(self, source: _WindowTensor) -> int:
         """The most turns of loops that going through a window takes, with each loop's last one, which only ends it."""
         depth, height, width = self.most_inside(source)
         return (depth + 1) + depth * (height + 1) + depth * height * (width + 1)
@@ -211,7 +211,7 @@ _BITS_OF_BLOCKS = (16, 32)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Block:
+class _WindowBlock:
     """Windows one below the other that an invocation of a GPU goes through at once.
 
     Attributes:
@@ -227,7 +227,7 @@ class _Block:
     row_output_step: int
 
     @classmethod
-    def of(cls, pools: _Pools, target: Target, order: Sequence[int]) -> _Block | None:
+    def of(cls, pools: _Pools, target: Target, order: Sequence[int]) -> _WindowBlock | None:
         """The block of maxima whose output is packed, if there is one."""
         windows, source, result, bits = pools.windows, pools.source, pools.result, pools.bits
         axis = windows.axes[1]
@@ -285,30 +285,30 @@ class _Pools:
     """
 
     variant: str
-    source: _Tensor
-    result: _Tensor
-    windows: _Windows
+    source: _WindowTensor
+    result: _WindowTensor
+    windows: _WindowGeometry
     bits: int
     rounds: int
     numbers: tuple[int, ...]
-    positions: tuple[_Tensor, int] | None = None
+    positions: tuple[_WindowTensor, int] | None = None
     is_maximum: bool = False
     counts_padding: bool = False
     own: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-def _pools_of(desc: _Pooling, shader: str, source: _Tensor, rounds: int) -> _Pools:
+def _pools_of(desc: _Pooling, shader: str, source: _WindowTensor, rounds: int) -> _Pools:
     """What a shader makes of an operator's windows."""
     data_type = desc.output_tensor.data_type
-    variant, result = f"{shader}.{data_type.name.lower()}", _Tensor.of(desc.output_tensor)
-    return _Pools(variant, source, result, _Windows.of(desc), data_type.size_in_bits, rounds, numbers=(0,))
+    variant, result = f"{shader}.{data_type.name.lower()}", _WindowTensor.of(desc.output_tensor)
+    return _Pools(variant, source, result, _WindowGeometry.of(desc), data_type.size_in_bits, rounds, numbers=(0,))
 
 
 @lowering(MaxPooling, MaxPooling1, MaxPooling2)
 def _maxima(desc: MaxPooling | MaxPooling1 | MaxPooling2, target: Target) -> Program:
     indices = None if isinstance(desc, MaxPooling) else desc.output_indices_tensor
-    positions = None if indices is None else (_Tensor.of(indices), indices.data_type.size_in_bits // 32)
-    pools = _pools_of(desc, "max_pooling", _Tensor.of(desc.input_tensor), rounds=1)
+    positions = None if indices is None else (_WindowTensor.of(indices), indices.data_type.size_in_bits // 32)
+    pools = _pools_of(desc, "max_pooling", _WindowTensor.of(desc.input_tensor), rounds=1)
     builder = ProgramBuilder(desc, target)
     output = builder.writes["output_tensor"]
     writes = [output, builder.writes.get("output_indices_tensor", output)]
@@ -319,7 +319,7 @@ def _maxima(desc: MaxPooling | MaxPooling1 | MaxPooling2, target: Target) -> Pro
 
 @lowering(AveragePooling, AveragePooling1)
 def _averages(desc: AveragePooling | AveragePooling1, target: Target) -> Program:
-    pools = _pools_of(desc, "average_pooling", _Tensor.of(desc.input_tensor), rounds=2)
+    pools = _pools_of(desc, "average_pooling", _WindowTensor.of(desc.input_tensor), rounds=2)
     pools = dataclasses.replace(pools, counts_padding=desc.include_padding)
     builder = ProgramBuilder(desc, target)
     _launch(builder, pools, [builder.reads["input_tensor"]], [builder.writes["output_tensor"]])
@@ -341,7 +341,7 @@ def _quantized_averages(desc: QuantizedLinearAveragePooling, target: Target) -> 
 @lowering(LpPooling, LpPooling1)
 def _norms(desc: LpPooling | LpPooling1, target: Target) -> Program:
     shader = f"lp_pooling.{desc.p}" if desc.p <= _LARGEST_NORM_BY_SUM else "lp_pooling.power"
-    pools = _pools_of(desc, shader, _Tensor.of(desc.input_tensor), rounds=2)
+    pools = _pools_of(desc, shader, _WindowTensor.of(desc.input_tensor), rounds=2)
     builder = ProgramBuilder(desc, target)
     pools = dataclasses.replace(pools, numbers=(desc.p,))
     _launch(builder, pools, [builder.reads["input_tensor"]], [builder.writes["output_tensor"]])
@@ -351,16 +351,18 @@ def _norms(desc: LpPooling | LpPooling1, target: Target) -> Program:
 @lowering(LocalResponseNormalization)
 def _local_responses(desc: LocalResponseNormalization, target: Target) -> Program:
     builder = ProgramBuilder(desc, target)
-    source, reads, output = _Tensor.of(desc.input_tensor), [builder.reads["input_tensor"]], desc.output_tensor
+    source, reads, output = _WindowTensor.of(desc.input_tensor), [builder.reads["input_tensor"]], desc.output_tensor
     writes = [builder.writes["output_tensor"]]
-    windows = _Windows.around(desc, source)
+    windows = _WindowGeometry.around(desc, source)
     kernel = kernel_of_channels(desc, windows.start[0], windows.taps[0])
     if kernel is not None:
         builder.launch(kernel, reads, writes)
         return builder.program()
     variant = f"local_response_normalization.{output.data_type.name.lower()}"
     bits, numbers, own = output.data_type.size_in_bits, response_numbers(desc), {"QUARTERS": quarters_of(desc)}
-    _launch(builder, _Pools(variant, source, _Tensor.of(output), windows, bits, 2, numbers, own=own), reads, writes)
+    _launch(
+        builder, _Pools(variant, source, _WindowTensor.of(output), windows, bits, 2, numbers, own=own), reads, writes
+    )
     return builder.program()
 
 
@@ -375,15 +377,15 @@ def _launch(builder: ProgramBuilder, pools: _Pools, reads: Sequence[Region], wri
     items = -(-elements * pools.bits // 32) if is_packed and pools.bits < 32 else elements
     block = None
     if pools.is_maximum and is_packed and pools.positions is None:
-        block = _Block.of(pools, builder.target, order)
+        block = _WindowBlock.of(pools, builder.target, order)
     if block is not None:
         items = block.items(elements, pools.bits)
     groups = launch_size(builder.operator_name, items)
-    positions, words_of_place = pools.positions or (result, 0)
+    positions, words_of_index = pools.positions or (result, 0)
     has_blocks = pools.is_maximum and pools.bits in _BITS_OF_BLOCKS
     constants = {
         "OUTPUT_PACKED": int(is_packed),
-        "WORDS_OF_INDEX": words_of_place,
+        "WORDS_OF_INDEX": words_of_index,
         "COUNTS_PADDING": int(pools.counts_padding),
         **_axes(windows, order, source, result, positions, block),
         **_windows(windows, source),
@@ -432,10 +434,10 @@ def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Targe
     numbers = response_numbers(desc)
 
     def around(name: str, source: TensorDesc, reads: Region, result: Region, is_mirrored: bool) -> None:
-        tensor = _Tensor.of(source)
-        windows = _Windows.around(desc, tensor, is_mirrored)
+        tensor = _WindowTensor.of(source)
+        windows = _WindowGeometry.around(desc, tensor, is_mirrored)
         variant = f"{name}.{source.data_type.name.lower()}"
-        _launch(builder, _Pools(variant, tensor, _Tensor.of(wide), windows, 32, 2, numbers), [reads], [result])
+        _launch(builder, _Pools(variant, tensor, _WindowTensor.of(wide), windows, 32, 2, numbers), [reads], [result])
 
     def each(name: str, tensors: Sequence[TensorDesc], words: tuple[int, ...], *regions: Region) -> None:
         kernel = lower_elementwise_shader(desc.operator_name, name, tensors, target, words)
@@ -453,12 +455,12 @@ def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Targe
     return builder.program()
 
 
-def _order_of_memory(tensor: _Tensor) -> list[int]:
+def _order_of_memory(tensor: _WindowTensor) -> list[int]:
     """The axes from the innermost one in memory to the outermost; those of size 1 come first."""
     return sorted(range(_AXES), key=lambda axis: (tensor.strides[axis], -axis))
 
 
-def _is_packed(tensor: _Tensor, order: Sequence[int]) -> bool:
+def _is_packed(tensor: _WindowTensor, order: Sequence[int]) -> bool:
     """Whether the elements are one run of neighbours in this order of axes."""
     expected = 1
     for axis in order:
@@ -469,7 +471,12 @@ def _is_packed(tensor: _Tensor, order: Sequence[int]) -> bool:
 
 
 def _axes(
-    windows: _Windows, order: Sequence[int], source: _Tensor, result: _Tensor, positions: _Tensor, block: _Block | None
+    windows: _WindowGeometry,
+    order: Sequence[int],
+    source: _WindowTensor,
+    result: _WindowTensor,
+    positions: _WindowTensor,
+    block: _WindowBlock | None,
 ) -> dict[str, int]:
     """The constants of the output's axes; the last one's size is left out, for what is left is its coordinate."""
     steps = [1] * _AXES
@@ -492,7 +499,7 @@ def _axes(
     return constants
 
 
-def _windows(windows: _Windows, source: _Tensor) -> dict[str, int]:
+def _windows(windows: _WindowGeometry, source: _WindowTensor) -> dict[str, int]:
     """The constants of the windows' axes, and how far the padded input begins before the input."""
     constants: dict[str, int] = {}
     starts = [0, 0]

@@ -385,8 +385,8 @@ def top(call: Call) -> tuple[Array, Array]:
         order = np.argsort(array, axis, kind="stable")
     else:  # a stable order of the reversed array has the last of equal ones behind
         order = array.shape[axis] - 1 - np.flip(np.argsort(np.flip(array, axis), axis, kind="stable"), axis)
-    places = np.take(order, np.arange(count), axis)
-    return np.take_along_axis(array, places, axis), places.astype(np.int64)
+    indices = np.take(order, np.arange(count), axis)
+    return np.take_along_axis(array, indices, axis), indices.astype(np.int64)
 
 
 @computes("CumSum")

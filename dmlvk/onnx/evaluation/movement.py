@@ -213,8 +213,8 @@ def slices(call: Call) -> Array:
     steps = [1] * len(starts) if steps is None else steps
     index = [slice(None)] * array.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        place = checked_axis(axis, array.ndim)
-        index[place] = bounds_of_slice(start, end, step, array.shape[place])
+        dimension = checked_axis(axis, array.ndim)
+        index[dimension] = bounds_of_slice(start, end, step, array.shape[dimension])
     return array[tuple(index)]
 
 
@@ -249,14 +249,14 @@ def pad(call: Call) -> Array:
     if len(counts) != 2 * len(axes) or len(set(axes)) != len(axes):
         raise ValueError(f"{len(counts)} numbers of elements for {len(axes)} axes")
     widths = [(0, 0)] * array.ndim
-    for place, axis in enumerate(axes):
-        widths[axis] = (counts[place], counts[place + len(axes)])
-    cut = tuple(
+    for index, axis in enumerate(axes):
+        widths[axis] = (counts[index], counts[index + len(axes)])
+    slices = tuple(
         slice(max(-before, 0), size - max(-after, 0)) for (before, after), size in zip(widths, array.shape, strict=True)
     )
-    if any(part.stop < part.start for part in cut):
+    if any(part.stop < part.start for part in slices):
         raise ValueError(f"{counts} takes more away than there is in {list(array.shape)}")
-    kept = array[cut]
+    kept = array[slices]
     more = [(max(before, 0), max(after, 0)) for before, after in widths]
     call.checked_shape([size + sum(pair) for size, pair in zip(kept.shape, more, strict=True)], array.dtype)
     if mode == "constant":
@@ -302,8 +302,8 @@ def _grid(array: Array, indices: Array, axis: int) -> tuple[Array, ...]:
     """Where each index points."""
     if indices.ndim != array.ndim:
         raise ValueError(f"indices of {indices.ndim} dimensions for {array.ndim}")
-    for place, (size, count) in enumerate(zip(array.shape, indices.shape, strict=True)):
-        if place != axis and count > size:
+    for index, (size, count) in enumerate(zip(array.shape, indices.shape, strict=True)):
+        if index != axis and count > size:
             raise ValueError(f"{count} indices along an axis of {size} elements")
     grid = list(np.indices(indices.shape, sparse=True))
     grid[axis] = _checked_indices(indices, array.shape[axis])
@@ -329,7 +329,7 @@ def _assign(made: Array, grid: tuple[Array, ...], updates: Array) -> None:
 
 
 def _tuples(indices: Array, shape: Sequence[int]) -> tuple[Array, ...]:
-    return tuple(_checked_indices(indices[..., place], size) for place, size in enumerate(shape))
+    return tuple(_checked_indices(indices[..., index], size) for index, size in enumerate(shape))
 
 
 @computes("GatherND")
@@ -434,8 +434,8 @@ def one_hot(call: Call) -> Array:
     axis = checked_axis(call.integer("axis", -1), indices.ndim + 1)
     call.checked_shape((*indices.shape, count), values.dtype)
     there = np.where(indices < 0, indices.astype(np.int64) + count, indices.astype(np.int64))
-    places = np.arange(count).reshape((count,) + (1,) * (indices.ndim - axis))
-    return np.where(np.expand_dims(there, axis) == places, values[1], values[0])
+    positions = np.arange(count).reshape((count,) + (1,) * (indices.ndim - axis))
+    return np.where(np.expand_dims(there, axis) == positions, values[1], values[0])
 
 
 @computes("DepthToSpace")

@@ -18,12 +18,12 @@ def _sequence(call: Call) -> Sequence[Any]:
     return value
 
 
-def _place(call: Call, index: int, count: int, *, is_new: bool = False) -> int:
+def _position(call: Call, index: int, count: int, *, is_new: bool = False) -> int:
     """A place in a sequence of so many elements, which may be counted from the end."""
-    place = call.integer_input(index)
-    if not -count <= place < count + is_new:
-        raise ValueError(f"the place {place} is not among {count} elements")
-    return place + count if place < 0 else place
+    position = call.integer_input(index)
+    if not -count <= position < count + is_new:
+        raise ValueError(f"the place {position} is not among {count} elements")
+    return position + count if position < 0 else position
 
 
 @computes("SequenceEmpty")
@@ -42,7 +42,7 @@ def construct(call: Call) -> tuple[list[Any]]:
 def at(call: Call) -> Any:
     """One element."""
     values = _sequence(call)
-    return (values[_place(call, 1, len(values))],)
+    return (values[_position(call, 1, len(values))],)
 
 
 @computes("SequenceLength")
@@ -56,7 +56,7 @@ def insert(call: Call) -> tuple[list[Any]]:
     """With one element more, behind all others where no place is given."""
     before = _sequence(call)
     values = CountedSequence(before, size_of(before) + size_of(call.inputs[1]))
-    values.insert(_place(call, 2, len(values), is_new=True) if call.has(2) else len(values), call.inputs[1])
+    values.insert(_position(call, 2, len(values), is_new=True) if call.has(2) else len(values), call.inputs[1])
     return (values,)
 
 
@@ -64,7 +64,7 @@ def insert(call: Call) -> tuple[list[Any]]:
 def erase(call: Call) -> tuple[list[Any]]:
     """With one element less, the last one where no place is given."""
     values = list(_sequence(call))
-    del values[_place(call, 1, len(values)) if call.has(1) else -1]
+    del values[_position(call, 1, len(values)) if call.has(1) else -1]
     return (values,)
 
 

@@ -57,7 +57,7 @@ class TextPattern:
     def matches(self, text: str) -> bool:
         """Whether the whole text matches."""
         states = self._closure({self._begin}, text, 0)
-        for place, character in enumerate(text):
+        for position, character in enumerate(text):
             found: set[int] = set()
             for state in states:
                 test = self._tests[state]
@@ -65,15 +65,15 @@ class TextPattern:
                     found.update(self._next[state])
             if not found:
                 return False
-            states = self._closure(found, text, place + 1)
+            states = self._closure(found, text, position + 1)
         return self._end in states
 
-    def _closure(self, states: set[int], text: str, place: int) -> set[int]:
+    def _closure(self, states: set[int], text: str, position: int) -> set[int]:
         """All states that are reached without another character."""
         found, pending = set(states), list(states)
         while pending:
             state = pending.pop()
-            if self._tests[state] is not None or not _holds(self._conditions[state], text, place):
+            if self._tests[state] is not None or not _holds(self._conditions[state], text, position):
                 continue
             for other in self._next[state]:
                 if other not in found:
@@ -125,19 +125,19 @@ class TextPattern:
         return following
 
 
-def _holds(condition: str | None, text: str, place: int) -> bool:
+def _holds(condition: str | None, text: str, position: int) -> bool:
     if condition is None:
         return True
     if condition == "begin":
-        return place == 0
+        return position == 0
     if condition == "end":
-        return place == len(text)
+        return position == len(text)
     if condition == "line begin":
-        return place == 0 or text[place - 1] == "\n"
+        return position == 0 or text[position - 1] == "\n"
     if condition == "line end":
-        return place == len(text) or text[place] == "\n"
-    before = place > 0 and _is_word(text[place - 1])
-    after = place < len(text) and _is_word(text[place])
+        return position == len(text) or text[position] == "\n"
+    before = position > 0 and _is_word(text[position - 1])
+    after = position < len(text) and _is_word(text[position])
     return (before != after) == (condition == "word edge")
 
 

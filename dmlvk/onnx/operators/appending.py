@@ -52,7 +52,7 @@ class Heads:
 
 
 def cached(
-    node: Node, heads: Heads, element: int, places: int | None = None, masked: int | None = None
+    node: Node, heads: Heads, element: int, positions: int | None = None, masked: int | None = None
 ) -> dict[str, Any]:
     """The caches, where they lie in memory of their own that stays; else those of the past, and new ones.
 
@@ -60,7 +60,7 @@ def cached(
         node: the node.
         heads: the sizes.
         element: of queries.
-        places: as of :class:`Lengths`.
+        positions: as of :class:`Lengths`.
         masked: likewise.
     """
     kind = APPENDING[node.proto.domain, node.op_type]
@@ -69,11 +69,11 @@ def cached(
     if capacity is None:
         past = node.shape(kind.past[0])[2] if node.has(kind.past[0]) else 0
         if node.integer("sliding_window_cache"):
-            capacity = _window_capacity(node, kind, past, places)
+            capacity = _window_capacity(node, kind, past, positions)
         else:
             total = _total(node, kind, heads.tokens, past)
-            if places is not None and total > places:
-                raise NotOnDevice(f"{total} tokens, and angles for {places}")
+            if positions is not None and total > positions:
+                raise NotOnDevice(f"{total} tokens, and angles for {positions}")
             if masked is not None and masked != total:
                 raise NotOnDevice(f"{total} tokens contradict a mask of {masked} keys")
             capacity = max(total, past)
@@ -90,7 +90,9 @@ def cached(
         masks = tuple(name for name in kind.masks_in(given) if node.assembly.capacity_of(name) is not None)
         masked = None if masks else masked
         node.assembly.lengths.append(
-            Lengths(node.name, given[kind.ends], total_name, heads.batch, heads.tokens, places, masked, counts, masks)
+            Lengths(
+                node.name, given[kind.ends], total_name, heads.batch, heads.tokens, positions, masked, counts, masks
+            )
         )
     return {
         **members,
@@ -100,13 +102,13 @@ def cached(
     }
 
 
-def _window_capacity(node: Node, kind: Appending, past: int, places: int | None) -> int:
+def _window_capacity(node: Node, kind: Appending, past: int, positions: int | None) -> int:
     """The rows of a window's caches, which have those of the past."""
     window = node.integer("local_window_size", -1)
     if not 0 < window <= past:
         raise NotOnDevice(f"caches of {past} rows for a window of {window}")
-    if places is not None and max(node.integers(kind.ends)) >= places:
-        raise NotOnDevice(f"sequences that end at {node.integers(kind.ends)}, and angles for {places} places")
+    if positions is not None and max(node.integers(kind.ends)) >= positions:
+        raise NotOnDevice(f"sequences that end at {node.integers(kind.ends)}, and angles for {positions} places")
     return past
 
 

@@ -21,7 +21,7 @@ from dmlvk.onnx.operators.heads import (
     hiding,
     in_window,
     merged,
-    places,
+    positions,
     rows_without_keys,
     stepwise,
     summed,
@@ -49,7 +49,7 @@ def onnx_attention(node: Node) -> None:
         raise NotOnDevice("scores of more precision than FLOAT32")
     _check_softcap(node)
     wide = TensorProto.FLOAT if TensorProto.FLOAT in (precision, element) else element
-    given = _Given.of(node, wide, has_past=node.has(_PAST_KEY))
+    given = _GivenInputs.of(node, wide, has_past=node.has(_PAST_KEY))
     sizes = given.sizes
     added, lonely = _added(node, sizes, wide)
     scale = node.attribute("scale")
@@ -91,7 +91,7 @@ def appending_attention(node: Node) -> None:
     _check_softcap(node)
     if node.has(_LENGTHS) or node.wants(_SCORES):
         raise NotOnDevice("scores and nonpad_kv_seqlen do not go with caches that are appended to")
-    given, element = _Given.of(node, node.element(0), has_past=False), node.element(0)
+    given, element = _GivenInputs.of(node, node.element(0), has_past=False), node.element(0)
     if given.key.element != element or given.value.element != element:
         raise NotOnDevice("queries, keys and values are of several types")
     left, right = node.integer("left_window_size", -1), node.integer("right_window_size", -1)
@@ -130,7 +130,7 @@ def _check_softcap(node: Node) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Given:
+class _GivenInputs:
     """Queries, keys and values as batch, heads, length, size; those of the past likewise."""
 
     query: Tensor
@@ -139,7 +139,7 @@ class _Given:
     past: tuple[Tensor, Tensor] | None
 
     @classmethod
-    def of(cls, node: Node, element: int, *, has_past: bool) -> _Given:
+    def of(cls, node: Node, element: int, *, has_past: bool) -> _GivenInputs:
         """The inputs of a node, in an element type; with those of the past where they count."""
         counts = (node.integer("q_num_heads"), node.integer("kv_num_heads"), node.integer("kv_num_heads"))
         parts = []
@@ -168,7 +168,7 @@ def _added(node: Node, sizes: AttentionSizes, element: int) -> tuple[Tensor | No
         lengths = node.cast(node.tensor(_LENGTHS), TensorProto.INT32)
         if lengths.shape != (sizes.batch,):
             raise NotOnDevice(f"nonpad_kv_seqlen must have the shape [{sizes.batch}]; got {list(lengths.shape)}")
-        columns = places(node, sizes.keys).viewed((1, 1, 1, sizes.keys))
+        columns = positions(node, sizes.keys).viewed((1, 1, 1, sizes.keys))
         seen = compared(node, "LESS_THAN", columns, lengths.viewed((sizes.batch, 1, 1, 1)))
         queries = node.scalar(sizes.queries, TensorProto.INT32).broadcast((sizes.batch,))
         start = pair(node, "ELEMENT_WISE_SUBTRACT", lengths, queries)

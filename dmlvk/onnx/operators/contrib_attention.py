@@ -16,7 +16,7 @@ from dmlvk.onnx.operators.heads import (
     hiding,
     in_window,
     merged,
-    places,
+    positions,
     summed,
 )
 from dmlvk.onnx.operators.masked_heads import heads_behind
@@ -230,7 +230,7 @@ def _attended(
 
 def _lifted(node: Node, mask: Mask, sizes: AttentionSizes) -> Mask:
     """The mask as one for each query and key, without those queries that would see none."""
-    columns, types = places(node, sizes.keys).viewed((1, 1, 1, sizes.keys)), MultiheadAttentionMaskType
+    columns, types = positions(node, sizes.keys).viewed((1, 1, 1, sizes.keys)), MultiheadAttentionMaskType
     if mask.kind == types.BOOLEAN:
         seen = compared(node, "EQUALS", mask.tensor, node.scalar(0, TensorProto.INT32).viewed(()))
         seen = same_shape(node, seen, "ELEMENT_WISE_LOGICAL_NOT")

@@ -52,14 +52,14 @@ def embedded(node: Node) -> None:
         raise NotOnDevice(f"sequences of words; got {list(words.shape)}")
     batch, length = words.shape
     total = rows(node, node.tensor(2), words)
-    places = node.tensor(3)
+    positions = node.tensor(3)
     if node.has(8):
         numbers = node.tensor(8)
-        found = rows(node, places, numbers)
+        found = rows(node, positions, numbers)
     else:
-        if places.rank != 2 or places.shape[0] < length:
-            raise NotOnDevice(f"{length} words with places of {list(places.shape)}")
-        found = places.viewed((length, places.shape[1]), places.strides)
+        if positions.rank != 2 or positions.shape[0] < length:
+            raise NotOnDevice(f"{length} words with places of {list(positions.shape)}")
+        found = positions.viewed((length, positions.shape[1]), positions.strides)
     total = pair(node, "ELEMENT_WISE_ADD", total, found)
     if node.has(4) and node.has(1):
         total = pair(node, "ELEMENT_WISE_ADD", total, rows(node, node.tensor(4), node.tensor(1)))

@@ -35,12 +35,12 @@ def dft(node: Node) -> None:
     length = node.integers(1)[0] if node.has(1) else 2 * (count - 1) if is_inverse and is_onesided else count
     if length < 1:
         raise NotOnDevice(f"a length of {length}")
-    order = [*(place for place in range(tensor.rank - 1) if place != axis), axis, tensor.rank - 1]
+    order = [*(index for index in range(tensor.rank - 1) if index != axis), axis, tensor.rank - 1]
     rows = node.cast(node.packed(tensor.transposed(order)), TensorProto.FLOAT)
     matrix = _matrix(count, parts, length, inverse=is_inverse, onesided=is_onesided)
-    others = [tensor.shape[place] for place in order[:-2]]
+    others = [tensor.shape[index] for index in order[:-2]]
     made = _transformed(node, rows.viewed((math.prod(others), count * parts)), matrix)
-    back = [order.index(place) for place in range(tensor.rank)]
+    back = [order.index(index) for index in range(tensor.rank)]
     node.set(node.cast(made.viewed((*others, *matrix.shape[2:])).transposed(back), tensor.element))
 
 

@@ -56,7 +56,7 @@ def _activated(node: Node, tensor: Tensor, numbers: Sequence[float] | Mapping[st
 def _given(numbers: Sequence[float] | Mapping[str, float], wanted: list[tuple[str, float]]) -> list[float]:
     if isinstance(numbers, Mapping):
         return [numbers.get(name, default) for name, default in wanted]
-    return [float(numbers[place]) if place < len(numbers) else default for place, (_, default) in enumerate(wanted)]
+    return [float(numbers[index]) if index < len(numbers) else default for index, (_, default) in enumerate(wanted)]
 
 
 def _named_numbers(node: Node) -> dict[str, float]:

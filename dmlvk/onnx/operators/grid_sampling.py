@@ -28,7 +28,7 @@ _CUBIC = -0.75
 
 
 @dataclasses.dataclass(frozen=True)
-class _Tap:
+class _GridTap:
     """An element along an axis, for each place.
 
     Attributes:
@@ -135,14 +135,14 @@ def _component(node: Node, grid: Tensor, number: int) -> Tensor:
     return node.cast(taken.viewed((rows.shape[0], 1, rows.shape[1])), TensorProto.FLOAT)
 
 
-def _taps(node: Node, places: Tensor, length: int, mode: str, padding: str, corners: bool) -> list[_Tap]:
+def _taps(node: Node, positions: Tensor, length: int, mode: str, padding: str, corners: bool) -> list[_GridTap]:
     """What counts along an axis."""
     do = _Numbers(node)
     low, high = (0.0, length - 1.0) if corners else (-0.5, length - 0.5)
     if corners:
-        x = do.times(do.times(do.plus(places, 1.0), 0.5), length - 1.0)
+        x = do.times(do.times(do.plus(positions, 1.0), 0.5), length - 1.0)
     else:
-        x = do.times(do.minus(do.times(do.plus(places, 1.0), float(length)), 1.0), 0.5)
+        x = do.times(do.minus(do.times(do.plus(positions, 1.0), float(length)), 1.0), 0.5)
     if mode == "nearest":
         x = same_shape(node, x, "ELEMENT_WISE_ROUND", rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
     if padding != "zeros" and mode != "cubic":  # of cubic ones each tap is brought inside by itself, as PyTorch does it
@@ -162,18 +162,18 @@ def _taps(node: Node, places: Tensor, length: int, mode: str, padding: str, corn
 def _tap(
     node: Node,
     do: _Numbers,
-    place: Tensor,
+    position: Tensor,
     weight: Tensor | None,
     length: int,
     padding: str,
     bounds: tuple[float, float],
-) -> _Tap:
+) -> _GridTap:
     is_inside = None
     if padding == "zeros":
-        is_inside = same_shape(node, do.outside(place, 0.0, length - 1.0), "ELEMENT_WISE_LOGICAL_NOT")
+        is_inside = same_shape(node, do.outside(position, 0.0, length - 1.0), "ELEMENT_WISE_LOGICAL_NOT")
     elif padding == "reflection":
-        place = chosen(node, do.outside(place, *bounds), do.reflected(place, *bounds), place)
-    return _Tap(node.cast(do.clipped(place, 0.0, length - 1.0), TensorProto.INT32), is_inside, weight)
+        position = chosen(node, do.outside(position, *bounds), do.reflected(position, *bounds), position)
+    return _GridTap(node.cast(do.clipped(position, 0.0, length - 1.0), TensorProto.INT32), is_inside, weight)
 
 
 def _weights(do: _Numbers, part: Tensor, mode: str) -> list[Tensor]:
@@ -195,7 +195,7 @@ def _far(do: _Numbers, x: Tensor) -> Tensor:
 
 
 def _summed(
-    node: Node, flat: Tensor, axes: Sequence[int], taps: Sequence[Sequence[_Tap]], chosen_taps: tuple[_Tap, ...]
+    node: Node, flat: Tensor, axes: Sequence[int], taps: Sequence[Sequence[_GridTap]], chosen_taps: tuple[_GridTap, ...]
 ) -> Tensor:
     """The weighted sum along the axes that are left, the last one first."""
     if len(chosen_taps) == len(axes):
@@ -210,7 +210,7 @@ def _summed(
     return total
 
 
-def _element(node: Node, flat: Tensor, axes: Sequence[int], taps: tuple[_Tap, ...]) -> Tensor:
+def _element(node: Node, flat: Tensor, axes: Sequence[int], taps: tuple[_GridTap, ...]) -> Tensor:
     """The elements that one tap of each axis names, or 0 where there is none."""
     steps = list(itertools.accumulate(reversed(axes[1:]), lambda a, b: a * b, initial=1))[::-1]
     index: Tensor | None = None

@@ -45,7 +45,7 @@ def group_query_attention(node: Node) -> None:
     sources = _sources(node, query, (heads * size, key_heads * size))
     if node.has(_QUERY_SCALE) or node.has(_KEY_SCALE):
         sources |= _normalized(node, sources, size)
-    members, places = _members(node, query.element, (heads, key_heads), size)
+    members, positions = _members(node, query.element, (heads, key_heads), size)
     bits, scales = _quantized(node, key_heads * size)
     lengths = {"query_lengths_tensor": numbers(node, _QUERY_LENGTHS, batch)} if node.has(_QUERY_LENGTHS) else {}
     made, *present = node.apply_all(
@@ -56,7 +56,7 @@ def group_query_attention(node: Node) -> None:
         **lengths,
         ends_tensor=numbers(node, _ENDS, batch),
         total_tensor=numbers(node, _TOTAL, 1),
-        **cached(node, Heads(batch, tokens, heads, key_heads, size, size, bits), query.element, places),
+        **cached(node, Heads(batch, tokens, heads, key_heads, size, size, bits), query.element, positions),
     )
     node.set(made)
     for index, tensor in enumerate(present, 1):
@@ -86,18 +86,18 @@ def _members(node: Node, element: int, heads: tuple[int, int], size: int) -> tup
         "keeps_window": bool(node.integer("sliding_window_cache")),
         "has_empty_sink": node.integer("smooth_softmax") == 1,
     }
-    places = None
+    positions = None
     if node.integer("do_rotary"):
         members |= {"cosine_tensor": node.packed(node.tensor(7)), "sine_tensor": node.packed(node.tensor(8))}
         if node.has(_POSITIONS):
             members["position_tensor"] = node.cast(node.tensor(_POSITIONS), TensorProto.INT64)
         else:
-            places = node.shape(7)[0]
+            positions = node.shape(7)[0]
     if node.has(_BIAS):
         members["bias_tensor"] = node.tensor(_BIAS)
     if node.has(_SINK):
         members["sink_tensor"] = node.cast(node.packed(node.tensor(_SINK)), element)
-    return members, places
+    return members, positions
 
 
 def _quantized(node: Node, elements: int) -> tuple[int, dict[str, Tensor]]:
@@ -137,8 +137,8 @@ def _sources(node: Node, query: Tensor, widths: tuple[int, int]) -> dict[str, Te
     if not node.has(_QUERY_SCALE):
         return {"query_tensor": query}
     batch, tokens, hidden = query.shape
-    places = (0, widths[0], widths[0] + widths[1], hidden)
-    parts = itertools.pairwise(places)
+    positions = (0, widths[0], widths[0] + widths[1], hidden)
+    parts = itertools.pairwise(positions)
     views = [sliced(node, query, [0, 0, at], [batch, tokens, end - at], [1, 1, 1]) for at, end in parts]
     return dict(zip(_MEMBERS, views, strict=True))
 

@@ -168,7 +168,7 @@ def capped_by(node: Node, scores: Tensor, cap: float) -> Tensor:
     return pair(node, "ELEMENT_WISE_MULTIPLY", bent, limit)
 
 
-def places(node: Node, count: int, first: int = 0) -> Tensor:
+def positions(node: Node, count: int, first: int = 0) -> Tensor:
     """Whole numbers from one on."""
     return node.assembly.constant(np.arange(first, first + count, dtype=np.int32), TensorProto.INT32)
 
@@ -192,7 +192,7 @@ def in_window(
         right: how far behind it; 0: none that follows is seen.
     """
     if isinstance(first, int):
-        rows = places(node, queries, first).viewed((1, 1, queries, 1))
+        rows = positions(node, queries, first).viewed((1, 1, queries, 1))
         if right >= 0 and first + right >= keys - 1:
             right = -1
         if left >= first + queries - 1:
@@ -201,10 +201,10 @@ def in_window(
         rows = pair(
             node,
             "ELEMENT_WISE_ADD",
-            places(node, queries).viewed((1, 1, queries, 1)),
+            positions(node, queries).viewed((1, 1, queries, 1)),
             first.viewed((first.shape[0], 1, 1, 1)),
         )
-    columns = places(node, keys).viewed((1, 1, 1, keys))
+    columns = positions(node, keys).viewed((1, 1, 1, keys))
     seen = None
     if right >= 0:
         last = rows if right == 0 else pair(node, "ELEMENT_WISE_ADD", rows, node.scalar(right, TensorProto.INT32))

@@ -75,9 +75,9 @@ def _asked_for(node: Node, index: int, given: tuple[int, ...]) -> tuple[int, ...
     sizes = node.integers(index)
     if node.integer("allowzero") and 0 in sizes:
         raise NotOnDevice("DirectML has no tensors without elements")
-    if any(size == 0 and place >= len(given) for place, size in enumerate(sizes)):
+    if any(size == 0 and position >= len(given) for position, size in enumerate(sizes)):
         raise NotOnDevice(f"{sizes} is no shape for {list(given)}")
-    kept = [given[place] if size == 0 else size for place, size in enumerate(sizes)]
+    kept = [given[position] if size == 0 else size for position, size in enumerate(sizes)]
     known = math.prod(size for size in kept if size != -1)
     if kept.count(-1) > 1 or known < 1 or math.prod(given) % known:
         raise NotOnDevice(f"{sizes} is no shape for {list(given)}")

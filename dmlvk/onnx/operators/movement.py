@@ -239,7 +239,7 @@ def gather_elements(node: Node) -> None:
     if indices.rank != tensor.rank:
         raise NotOnDevice(f"indices of {indices.rank} axes for {tensor.rank}")
     _check_known(node, 1, tensor.shape[axis])
-    seen = [size if place == axis else indices.shape[place] for place, size in enumerate(tensor.shape)]
+    seen = [size if index == axis else indices.shape[index] for index, size in enumerate(tensor.shape)]
     if any(part > size for part, size in zip(seen, tensor.shape, strict=True)):
         raise NotOnDevice(f"indices of {list(indices.shape)} for {list(tensor.shape)}")
     tensor = tensor.viewed(seen, tensor.strides)

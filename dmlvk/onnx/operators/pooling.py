@@ -119,12 +119,12 @@ def max_pool(node: Node) -> None:
 def _column_major(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> Tensor:
     """Row-major indices of all elements as those whose first spatial axis goes fastest; channels stay outside."""
     count = math.prod(sizes)
-    places = np.arange(count, dtype=np.int64).reshape(sizes[::-1]).transpose().reshape(-1)
+    positions = np.arange(count, dtype=np.int64).reshape(sizes[::-1]).transpose().reshape(-1)
     inside = pair(node, "ELEMENT_WISE_MODULUS_FLOOR", indices, node.scalar(count, TensorProto.INT64).viewed(()))
     row = inside.viewed((1, math.prod(inside.shape)))
     moved = node.apply(
         "GATHER",
-        input_tensor=node.assembly.constant(np.ascontiguousarray(places), TensorProto.INT64).viewed((1, count)),
+        input_tensor=node.assembly.constant(np.ascontiguousarray(positions), TensorProto.INT64).viewed((1, count)),
         indices_tensor=row,
         output_tensor=New(TensorProto.INT64, row.shape),
         axis=1,

@@ -203,9 +203,9 @@ def dynamically(node: Node, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         b_tensor=pair(node, "ELEMENT_WISE_DIVIDE", range_of, steps),
         output_tensor=New(TensorProto.FLOAT, range_of.shape),
     )
-    place = pair(node, "ELEMENT_WISE_SUBTRACT", zero, pair(node, "ELEMENT_WISE_DIVIDE", low, scale))
+    quotient = pair(node, "ELEMENT_WISE_SUBTRACT", zero, pair(node, "ELEMENT_WISE_DIVIDE", low, scale))
     mode = RoundingMode.HALVES_TO_NEAREST_EVEN
-    point = same_shape(node, _clipped(node, place, 0, 255), "ELEMENT_WISE_ROUND", rounding_mode=mode)
+    point = same_shape(node, _clipped(node, quotient, 0, 255), "ELEMENT_WISE_ROUND", rounding_mode=mode)
     zero_point = node.cast(point, TensorProto.UINT8)
     return by_quotient(node, tensor, scale, zero_point, TensorProto.UINT8), scale, zero_point
 

@@ -387,7 +387,7 @@ def quantized_gemm(node: Node) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Blocks:
+class _NodeBlocks:
     """What MatMulNBits says of its weights.
 
     Attributes:
@@ -418,7 +418,7 @@ class _Blocks:
         return row_bytes(self.count, self.bits)
 
     @classmethod
-    def of(cls, node: Node) -> _Blocks:
+    def of(cls, node: Node) -> _NodeBlocks:
         """Of a node.
 
         Raises:
@@ -473,7 +473,7 @@ class _Blocks:
 )
 def product_with_blocks(node: Node) -> None:
     """The second matrix lies in blocks of small integers, each with its scale, and is read as it is."""
-    a, blocks = node.tensor(0), _Blocks.of(node)
+    a, blocks = node.tensor(0), _NodeBlocks.of(node)
     if a.element not in FLOATS or a.shape[-1:] != (blocks.terms,):
         raise NotOnDevice(f"{list(a.shape)} for sums of {blocks.terms} terms")
     weights, groups = blocks.parameters(node), blocks.groups(node)

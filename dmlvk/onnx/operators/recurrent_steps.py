@@ -50,18 +50,18 @@ class Gates:
     activations: Sequence[FusedActivation]
     clip: float
 
-    def bent(self, place: int, tensor: Tensor) -> Tensor:
+    def bent(self, index: int, tensor: Tensor) -> Tensor:
         """An activation of what the threshold leaves."""
         if self.clip:
             low, high = -self.clip, self.clip
             tensor = same_shape(
                 self.node, tensor, "ELEMENT_WISE_CLIP1", min_max_data_type=tensor.data_type, min=low, max=high
             )
-        return self.plain(place, tensor)
+        return self.plain(index, tensor)
 
-    def plain(self, place: int, tensor: Tensor) -> Tensor:
+    def plain(self, index: int, tensor: Tensor) -> Tensor:
         """An activation."""
-        activation = self.activations[place]
+        activation = self.activations[index]
         values = {field.attribute: value for field, value in activation.attributes}
         return same_shape(self.node, tensor, activation.operator_name, **values)
 
@@ -134,8 +134,8 @@ def lstm_cell(
         total = gates.sum(given, recurrent(hidden)) if bias is None else gates.sum(given, recurrent(hidden), bias)
         parts = split(node, total, [units] * 4)
 
-        def looked(place: int, at: Tensor) -> Tensor:
-            return parts[place] if peepholes is None else gates.sum(parts[place], gates.product(peepholes[place], at))
+        def looked(index: int, at: Tensor) -> Tensor:
+            return parts[index] if peepholes is None else gates.sum(parts[index], gates.product(peepholes[index], at))
 
         taken = gates.bent(0, looked(0, cell))
         candidate = gates.bent(1, parts[3])
@@ -184,7 +184,7 @@ def check_steps(steps: int, directions: int) -> None:
 def set_outputs(node: Node, directions: Sequence[Direction], steps: int, batch: int, *, is_batch_first: bool) -> None:
     """Goes through all steps, and sets the outputs: all hidden states, the last ones, and those of the cells."""
     alive = _alive(node, steps, batch)
-    found = [_walked(node, direction, steps, batch, alive) for direction in directions]
+    found = [_unrolled(node, direction, steps, batch, alive) for direction in directions]
     element = directions[0].given.element
     units = directions[0].hidden.shape[1]
     if node.wants(0):
@@ -216,7 +216,7 @@ def _alive(node: Node, steps: int, batch: int) -> list[Tensor] | None:
     ]
 
 
-def _walked(
+def _unrolled(
     node: Node, direction: Direction, steps: int, batch: int, alive: list[Tensor] | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """The hidden states of all steps, the last one, and that of the cell.
@@ -348,7 +348,7 @@ def quantized_lstm(node: Node, activations: Sequence[FusedActivation], ways: Seq
     directions = []
     for number, is_backward in enumerate(ways):
         gates = Gates(node, activations[3 * number : 3 * number + 3], abs(node.real("clip")))
-        by_inputs, by_states = (_quantized_product(node, *place, number) for place in ((1, 8, 9), (2, 10, 11)))
+        by_inputs, by_states = (_quantized_product(node, *position, number) for position in ((1, 8, 9), (2, 10, 11)))
         units = node.shape(2)[1]
         bias = None
         if node.has(3):

@@ -114,7 +114,7 @@ for _op_type, _number in _FUNCTIONS.items():
     translates(_op_type, by=["REDUCE"])(functools.partial(_reduce, _number))
 
 
-def _place(operator: str, node: Node) -> None:
+def _arg_extreme(operator: str, node: Node) -> None:
     tensor, output = node.tensor(0), node.new()
     if tensor.rank == 0:
         raise NotOnDevice("a scalar has no axis")
@@ -133,7 +133,7 @@ def _place(operator: str, node: Node) -> None:
 
 for _op_type in ("ArgMax", "ArgMin"):
     _name = _op_type.upper()
-    translates(_op_type, by=[_name])(functools.partial(_place, _name))
+    translates(_op_type, by=[_name])(functools.partial(_arg_extreme, _name))
 
 
 def _running(operator: str, exclusive: str, node: Node) -> None:
@@ -167,7 +167,7 @@ def top_k(node: Node) -> None:
     largest = node.integer("largest", 1) if node.version >= 11 else 1
     if node.version >= 10:
         node.array(1)
-    found, places = node.apply_all(
+    found, positions = node.apply_all(
         "TOP_K1",
         input_tensor=tensor,
         output_value_tensor=values,
@@ -177,7 +177,7 @@ def top_k(node: Node) -> None:
         axis_direction=1 if largest else 0,
     )
     node.set(found)
-    node.set(places.viewed(indices.shape, element=TensorProto.INT64), 1)
+    node.set(positions.viewed(indices.shape, element=TensorProto.INT64), 1)
 
 
 __all__ = ["reduced"]

@@ -26,7 +26,7 @@ _MOST_IMAGES = 4
 any size, and a device that computes for seconds is lost."""
 
 _NO_BATCH = 2**32
-_PLACES: Mapping[int, float] = {TensorProto.FLOAT: 2.0**-23, TensorProto.FLOAT16: 2.0**-10}
+_ULPS: Mapping[int, float] = {TensorProto.FLOAT: 2.0**-23, TensorProto.FLOAT16: 2.0**-10}
 """How far neighbouring numbers are from one another, at most, relative to them."""
 
 
@@ -124,8 +124,8 @@ def _of_one_element(node: Node, regions: Tensor, scale: float) -> Tensor:
     magnitude = pair(
         node, "ELEMENT_WISE_MAX", grown, pair(node, "ELEMENT_WISE_SUBTRACT", node.scalar(0.0, grown.element), grown)
     )
-    place = pair(node, "ELEMENT_WISE_MULTIPLY", magnitude, node.scalar(_PLACES[regions.element], regions.element))
-    less = pair(node, "ELEMENT_WISE_SUBTRACT", grown, place)
+    ulp = pair(node, "ELEMENT_WISE_MULTIPLY", magnitude, node.scalar(_ULPS[regions.element], regions.element))
+    less = pair(node, "ELEMENT_WISE_SUBTRACT", grown, ulp)
     is_too_large = compared(node, "GREATER_THAN", _sizes(node, low, grown, scale), one)
     is_small = compared(node, "LESS_THAN", _sizes(node, low, high, scale), one)
     high = chosen(node, is_small, chosen(node, is_too_large, less, grown), high)

@@ -34,14 +34,14 @@ _LONGEST = 2**22
 _ROUNDED: dict[str, Callable[[Array], Array]] = {
     "floor": np.floor,
     "ceil": np.ceil,
-    "round_prefer_floor": lambda places: np.ceil(places - 0.5),
-    "round_prefer_ceil": lambda places: np.floor(places + 0.5),
+    "round_prefer_floor": lambda positions: np.ceil(positions - 0.5),
+    "round_prefer_ceil": lambda positions: np.floor(positions + 0.5),
 }
 """The same of places that the host computes."""
 
 
 @dataclasses.dataclass(frozen=True)
-class _Axis:
+class _CoordinateMap:
     """How coordinates of the output become those of the input: (x - output) / scale - input."""
 
     scale: float
@@ -50,7 +50,7 @@ class _Axis:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Request:
+class _ResizeRequest:
     """What a node asks for.
 
     Attributes:
@@ -78,7 +78,7 @@ class _Request:
         is_same = self.shape[axis] == self.output[axis] and self.scales[axis] == 1
         return is_same and self.regions[axis] == (0.0, 1.0) and self.transformation != "tf_half_pixel_for_nn"
 
-    def folded(self) -> _Request:
+    def folded(self) -> _ResizeRequest:
         """The same with neighbouring axes that stay as they are as one."""
         shape: list[int] = []
         output: list[int] = []
@@ -112,7 +112,7 @@ def resize(node: Node) -> None:
     is_cropped = transformation == "tf_crop_and_resize"
     regions = _regions(node, tensor.rank) if is_cropped else [(0.0, 1.0)] * tensor.rank
     axes = _axes(node, tensor.rank)
-    asked = _Request(mode, transformation, rounding, tensor.shape, output.shape, scales, regions, axes)
+    asked = _ResizeRequest(mode, transformation, rounding, tensor.shape, output.shape, scales, regions, axes)
     if tensor.rank > _MOST_AXES:
         asked = asked.folded()
         tensor = node.reshaped(tensor, asked.shape)
@@ -125,7 +125,7 @@ def resize(node: Node) -> None:
     node.set(node.reshaped(made, output.shape))
 
 
-def _by_resample(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
+def _by_resample(node: Node, tensor: Tensor, asked: _ResizeRequest) -> Tensor:
     axes = [
         _axis(asked.transformation, length, out, scale, region)
         for length, out, scale, region in zip(tensor.shape, asked.output, asked.scales, asked.regions, strict=True)
@@ -144,7 +144,7 @@ def _by_resample(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
     )
 
 
-def _by_taps(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
+def _by_taps(node: Node, tensor: Tensor, asked: _ResizeRequest) -> Tensor:
     """One axis after the other, in FLOAT32; beyond a region is extrapolation_value."""
     is_plain = asked.mode == "nearest" and asked.transformation != "tf_crop_and_resize"
     if not is_plain:
@@ -159,13 +159,13 @@ def _by_taps(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
         length, out, scale = tensor.shape[axis], asked.output[axis], asked.scales[axis]
         if asked.rests(axis):
             continue
-        places = _places(asked.transformation, length, out, scale, asked.regions[axis])
+        positions = _positions(asked.transformation, length, out, scale, asked.regions[axis])
         if asked.transformation == "tf_crop_and_resize":
-            is_beyond = (places < 0) | (places > length - 1)
-            beyond = beyond | is_beyond.reshape([out if place == axis else 1 for place in range(tensor.rank)])
+            is_beyond = (positions < 0) | (positions > length - 1)
+            beyond = beyond | is_beyond.reshape([out if index == axis else 1 for index in range(tensor.rank)])
         if asked.mode == "nearest":
-            places = _ROUNDED[asked.rounding](places)
-        wanted.append((axis, taps_of(kernel, places, length, scale)))
+            positions = _ROUNDED[asked.rounding](positions)
+        wanted.append((axis, taps_of(kernel, positions, length, scale)))
     made = resampled(node, tensor if is_plain else node.cast(tensor, TensorProto.FLOAT), wanted)
     if beyond.any():
         value = node.scalar(node.real("extrapolation_value"), TensorProto.FLOAT)
@@ -173,7 +173,7 @@ def _by_taps(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
     return node.cast(made, tensor.element)
 
 
-def _places(transformation: str, length: int, out: int, scale: float, region: tuple[float, float]) -> Array:
+def _positions(transformation: str, length: int, out: int, scale: float, region: tuple[float, float]) -> Array:
     """The place of each element of the output among the input's."""
     x, whole = np.arange(out, dtype=np.float64), scale * length
     if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and out > 1):
@@ -218,11 +218,11 @@ def _scales(node: Node, shape: tuple[int, ...], output: tuple[int, ...]) -> list
     """The scale of every axis, as it is given or as the sizes make it."""
     axes = _axes(node, len(shape))
     scales = [1.0] * len(shape)
-    place = 1 if node.op_type == "Upsample" or node.version < 11 else 2
+    index = 1 if node.op_type == "Upsample" or node.version < 11 else 2
     if node.op_type == "Upsample" and node.version < 9:
         given = [float(scale) for scale in node.attribute("scales") or []]
     else:
-        given = [float(scale) for scale in node.array(place).reshape(-1)] if node.has(place) else []
+        given = [float(scale) for scale in node.array(index).reshape(-1)] if node.has(index) else []
     if given:
         if len(given) != len(axes) or min(given) <= 0:
             raise NotOnDevice(f"scales {given} do not fit {len(axes)} axes")
@@ -250,31 +250,31 @@ def _regions(node: Node, rank: int) -> list[tuple[float, float]]:
     if len(given) != 2 * len(axes):
         raise NotOnDevice(f"a region of {len(given)} bounds for {len(axes)} axes")
     regions = [(0.0, 1.0)] * rank
-    for place, axis in enumerate(axes):
-        regions[axis] = given[place], given[place + len(axes)]
+    for index, axis in enumerate(axes):
+        regions[axis] = given[index], given[index + len(axes)]
     return regions
 
 
-def _axis(transformation: str, length: int, out: int, scale: float, region: tuple[float, float]) -> _Axis:
+def _axis(transformation: str, length: int, out: int, scale: float, region: tuple[float, float]) -> _CoordinateMap:
     """Scale and offsets of one axis."""
     if length == out and scale == 1 and region == (0.0, 1.0) and transformation != "tf_half_pixel_for_nn":
-        return _Axis(1.0)
+        return _CoordinateMap(1.0)
     if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and out > 1):
-        return _Axis(scale, 0.5, -0.5)
+        return _CoordinateMap(scale, 0.5, -0.5)
     if transformation == "pytorch_half_pixel":
-        return _Axis(scale)
+        return _CoordinateMap(scale)
     if transformation == "asymmetric":
-        return _Axis(scale)
+        return _CoordinateMap(scale)
     if transformation == "align_corners":
-        return _Axis((scale * length - 1) / (length - 1) if out > 1 and length > 1 else 1.0)
+        return _CoordinateMap((scale * length - 1) / (length - 1) if out > 1 and length > 1 else 1.0)
     if transformation == "half_pixel_symmetric":
         shift = length / 2 * (1 - out / (length * scale))
-        return _Axis(scale, 0.5 - shift, -0.5)
+        return _CoordinateMap(scale, 0.5 - shift, -0.5)
     if transformation == "tf_half_pixel_for_nn":
-        return _Axis(scale, 0.0, -0.5)
+        return _CoordinateMap(scale, 0.0, -0.5)
     if transformation == "tf_crop_and_resize":
         start, end = region
         if out > 1 and length > 1:
-            return _Axis((out - 1) / ((end - start) * (length - 1)), -start * (length - 1))
-        return _Axis(1.0, -0.5 * (start + end) * (length - 1))
+            return _CoordinateMap((out - 1) / ((end - start) * (length - 1)), -start * (length - 1))
+        return _CoordinateMap(1.0, -0.5 * (start + end) * (length - 1))
     raise NotOnDevice(f"coordinate_transformation_mode {transformation!r}")

@@ -18,8 +18,8 @@ def rotary_embedding(node: Node) -> None:
     """The angles are given for each place, or by the numbers of the places."""
     cosines, sines = node.tensor(1), node.tensor(2)
     if node.has(3):
-        places = node.tensor(3)
-        cosines, sines = (rows_of(node, cache, places) for cache in (cosines, sines))
+        positions = node.tensor(3)
+        cosines, sines = (rows_of(node, cache, positions) for cache in (cosines, sines))
     _embed(node, cosines, sines)
 
 
@@ -30,12 +30,12 @@ def rotary_embedding_of_onnx_runtime(node: Node) -> None:
         raise NotOnDevice("is_packed_batching and scale are not there yet")
     if node.integer("rotary_embedding_dim") and not node.integer("num_heads"):
         raise NotOnDevice("rotary_embedding_dim needs num_heads")
-    tensor, places = node.tensor(0), node.tensor(1)
+    tensor, positions = node.tensor(0), node.tensor(1)
     length = tensor.shape[-2]
-    if places.shape in ((1,), ()):
-        places = places.viewed((1,))
-        places = following(node, places, length)
-    cosines, sines = (rows_of(node, node.tensor(index), places) for index in (2, 3))
+    if positions.shape in ((1,), ()):
+        positions = positions.viewed((1,))
+        positions = following(node, positions, length)
+    cosines, sines = (rows_of(node, node.tensor(index), positions) for index in (2, 3))
     _embed(node, cosines, sines)
 
 
@@ -45,17 +45,19 @@ def following(node: Node, first: Tensor, count: int) -> Tensor:
     return pair(node, "ELEMENT_WISE_ADD", node.cast(first, TensorProto.INT64).viewed((first.shape[0], 1)), steps)
 
 
-def rows_of(node: Node, cache: Tensor, places: Tensor) -> Tensor:
+def rows_of(node: Node, cache: Tensor, positions: Tensor) -> Tensor:
     """The rows of a table that numbers name: batch, places, columns."""
-    if cache.rank != 2 or places.rank != 2:
-        raise NotOnDevice(f"tables have two dimensions, and places; got {list(cache.shape)} and {list(places.shape)}")
-    if places.element not in (TensorProto.INT32, TensorProto.INT64):
+    if cache.rank != 2 or positions.rank != 2:
+        raise NotOnDevice(
+            f"tables have two dimensions, and places; got {list(cache.shape)} and {list(positions.shape)}"
+        )
+    if positions.element not in (TensorProto.INT32, TensorProto.INT64):
         raise NotOnDevice("places are INT32 or INT64")
-    shape = (*places.shape, cache.shape[1])
+    shape = (*positions.shape, cache.shape[1])
     return node.apply(
         "GATHER",
         input_tensor=cache.viewed((1, *cache.shape), (0, *cache.strides)),
-        indices_tensor=places.viewed((1, *places.shape), (0, *places.strides)),
+        indices_tensor=positions.viewed((1, *positions.shape), (0, *positions.strides)),
         output_tensor=New(cache.element, shape),
         axis=1,
         index_dimensions=2,

@@ -57,12 +57,12 @@ class Taps:
     weights: Array
 
 
-def taps_of(kernel: FilterTaps, places: Array, length: int, scale: float) -> Taps:
+def taps_of(kernel: FilterTaps, positions: Array, length: int, scale: float) -> Taps:
     """The taps of an axis.
 
     Args:
         kernel: how it is resampled.
-        places: of the output's elements among the input's, in FLOAT64; rounded already for ``"nearest"``.
+        positions: of the output's elements among the input's, in FLOAT64; rounded already for ``"nearest"``.
         length: of the input.
         scale: by what it is stretched.
 
@@ -70,15 +70,15 @@ def taps_of(kernel: FilterTaps, places: Array, length: int, scale: float) -> Tap
         NotOnDevice: when more elements count for a place than any picture has.
     """
     if kernel.mode == "nearest":
-        return Taps(np.clip(places, 0, length - 1).astype(np.int64)[:, None], np.ones((len(places), 1)))
+        return Taps(np.clip(positions, 0, length - 1).astype(np.int64)[:, None], np.ones((len(positions), 1)))
     reach = 1 if kernel.mode == "linear" else 2
     shrink = min(scale, 1.0) if kernel.antialias else 1.0
-    if 2 * reach * len(places) > _MOST_TAPS * shrink:
-        raise NotOnDevice(f"{len(places)} elements of a size times {scale}: too many count for each of them")
+    if 2 * reach * len(positions) > _MOST_TAPS * shrink:
+        raise NotOnDevice(f"{len(positions)} elements of a size times {scale}: too many count for each of them")
     first = math.floor(-reach / shrink) + 1
-    base = np.ceil(places) - 1  # so that the place lies behind it, or on the next one
+    base = np.ceil(positions) - 1  # so that the place lies behind it, or on the next one
     steps = np.arange(first, 2 - first)
-    distances = np.abs((steps[None, :] - (places - base)[:, None]) * shrink)
+    distances = np.abs((steps[None, :] - (positions - base)[:, None]) * shrink)
     weights = np.clip(1 - distances, 0, 1) if kernel.mode == "linear" else _keys(distances, kernel.cubic)
     indices = base[:, None] + steps[None, :]
     if kernel.exclude_outside:
@@ -137,7 +137,7 @@ def _gathered(node: Node, tensor: Tensor, axis: int, indices: Array) -> Tensor:
 
 def _weighed(node: Node, found: Tensor, axis: int, weights: Array) -> Tensor:
     """The sums along the axis of the taps."""
-    shape = tuple(size if place in (axis, axis + 1) else 1 for place, size in enumerate(found.shape))
+    shape = tuple(size if position in (axis, axis + 1) else 1 for position, size in enumerate(found.shape))
     numbers = np.ascontiguousarray(weights.astype(np.float32).reshape(shape))
     products = pair(node, "ELEMENT_WISE_MULTIPLY", found, node.assembly.constant(numbers, TensorProto.FLOAT))
     return reduced(node, ReduceFunction.SUM, products, [axis + 1]).without_axes([axis + 1])

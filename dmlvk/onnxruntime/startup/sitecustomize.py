@@ -14,7 +14,7 @@ import sys
 importlib.import_module("_dmlvk_startup").install()  # it lies beside this
 
 _own = os.path.dirname(os.path.abspath(__file__))
-_others = [place for place in sys.path if os.path.abspath(place) != _own]
+_others = [entry for entry in sys.path if os.path.abspath(entry) != _own]
 _spec = importlib.machinery.PathFinder.find_spec(__name__, _others)
 if _spec is not None and _spec.loader is not None:
     _spec.loader.exec_module(importlib.util.module_from_spec(_spec))

@@ -579,15 +579,15 @@ def _pci_address(text: str) -> str | None:
 
 def _not_found(problem: str, devices: Sequence[DeviceInfo]) -> DeviceNotFoundError:
     lines = [
-        f"  {device.index}: {device.name} ({', '.join(_told(device))})"
+        f"  {device.index}: {device.name} ({', '.join(_names_of(device))})"
         + ("" if device.usable else f", not usable: {device.unusable_reason}")
         for device in devices
     ]
     return DeviceNotFoundError("\n".join([f"{problem}. Devices:", *lines]))
 
 
-def _told(device: DeviceInfo) -> list[str]:
+def _names_of(device: DeviceInfo) -> list[str]:
     """What devices of one name are told apart by."""
-    places = [] if device.pci_address is None else [f"PCI {device.pci_address}"]
+    addresses = [] if device.pci_address is None else [f"PCI {device.pci_address}"]
     names = [] if device.uuid is None else [f"UUID {device.uuid}"]
-    return [device.kind, device.driver, *places, *names]
+    return [device.kind, device.driver, *addresses, *names]

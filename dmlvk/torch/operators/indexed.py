@@ -37,7 +37,7 @@ def _rows_of(context: Context, x: Expression, dim: int, index: Expression) -> Ex
     return context.reshaped(made, (*before, *index.sizes, *after))
 
 
-class _Places:
+class _Positions:
     """What tensors of integers choose: places along axes, which are brought next to one another and counted as one.
 
     Args:
@@ -60,13 +60,13 @@ class _Places:
         self.before, self.after = self.sizes[: self.first], self.sizes[self.first + len(axes) :]
         self._axis_count = len(axes)
         shape = _broadcast([index.sizes for index in given.values()])
-        place: Expression | None = None
+        position: Expression | None = None
         for axis, index in given.items():
             own = context.cast(index, DataType.INT64)
             own = F.if_(own < 0, own + x.sizes[axis], own)
-            place = own if place is None else place * x.sizes[axis] + own
-        assert place is not None  # ATen names one axis at least
-        self.place = place.broadcast_to(shape)
+            position = own if position is None else position * x.sizes[axis] + own
+        assert position is not None  # ATen names one axis at least
+        self.position = position.broadcast_to(shape)
 
     def folded(self, context: Context, x: Expression) -> Expression:
         """[before, places, after]."""
@@ -89,8 +89,8 @@ def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 @lowers("index.Tensor", "_unsafe_index.Tensor")
 def index_tensor(context: Context, x: Expression, indices: Sequence[Expression | None]) -> Expression:
     """Elements at the places that integers name along some axes."""
-    places = _Places(context, x, indices)
-    return context.reshaped(_rows_of(context, places.folded(context, x), 1, places.place), context.shape)
+    positions = _Positions(context, x, indices)
+    return context.reshaped(_rows_of(context, positions.folded(context, x), 1, positions.position), context.shape)
 
 
 @lowers("index_put.default", "_unsafe_index_put.default")
@@ -106,18 +106,21 @@ def index_put(
         shown = context.reshaped(mask, (*mask.sizes, *(1,) * (x.ndim - mask.ndim)))
         value = context.reshaped(values, (1,)).broadcast_to(x.sizes)
         return F.if_(context.truth(shown).broadcast_to(x.sizes), value, x)
-    places = _Places(context, x, indices)
-    count, rows, width = math.prod(places.place.sizes), math.prod(places.before), math.prod(places.after)
-    shape = (*places.before, *places.place.sizes, *places.after)
+    positions = _Positions(context, x, indices)
+    count, rows, width = math.prod(positions.position.sizes), math.prod(positions.before), math.prod(positions.after)
+    shape = (*positions.before, *positions.position.sizes, *positions.after)
     given = context.reshaped(values.broadcast_to(shape), (rows, count, width))
-    at, base = context.reshaped(places.place, (1, count)).broadcast_to((rows, count)), places.folded(context, x)
+    at, base = (
+        context.reshaped(positions.position, (1, count)).broadcast_to((rows, count)),
+        positions.folded(context, x),
+    )
     if accumulate:
         if context.dtype is torch.bool:
             raise NotLowered("truths that meet at their places")
         made = combined(context, base, at, given)
     else:
         made = F.scatter(base, context.reshaped(at, (rows, count, 1)).broadcast_to(given.sizes), given, axis=1)
-    return places.unfolded(context, made)
+    return positions.unfolded(context, made)
 
 
 @lowers("embedding_dense_backward.default")
@@ -131,9 +134,9 @@ def embedding_backward(
         chosen = F.logical_equals(is_padding, context.graph.constant(padding, indices.data_type))
         gradient = F.if_(chosen, context.tensor(0).broadcast_to(gradient.sizes), gradient)
     number, width = math.prod(indices.sizes), gradient.sizes[-1]
-    rows, places = context.reshaped(gradient, (1, number, width)), context.reshaped(indices, (1, number))
+    rows, positions = context.reshaped(gradient, (1, number, width)), context.reshaped(indices, (1, number))
     base = context.tensor(0).broadcast_to((1, count, width))
-    made = combined(context, base, places, rows, how="mean" if by_frequency else "sum", with_base=False)
+    made = combined(context, base, positions, rows, how="mean" if by_frequency else "sum", with_base=False)
     return context.reshaped(made, (count, width))
 
 
@@ -141,7 +144,7 @@ def embedding_backward(
 def gather(context: Context, x: Expression, dim: int, index: Expression, *_: Any, **__: Any) -> Expression:
     """Of each row the elements at its indices."""
     axis = dim % x.ndim
-    key = tuple(slice(0, size) if place != axis else slice(None) for place, size in enumerate(index.sizes))
+    key = tuple(slice(0, size) if position != axis else slice(None) for position, size in enumerate(index.sizes))
     return F.gather_elements(x[key], index, axis=axis)
 
 
@@ -153,7 +156,9 @@ def scatter(context: Context, x: Expression, dim: int, index: Expression, source
         updates = context.tensor(source)[tuple(slice(0, size) for size in index.sizes)]
     else:
         updates = context.tensor(source).broadcast_to(index.sizes)
-    rows = whole[tuple(slice(0, size) if place != axis else slice(None) for place, size in enumerate(index.sizes))]
+    rows = whole[
+        tuple(slice(0, size) if position != axis else slice(None) for position, size in enumerate(index.sizes))
+    ]
     return _in_corner(whole, F.scatter(rows, index, updates, axis=axis))
 
 
@@ -178,20 +183,25 @@ def scatter_reduce(
     if reduce == "mean" and not context.dtype.is_floating_point:
         raise NotLowered("means of integers")
     whole, axis = context.tensor(x), dim % x.ndim
-    own = whole[tuple(slice(0, size) if place != axis else slice(None) for place, size in enumerate(index.sizes))]
-    order = [*(place for place in range(x.ndim) if place != axis), axis]
+    own = whole[tuple(slice(0, size) if position != axis else slice(None) for position, size in enumerate(index.sizes))]
+    order = [*(position for position in range(x.ndim) if position != axis), axis]
 
     def in_rows(value: Expression) -> Expression:
         turned = value.transpose(order)
         return context.reshaped(turned, (math.prod(turned.sizes[:-1]), turned.sizes[-1], 1))
 
     given = context.tensor(source)[tuple(slice(0, size) for size in index.sizes)]
-    places = in_rows(index)
+    positions = in_rows(index)
     made = combined(
-        context, in_rows(own), places.reshape(*places.sizes[:2]), in_rows(given), how=reduce, with_base=include_self
+        context,
+        in_rows(own),
+        positions.reshape(*positions.sizes[:2]),
+        in_rows(given),
+        how=reduce,
+        with_base=include_self,
     )
-    back = context.reshaped(made, tuple(own.sizes[place] for place in order))
-    return _in_corner(whole, back.transpose([order.index(place) for place in range(x.ndim)]))
+    back = context.reshaped(made, tuple(own.sizes[position] for position in order))
+    return _in_corner(whole, back.transpose([order.index(position) for position in range(x.ndim)]))
 
 
 def _in_corner(x: Expression, corner: Expression) -> Expression:

@@ -42,7 +42,7 @@ JOINS: dict[str, Join] = {
 def combined(
     context: Context,
     base: Expression,
-    places: Expression,
+    positions: Expression,
     values: Expression,
     *,
     how: str = "sum",
@@ -53,7 +53,7 @@ def combined(
     Args:
         context: of the node.
         base: [rows, places, width].
-        places: [rows, values], from 0 on.
+        positions: [rows, values], from 0 on.
         values: [rows, values, width].
         how: of :data:`JOINS`, or ``"mean"``.
         with_base: whether what there was at a place that is named takes part.
@@ -66,7 +66,7 @@ def combined(
         base, values = context.cast(base, DataType.FLOAT32), context.cast(values, DataType.FLOAT32)
     rows, count, width = values.sizes
     ordered, order = F.top_k1(
-        context.cast(places, DataType.INT32), axis=1, k=count, axis_direction=AxisDirection.INCREASING
+        context.cast(positions, DataType.INT32), axis=1, k=count, axis_direction=AxisDirection.INCREASING
     )
     every = (rows, count, width)
     chosen = context.cast(order, DataType.INT32)

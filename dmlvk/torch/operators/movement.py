@@ -222,7 +222,7 @@ def arange(context: Context, *bounds: Any, **_: Any) -> Expression:
 def select_scatter(context: Context, x: Expression, source: Expression, dim: int, index: int) -> Expression:
     """A tensor in one place of an axis."""
     axis = dim % x.ndim
-    shape = [1 if place == axis else size for place, size in enumerate(x.sizes)]
+    shape = [1 if position == axis else size for position, size in enumerate(x.sizes)]
     return _put(context, x, context.reshaped(source, shape), axis, index % x.sizes[axis])
 
 
@@ -247,12 +247,12 @@ def slice_scatter(
 def _put(context: Context, x: Expression, part: Expression, axis: int, first: int) -> Expression:
     """What lies before, the part, and what lies behind."""
     last = first + part.sizes[axis]
-    pieces = [context.tensor(part)]
+    parts = [context.tensor(part)]
     if first:
-        pieces.insert(0, slice_(context, x, axis, 0, first))
+        parts.insert(0, slice_(context, x, axis, 0, first))
     if last < x.sizes[axis]:
-        pieces.append(slice_(context, x, axis, last, x.sizes[axis]))
-    return F.concatenate(pieces, axis=axis) if len(pieces) > 1 else pieces[0]
+        parts.append(slice_(context, x, axis, last, x.sizes[axis]))
+    return F.concatenate(parts, axis=axis) if len(parts) > 1 else parts[0]
 
 
 @lowers("topk.default")
@@ -261,8 +261,8 @@ def topk(
 ) -> tuple[Expression, ...]:
     """The largest or smallest of each row, and their places."""
     direction = AxisDirection.DECREASING if largest else AxisDirection.INCREASING
-    values, places = F.top_k1(x, axis=dim % x.ndim, k=k, axis_direction=direction)
-    return values, context.cast(places, DataType.INT64)
+    values, indices = F.top_k1(x, axis=dim % x.ndim, k=k, axis_direction=direction)
+    return values, context.cast(indices, DataType.INT64)
 
 
 @lowers("sort.default", "sort.stable")

@@ -51,7 +51,9 @@ lowers("amax.default", "max.default")(functools.partial(_extreme, ReduceFunction
 lowers("amin.default", "min.default")(functools.partial(_extreme, ReduceFunction.MIN))
 
 
-def _place(is_largest: bool, context: Context, x: Expression, dim: Any = None, keepdim: bool = False) -> Expression:
+def _arg_extreme(
+    is_largest: bool, context: Context, x: Expression, dim: Any = None, keepdim: bool = False
+) -> Expression:
     """Where the first largest or smallest element lies; the first NaN, where there is one."""
     if dim is None:
         x, dim = context.reshaped(x, (math.prod(x.sizes),)), 0
@@ -69,19 +71,19 @@ def _place(is_largest: bool, context: Context, x: Expression, dim: Any = None, k
     return F.if_(has_nan, of_nan, found(x))
 
 
-lowers("argmax.default")(functools.partial(_place, True))
-lowers("argmin.default")(functools.partial(_place, False))
+lowers("argmax.default")(functools.partial(_arg_extreme, True))
+lowers("argmin.default")(functools.partial(_arg_extreme, False))
 
 
-def _extreme_with_place(
+def _extreme_with_index(
     is_largest: bool, context: Context, x: Expression, dim: int, keepdim: bool = False
 ) -> tuple[Expression, ...]:
     function = ReduceFunction.MAX if is_largest else ReduceFunction.MIN
-    return _extreme(function, context, x, dim), _place(is_largest, context, x, dim)
+    return _extreme(function, context, x, dim), _arg_extreme(is_largest, context, x, dim)
 
 
-lowers("max.dim")(functools.partial(_extreme_with_place, True))
-lowers("min.dim")(functools.partial(_extreme_with_place, False))
+lowers("max.dim")(functools.partial(_extreme_with_index, True))
+lowers("min.dim")(functools.partial(_extreme_with_index, False))
 
 
 @lowers("any.default", "any.dim", "any.dims")

@@ -51,7 +51,7 @@ def max_pool(
     windows, paddings, dilations = _all(window, 2), _all(padding, 2), _all(dilation, 2)
     strides = _all(stride, 2) if stride else windows
     own = _with_batch(context, x, 2)
-    values, places = F.max_pooling2(
+    values, indices = F.max_pooling2(
         own,
         windows,
         strides,
@@ -62,7 +62,7 @@ def max_pool(
         with_indices=True,
     )
     plane = own.sizes[2] * own.sizes[3]
-    inside = F.modulus_floor(context.cast(places, DataType.INT64), context.graph.constant(plane, DataType.INT64))
+    inside = F.modulus_floor(context.cast(indices, DataType.INT64), context.graph.constant(plane, DataType.INT64))
     return values, inside
 
 
@@ -76,7 +76,7 @@ def max_pool_backward(
     padding: Sequence[int],
     dilation: Sequence[int],
     ceil_mode: bool,
-    places: Expression,
+    indices: Expression,
 ) -> Expression:
     """Each window's gradient goes to its first largest element; those of several windows are added up."""
     windows, paddings, dilations = _all(window, 2), _all(padding, 2), _all(dilation, 2)

@@ -31,24 +31,24 @@ BUFFER(4, output)
 #include "composed/attention_results.glsl"
 
 #define PAIRS 32u // of a work group, all of one row
-#define PARTS_OF_TURN 32u // that are loaded: GPUs wait for each load of a loop
-#define HALF_TURN (PARTS_OF_TURN / 2u)
+#define PARTS_OF_ITERATION 32u // that are loaded: GPUs wait for each load of a loop
+#define HALF_ITERATION (PARTS_OF_ITERATION / 2u)
 // Where an invocation puts what it has loaded, by numbers that are not known before: it is gone through in a loop, since instructions
 // that are executed once cost about as much as loads.
-shared vec2 waiting[PARTS_OF_TURN * PAIRS];
-shared vec2 heads[PARTS_OF_TURN]; // peaks and totals
-shared int ranks[PARTS_OF_TURN]; // of peaks
-shared vec2 weights[PARTS_OF_TURN];
+shared vec2 waiting[PARTS_OF_ITERATION * PAIRS];
+shared vec2 heads[PARTS_OF_ITERATION]; // peaks and totals
+shared int ranks[PARTS_OF_ITERATION]; // of peaks
+shared vec2 weights[PARTS_OF_ITERATION];
 shared float last_peak;
 // Parts have an even number of words.
 #define PART(offset) uintBitsToFloat(pairs_parts[(offset) >> 1u])
 // Half of a turn's parts; what stands in main() as it is: arrays that functions share are kept in memory by some drivers.
 #define LOAD_HALF(into, from) \
-    [[unroll]] for (uint i = 0u; i < HALF_TURN; ++i) { \
+    [[unroll]] for (uint i = 0u; i < HALF_ITERATION; ++i) { \
         into[i] = PART(sums_of_pair + min(first + (from) + i, last) * (VALUE_SIZE + 2u)); \
     }
 #define PUT_HALF(from, loaded) \
-    [[unroll]] for (uint i = 0u; i < HALF_TURN; ++i) { \
+    [[unroll]] for (uint i = 0u; i < HALF_ITERATION; ++i) { \
         waiting[((from) + i) * PAIRS + own] = loaded[i]; \
     }
 
@@ -77,15 +77,15 @@ void main()
     vec2 sum = vec2(0.0);
     uint first_part = BASE_WORD(parts) + row * parameters.segments * (VALUE_SIZE + 2u);
     uint sums_of_pair = first_part + 2u + 2u * min(pair, VALUE_SIZE / 2u - 1u);
-    for (uint first = seen.x / KEYS; first <= last; first += PARTS_OF_TURN) {
-        uint count = min(PARTS_OF_TURN, last + 1u - first);
+    for (uint first = seen.x / KEYS; first <= last; first += PARTS_OF_ITERATION) {
+        uint count = min(PARTS_OF_ITERATION, last + 1u - first);
         vec2 head_of_part = PART(first_part + min(first + own, last) * (VALUE_SIZE + 2u));
-        vec2 loaded[HALF_TURN];
+        vec2 loaded[HALF_ITERATION];
         LOAD_HALF(loaded, 0u)
-        if (count > HALF_TURN) { // all of them are under way before the first is waited for
-            vec2 more[HALF_TURN];
-            LOAD_HALF(more, HALF_TURN)
-            PUT_HALF(HALF_TURN, more)
+        if (count > HALF_ITERATION) { // all of them are under way before the first is waited for
+            vec2 more[HALF_ITERATION];
+            LOAD_HALF(more, HALF_ITERATION)
+            PUT_HALF(HALF_ITERATION, more)
         }
         PUT_HALF(0u, loaded)
         heads[own] = head_of_part;

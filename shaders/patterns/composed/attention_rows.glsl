@@ -23,8 +23,8 @@ layout(local_size_x = 256) in;
 #define EIGHTS 16u // of elements, in the largest head
 // Of elements, and of keys with their values, that a turn of a loop has: what is written out altogether is executed once, and each of its
 // instructions is waited for as for a load.
-#define EIGHTS_OF_TURN 4u
-#define VALUES_OF_TURN 8u
+#define EIGHTS_OF_ITERATION 4u
+#define VALUES_OF_ITERATION 8u
 
 shared vec4 queries[ROWS * 2u * EIGHTS];
 shared vec4 shares[ROWS * KEYS / 4u]; // scores first
@@ -40,7 +40,7 @@ shared uint new_key[4u * EIGHTS]; // pairs
 // Values of keys of a chain, from one on: one pair of a head of 64, two pairs of one of 128. What stands in main() as it is: arrays that
 // functions share are kept in memory by some drivers.
 #define LOAD_VALUES(from) \
-    [[unroll]] for (uint i = 0u; i < VALUES_OF_TURN; ++i) { \
+    [[unroll]] for (uint i = 0u; i < VALUES_OF_ITERATION; ++i) { \
         uint key = first_row + min(begin + chain * CHAIN + (from) + i, last_loaded); \
         if (VALUE_SIZE == 64u) { \
             values[i].x = words_values[BASE_WORD(values) + key * 32u + lane]; \
@@ -147,7 +147,7 @@ void main()
     uvec2 query_bits = PAIR_BITS(query, query);
 #endif
     uvec4 keys[EIGHTS];
-    uvec2 values[VALUES_OF_TURN];
+    uvec2 values[VALUES_OF_ITERATION];
     uint first_eight = (BASE_WORD(keys) >> 2u) + (first_row + min(own_key, last_loaded)) * (SIZE / 8u);
     [[unroll]] for (uint eight = 0u; eight < EIGHTS; ++eight) {
         if (eight < SIZE / 8u) {
@@ -188,8 +188,8 @@ void main()
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
         products[r] = 0.0;
     }
-    [[dont_unroll]] for (uint first = 0u; first < SIZE / 8u; first += EIGHTS_OF_TURN) {
-        [[unroll]] for (uint eight = 0u; eight < EIGHTS_OF_TURN; ++eight) {
+    [[dont_unroll]] for (uint first = 0u; first < SIZE / 8u; first += EIGHTS_OF_ITERATION) {
+        [[unroll]] for (uint eight = 0u; eight < EIGHTS_OF_ITERATION; ++eight) {
             [[unroll]] for (uint i = 0u; i < 2u; ++i) {
                 vec2 one = uintBitsToFloat(float32_from_float16_pair(keys[eight][2u * i]));
                 vec2 other = uintBitsToFloat(float32_from_float16_pair(keys[eight][2u * i + 1u]));
@@ -202,8 +202,8 @@ void main()
                 }
             }
         }
-        [[unroll]] for (uint eight = EIGHTS_OF_TURN; eight < EIGHTS; ++eight) {
-            keys[eight - EIGHTS_OF_TURN] = keys[eight];
+        [[unroll]] for (uint eight = EIGHTS_OF_ITERATION; eight < EIGHTS; ++eight) {
+            keys[eight - EIGHTS_OF_ITERATION] = keys[eight];
         }
     }
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
@@ -231,20 +231,20 @@ void main()
         totals[r] = 0.0;
     }
     // Keys that are not seen have a share of 0, and a value of 0 here: with them no bit of a sum is another one.
-    [[dont_unroll]] for (uint turn = 0u; turn < CHAIN; turn += VALUES_OF_TURN) {
-        uvec2 bits[VALUES_OF_TURN];
-        [[unroll]] for (uint i = 0u; i < VALUES_OF_TURN; ++i) {
-            uint key = begin + chain * CHAIN + turn + i;
+    [[dont_unroll]] for (uint first_in_chain = 0u; first_in_chain < CHAIN; first_in_chain += VALUES_OF_ITERATION) {
+        uvec2 bits[VALUES_OF_ITERATION];
+        [[unroll]] for (uint i = 0u; i < VALUES_OF_ITERATION; ++i) {
+            uint key = begin + chain * CHAIN + first_in_chain + i;
             bits[i] = key >= seen.x && key <= seen.y ? values[i] : uvec2(0u);
 #ifdef APPENDS
             bits[i] = has_new_key && key == past ? new_value : bits[i];
 #endif
         }
-        LOAD_VALUES(turn + VALUES_OF_TURN) // behind the last ones, others that are not looked at
-        [[unroll]] for (uint four = 0u; four < VALUES_OF_TURN / 4u; ++four) {
+        LOAD_VALUES(first_in_chain + VALUES_OF_ITERATION) // behind the last ones, others that are not looked at
+        [[unroll]] for (uint four = 0u; four < VALUES_OF_ITERATION / 4u; ++four) {
             vec4 own[ROWS];
             [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
-                own[r] = shares[(r * KEYS + chain * CHAIN + turn) / 4u + four];
+                own[r] = shares[(r * KEYS + chain * CHAIN + first_in_chain) / 4u + four];
             }
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                 vec2 one = uintBitsToFloat(float32_from_float16_pair(bits[4u * four + i].x));

@@ -25,8 +25,8 @@ layout(constant_id = 13) const bool ELEMENTS_HAVE_SCALES = false; // each of its
     atomicAnd(words_##name[PAIR_WORD(name, pair)], ~(PAIR_MASK << PAIR_POSITION(pair))); \
     atomicOr(words_##name[PAIR_WORD(name, pair)], (bits) << PAIR_POSITION(pair))
 
-#define SCALE_BITS(name, place, i) words_##name##_scale[BASE_WORD(name##_scale) + (ELEMENTS_HAVE_SCALES ? 2u * (place) + (i) : 0u)]
-#define PAIR_SCALES(name, place) uvec2(SCALE_BITS(name, place, 0u), SCALE_BITS(name, place, 1u))
+#define SCALE_BITS(name, index, i) words_##name##_scale[BASE_WORD(name##_scale) + (ELEMENTS_HAVE_SCALES ? 2u * (index) + (i) : 0u)]
+#define PAIR_SCALES(name, index) uvec2(SCALE_BITS(name, index, 0u), SCALE_BITS(name, index, 1u))
 
 uint as_element(uint bits)
 {
@@ -66,13 +66,13 @@ uint quantized(uvec2 bits, uvec2 scales)
     return (stored.x & mask) | (stored.y & mask) << CACHE_BITS;
 }
 
-#define CACHED_PAIR(keys, key, pair, place) dequantized(PACKED_PAIR(keys, pair), PAIR_SCALES(key, place))
-#define STORE_CACHED_PAIR(keys, key, pair, place, bits) STORE_PACKED_PAIR(keys, pair, quantized(bits, PAIR_SCALES(key, place)))
+#define CACHED_PAIR(keys, key, pair, index) dequantized(PACKED_PAIR(keys, pair), PAIR_SCALES(key, index))
+#define STORE_CACHED_PAIR(keys, key, pair, index, bits) STORE_PACKED_PAIR(keys, pair, quantized(bits, PAIR_SCALES(key, index)))
 #define MOVE_CACHED_PAIR(target, to, source, from) STORE_PACKED_PAIR(target, to, PACKED_PAIR(source, from))
 #define CLEAR_CACHED_PAIR(target, to) STORE_PACKED_PAIR(target, to, 0u)
 #else
-#define CACHED_PAIR(keys, key, pair, place) PAIR_BITS(keys, pair)
-#define STORE_CACHED_PAIR(keys, key, pair, place, bits) STORE_PAIR(keys, pair, bits)
+#define CACHED_PAIR(keys, key, pair, index) PAIR_BITS(keys, pair)
+#define STORE_CACHED_PAIR(keys, key, pair, index, bits) STORE_PAIR(keys, pair, bits)
 #define MOVE_CACHED_PAIR MOVE_PAIR
 #define CLEAR_CACHED_PAIR CLEAR_PAIR
 #endif

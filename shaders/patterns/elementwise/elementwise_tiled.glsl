@@ -189,25 +189,25 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #define SLOT_WORDS_32 1
 #define SLOT_WORDS_64 2
 #define READ_SLOTS(n, number) \
-    uint held_##n[SLOT_LINES(INPUT_##n##_BITS) * LANES * SLOT_WORDS(INPUT_##n##_BITS)]; \
+    uint loaded_##n[SLOT_LINES(INPUT_##n##_BITS) * LANES * SLOT_WORDS(INPUT_##n##_BITS)]; \
     for (uint k = 0u; k < SLOT_LINES(INPUT_##n##_BITS) * LANES; ++k) { \
         uint slot = SLOT_OF(n, number, LINE / PER_WORD(INPUT_##n##_BITS) + k / LANES, COLUMN + k % LANES); \
         for (uint i = 0u; i < SLOT_WORDS(INPUT_##n##_BITS); ++i) { \
-            held_##n[SLOT_WORDS(INPUT_##n##_BITS) * k + i] = \
+            loaded_##n[SLOT_WORDS(INPUT_##n##_BITS) * k + i] = \
                 IS_TILED(n) ? tiles[FIRST_WORD_##n + SLOT_WORDS(INPUT_##n##_BITS) * slot + i] : 0u; \
         } \
     }
 
 // The operand at an element of the block, and where it is among what the slots hold.
-#define HELD(bits, element) CONCATENATE(HELD_, bits)(element)
-#define HELD_8(element) ((element) % LANES * 4u + ((LINE + (element) / LANES) & 3u))
-#define HELD_16(element) ((element) % LANES * 2u + ((LINE + (element) / LANES) & 1u))
-#define HELD_32(element) (element)
-#define HELD_64(element) (element)
+#define REGISTER(bits, element) CONCATENATE(REGISTER_, bits)(element)
+#define REGISTER_8(element) ((element) % LANES * 4u + ((LINE + (element) / LANES) & 3u))
+#define REGISTER_16(element) ((element) % LANES * 2u + ((LINE + (element) / LANES) & 1u))
+#define REGISTER_32(element) (element)
+#define REGISTER_64(element) (element)
 #define DECLARE_OPERAND(n, element) \
     VALUE(INPUT_##n) operand_##n; \
     if (IS_TILED(n)) { \
-        operand_##n = LOAD(INPUT_##n, held_##n, HELD(INPUT_##n##_BITS, element)); \
+        operand_##n = LOAD(INPUT_##n, loaded_##n, REGISTER(INPUT_##n##_BITS, element)); \
     } else { \
         operand_##n = LOAD(INPUT_##n, direct_##n, \
             DIRECT(INPUT_##n##_BITS, tile_number * LINES + (element) / LANES, (element) % LANES)); \
@@ -225,7 +225,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #ifdef FAST_OPERATION
 #define GATHER_SLOW_PATH_OPERANDS(n, type) \
     if (IS_TILED(n)) { \
-        for (type k = 0; k < LANES; ++k) { slow_path |= SLOW_PATH_BITS(held_##n[k]); } \
+        for (type k = 0; k < LANES; ++k) { slow_path |= SLOW_PATH_BITS(loaded_##n[k]); } \
     } else { \
         for (type i = 0; i < LINES * LINE_WORDS(INPUT_##n##_BITS); ++i) { \
             slow_path |= SLOW_PATH_BITS(direct_##n[tile_number * LINES * LINE_WORDS(INPUT_##n##_BITS) + i]); \

@@ -57,9 +57,9 @@ void main()
     uint lane = index_in_group();
     // Work groups that run at one time read the same weights.
     uint first_row = group % parameters.row_tiles * BLOCK_ROWS;
-    uint place = group / parameters.row_tiles;
-    uint first_column = place % parameters.column_tiles * COLUMNS_OF_GROUP;
-    uint segment = place / parameters.column_tiles;
+    uint tile = group / parameters.row_tiles;
+    uint first_column = tile % parameters.column_tiles * COLUMNS_OF_GROUP;
+    uint segment = tile / parameters.column_tiles;
     uint first = segment * SEGMENT;
     uvec4 loaded[BLOCK_COLUMNS];
     uint loaded_scales[BLOCK_COLUMNS];

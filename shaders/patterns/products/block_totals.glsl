@@ -6,13 +6,13 @@ layout(local_size_x = 256) in;
 
 #define SEGMENTS_AT_ONCE 4u
 
-uint total_of(uint row, uint column, uint number, uint place, uint step)
+uint total_of(uint row, uint column, uint number, uint offset, uint step)
 {
     uint total = 0u;
     [[dont_unroll]] for (uint first = 0u; first < SEGMENTS; first += SEGMENTS_AT_ONCE) {
         uint sums[SEGMENTS_AT_ONCE];
         [[unroll]] for (uint i = 0u; i < SEGMENTS_AT_ONCE; ++i) {
-            sums[i] = words_parts[BASE_WORD(parts) + min(first + i, SEGMENTS - 1u) * step + place];
+            sums[i] = words_parts[BASE_WORD(parts) + min(first + i, SEGMENTS - 1u) * step + offset];
         }
         [[unroll]] for (uint i = 0u; i < SEGMENTS_AT_ONCE; ++i) {
             if (first + i < SEGMENTS) {

@@ -25,7 +25,7 @@
 #endif
 // Of operands that are whole, in eights, so that nothing but a sum makes a place: from line to line, from step to step, and from one of an
 // invocation's loads to the next.
-#define LINE_EIGHTS(told, parameter) ((told != 0u ? told : parameter) >> 3u)
+#define LINE_EIGHTS(constant, parameter) ((constant != 0u ? constant : parameter) >> 3u)
 #define LEFT_LINE_EIGHTS LINE_EIGHTS(LEFT_LINE, (LEFT_ALONG_TERMS ? parameters.left_row : parameters.left_term))
 #define LEFT_STEP_EIGHTS (LEFT_ALONG_TERMS ? uint(STEP_VECTORS) : STEP_TERMS * LEFT_LINE_EIGHTS)
 #define LEFT_FAR_EIGHTS ((LEFT_ALONG_TERMS ? LEFT_STEP.x : LEFT_STEP.y) * LEFT_LINE_EIGHTS)

@@ -53,15 +53,15 @@ void main()
             }
         }
         bool plain = is_plain(left_classes, right_classes);
-        float held[BLOCK_ROWS * BLOCK_COLUMNS]; // indexed by a variable: `sums` stay in registers
+        float indexed_sums[BLOCK_ROWS * BLOCK_COLUMNS]; // indexed by a variable: `sums` stay in registers
         [[unroll]] for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
-            held[i] = sums[i];
+            indexed_sums[i] = sums[i];
         }
         for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
             uint row = block.first_row + i / BLOCK_COLUMNS;
             uint column = block.own_column + i % BLOCK_COLUMNS * INVOCATIONS;
             if (row < parameters.rows && column < parameters.columns) {
-                uint sum = plain ? floatBitsToUint(held[i]) : exact_sum(batch, row, column, first, end);
+                uint sum = plain ? floatBitsToUint(indexed_sums[i]) : exact_sum(batch, row, column, first, end);
                 if (is_complete(batch, sum, row, column, segment)) {
                     store_result(batch, finished(batch, sum, row, column), row, column);
                 }

@@ -49,11 +49,11 @@ shared uvec4 lines[TILES_SPACE > RESULTS_SPACE ? TILES_SPACE : RESULTS_SPACE];
 // Of the terms that are loaded next: computed once, and not by each of the columns.
 shared uvec4 term_positions[STEP_TERMS];
 // Whether all terms of a step are channels of one place: then nothing has to be looked up for them, and a step begins without waiting.
-#define HAS_ONE_PLACE (FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH == 1u)
-#define STEP_HAS_ONE_PLACE (HAS_ONE_PLACE ? STEPS_ARE_WHOLE : CHANNELS_OF_POSITION % uint(STEP_TERMS) == 0u)
+#define HAS_ONE_TAP (FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH == 1u)
+#define STEP_HAS_ONE_TAP (HAS_ONE_TAP ? STEPS_ARE_WHOLE : CHANNELS_OF_POSITION % uint(STEP_TERMS) == 0u)
 
 // As in cooperative_loads.glsl.
-#define IS_LOADED_ANYWAY (STEP_HAS_ONE_PLACE && STEPS_ARE_WHOLE && LEFT_HAS_VECTORS)
+#define IS_LOADED_ANYWAY (STEP_HAS_ONE_TAP && STEPS_ARE_WHOLE && LEFT_HAS_VECTORS)
 
 #define LINES_AT_ONCE (INVOCATIONS / STEP_VECTORS)
 #define WINDOW_LOADS (TILE_COLUMNS / LINES_AT_ONCE)
@@ -222,18 +222,18 @@ void main()
             sums[i] = filled_with(0.0);
         }
 #define POSITION_TERMS(term) \
-    if (!STEP_HAS_ONE_PLACE && own < STEP_TERMS) { \
+    if (!STEP_HAS_ONE_TAP && own < STEP_TERMS) { \
         term_positions[own] = position_of_term((term) + own, end); \
     }
 // Where a step has one place, its elements lie behind those of the step before, but for the first of a place. Nothing is tested before they
 // are loaded: in the place of what pads a window stands an element of the same image, until it is put down.
-#define BEGINS_PLACE(term) (!HAS_ONE_PLACE && (CHANNELS_OF_POSITION == uint(STEP_TERMS) || (term) % CHANNELS_OF_POSITION == 0u))
+#define BEGINS_TAP(term) (!HAS_ONE_TAP && (CHANNELS_OF_POSITION == uint(STEP_TERMS) || (term) % CHANNELS_OF_POSITION == 0u))
 #define LOAD_WINDOWS(term, is_first) \
-    if (STEP_HAS_ONE_PLACE) { \
-        if (is_first || BEGINS_PLACE(term)) { \
-            uvec4 place = position_of_term(term, end); \
+    if (STEP_HAS_ONE_TAP) { \
+        if (is_first || BEGINS_TAP(term)) { \
+            uvec4 tap = position_of_term(term, end); \
             [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
-                uint index = index_of_term(columns[i], beginnings[i], place); \
+                uint index = index_of_term(columns[i], beginnings[i], tap); \
                 are_there[i] = index != NOWHERE; \
                 next[i] = ((are_there[i] ? index : columns[i].image) >> 3u) + vector; \
             } \
@@ -253,7 +253,7 @@ void main()
         from_filter[i] = filter_eight(position.batch, rows[i], filters[i], (term) + vector * 8u, end); \
     }
         POSITION_TERMS(first)
-        if (!STEP_HAS_ONE_PLACE) {
+        if (!STEP_HAS_ONE_TAP) {
             barrier();
         }
         LOAD_TILES(first, true)

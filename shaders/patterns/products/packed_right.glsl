@@ -26,8 +26,8 @@ PackedEight packed_eight(uint column, uint term)
     uint block = term / WEIGHT_BLOCK;
     uint zero = ZERO_NUMBER;
     if (HAS_ZEROS) {
-        uint place = column * ZERO_COLUMN + block;
-        zero = words_zero[BASE_WORD(zero) + place / 8u] >> place % 8u * 4u;
+        uint element = column * ZERO_COLUMN + block;
+        zero = words_zero[BASE_WORD(zero) + element / 8u] >> element % 8u * 4u;
     }
     uint integers = words_right[BASE_WORD(right) + (column * parameters.right_column + term) / 8u];
     return PackedEight(integers, LOAD_float16(words_scale, BASE(16, scale) + column * SCALE_COLUMN + block), zero);

@@ -6,7 +6,7 @@
 // a lane adds its elements in rising order, 16 at a time; then lanes that are neighbours are added up, LANES_IN_CHAIN at a
 // time; then these sums, all in rising order.
 //
-// ROW_ACCESS_ORDER is how that is gone through: HELD, an invocation for each lane, which keeps its elements in registers (rows of up to
+// ROW_ACCESS_ORDER is how that is gone through: IN_REGISTERS, an invocation for each lane, which keeps its elements in registers (rows of up to
 // 4096 elements); LONG, the same for rows of any length, which are read three times; ALONE, one invocation for a whole row of up to
 // 4096, lane after lane. What waits for nobody is many times faster on processors, where an invocation that waits for others
 // is put aside with all that it holds; a GPU reads rows side by side that way, which takes far longer.

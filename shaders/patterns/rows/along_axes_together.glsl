@@ -1,4 +1,4 @@
-// The ways HELD and LONG of along_axes.glsl: every invocation is a lane, and a work group computes INVOCATIONS / LANES_PER_ROW rows.
+// The ways IN_REGISTERS and LONG of along_axes.glsl: every invocation is a lane, and a work group computes INVOCATIONS / LANES_PER_ROW rows.
 #define ROWS_PER_GROUP (INVOCATIONS / LANES_PER_ROW)
 #define NEXT_LANE (LANES_ARE_NEIGHBOURS ? 1u : ROWS_PER_GROUP)
 

@@ -13,7 +13,7 @@ layout(push_constant) uniform Parameters {
     uint base_merged;
     uint work_items; // candidates
     uint lists;      // of a row
-    uint held;       // places of a list
+    uint list_length; // of a list
     uint kept;       // of a merged one
 } parameters;
 
@@ -31,14 +31,14 @@ void main()
         return;
     }
     uint pairs = (parameters.lists + 1u) / 2u;
-    uint within = item % (2u * parameters.held);
-    uint merged = item / (2u * parameters.held);
-    uint side = within / parameters.held;
-    uint number = within % parameters.held;
+    uint within = item % (2u * parameters.list_length);
+    uint merged = item / (2u * parameters.list_length);
+    uint side = within / parameters.list_length;
+    uint number = within % parameters.list_length;
     uint list = merged % pairs * 2u + side;
     uint row_start = merged / pairs * parameters.lists;
-    uint start = (row_start + list) * parameters.held;
-    uint other_start = (row_start + (list ^ 1u)) * parameters.held;
+    uint start = (row_start + list) * parameters.list_length;
+    uint other_start = (row_start + (list ^ 1u)) * parameters.list_length;
     bool is_there = list < parameters.lists;
     bool other_is_there = (list ^ 1u) < parameters.lists;
 
@@ -47,7 +47,7 @@ void main()
         own = CANDIDATE_AT(lists, start + number);
     }
     uint low = 0u;
-    uint high = other_is_there ? parameters.held : 0u;
+    uint high = other_is_there ? parameters.list_length : 0u;
     while (low < high) {
         uint middle = (low + high) / 2u;
         CANDIDATE other = CANDIDATE_AT(lists, other_start + middle);

@@ -324,7 +324,7 @@ layout(constant_id = 15) const uint TILES = 1u; // of a chunk
 bool are_tiles_right;
 TileState tile_at(uint number)
 {
-    uint offset = TILE_PLACE(parameters.base_companion, number, row_number);
+    uint offset = TILE_OFFSET(parameters.base_companion, number, row_number);
     uint step = TILE_STEP(TILES * parameters.chunks);
     uint words[TILE_WORDS];
 #define READ_TILE(n) words[n] = words_companion[offset + uint(n) * step];

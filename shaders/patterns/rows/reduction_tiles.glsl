@@ -142,7 +142,7 @@ JOINED_BY_FOURS(lanes_tiles, LANES_OF_INVOCATION, TileStates, EMPTY_TILES, fours
 
 void store_tile(uint tile, uint row, TileState state, bool is_right)
 {
-    uint offset = TILE_PLACE(parameters.base_output, tile, row);
+    uint offset = TILE_OFFSET(parameters.base_output, tile, row);
     uint step = TILE_STEP(TILES * parameters.chunks);
 #define STORE_TILE(n) words_output[offset + uint(n) * step] = tile_word_##n(state);
     EACH_TILE_WORD(STORE_TILE)

@@ -41,10 +41,10 @@ BUFFER(5, sum)
 layout(constant_id = 2) const bool HAS_SKIP = false;
 layout(constant_id = 3) const bool HAS_BIAS = false;
 layout(constant_id = 4) const bool GIVES_SUM = false;
-layout(constant_id = 5) const uint HELD = 1u; // pairs of an invocation that are loaded at once, at most MOST_HELD
-layout(constant_id = 6) const bool ALL_ARE_HELD = false; // whether a row has no more
+layout(constant_id = 5) const uint LOADED = 1u; // pairs of an invocation that are loaded at once, at most MOST_LOADED
+layout(constant_id = 6) const bool ALL_ARE_LOADED = false; // whether a row has no more
 // Whether a row is so many pairs of every invocation: without branches all loads are under way before the first is waited for.
-layout(constant_id = 7) const bool TURNS_ARE_WHOLE = false;
+layout(constant_id = 7) const bool TILES_ARE_WHOLE = false;
 
 #include "arithmetic.glsl"
 #include "division.glsl"
@@ -53,8 +53,8 @@ layout(constant_id = 7) const bool TURNS_ARE_WHOLE = false;
 
 #define CHAINS 256u // invocations that add
 #define MOST_KEPT (ELEMENT_BITS == 16 ? 2048u : 1024u)
-#define MOST_HELD (MOST_KEPT / INVOCATIONS)
-#define TURN (HELD * INVOCATIONS)
+#define MOST_LOADED (MOST_KEPT / INVOCATIONS)
+#define TILE (LOADED * INVOCATIONS)
 
 shared float highs[CHAINS];
 shared float lows[CHAINS];
@@ -151,20 +151,20 @@ Double sum_of_four(uint first, uint step)
 }
 
 #define PAIR(i) ((i) * INVOCATIONS + invocation)
-#define IS_HELD(first, i) ((i) < HELD && (TURNS_ARE_WHOLE || (first) + PAIR(i) < parameters.pairs))
+#define IS_LOADED(first, i) ((i) < LOADED && (TILES_ARE_WHOLE || (first) + PAIR(i) < parameters.pairs))
 // What stands in main() as it is: arrays that functions share are kept in memory by some drivers.
 #define HOLD(first) \
-    [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) { \
-        if (IS_HELD(first, i)) { \
-            held[i] = sum_at(row, (first) + PAIR(i)); \
+    [[unroll]] for (uint i = 0u; i < MOST_LOADED; ++i) { \
+        if (IS_LOADED(first, i)) { \
+            loaded[i] = sum_at(row, (first) + PAIR(i)); \
             scales[i] = PAIR_BITS(scale, (first) + PAIR(i)); \
         } \
     } \
-    [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) { \
-        if (IS_HELD(first, i)) { \
-            KEEP(PAIR(i), held[i]) \
+    [[unroll]] for (uint i = 0u; i < MOST_LOADED; ++i) { \
+        if (IS_LOADED(first, i)) { \
+            KEEP(PAIR(i), loaded[i]) \
             if (GIVES_SUM) { \
-                STORE_PAIR(sum, row * parameters.pairs + (first) + PAIR(i), held[i]); \
+                STORE_PAIR(sum, row * parameters.pairs + (first) + PAIR(i), loaded[i]); \
             } \
         } \
     }
@@ -194,16 +194,16 @@ void main()
         shrunk = power_of_two(127 - int(greatest >> 23));
     }
 #endif
-    uvec2 held[MOST_HELD];
-    uvec2 scales[MOST_HELD];
+    uvec2 loaded[MOST_LOADED];
+    uvec2 scales[MOST_LOADED];
     Double total = Double(0.0, 0.0);
-    for (uint first = 0u; first < parameters.pairs; first += TURN) {
+    for (uint first = 0u; first < parameters.pairs; first += TILE) {
         if (first != 0u) {
             barrier(); // what was kept has been added
         }
         HOLD(first)
         barrier();
-        uint count = min(TURN, parameters.pairs - first);
+        uint count = min(TILE, parameters.pairs - first);
         for (uint pair = invocation; invocation < CHAINS && pair < count; pair += CHAINS) {
             uvec2 bits = KEPT_BITS(pair);
             total = with_square(with_square(total, bits.x, shrunk), bits.y, shrunk);
@@ -240,12 +240,12 @@ void main()
     }
     barrier();
     uint factor = shared_factor;
-    for (uint first = 0u; first < parameters.pairs; first += TURN) {
-        [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) {
-            if (IS_HELD(first, i)) {
+    for (uint first = 0u; first < parameters.pairs; first += TILE) {
+        [[unroll]] for (uint i = 0u; i < MOST_LOADED; ++i) {
+            if (IS_LOADED(first, i)) {
                 uint pair = first + PAIR(i);
-                uvec2 bits = ALL_ARE_HELD ? KEPT_BITS(PAIR(i)) : sum_at(row, pair);
-                uvec2 factors = ALL_ARE_HELD ? scales[i] : PAIR_BITS(scale, pair);
+                uvec2 bits = ALL_ARE_LOADED ? KEPT_BITS(PAIR(i)) : sum_at(row, pair);
+                uvec2 factors = ALL_ARE_LOADED ? scales[i] : PAIR_BITS(scale, pair);
                 uvec2 result = uvec2(scaled(bits.x, factor, factors.x), scaled(bits.y, factor, factors.y));
                 STORE_PAIR(output, row * parameters.pairs + pair, result);
             }

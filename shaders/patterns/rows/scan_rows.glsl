@@ -157,7 +157,7 @@ shared uvec4 tile[HAS_TILE ? 4u * GROUP_SIZE : 1u];
 struct Fours {
     uvec4 fours[4];
 };
-uint place_in_tile(Position position, uint i)
+uint index_in_tile(Position position, uint i)
 {
     return position.is_row ? 4u * (position.slot - position.lane) + i * LANES_OF_CHUNK + position.lane : 4u * position.slot + i;
 }
@@ -228,7 +228,7 @@ bool is_done_quickly(Position position, uint chunk, Fours loaded, uint end)
 {
     if (HAS_TILE) {
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            TILE_AT(place_in_tile(position, i)) = loaded.fours[i];
+            TILE_AT(index_in_tile(position, i)) = loaded.fours[i];
         }
         barrier();
     }
@@ -312,7 +312,7 @@ bool is_done_quickly(Position position, uint chunk, Fours loaded, uint end)
     if (HAS_TILE) {
         barrier();
         [[unroll]] for (uint i = 0u; i < 4u; ++i) { // which no other invocation writes for the next chunk
-            store_quickly(first_of_four(position, chunk, i), end, TILE_AT(place_in_tile(position, i)));
+            store_quickly(first_of_four(position, chunk, i), end, TILE_AT(index_in_tile(position, i)));
         }
     }
     return true;

@@ -28,5 +28,5 @@
 
 // Where the first word of a row's tile lies, by the tile's number in the row; and how far behind it the second one does. Rows are
 // neighbours.
-#define TILE_PLACE(base, tile, row) ((base) + (tile) * parameters.rows + (row))
+#define TILE_OFFSET(base, tile, row) ((base) + (tile) * parameters.rows + (row))
 #define TILE_STEP(tiles_of_row) (parameters.rows * (tiles_of_row))

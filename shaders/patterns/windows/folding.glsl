@@ -79,8 +79,8 @@ layout(constant_id = 51) const uint CANDIDATES_5 = 1u;
             uint moved = coordinate_##axis - along * STRIDE_##axis; \
             inside = moved / DILATION_##axis; \
             is_there = is_there && before <= last && moved % DILATION_##axis == 0u && inside < WINDOW_##axis; \
-            location += inside * place_weight; \
-            place_weight *= WINDOW_##axis; \
+            location += inside * tap_weight; \
+            tap_weight *= WINDOW_##axis; \
         } else { \
             inside = iteration % WINDOW_##axis; \
             iteration /= WINDOW_##axis; \
@@ -113,7 +113,7 @@ layout(constant_id = 51) const uint CANDIDATES_5 = 1u;
         for (uint each = IN_PARTS ? parameters.first : 0u; each < end; ++each) { \
             uint iteration = each; \
             uint location = BY_POSITIONS ? 0u : each; \
-            uint place_weight = 1u; \
+            uint tap_weight = 1u; \
             uint position = 0u; \
             uint weight = 1u; \
             uint inside_count = 1u; \

@@ -139,7 +139,7 @@ uint quick_result(Window window, Double sum)
 
 #ifndef WINDOW_IS_GIVEN
 // The element of the input that a tap of a whole window is, in the order of FOR_EACH_TAP.
-uint place_of_tap(Window window, uint tap)
+uint offset_of_tap(Window window, uint tap)
 {
     uint row = tap / TAPS_WIDTH;
     return window.at + tap % TAPS_WIDTH * TAP_STEP_WIDTH + row % TAPS_HEIGHT * TAP_STEP_HEIGHT + row / TAPS_HEIGHT * TAP_STEP_DEPTH;
@@ -198,7 +198,7 @@ uint window_sum(Window window)
         for (uint first = 0u; first < TAPS_OF_WINDOW; first += TAPS_AT_ONCE) {
             VALUE(INPUT) elements[TAPS_AT_ONCE];
             [[unroll]] for (uint i = 0u; i < TAPS_AT_ONCE; ++i) {
-                elements[i] = TAP(place_of_tap(window, min(first + i, TAPS_OF_WINDOW - 1u)));
+                elements[i] = TAP(offset_of_tap(window, min(first + i, TAPS_OF_WINDOW - 1u)));
             }
             [[unroll]] for (uint i = 0u; i < TAPS_AT_ONCE; ++i) {
                 if (first + i < TAPS_OF_WINDOW) {
