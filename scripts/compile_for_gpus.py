@@ -43,7 +43,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.errors import DmlError
+from dmlvk.kernels.target import Target
 from dmlvk.runtime.vulkan import loader
+from dmlvk.runtime.vulkan.devices import describe
 from dmlvk.spirv.modules import binding_count
 from scripts.cross import drm_shim, foreign_drivers
 from scripts.cross.platform_table import add_row
@@ -62,15 +64,7 @@ KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
             "spills",
             "the largest of 700 elements of 64 bits: 105 to 110 registers, on dg2 and skl",
         ),
-        *(
-            (name, "spills", "several queries or rows at a time, for more registers than dg2 has: 66 to 549 spill")
-            for name in ("cached_attention.*", "blocks.*")
-        ),
         ("register_rows", "takes", "thirteen registers of a row, each of its own: 2.0 to 2.3 s"),
-    ),
-    "GFX1100": tuple(
-        (name, "spills", "Mesa 22.3 gives it 132 registers of 256; Mesa 25.0, which gives all, spills none")
-        for name in ("cached_attention.tiles.*", "blocks.float32.4.rows.1x2.64x4x8.gated")
     ),
 }
 """Modules by pattern, how what is bad about them begins, and why nothing is done about it: shown, but not counted. By
@@ -121,23 +115,24 @@ def _by_driver(options: argparse.Namespace, arguments: Sequence[str] | None) -> 
     try:
         with loader.Instance() as instance:
             device = instance.physical_devices()[0]
-            name = instance.properties(device).deviceName.decode()
+            info = describe(instance, 0, device)
             with PipelineCompiler(instance, device) as compiler:
-                return _compiled(compiler, name, options)
+                return _compiled(compiler, info.name, f"{Target.of(info).registers} registers", options)
     except (DmlError, IndexError) as error:
         print(f"compile_for_gpus.py: {options.family} cannot be compiled for: {error}", file=sys.stderr)
         return 3
 
 
-def chosen_launches(options: argparse.Namespace) -> list[RealLaunch]:
+def chosen_launches(options: argparse.Namespace, target: str) -> list[RealLaunch]:
     """The launches that the command line asks for.
 
     First those that have changed, of each module one first: a time that is given ends among what is most like what was
     compiled.
+
+    Args:
+        options: the command line's.
+        target: the device for which kernels are chosen, by its name in ``TARGETS``.
     """
-    target = foreign_drivers.FAMILIES[options.family].target if options.family in foreign_drivers.FAMILIES else "large"
-    if options.family in drm_shim.PLATFORMS:
-        target = "few registers"
     launches = [
         launch
         for launch in real_launches(TARGETS[target], options.operators)
@@ -159,7 +154,7 @@ def chosen_launches(options: argparse.Namespace) -> list[RealLaunch]:
 def _by_foreign_driver(options: argparse.Namespace) -> int:
     try:
         with foreign_drivers.ForeignCompiler(options.family) as compiler:
-            return _compiled(compiler, compiler.device, options)
+            return _compiled(compiler, compiler.device, compiler.family.target, options)
     except (CrossBuildError, DmlError) as error:
         print(f"compile_for_gpus.py: {options.family} cannot be compiled for: {error}", file=sys.stderr)
         return 3
@@ -183,13 +178,13 @@ def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
     return subprocess.run(words, env=environment, check=False).returncode
 
 
-def _compiled(compiler: DriverCompiler, name: str, options: argparse.Namespace) -> int:
+def _compiled(compiler: DriverCompiler, name: str, target: str, options: argparse.Namespace) -> int:
     title, driver = gpus_and_driver(options.family)
     foreign = foreign_drivers.FAMILIES.get(options.family)
     most_seconds = math.inf if foreign is not None and foreign.is_emulated else MOST_SECONDS
     rows: list[dict[str, Any]] = []
     compiled = 0
-    launches = chosen_launches(options)
+    launches = chosen_launches(options, target)
     end = time.monotonic() + options.seconds
     for launch in launches:
         if time.monotonic() > end:

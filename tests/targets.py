@@ -33,16 +33,19 @@ def every_bench() -> Iterator[list[Workbench]]:
         yield stack.enter_context(closing(OfTurn(benches)))
 
 
-def all_compute_as_gpus(monkeypatch: pytest.MonkeyPatch, *, as_gpus: bool = True) -> None:
+def all_compute_as_gpus(monkeypatch: pytest.MonkeyPatch, *, as_gpus: bool = True, registers: int | None = None) -> None:
     """Every device is given the kernels of GPUs, or each its own again.
 
     Args:
         monkeypatch: ends it.
         as_gpus: which of the two.
+        registers: those that an invocation of such a GPU has; ``None`` for as many as follow from the device's own
+            subgroups, which on processors are small.
     """
 
     def taken_for_gpu(self: dml.Device) -> Target:
-        return dataclasses.replace(Target.of(self.info), is_cpu=False)
+        own = Target.of(self.info)
+        return dataclasses.replace(own, is_cpu=False, registers=registers or own.registers)
 
     def as_it_is(self: dml.Device) -> Target:
         return Target.of(self.info)

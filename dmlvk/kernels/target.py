@@ -17,6 +17,9 @@ MAX_LOOP_ITERATIONS = 65535
 launches."""
 
 
+MOST_REGISTERS = 256
+"""Of an invocation, as NVIDIA and AMD have them."""
+
 _USUAL_SUBGROUP = 32
 """Invocations, for NVIDIA, Apple and most kernels of cooperative matrices."""
 
@@ -45,8 +48,8 @@ class Target:
         buffer_size: bytes of a buffer that a kernel can reach.
         device_arithmetic: whether sums of products may be rounded as the device likes
             (ExecutionFlags.ALLOW_DEVICE_ARITHMETIC).
-        has_few_registers: whether its driver may make subgroups of fewer than 32 invocations (for GPUs of Intel, Arm
-            and Broadcom), whose registers are too few for more than 16 sums of each.
+        registers: of 32 bits that its driver gives an invocation before some are kept in memory, or fewer: 64 where
+            subgroups may have fewer than 32 invocations (GPUs of Intel, Arm and Broadcom), 128 or 256 elsewhere.
         has_integer_dot_product: whether shaders may use SPIR-V's integer dot products.
         has_half_arithmetic: whether shaders may compute with FLOAT16; those that do see whether it is exact.
         has_cooperative_bytes: whether its subgroups of 32 invocations multiply matrices of 16 x 32 and 32 x 16 signed
@@ -64,7 +67,7 @@ class Target:
     buffers: int = 4
     buffer_size: int = 2**27
     device_arithmetic: bool = False
-    has_few_registers: bool = False
+    registers: int = MOST_REGISTERS
     has_integer_dot_product: bool = False
     has_half_arithmetic: bool = False
     has_cooperative_bytes: bool = False
@@ -104,7 +107,7 @@ class Target:
             work_group_size=min(limits.max_compute_work_group_size[0], limits.max_compute_work_group_invocations),
             buffers=limits.max_per_stage_descriptor_storage_buffers,
             buffer_size=limits.max_storage_buffer_range,
-            has_few_registers=0 < limits.min_subgroup_size < _USUAL_SUBGROUP,
+            registers=_registers(info),
             has_integer_dot_product="shaderIntegerDotProduct" in enabled_features,
             has_half_arithmetic="shaderFloat16" in enabled_features,
             has_cooperative_bytes="shaderInt8" in enabled_features
@@ -115,6 +118,16 @@ class Target:
             and (16, 16, 16, "BFLOAT16", "BFLOAT16", "FLOAT32") in cooperative,
             subgroup_size=_WIDE_SUBGROUP if is_wide else _USUAL_SUBGROUP,
         )
+
+
+def _registers(info: DeviceInfo) -> int:
+    """How many registers of 32 bits a device's driver gives an invocation."""
+    if 0 < info.limits.min_subgroup_size < _USUAL_SUBGROUP:
+        return 64
+    # Mesa 22.3, which Debian 12 has, gives RDNA 3 half of what there is; Mesa 25.0 gives all, and calls it NAVI31.
+    if info.driver == "radv" and info.driver_version.startswith("Mesa 22.") and "GFX11" in info.name:
+        return MOST_REGISTERS // 2
+    return MOST_REGISTERS
 
 
 GPU = Target()

@@ -47,7 +47,7 @@ class Family:
     library: str
     settings: Mapping[str, str]
     root: str = "aarch64_debian13"
-    target: str = "any"
+    target: str = "any, 64 registers"
     has_shim: bool = True
 
     @property
@@ -70,8 +70,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "v3d42": Family("Broadcom's GPU of Raspberry Pi 4", "v3dv", "broadcom", {"V3D_VERSION": "42"}),
         "v3d71": Family("Broadcom's GPU of Raspberry Pi 5", "v3dv", "broadcom", {"V3D_VERSION": "71"}),
-        "a630": Family("Qualcomm's Adreno 630", "turnip", "freedreno", {"FD_GPU_ID": "630"}),
-        "a740": Family("Qualcomm's Adreno 740", "turnip", "freedreno", {"FD_GPU_ID": "740"}),
+        "a630": Family("Qualcomm's Adreno 630", "turnip", "freedreno", {"FD_GPU_ID": "630"}, target="any"),
+        "a740": Family("Qualcomm's Adreno 740", "turnip", "freedreno", {"FD_GPU_ID": "740"}, target="any"),
         "g52": _mali("Arm's Mali-G52", "7212"),
         "g610": _mali("Arm's Mali-G610", "a867"),
         "navi31": _rdna3("AMD's RX 7900 by Debian 13's Mesa", "NAVI31"),
@@ -90,6 +90,7 @@ class ForeignCompiler:
         name: of one of ``FAMILIES``.
 
     Attributes:
+        family: the GPUs.
         device: the device's name.
 
     Raises:
@@ -98,7 +99,7 @@ class ForeignCompiler:
     """
 
     def __init__(self, name: str) -> None:
-        family = FAMILIES[name]
+        self.family = family = FAMILIES[name]
         root = ROOTS[family.root]
         if reason := why_not_here(root):
             raise CrossBuildError(reason)

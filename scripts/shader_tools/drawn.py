@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -43,7 +44,10 @@ from dmlvk.tensors import TensorDesc
 _FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
 _BATCHES = (1, 32)
 _ROWS = (1, 2, 4, 8, 32, 512)
-_HIDDEN, _INNER, _BLOCK = 2048, 8192, 32
+_HIDDEN, _BLOCK = 2048, 32
+_WEIGHTS = {2: ((2048, 8192),), 4: ((2048, 8192), (4096, 14336)), 8: ((2048, 8192),)}
+"""Of decoders' projections, state and inner state, by bits."""
+
 _HEADS, _KEY_HEADS, _CAPACITY = 32, 8, 4096
 
 
@@ -101,18 +105,22 @@ def network_steps(target: Target) -> Iterator[tuple[KernelStep, str]]:
                 for step in _steps(desc, drawing.lasting, target):
                     yield step, f"{name} of {data_type.name}, {batch} at once"
     for data_type in _FLOATS:
-        for bits in (2, 4, 8):
-            for rows in _ROWS:
-                for step in _packed_products(data_type, bits, rows, target):
-                    yield step, f"{rows} rows by weights of {bits} bits, {data_type.name}"
+        for bits, widths in _WEIGHTS.items():
+            for rows, (hidden, inner) in product(_ROWS, widths):
+                for step in _packed_products(data_type, bits, (rows, hidden, inner), target):
+                    yield step, f"{rows} x {hidden} by weights of {bits} bits, {data_type.name}"
 
 
-def _packed_products(data_type: DataType, bits: int, rows: int, target: Target) -> Iterator[KernelStep]:
+def _packed_products(
+    data_type: DataType, bits: int, sizes: tuple[int, int, int], target: Target
+) -> Iterator[KernelStep]:
     """A decoder's way from its state through gate, up and down projection: weights of few bits, as MatMulNBits has."""
-    state, inner = (TensorDesc(data_type, (rows, columns)) for columns in (_HIDDEN, _INNER))
+    rows, *widths = sizes
+    state, inner = (TensorDesc(data_type, (rows, columns)) for columns in widths)
+    across, down = widths[::-1], widths
     gated = {"output_tensor": inner}
     descriptions = [
-        *(_numbers(data_type, bits, *sizes) for sizes in ((_INNER, _HIDDEN), (_INNER, _HIDDEN), (_HIDDEN, _INNER))),
+        *(_numbers(data_type, bits, *matrix) for matrix in (across, across, down)),
         _product(state, inner),
         _product(state, inner),
         ActivationSwish(input_tensor=inner, sigmoid_input_scale=1.0, **gated),

@@ -43,11 +43,12 @@ _LARGE = Target(
 
 TARGETS: Mapping[str, Target] = {
     "any": GPU,
-    "large": _LARGE,
-    "few registers": replace(_LARGE, has_few_registers=True),
+    "any, 64 registers": replace(GPU, registers=64),
+    **{f"{registers} registers": replace(_LARGE, registers=registers) for registers in (64, 128, 256)},
     "matrices of 64": replace(_LARGE, has_cooperative_halves=True, subgroup_size=64, device_arithmetic=True),
 }
-"""GPUs by name: one of which nothing is known, and those of AMD and of Intel as PCs have them, by what Mesa tells."""
+"""GPUs by name: of which nothing is known, perhaps but for their registers, and as PCs have them, by what Mesa tells:
+Intel's, AMD's RDNA 3 with Mesa 22, AMD's others; RDNA 3 with newer ones and device arithmetic."""
 
 NETWORKS = "NETWORKS"
 """Stands among operators' names for what whole networks and decoders launch."""

@@ -71,7 +71,7 @@ def _variants(graph: dml.CompiledGraph) -> list[str]:
 def _as_gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     if Target.of(device.info).is_naive:
         pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
-    all_compute_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch, registers=256)
 
 
 @pytest.mark.parametrize("number", some(range(len(CASES)), 5))

@@ -113,7 +113,7 @@ def _as(monkeypatch: pytest.MonkeyPatch, device: dml.Device, kernels: str) -> No
     if kernels == "those of FLOAT16":
 
         def with_halves(self: dml.Device) -> Target:
-            return dataclasses.replace(Target.of(self.info, self.engine.enabled_features), is_cpu=False)
+            return dataclasses.replace(Target.of(self.info, self.engine.enabled_features), is_cpu=False, registers=256)
 
         if "shaderFloat16" not in device.engine.enabled_features:
             pytest.skip("there is no arithmetic of FLOAT16")
@@ -121,7 +121,7 @@ def _as(monkeypatch: pytest.MonkeyPatch, device: dml.Device, kernels: str) -> No
     if kernels == "a GPU's":
         if Target.of(device.info).is_naive:
             pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
-        all_compute_as_gpus(monkeypatch)
+        all_compute_as_gpus(monkeypatch, registers=256)
 
 
 @pytest.mark.parametrize("kernels", ["its own", "a GPU's"])

@@ -131,3 +131,22 @@ def test_an_invocation_has_at_most_sixteen_sums_where_registers_are_few() -> Non
                 wide[name] |= any(size in step.kernel.variant for size in ("64x128", "128x64"))
     few = {"Arc A770", "Arc A770, eights", "Arc B580", "UHD 620", "Mali G715", "Raspberry Pi 5, v3dv"}
     assert {name for name, is_wide in wide.items() if not is_wide} == few | {"llvmpipe, 128 bits", "SwiftShader"}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "fewest", "registers"),
+    [
+        ("AMD Radeon RX 7900 XTX (RADV GFX1100)", "Mesa 22.3.6", 32, 128),  # as Debian 12 has it
+        ("AMD Radeon RX 7900 XTX (RADV NAVI31)", "Mesa 25.0.7-2", 32, 256),
+        ("AMD Radeon 890M Graphics (RADV GFX1150)", "Mesa 25.0.7-2", 32, 256),
+        ("AMD Radeon RX 6800 (RADV NAVI21)", "Mesa 22.3.6", 32, 256),
+        ("Intel(R) Arc(tm) A770 Graphics (DG2)", "Mesa 22.3.6", 8, 64),
+        ("an unknown GPU", "1.0", 0, 256),
+    ],
+)
+def test_registers_follow_from_what_a_driver_tells(name: str, version: str, fewest: int, registers: int) -> None:
+    info: DeviceInfo = list_devices()[0]
+    limits = dataclasses.replace(info.limits, min_subgroup_size=fewest)
+    driver = "radv" if "RADV" in name else "another"
+    told = dataclasses.replace(info, name=name, driver=driver, driver_version=version, limits=limits)
+    assert Target.of(told).registers == registers

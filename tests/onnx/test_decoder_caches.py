@@ -266,10 +266,11 @@ def test_attention_has_its_bits_however_it_is_computed(
     }
     attributes = {"num_heads": 2 * heads, "kv_num_heads": heads, "local_window_size": 600}
     expected = _attended(device, feed, **attributes)
-    target = dataclasses.replace(Target.of(device.info), is_cpu=False)
-    monkeypatch.setattr(device, "target_for", lambda flags: target)
-    found = _attended(device, feed, **attributes)
-    assert [values.tobytes() for values in found] == [values.tobytes() for values in expected]
+    for registers in (64, 128, 256):  # several rows of queries read keys together, by what an invocation has
+        target = dataclasses.replace(Target.of(device.info), is_cpu=False, registers=registers)
+        monkeypatch.setattr(device, "target_for", lambda flags, chosen=target: chosen)
+        found = _attended(device, feed, **attributes)
+        assert [values.tobytes() for values in found] == [values.tobytes() for values in expected]
     assert hashlib.sha256(expected[0].tobytes()).hexdigest()[:16] == bits  # of every device
     wide = {name: values.astype(np.float64) for name, values in feed.items()}
     own = {name: wide[name].reshape(tokens, heads, size).swapaxes(0, 1) for name in ("k", "v")}
@@ -324,7 +325,7 @@ def test_a_step_has_its_bits_however_many_queries_read_keys_together(
         feed["cos"], feed["sin"] = normal(past, size // 4), normal(past, size // 4)
     attributes = {"num_heads": heads[0], "kv_num_heads": heads[1], **attributes}
     expected = _attended(device, feed, **attributes)
-    target = dataclasses.replace(Target.of(device.info), is_cpu=False)
+    target = dataclasses.replace(Target.of(device.info), is_cpu=False, registers=256)
     monkeypatch.setattr(cached_attention, "_GROUPS_AT_ONCE", groups_at_once)
     for buffers in (11, target.buffers):
         of_buffers = dataclasses.replace(target, buffers=buffers)

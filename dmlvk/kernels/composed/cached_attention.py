@@ -27,8 +27,12 @@ _ROWS = (1, 2, 4)
 _SIZES_OF_ROWS = {64, 128}
 """Elements of heads that ``shaders/patterns/composed/attention_rows.glsl`` has."""
 
-_TILE_ROWS = 64
+_TILE_ROWS = (64, 32, 16)
 """Rows of queries of a work group where there are many."""
+
+_REGISTERS_OF_ROW = 32
+_REGISTERS_OF_TILE_ROW = 4
+"""Of each invocation: with fewer, drivers for GPUs of Intel, and for RDNA 3 in Mesa 22, keep some in memory."""
 
 _TILE_ELEMENTS = (64, 128)
 """That heads of values may have there."""
@@ -87,8 +91,10 @@ def variants() -> Iterator[ShaderVariant]:
                 name = f"{_name('segments', data_type, cached)}.{rows}"
                 yield ShaderVariant(name, "attention/segments.comp", (*common, ("ROWS", f"{rows}u")))
             for elements in _TILE_ELEMENTS:
-                name = f"{_name('tiles', data_type, cached)}.{elements}"
-                yield ShaderVariant(name, "attention/tiles.comp", (*common, ("DIMS", f"{elements // 16}u")))
+                for rows in _TILE_ROWS:
+                    name = f"{_name('tiles', data_type, cached)}.{rows}x{elements}"
+                    given = (*common, ("DIMS", f"{elements // 16}u"), ("ROWS", str(rows)))
+                    yield ShaderVariant(name, "attention/tiles.comp", given)
 
 
 def _name(shader: str, data_type: DataType, cache_bits: int = 0) -> str:
@@ -187,8 +193,9 @@ class _CachedAttentionLowering:
             return
         tiled = next((size for size in _TILE_ELEMENTS if size >= self.value_size), None)
         if self.tokens > _FEW_TOKENS and tiled is not None and not self.target.is_cpu:
-            tiles = self.batch * self.key_heads * -(-self.group * self.tokens // _TILE_ROWS)
-            self._attend(f"{self.of_caches('tiles')}.{tiled}", tiles, {}, (), query, row, output, "results")
+            rows = next(rows for rows in _TILE_ROWS if rows * _REGISTERS_OF_TILE_ROW <= self.target.registers)
+            tiles = self.batch * self.key_heads * -(-self.group * self.tokens // rows)
+            self._attend(f"{self.of_caches('tiles')}.{rows}x{tiled}", tiles, {}, (), query, row, output, "results")
             return
         tile = self._tile()
         tiles = self.batch * self.key_heads * -(-self.group * self.tokens // tile)
@@ -217,7 +224,8 @@ class _CachedAttentionLowering:
     @property
     def _appends_itself(self) -> bool:
         """Whether the kernel that attends also appends the one new token, and turns it."""
-        return self.tokens == 1 and self.desc.bias_tensor is None and self.target.buffers >= _BUFFERS_OF_STEP
+        has_room = self.target.buffers >= _BUFFERS_OF_STEP and self.size <= self.target.registers
+        return self.tokens == 1 and self.desc.bias_tensor is None and has_room
 
     def _step(self, together: int) -> None:
         """All that one new token of each sequence takes."""
@@ -288,6 +296,7 @@ class _CachedAttentionLowering:
         fitting = [tile for tile in _ROWS if tile <= rows]
         if self.target.is_cpu:
             return fitting[-1]
+        fitting = [tile for tile in fitting if tile * _REGISTERS_OF_ROW <= self.target.registers]
         return next((tile for tile in fitting if heads * -(-rows // tile) * self.segments <= _BUSY_GROUPS), fitting[-1])
 
     def _carry_over(self, role: str, size: int) -> None:

@@ -88,6 +88,7 @@ class RowTile:
         is_gated: whether the second of two columns is of other weights, and the first one its gate; where invocations
             have one column, that of half of them is the gate.
         fewest_segments: of the sums of products for which it is chosen.
+        registers: of an invocation that it wants: with fewer (``Target.registers``) drivers keep some in memory.
     """
 
     bits: int
@@ -98,6 +99,7 @@ class RowTile:
     invocations: int = _INVOCATIONS
     is_gated: bool = False
     fewest_segments: int = 1
+    registers: int = 64
 
     @property
     def stage_terms(self) -> int:
@@ -157,20 +159,38 @@ class RowTile:
 
 
 def row_tiles(bits: int, *, is_gated: bool = False) -> list[RowTile]:
-    """The tiles among which a GPU chooses."""
-    vectors = {2: 2, 4: 4, 8: 4}[bits]
-    if is_gated:
-        gated = functools.partial(RowTile, bits, columns=2, is_gated=True)
-        if bits != 4:
-            return [gated(rows, line_vectors=vectors // 2, left_lines=8) for rows in (1, 4)]
-        long = functools.partial(gated, fewest_segments=_LONG)
-        return [
-            RowTile(bits, 1, 1, vectors, 4, 32, is_gated=True, fewest_segments=_LONG),
-            gated(1, line_vectors=vectors, left_lines=8),
-            gated(4, line_vectors=vectors // 2, left_lines=8),
-            long(8, line_vectors=vectors // 2, left_lines=32),
-        ]
-    return [*(RowTile(bits, rows, 1, vectors, 8) for rows in (1, 2, 4)), RowTile(bits, 8, 1, vectors // 2, 32)]
+    """The tiles among which a GPU chooses: of those that cost the same, the first that its registers suffice for."""
+    return _gated_tiles(bits) if is_gated else _plain_tiles(bits)
+
+
+def _plain_tiles(bits: int) -> list[RowTile]:
+    if bits == 8:
+        return [*(RowTile(bits, rows, 1, 4, 8) for rows in (1, 2, 4)), RowTile(bits, 8, 1, 2, 32)]
+    if bits == 2:
+        return [*(RowTile(bits, rows, 1, 2, 8) for rows in (1, 2, 4)), RowTile(bits, 8, 1, 1, 32, registers=128)]
+    return [
+        RowTile(bits, 1, 1, 4, 8),
+        *(RowTile(bits, rows, 1, 4, 8, registers=128) for rows in (2, 4)),
+        RowTile(bits, 8, 1, 2, 32, registers=128),
+        *(RowTile(bits, rows, 1, 2, 8) for rows in (2, 4)),
+        RowTile(bits, 8, 1, 1, 32),
+    ]
+
+
+def _gated_tiles(bits: int) -> list[RowTile]:
+    gated = functools.partial(RowTile, bits, columns=2, left_lines=8, is_gated=True)
+    if bits == 8:
+        return [gated(rows, line_vectors=2) for rows in (1, 4)]
+    if bits == 2:
+        return [gated(1, line_vectors=1), gated(4, line_vectors=1, registers=128)]
+    return [
+        RowTile(bits, 1, 1, 4, 4, 32, is_gated=True, fewest_segments=_LONG),
+        gated(1, line_vectors=4, registers=256),
+        gated(4, line_vectors=2, registers=128),
+        gated(8, line_vectors=2, left_lines=32, fewest_segments=_LONG, registers=256),
+        gated(1, line_vectors=1),
+        gated(4, line_vectors=1),
+    ]
 
 
 def tile_for(product: Product, bits: int, target: Target, *, is_gated: bool = False) -> RowTile:
@@ -178,7 +198,11 @@ def tile_for(product: Product, bits: int, target: Target, *, is_gated: bool = Fa
     tiles = row_tiles(bits, is_gated=is_gated)
     segments = -(-product.terms // _SEGMENT)
     fitting = [
-        tile for tile in tiles if tile.shared_memory <= target.shared_memory and tile.fewest_segments <= segments
+        tile
+        for tile in tiles
+        if tile.shared_memory <= target.shared_memory
+        and tile.registers <= target.registers
+        and tile.fewest_segments <= segments
     ]
     return min(fitting, key=lambda tile: tile.cost(product))
 

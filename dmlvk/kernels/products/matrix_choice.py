@@ -59,8 +59,9 @@ _FEWEST_TILES_OF_PARTS = 48
 _EIGHT = 8
 """Elements of FLOAT16 that kernels of cooperative matrices load at once."""
 
+_FEW_REGISTERS = 64
 _MOST_SUMS = 16
-"""Of an invocation where there are few registers."""
+"""Of an invocation where it has so few registers."""
 
 _FEWEST_ROWS_FOR_TALL = 65
 
@@ -269,6 +270,6 @@ def _tiles_for(work: Work, target: Target) -> list[MatrixTile]:
         if tile.rows <= most_rows
         and tile.shared_memory <= target.shared_memory
         and tile.invocations <= target.work_group_size
-        and not (target.has_few_registers and tile.rows * tile.columns > _MOST_SUMS * tile.invocations)
+        and (target.registers > _FEW_REGISTERS or tile.rows * tile.columns <= _MOST_SUMS * tile.invocations)
     ]
     return fitting or [ON_NAIVE_PROCESSORS[-1]]  # which needs neither shared memory nor more than four invocations

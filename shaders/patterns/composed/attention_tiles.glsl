@@ -1,10 +1,11 @@
-// CACHED_ATTENTION: what 64 rows make of all segments in turn, with the bits of attention_segments.glsl, whose sums are made in the
-// same order; but a key is read once for 64 rows, and a number in shared memory for 8 or 4 of them.
+// CACHED_ATTENTION: what ROWS rows make of all segments in turn, with the bits of attention_segments.glsl, whose sums are made in the
+// same order; but a key is read once for all of them, and a number in shared memory for OWN_ROWS or SUM_ROWS.
 //
-// Scores: an invocation has those of 8 rows (8 * (invocation / 32) and on) and 8 keys (one of each chain), in registers. Values: it
-// has the sums of 4 rows and DIMS elements.
+// Scores: an invocation has those of OWN_ROWS rows (OWN_ROWS * (invocation / 32) and on) and 8 keys (one of each chain), in registers.
+// Values: it has the sums of SUM_ROWS rows and DIMS elements.
 //
-// The compile script passes ELEMENT_BITS, CACHE_BITS where the caches hold integers, and DIMS: 4 for heads of values of up to 64 elements, 8 for up to 128.
+// The compile script passes ELEMENT_BITS, CACHE_BITS where the caches hold integers, ROWS (64, or 32 or 16 where there are fewer
+// registers), and DIMS: 4 for heads of values of up to 64 elements, 8 for up to 128.
 #ifndef ATTENTION_TILES_GLSL
 #define ATTENTION_TILES_GLSL
 
@@ -13,11 +14,10 @@ layout(local_size_x = 256) in;
 #include "composed/attention_operands.glsl"
 #include "error_free.glsl"
 
-#define ROWS 64u
 #define CHAIN 32u
 #define CHAINS 8u
-#define OWN_ROWS 8u // of an invocation, where scores are made
-#define SUM_ROWS 4u // where values are summed
+#define OWN_ROWS uint(ROWS / 8) // of an invocation, where scores are made
+#define SUM_ROWS uint(ROWS / 16) // where values are summed
 #define BLOCKS (DIMS / 4u) // of 64 elements of a value
 
 #define CHUNK 8u // words of a key that are held at a time
@@ -121,9 +121,14 @@ void main()
                 pool[w * KEYS + invocation] =
                     is_seen ? key_word(key_head * parameters.capacity + key, first_word + w, scale_head) : 0u;
             }
-            [[unroll]] for (uint i = 0u; i < ROWS * CHUNK / 256u; ++i) {
+            [[unroll]] for (uint i = 0u; i < (ROWS * CHUNK + 255u) / 256u; ++i) {
                 uint offset = i * 256u + invocation;
                 uint row = offset / CHUNK;
+#if ROWS < 32
+                if (row >= ROWS) {
+                    break;
+                }
+#endif
                 uint word = offset % CHUNK;
                 Row of_row = row_of(min(first_row + row, last_row), first_head);
                 uint from = (sequence * parameters.tokens + of_row.token) * parameters.query_row * PAIR_WORDS
