@@ -58,14 +58,7 @@ MOST_SECONDS = 2.0
 
 KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "v3dv": (("recurrent.*", "spills", "tiles of 16 x 32: a Raspberry Pi has at most 64 registers for a lane"),),
-    "anv": (
-        (
-            "selected_*.64bits",
-            "spills",
-            "the largest of 700 elements of 64 bits: 105 to 110 registers, on dg2 and skl",
-        ),
-        ("register_rows", "takes", "thirteen registers of a row, each of its own: 2.0 to 2.3 s"),
-    ),
+    "anv": (("register_rows", "takes", "thirteen registers of a row, each of its own: 2.0 to 2.3 s"),),
 }
 """Modules by pattern, how what is bad about them begins, and why nothing is done about it: shown, but not counted. By
 the driver, or the family."""

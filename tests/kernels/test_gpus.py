@@ -148,5 +148,5 @@ def test_registers_follow_from_what_a_driver_tells(name: str, version: str, fewe
     info: DeviceInfo = list_devices()[0]
     limits = dataclasses.replace(info.limits, min_subgroup_size=fewest)
     driver = "radv" if "RADV" in name else "another"
-    told = dataclasses.replace(info, name=name, driver=driver, driver_version=version, limits=limits)
-    assert Target.of(told).registers == registers
+    described = dataclasses.replace(info, name=name, driver=driver, driver_version=version, limits=limits)
+    assert Target.of(described).registers == registers

@@ -13,6 +13,7 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.samples import Sample
 from dmlvk.conformance.sampling import check_sample
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.rows import sorting
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.operators import FeatureLevel, check_operator
 from tests.targets import all_compute_as_gpus
@@ -122,15 +123,18 @@ def test_every_plan_gives_what_python_sorts(
 
 
 @pytest.mark.parametrize("length", [8192, 8500])
+@pytest.mark.parametrize(("data_type", "registers"), [(F32, 256), (dml.DataType.INT64, 256), (dml.DataType.INT64, 64)])
 def test_elements_that_fall_to_few_invocations_are_selected_though_they_are_too_many_to_collect(
-    length: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+    length: int, data_type: dml.DataType, registers: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Less than half of a work group's families of 64 lanes have all large elements, of which there are 3,968."""
-    all_compute_as_gpus(monkeypatch, as_gpus=True)
+    all_compute_as_gpus(monkeypatch, registers=registers)
     monkeypatch.setattr("dmlvk.kernels.rows.sorting.WORK_GROUPS_WANTED", 1)
-    x = np.random.default_rng(1).integers(-500, 500, (2, length)).astype(np.float32)
+    x = np.random.default_rng(1).integers(-500, 500, (2, length)).astype(data_type.numpy_dtype)
     x[:, np.arange(length) % 64 < 31] += 1000
-    check_sample(benches, Sample("families", _desc(x.shape, 1, 32), {"InputTensor": x}))
+    count = sorting.most_selected(data_type.size_in_bits)
+    desc = _desc(x.shape, 1, count, None, data_type)
+    check_sample(benches, Sample("families", desc, {"InputTensor": x}))
 
 
 def test_few_elements_of_long_rows_are_selected_by_work_groups_on_gpus_only() -> None:

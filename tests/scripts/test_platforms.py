@@ -16,7 +16,7 @@ import pytest
 from dmlvk.kernels import library
 from dmlvk.operators import OPERATORS
 from scripts import compile_for_gpus, translate_to_metal
-from scripts.cross import both, families, platform_table
+from scripts.cross import both, families, foreign_drivers, platform_table
 from scripts.cross.both import Command
 from scripts.cross.platform_table import Found
 from scripts.cross.wheel import write_wheel
@@ -111,13 +111,11 @@ def test_a_bad_launch_is_named(seconds: float, statistics: dict[str, int], fault
 
 
 def test_families_with_other_matrices_get_their_launches_and_only_the_modules_asked_for() -> None:
-    options = argparse.Namespace(
-        family="navi31", operators="MULTIHEAD_ATTENTION1", modules="*.of64*", changed_since=None, every=None
-    )
-    variants = {launch.variant for launch in compile_for_gpus.chosen_launches(options)}
+    options = argparse.Namespace(operators="MULTIHEAD_ATTENTION1", modules="*.of64*", changed_since=None, every=None)
+    target = foreign_drivers.FAMILIES["navi31"].target
+    variants = {launch.variant for launch in compile_for_gpus.chosen_launches(options, target)}
     assert variants and all(".cooperative." in variant and ".of64" in variant for variant in variants)
-    options.family = "GFX1100"
-    assert not compile_for_gpus.chosen_launches(options)
+    assert not compile_for_gpus.chosen_launches(options, "256 registers")
 
 
 def test_a_change_touches_launches_that_were_not_made_before() -> None:

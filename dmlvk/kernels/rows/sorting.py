@@ -29,7 +29,10 @@ LONGEST_RANKED_ROW = 64
 """A row of so many elements is one such tile."""
 
 SELECTED_TILE = 8192
-"""Most elements of a tile of which a work group selects a few."""
+"""Most elements of a tile of which a work group selects a few: each invocation keeps the keys of 32 of them."""
+
+_REGISTERS_OF_PAIRS = 128
+"""Of an invocation that so many keys of 64 bits want; with fewer, tiles are half as long."""
 
 LEAST_SELECTED_TILE = 1024
 WORK_GROUPS_WANTED = 512
@@ -46,14 +49,22 @@ def variants() -> Iterable[ShaderVariant]:
     for bits in _BITS:
         words = 2 if bits == 64 else 1
         defines = (("KEY_WORDS", str(words)), ("UNIT_BITS", str(bits)))
-        collected = ("COLLECTED", f"{most_selected(bits) * SELECTED_TILE // _INVOCATIONS}u")
         yield ShaderVariant(f"ranked_tiles.{bits}bits", "sorting/ranked_tiles.comp", defines)
-        for name in ("selected_tiles", "selected_rows"):
-            yield ShaderVariant(f"{name}.{bits}bits", f"sorting/{name}.comp", (collected, *defines))
+        for longest in (SELECTED_TILE, SELECTED_TILE // 2) if bits == 64 else (SELECTED_TILE,):
+            elements = longest // _INVOCATIONS
+            given = (("COLLECTED", f"{most_selected(bits) * elements}u"), ("REGISTERS", str(elements)))
+            for name in ("selected_tiles", "selected_rows"):
+                variant = f"{name}.{bits}bits{_suffix(longest)}"
+                yield ShaderVariant(variant, f"sorting/{name}.comp", (*given, *defines))
         yield ShaderVariant(f"ordered_results.{bits}bits", "sorting/ordered_results.comp", defines)
     for words in (1, 2):
         word_defines = (("KEY_WORDS", str(words)),)
         yield ShaderVariant(f"merged_lists.{32 * words}bits", "sorting/merged_lists.comp", word_defines)
+
+
+def _suffix(longest: int) -> str:
+    """Of the names of variants whose longest tiles have so many elements."""
+    return "" if longest == SELECTED_TILE else f".{longest // _INVOCATIONS}"
 
 
 def most_selected(bits: int) -> int:
@@ -80,11 +91,11 @@ class _SortedRows:
     geometry: Mapping[str, int]
 
     def kernel(
-        self, name: str, work: int, tiles: int, tile: int, kept: int, groups: tuple[int, int, int]
+        self, name: str, work: int, tiles: int, tile: int, kept: int, groups: tuple[int, int, int], suffix: str = ""
     ) -> PlainKernel:
         """A kernel of shaders/patterns/rows/ordered_rows.glsl."""
         return PlainKernel(
-            variant=f"{name}.{self.bits}bits",
+            variant=f"{name}.{self.bits}bits{suffix}",
             work_groups=groups,
             constants=self.geometry,
             parameters=(work, self.length, tiles, tile, kept),
@@ -100,11 +111,15 @@ def lower(desc: TopK | TopK1, target: Target) -> Program:
     source = builder.reads["input_tensor"]
     is_selected = not target.is_cpu and rows.length > LONGEST_RANKED_ROW and rows.wanted <= most_selected(rows.bits)
     if is_selected:
-        tile = _selected_tile(rows)
+        has_few = rows.bits == 64 and target.registers < _REGISTERS_OF_PAIRS
+        longest = SELECTED_TILE // 2 if has_few else SELECTED_TILE
+        suffix = _suffix(longest)
+        tile = _selected_tile(rows, longest)
         tiles = -(-rows.length // tile)
         work = rows.rows * tiles
         groups = launch_size(name, work * _INVOCATIONS)
     else:
+        suffix = ""
         tile = rows.length if rows.length <= LONGEST_RANKED_ROW else RANKED_TILE
         tiles = -(-rows.length // tile)
         work = rows.rows * tiles * tile
@@ -112,11 +127,12 @@ def lower(desc: TopK | TopK1, target: Target) -> Program:
     kept = min(rows.wanted, tile)
     results = [builder.writes["output_value_tensor"], builder.writes["output_index_tensor"]]
     if is_selected and tiles == 1:
-        builder.launch(rows.kernel("selected_rows", work, tiles, tile, kept, groups), [source], results)
+        builder.launch(rows.kernel("selected_rows", work, tiles, tile, kept, groups, suffix), [source], results)
         return builder.program()
     lists = _lists(builder, rows, tiles * kept)
     step = "selected_tiles" if is_selected else "ranked_tiles"
-    builder.launch(rows.kernel(step, work, tiles, tile, kept, groups), [source], [lists], label="pieces of rows")
+    kernel = rows.kernel(step, work, tiles, tile, kept, groups, suffix)
+    builder.launch(kernel, [source], [lists], label="pieces of rows")
     lists = _merged(builder, name, rows, lists, tiles, kept)
     work = rows.rows * rows.wanted
     kernel = rows.kernel("ordered_results", work, 1, rows.length, rows.wanted, launch_size(name, work))
@@ -124,8 +140,8 @@ def lower(desc: TopK | TopK1, target: Target) -> Program:
     return builder.program()
 
 
-def _selected_tile(rows: _SortedRows) -> int:
-    tile = SELECTED_TILE
+def _selected_tile(rows: _SortedRows, longest: int) -> int:
+    tile = longest
     while tile > LEAST_SELECTED_TILE and rows.rows * -(-rows.length // tile) < WORK_GROUPS_WANTED:
         tile //= 2
     return tile

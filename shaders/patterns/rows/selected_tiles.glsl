@@ -5,6 +5,9 @@
 // taken, and of these the last that is kept is a limit: as many elements as are kept do not come behind it, and seldom many more. Those are
 // collected, in any order, and ranked. Should a few lanes have more of them than there is room for, the limit is found anew, as the last
 // leader of all that is kept, which no more than the elements of as many lanes do not come behind.
+//
+// The compile script passes KEY_WORDS, UNIT_BITS, REGISTERS (elements of a lane, 32 or 16: the longest tile has as many for each) and
+// COLLECTED (elements that there is room for).
 #extension GL_EXT_control_flow_attributes : enable
 #include "rows/ordered_rows.glsl"
 
@@ -16,7 +19,6 @@
 
 #define INVOCATIONS 256u
 #define FAMILIES 64u // of lanes: more than are ever kept
-#define REGISTERS 32 // elements of a lane: the longest tile has as many for each
 
 #if KEY_WORDS == 1
 #define KEY uint
@@ -31,7 +33,11 @@
 #endif
 
 #define FOR_EIGHT_REGISTERS(DO, n) DO(n) DO(n + 1u) DO(n + 2u) DO(n + 3u) DO(n + 4u) DO(n + 5u) DO(n + 6u) DO(n + 7u)
+#if REGISTERS == 16
+#define FOR_EACH_REGISTER(DO) FOR_EIGHT_REGISTERS(DO, 0u) FOR_EIGHT_REGISTERS(DO, 8u)
+#else
 #define FOR_EACH_REGISTER(DO) FOR_EIGHT_REGISTERS(DO, 0u) FOR_EIGHT_REGISTERS(DO, 8u) FOR_EIGHT_REGISTERS(DO, 16u) FOR_EIGHT_REGISTERS(DO, 24u)
+#endif
 
 shared CANDIDATE leaders[INVOCATIONS];
 shared CANDIDATE collected[COLLECTED];
