@@ -264,7 +264,7 @@ def build_elsewhere(
         pythons: by version, for their headers.
         output: the folder of wheels.
         folder: for what is made on the way.
-        table: of platforms, where it says that they were built.
+        table: the page whose table of platforms says that they were built.
     """
     target = TARGETS[name]
     headers = {minor: Path(run([python, "-c", FIND_HEADERS]).strip()) for (_, minor), python in pythons.items()}
@@ -321,7 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         choices=[*TARGETS, "all"],
         help="build for this system, too; repeatable",
     )
-    parser.add_argument("--table", metavar="FILE", type=Path, help="put what was built into this table of platforms")
+    parser.add_argument("--table", metavar="FILE", type=Path, help="put what was built into this page's table")
     parser.add_argument("--no-check", action="store_true", help="install nothing at the end")
     options = parser.parse_args(arguments)
     output = options.output.resolve()

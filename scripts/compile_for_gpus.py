@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--seconds", metavar="N", type=float, default=math.inf, help="what is not compiled by then is left"
     )
     parser.add_argument("--json", metavar="FILE", type=Path, help="write what the driver tells of each")
-    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
+    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
     options = parser.parse_args(arguments)
     try:
         return _by_driver(options, arguments)

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Writes the documents that follow from the declarations.
 
-Of these git keeps docs/onnx.md, the count of operators in README.md, and the table of platforms there
-and in docs/how-to/install.md, which is measured. It does not keep docs/operators.md, docs/decisions.md,
-docs/accuracy.md, and
-dmlvk/functions.pyi, which tells editors and type checkers of the operators' functions: set-up makes these here, the
-build of a wheel the last one, scripts/build_docs.py those of the site.
+Of these git keeps docs/onnx.md, and in README.md the count of operators and a short form of the table of platforms in
+docs/how-to/install.md, which the scripts fill that try platforms. It does not keep docs/operators.md,
+docs/decisions.md, docs/accuracy.md, and dmlvk/functions.pyi, which tells editors and type checkers of the operators'
+functions: set-up makes these here, the build of a wheel the last one, scripts/build_docs.py those of the site.
 
     python scripts/make_docs.py                   write all of them
     python scripts/make_docs.py --check           say which of those in git are stale, and write the others
@@ -29,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.docs_tools.accuracy import accuracy_page, merged, reduced
 from scripts.docs_tools.decisions import decisions_page
 from scripts.docs_tools.function_stubs import function_stubs
-from scripts.docs_tools.install import install_page
 from scripts.docs_tools.onnx_models import onnx_page
 from scripts.docs_tools.operators import operators_page
 from scripts.docs_tools.readme import readme_page
@@ -41,8 +39,7 @@ MEASUREMENTS = "measurements/accuracy.json"
 OPERATIONS = "measurements/operations.json"
 FLOAT16_EXCEPTIONS = "measurements/float16.json"
 PRODUCT_ERRORS = "measurements/product-errors.json"
-PLATFORMS = "measurements/platforms.json"
-ONNX_SUITE = "measurements/onnx-suite.json"
+INSTALL = "how-to/install.md"
 
 
 ROOFLINE = "pictures/roofline.svg"
@@ -55,7 +52,7 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
     made: dict[str, Callable[[], str]] = {
         "operators.md": operators_page,
         "decisions.md": decisions_page,
-        "onnx.md": lambda: onnx_page(docs / ONNX_SUITE),
+        "onnx.md": lambda: onnx_page(DOCS / "onnx.md"),
         "accuracy.md": lambda: accuracy_page(
             docs / MEASUREMENTS, docs / OPERATIONS, docs / FLOAT16_EXCEPTIONS, docs / PRODUCT_ERRORS
         ),
@@ -63,8 +60,7 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
     if docs != DOCS:
         return made
     readme = docs.parent / "README.md"
-    made["how-to/install.md"] = lambda: install_page(docs / "how-to/install.md", docs / PLATFORMS)
-    return {**made, STUBS: function_stubs, "../README.md": lambda: readme_page(readme, docs / PLATFORMS)}
+    return {**made, STUBS: function_stubs, "../README.md": lambda: readme_page(readme, docs / INSTALL)}
 
 
 def take(source: Path, docs: Path) -> None:

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == ["bits"]:
         parser = argparse.ArgumentParser(prog="run_as_metal.py bits")
         parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth operator only")
-        parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
+        parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
         options = parser.parse_args(words[1:])
         return _compare_bits(options.every, is_broken, options.table)
     _translate(is_broken)

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the script; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth module only")
-    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
+    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
     options = parser.parse_args(arguments)
     if shutil.which("spirv-cross") is None:
         print("translate_to_metal.py: spirv-cross is not here (apt install spirv-cross)", file=sys.stderr)

@@ -7,7 +7,7 @@
     scripts/try_linux.py aarch64 --wheels dist       the wheels of scripts/build_wheels.py, installed by pip there
     scripts/try_linux.py aarch64 --every 10          every tenth operator and family only
     scripts/try_linux.py aarch64_debian13 --minutes 30 --keep DIR     a part of all, and the next when called again
-    scripts/try_linux.py debian13 --table docs/measurements/platforms.json     put what is found into the table
+    scripts/try_linux.py debian13 --table docs/how-to/install.md     put what is found into the table
 
 Debian's packages are unpacked into a folder of the user's cache, known by what was asked for, which becomes the root of
 a process: that takes root's rights. Arm needs qemu-user-static and g++-aarch64-linux-gnu.
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--keep", metavar="DIR", type=Path, help="keep results; those of this state are not computed again"
     )
     parser.add_argument("--minutes", metavar="N", type=float, default=math.inf, help="what is not run then is left")
-    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
+    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
     options = parser.parse_args(arguments)
     root: Root = ROOTS[options.system]
     try:

@@ -4,7 +4,7 @@
     scripts/try_windows.py                     the checkout, and Kompute built for it: some minutes the first time
     scripts/try_windows.py --wheels dist       the wheels of scripts/build_wheels.py, installed by Windows' pip
     scripts/try_windows.py --every 10          compare the bits of every tenth operator and family only
-    scripts/try_windows.py --table docs/measurements/platforms.json     put what is found into the table of platforms
+    scripts/try_windows.py --table docs/how-to/install.md     put what is found into the table of platforms
 
 Needs wine and an X server without a screen, which wine's Vulkan asks for (Debian: apt install wine wine64 xvfb), and
 without --wheels the compilers of scripts/cross/targets.py. Python 3.12 with NumPy 1.26: wine 8 lacks functions of C
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wheels", metavar="DIR", type=Path, help="install these, not the checkout")
     parser.add_argument("--every", metavar="N", type=int, default=1, help="compare bits of each Nth operator only")
-    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
+    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
     options = parser.parse_args(arguments)
     try:
         for program in ("wine", "Xvfb"):

@@ -13,7 +13,7 @@ import logging
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +173,11 @@ OUTCOMES = ("device", "host", "excluded", "refused", "wrong")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these kinds of cases.")
 @click.option("--pattern", "-k", default="", help="Only cases whose names match this regular expression.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Where results are written.")
-@click.option("--counts", type=click.Path(dir_okay=False, path_type=Path), help="Where only their numbers are written.")
+@click.option(
+    "--page",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A page of documentation whose table of cases is made anew; of a run with all cases.",
+)
 @click.option("--show", "-s", multiple=True, type=click.Choice(OUTCOMES), help="Lists the cases of this outcome.")
 @click.pass_context
 def main(
@@ -182,13 +186,15 @@ def main(
     kinds: tuple[str, ...],
     pattern: str,
     json_path: Path | None,
-    counts: Path | None,
+    page: Path | None,
     show: tuple[str, ...],
 ) -> None:
     """Run the ONNX project's test suite on a device and count what holds.
 
     Exit status 1: a case is wrong or refused that is not among the exclusions.
     """
+    if page is not None and (kinds or pattern):
+        raise click.UsageError("--page is for a run with all cases: without --kind and --pattern")
     with Device(int(device) if device is not None and device.isdecimal() else device) as opened:
         click.echo(f"Running on '{opened.info.name}', onnx {onnx.__version__}")
         results = run_suite(opened, kinds or KINDS, pattern)
@@ -205,15 +211,51 @@ def main(
         if result.outcome in show or (result.outcome in ("wrong", "refused") and not show):
             click.echo(f"{result.outcome:8} {result.name}: {result.reason}")
     if json_path is not None:
-        _write(json_path, about | {"results": [dataclasses.asdict(result) for result in results]})
-    if counts is not None:
-        by_kind = [[kind, name, numbers[kind, name]] for kind in KINDS for name in OUTCOMES if numbers[kind, name]]
-        _write(counts, about | {"counts": by_kind, "idle": dict(idle)})
+        contents = about | {"results": [dataclasses.asdict(result) for result in results]}
+        json_path.write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
+    if page is not None:
+        counts = {kind: {name: numbers[kind, name] for name in OUTCOMES} for kind in KINDS}
+        rows = [
+            [kind, sum(of.values()), of["device"], of["host"], idle[kind], of["excluded"]]
+            for kind, of in counts.items()
+        ]
+        put_table(page, f"onnx {onnx.__version__} on {about['device']}:", _COLUMNS, rows)
     context.exit(1 if any(result.outcome in ("wrong", "refused") for result in results) else 0)
 
 
-def _write(path: Path, contents: dict[str, Any]) -> None:
-    path.write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
+_COLUMNS = ("Cases", "All", "Device", "Host", "of these launch nothing", "Excluded")
+
+_TABLE = re.compile(r"^onnx[^\n]* on [^\n]*:\n\n\| Cases \|.*?\n(?!\|)", re.MULTILINE | re.DOTALL)
+
+
+def table_in(page: str) -> str:
+    """A page's table of cases, below the line that says of which versions and device.
+
+    Raises:
+        ValueError: when the page has none, or several.
+    """
+    found = _TABLE.findall(page)
+    if len(found) != 1:
+        raise ValueError(f"a page must have one table of the ONNX project's cases; has {len(found)}")
+    return str(found[0])
+
+
+def put_table(page: Path, origin: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Puts a table of cases where a page has one.
+
+    Args:
+        page: the page.
+        origin: the line above it, ``onnx 1.0 on llvmpipe:``.
+        columns: their titles.
+        rows: a row for each kind of cases.
+
+    Raises:
+        ValueError: when the page has no table of cases, or several.
+    """
+    text = page.read_text(encoding="utf-8")
+    lines = [origin, "", *(f"| {' | '.join(map(str, row))} |" for row in (columns, *rows))]
+    lines.insert(3, "|---" * len(columns) + "|")
+    page.write_text(text.replace(table_in(text), "\n".join(lines) + "\n"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,9 +21,11 @@ from onnx.backend.test.runner import Runner
 
 import dmlvk.onnxruntime
 from dmlvk.onnx.exclusions import reason_for
-from dmlvk.onnx.suite import KINDS, cases, data_sets, plain
+from dmlvk.onnx.suite import KINDS, cases, data_sets, plain, put_table
 
 OUTCOMES = ("device", "shared", "host", "folded", "excluded", "refused", "wrong")
+_SHOWN = ("Device", "Shared", "Host", "Folded", "Excluded")
+"""Columns of the table: what is not right has none, and is missing in a row's sum."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,16 +130,22 @@ def run_suite(
 @click.command()
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these kinds of cases.")
 @click.option("--pattern", "-k", default="", help="Only cases whose names match this regular expression.")
-@click.option("--counts", type=click.Path(dir_okay=False, path_type=Path), help="Where the numbers are written.")
+@click.option(
+    "--page",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A page of documentation whose table of cases is made anew; of a run with all cases.",
+)
 @click.option("--show", "-s", multiple=True, type=click.Choice(OUTCOMES), help="Lists the cases of this outcome.")
 @click.pass_context
 def main(
-    context: click.Context, kinds: tuple[str, ...], pattern: str, counts: Path | None, show: tuple[str, ...]
+    context: click.Context, kinds: tuple[str, ...], pattern: str, page: Path | None, show: tuple[str, ...]
 ) -> None:
     """Run the ONNX project's test suite by ONNX Runtime with dmlvk's provider, and count what holds.
 
     Exit status 1: a case is wrong or refused that the CPU provider passes.
     """
+    if page is not None and (kinds or pattern):
+        raise click.UsageError("--page is for a run with all cases: without --kind and --pattern")
     device = dmlvk.onnxruntime.devices()[0].ep_metadata["name"]
     click.echo(f"Running on '{device}', onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__}")
     results = run_suite(kinds or KINDS, pattern)
@@ -149,15 +156,15 @@ def main(
         if found:
             held = {name: numbers[kind, name] for name in OUTCOMES}
             there, nodes = sum(result.on_device for result in found), sum(result.nodes for result in found)
-            rows.append([kind, len(found), held, there, nodes])
+            rows.append([kind, len(found), *(held[name.lower()] for name in _SHOWN), f"{there} of {nodes}"])
             said = ", ".join(f"{number} {name}" for name, number in held.items() if number)
             click.echo(f"{kind}: {len(found)} cases that CPU passes: {said}; {there} of {nodes} nodes on the device")
     for result in results:
         if result.outcome in show or (result.outcome in ("wrong", "refused") and not show):
             click.echo(f"{result.outcome:8} {result.name}: {result.reason}")
-    if counts is not None:
-        about = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__, "device": device, "counts": rows}
-        counts.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    if page is not None:
+        origin = f"onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__} on {device}:"
+        put_table(page, origin, ("Cases", "CPU passes", *_SHOWN, "Nodes on the device"), rows)
     context.exit(1 if any(result.outcome in ("wrong", "refused") for result in results) else 0)
 
 

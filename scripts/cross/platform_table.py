@@ -1,9 +1,8 @@
-"""The table of platforms: what ran where, filled by scripts that ran it; shown in docs/how-to/install.md and README."""
+"""The table of platforms in docs/how-to/install.md: what ran where, filled by scripts that ran it; README has less."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -142,23 +141,42 @@ def table_row(result: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def add_row(file: Path, platform: str, row: Mapping[str, str]) -> None:
-    """Puts what was found about a platform into the file, beside what is known of it.
+_MISSING = "–"
+"""What a cell says of which nothing is known."""
+
+
+def add_row(page: Path, platform: str, row: Mapping[str, str]) -> None:
+    """Puts what was found about a platform into a page's table, beside what is known of it.
 
     Args:
-        file: the table.
+        page: the page.
         platform: its name.
         row: by column.
+
+    Raises:
+        ValueError: when the page has no table of platforms, or several.
     """
-    table = read(file)
-    table[platform] = {**table.get(platform, {}), **row}
-    text = json.dumps({name: table[name] for name in sorted(table)}, indent=1, ensure_ascii=False)
-    file.write_text(text + "\n", encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    table = read(text)
+    table[platform] = {**table.get(platform, {}), **{column: cell or _MISSING for column, cell in row.items()}}
+    page.write_text(with_table(text, as_markdown({name: table[name] for name in sorted(table)})), encoding="utf-8")
 
 
-def read(file: Path) -> dict[str, dict[str, str]]:
-    """The table, by platform and column."""
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+def read(page: str) -> dict[str, dict[str, str]]:
+    """The whole table of a page, by platform and column; cells of which nothing is known are left out.
+
+    Raises:
+        ValueError: when the page has no table of platforms, or several.
+    """
+    found = _TABLE.findall(page)
+    if len(found) != 1:
+        raise ValueError(f"a page must have one table of platforms; has {len(found)}")
+    rows = (line.strip("|").split("|") for line in found[0].splitlines()[2:])
+    cells = ([cell.strip() for cell in row] for row in rows)
+    return {
+        name: {column: cell for column, cell in zip(COLUMNS, own, strict=True) if cell != _MISSING}
+        for name, *own in cells
+    }
 
 
 SHORT = ("imported", "operators", "conformance", "bits")
@@ -178,7 +196,7 @@ def as_markdown(table: Mapping[str, Mapping[str, str]], columns: Sequence[str] =
     titles = [title for column, title in zip(COLUMNS, TITLES, strict=True) if column in columns]
     lines = [f"| platform | {' | '.join(titles)} |", f"|---|{'---|' * len(titles)}"]
     for name, row in table.items():
-        cells = [row.get(column, "–") for column in columns]
+        cells = [row.get(column, _MISSING) for column in columns]
         if columns == SHORT:
             cells = [_VERSIONS.sub("", cell) for cell in cells]
         lines.append(f"| {name} | {' | '.join(cells)} |")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import collections
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.onnx.exclusions import EXCLUSIONS
 from dmlvk.onnx.host import HOST_ONLY
 from dmlvk.onnx.joining.pattern import JOINED
+from dmlvk.onnx.suite import table_in
 from dmlvk.onnx.translation import FLOATS, TRANSLATIONS, Translation
 from dmlvk.onnx.values import DATA_TYPES, element_name
 from dmlvk.operators import OPERATORS, FeatureLevel
@@ -231,22 +230,32 @@ Operators that are on the host whatever their types are; beside these, all of ot
 not name (ai.onnx.ml and so on), as far as ONNX Runtime has them:"""
 
 
-def onnx_page(measurements: Path) -> str:
+_SUITE = """\
+`python -m dmlvk.onnx.suite --page FILE` runs every case of the package onnx, and fills in this table. Device: right,
+and the host computed nothing but shapes and constants. Host: right, with nodes on the host; most of these cases are one
+node, and the device has nothing to do in them (launch nothing)."""
+
+
+def onnx_page(before: Path) -> str:
     """The document.
 
     Args:
-        measurements: what ``python -m dmlvk.onnx.suite --json`` wrote.
+        before: the document as it is, of which the table is kept that ``python -m dmlvk.onnx.suite --page`` fills.
+
+    Raises:
+        ValueError: when it has no such table, or several.
     """
-    return page(_parts(measurements))
+    return page(_parts(table_in(before.read_text(encoding="utf-8"))))
 
 
-def _parts(measurements: Path) -> Iterator[str]:
+def _parts(measured: str) -> Iterator[str]:
     yield from ("# ONNX models", "", _START, "", "## Operators", "", _TABLE, "")
     yield from table(["Operator", "Versions", "Types of the first input", "DirectML's operators", "Remarks"], _rows())
     yield from ("", "## The host", "", _HOST, "")
     yield from table(["Operators", "Why"], _host_rows())
     yield from ("", "## The ONNX project's test suite", "")
-    yield from _suite(json.loads(measurements.read_text(encoding="utf-8")))
+    yield from (_SUITE, "", *measured.splitlines(), "", "Excluded:", "")
+    yield from table(["Cases", "Why"], ([f"`{item.pattern}`", item.reason] for item in EXCLUSIONS))
 
 
 def _rows() -> Iterator[list[str]]:
@@ -353,28 +362,3 @@ _FROM_SHAPES = ("Constant", "ConstantOfShape", "EyeLike", "Range", "Shape", "Siz
 
 def _made_of(translation: Translation) -> str:
     return ", ".join(translation.operators) or "views, or chosen by attributes"
-
-
-def _suite(results: dict[str, Any]) -> Iterator[str]:
-    yield (
-        f"`python -m dmlvk.onnx.suite` runs every case of onnx {results['onnx']}; here is what it found on "
-        f"{results['device']}. Device: right, and the host computed nothing but shapes and constants. Host: right, "
-        "with nodes on the host; most of these cases are one node, and the device has nothing to do in them (launch "
-        "nothing)."
-    )
-    yield ""
-    counts: dict[str, collections.Counter[str]] = {}
-    for kind, outcome, count in results["counts"]:
-        counts.setdefault(kind, collections.Counter())[outcome] += count
-    yield from table(
-        ["Cases", "All", "Device", "Host", "of these launch nothing", "Excluded"],
-        (
-            [
-                *(kind, str(sum(found.values())), str(found["device"]), str(found["host"])),
-                *(str(results["idle"].get(kind, 0)), str(found["excluded"])),
-            ]
-            for kind, found in counts.items()
-        ),
-    )
-    yield from ("", "Excluded:", "")
-    yield from table(["Cases", "Why"], ([f"`{item.pattern}`", item.reason] for item in EXCLUSIONS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,7 +15,7 @@ from onnx.backend.test.runner import Runner
 import dmlvk as dml
 import dmlvk.onnx.backend
 from dmlvk.onnx.exclusions import EXCLUSIONS, reason_for
-from dmlvk.onnx.suite import cases, run_case, run_suite
+from dmlvk.onnx.suite import cases, put_table, run_case, run_suite, table_in
 
 SAMPLE = (
     "test_(add_bcast|and3d|cast_FLOAT_to_FLOAT16|clip_example|concat_2d_axis_0|div_uint8|expand_dim_changed|"
@@ -46,6 +47,18 @@ def test_every_exclusion_is_needed_and_names_a_case(any_device: dml.Device) -> N
         if not re.search("bernoulli|attention|dynamicquantize", case.name)
     ]
     assert {result.outcome for result in results} == {"excluded"}
+
+
+def test_a_page_s_table_of_cases_is_made_anew(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\nonnx 1 on a device:\n\n| Cases | All |\n|---|---|\n| node | 1 |\n\nMore.\n")
+    put_table(page, "onnx 2 on another:", ("Cases", "All"), [("node", 3), ("simple", 4)])
+    made = "onnx 2 on another:\n\n| Cases | All |\n|---|---|\n| node | 3 |\n| simple | 4 |\n"
+    assert page.read_text() == f"# Page\n\n{made}\nMore.\n"
+    assert table_in(page.read_text()) == made
+    page.write_text("# Page\n")
+    with pytest.raises(ValueError, match="must have one table of the ONNX project's cases; has 0"):
+        put_table(page, "onnx 2 on another:", ("Cases", "All"), [])
 
 
 def test_the_suite_s_own_runner_works_with_the_backend() -> None:

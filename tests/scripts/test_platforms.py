@@ -20,7 +20,6 @@ from scripts.cross import both, families, foreign_drivers, platform_table
 from scripts.cross.both import Command
 from scripts.cross.platform_table import Found
 from scripts.cross.wheel import write_wheel
-from scripts.docs_tools.install import install_page
 from scripts.shader_tools.changes import ROOT, UnknownCommitError, changes_since
 from scripts.shader_tools.launches import TARGETS, real_launches
 from scripts.shader_tools.metal import with_products_as_fma
@@ -210,19 +209,18 @@ def test_every_family_has_a_conformance_case() -> None:
 
 
 def test_the_table_keeps_what_is_known(tmp_path: Path) -> None:
-    file, page = tmp_path / "platforms.json", tmp_path / "install.md"
-    platform_table.add_row(file, "Elsewhere", {"built": "CPython 3.12", "bits": "all"})
-    platform_table.add_row(file, "Anywhere", {"more": "nothing"})
-    platform_table.add_row(file, "Elsewhere", {"bits": "not if"})
-    page.write_text("# Install\n\n| platform | old |\n|---|---|\n| Elsewhere | – |\n\nMore.\n")
-    made = install_page(page, file)
+    page = tmp_path / "install.md"
+    page.write_text("# Install\n\n| platform | |\n|---|---|\n\nMore.\n")
+    platform_table.add_row(page, "Elsewhere", {"built": "CPython 3.12", "bits": "all", "more": ""})
+    platform_table.add_row(page, "Anywhere", {"more": "nothing"})
+    platform_table.add_row(page, "Elsewhere", {"bits": "not if"})
     rows = "| Anywhere | – | – | – | – | – | nothing |\n| Elsewhere | CPython 3.12 | – | – | – | not if | – |\n\n"
-    assert f"{rows}More.\n" in made
-    page.write_text(made)
-    assert install_page(page, file) == made
+    text = page.read_text()
+    assert f"{rows}More.\n" in text
+    assert platform_table.read(text)["Elsewhere"] == {"built": "CPython 3.12", "bits": "not if"}
     page.write_text("# Install\n")
     with pytest.raises(ValueError, match="must have one table of platforms; has 0"):
-        install_page(page, file)
+        platform_table.add_row(page, "Elsewhere", {"bits": "all"})
 
 
 def test_a_wheel_is_what_pip_reads(tmp_path: Path) -> None:
