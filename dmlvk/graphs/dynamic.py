@@ -18,6 +18,7 @@ from dmlvk.dynamic.coefficients import coefficients_of
 from dmlvk.dynamic.sizes import Guards, is_dynamic
 from dmlvk.dynamic.vectors import Integers, NumberVector
 from dmlvk.graphs.description import GraphDesc
+from dmlvk.graphs.launching import Launcher, Lies, OpenLaunch, PlaceNumber
 from dmlvk.graphs.network import NetworkValue, network
 from dmlvk.graphs.placement import MemoryPlacement, placed, steps_once
 from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
@@ -28,8 +29,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.objects.recording import Access, HazardTracker, scheduled
-from dmlvk.runtime.kompute import Allocation, Launch, Recording
-from dmlvk.runtime.prepared_launches import with_numbers
+from dmlvk.runtime.kompute import Allocation, Launch
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -121,30 +121,6 @@ class Layout:
     sizes: Integers
     placement: MemoryPlacement
     depends: tuple[bool, ...]
-
-
-class Launcher:
-    """Launches everything in the memory that it was made for.
-
-    Args:
-        device: where.
-        launches: with the numbers of one set of sizes.
-        are_open: which of them have other numbers for other sizes.
-        begins: what is added to numbers because of where memory begins.
-    """
-
-    def __init__(self, device: Device, launches: Sequence[Launch], are_open: Sequence[bool], begins: Integers) -> None:
-        self._engine = device.engine
-        self._begins = begins
-        self._prepared = self._engine.prepare(launches, are_open)
-
-    def recording(self, numbers: Integers) -> Recording:
-        """Records everything for a set of sizes, whose numbers are given."""
-        return self._engine.record_prepared(self._prepared, numbers + self._begins)
-
-    def launches(self, numbers: Integers) -> list[Launch]:
-        """What is launched for a set of sizes, whose numbers are given."""
-        return self._prepared.launches(numbers + self._begins)
 
 
 class DynamicGraph:
@@ -333,39 +309,42 @@ class DynamicGraph:
         return region.kind, region.index, region.offset
 
     def launcher(
-        self, layout: Layout, bound: Mapping[tuple[BindingKind, int], tuple[Allocation, int]], numbers: Integers
+        self,
+        layout: Layout,
+        bound: Mapping[PlaceNumber, Lies],
+        numbers: Integers,
+        elsewhere: Collection[PlaceNumber] = (),
     ) -> Launcher:
         """What launches everything in some memory.
 
         Args:
             layout: the memory.
-            bound: allocation and first byte of each place.
+            bound: where each place lies.
             numbers: of one set of sizes, as :meth:`numbers` gives them.
+            elsewhere: those of the places that lie elsewhere in each recording.
         """
         shared, first = None, 0
-        begins = np.zeros(len(numbers), np.int64)
-        made: list[Launch] = []
-        are_open = []
-        for launch in self._launches:
-            allocations, lies = [], []
-            for operand in launch.operands:
-                kind, index, start = self._home(operand.owner, layout.placement)
-                allocation, beginning = bound[kind, index]
-                allocations.append(allocation)
-                lies.append((beginning + start) // 4)
-            words = first + len(launch.constants)
-            for number, factors in launch.lying:
-                begins[words + number] = sum(factor * lies[i] for i, factor in factors)
-            written = tuple(allocations[launch.reads :])
+        made = []
+        for launch, depends in zip(self._launches, layout.depends, strict=True):
+            homes = [self._home(operand.owner, layout.placement) for operand in launch.operands]
+            more: tuple[Allocation, ...] = ()
             if coefficients.are_read_by(launch.spirv, len(launch.operands)):
                 shared = shared or self.device.engine.shared(coefficients.contents())
-                allocations.append(shared)
-            depends = layout.depends[len(made)]
-            made.append(Launch(launch.spirv, (), (), (0, 0, 0), tuple(allocations), written, depends, launch.varying))
-            are_open.append(bool(self._numbers.is_open[first : first + launch.count].any()))
+                more = (shared,)
+            words = first + len(launch.constants)
+            made.append(
+                OpenLaunch(
+                    Launch(launch.spirv, (), (), (0, 0, 0), (), (), depends, launch.varying),
+                    (len(launch.constants), len(launch.words)),
+                    tuple(((kind, index), start) for kind, index, start in homes),
+                    launch.reads,
+                    more,
+                    tuple((words + number, factors) for number, factors in launch.lying),
+                    bool(self._numbers.is_open[first : first + launch.count].any()),
+                )
+            )
             first += launch.count
-        counts = [(len(launch.constants), len(launch.words)) for launch in self._launches]
-        return Launcher(self.device, with_numbers(made, counts, numbers + begins), are_open, begins)
+        return Launcher(self.device, made, bound, numbers, elsewhere)
 
     def prepare(self, layout: Layout, inputs: Mapping[int, tuple[Buffer | Allocation, int]]) -> None:
         """Uploads its constants, and computes what is the same in every run, whatever the sizes are.

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlvk.dynamic.sizes import Guards
-from dmlvk.graphs.dynamic import DynamicGraph, Launcher, Layout
+from dmlvk.dynamic.vectors import Integers
+from dmlvk.graphs.dynamic import DynamicGraph, Layout
+from dmlvk.graphs.launching import Launcher, Lies, PlaceNumber
 from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.onnx.assembly import Assembled
-from dmlvk.onnx.execution import Resident, Usage, Weights
+from dmlvk.onnx.execution import Held, Resident, Usage, Weights
 from dmlvk.onnx.host import Repeated
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.round_plans import RoundPlan
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
     from dmlvk.runtime.kompute import Allocation, Recording
 
 _KEPT_RECORDINGS = 64
-"""Recordings for different sizes that a plan keeps; those not used for longest go first."""
+"""Different sizes of which a plan keeps recordings; those not used for longest go first."""
+
+_KEPT_OF_SIZES = 8
+"""Recordings of one set of sizes, for inputs and outputs that lie elsewhere in each."""
 
 
 @dataclasses.dataclass
@@ -36,12 +41,14 @@ class _BoundPlan:
     """A plan with certain sizes.
 
     Attributes:
-        recording: its launches.
+        sizes: those.
+        recordings: of its launches, by where inputs and outputs lie that lie elsewhere in each run.
         shapes: of the outputs.
         arrays: what the host computes from the sizes, by the values' names.
     """
 
-    recording: Recording
+    sizes: tuple[int, ...]
+    recordings: collections.OrderedDict[tuple[Lies, ...], Recording]
     shapes: tuple[tuple[int, ...], ...]
     arrays: dict[str, Array]
 
@@ -60,6 +67,7 @@ class DynamicSegment:
         evaluated: computes a node on the host for the first time, and says which program did.
         repeated: makes what computes it again, without looking at it.
         shown: the model's outputs, by name.
+        elsewhere: inputs that lie on the device already in every run, and outputs that get memory of their own.
         fuse: as for ``Device.compile_graph``.
         flags: as for ``Device.compile_graph``.
     """
@@ -76,6 +84,7 @@ class DynamicSegment:
         evaluated: Callable[[Step, Mapping[str, Any]], tuple[list[Any], str]],
         repeated: Callable[[Step], Repeated],
         shown: Collection[str],
+        elsewhere: Collection[str],
         *,
         fuse: bool,
         flags: ExecutionFlags,
@@ -115,11 +124,18 @@ class DynamicSegment:
                 lies = weights.found(source.array)
                 assert lies is not None  # it was uploaded above
                 self._constants[number] = lies
+        self._elsewhere: dict[PlaceNumber, str] = {}
+        for number, source in enumerate(self._sources):
+            if source.kind == "input" and source.name in elsewhere:
+                self._elsewhere[BindingKind.INPUT, number] = source.name
+        for number, (name, tensor) in enumerate(zip(self._names, self._tensors, strict=True)):
+            if name in elsewhere and tensor.data_type.size_in_bits >= 8:
+                self._elsewhere[BindingKind.OUTPUT, number] = name
         self._layout: Layout | None = None
         self._buffers: dict[tuple[BindingKind, int], Buffer] = {}
         self._launcher: Launcher | None = None
         self._bound: collections.OrderedDict[tuple[int, ...], _BoundPlan] = collections.OrderedDict()
-        self._uploaded_for: tuple[int, ...] = ()
+        self._last: _BoundPlan | None = None
         self._has_whole_runs = False  # which upload without leaving word
         self.empty_inputs: dict[str, Array] = {}
 
@@ -142,10 +158,16 @@ class DynamicSegment:
         )
 
     def _uploads(self) -> list[int]:
-        return [number for number, source in enumerate(self._sources) if source.kind == "input"]
+        return [
+            number
+            for number, source in enumerate(self._sources)
+            if source.kind == "input" and (BindingKind.INPUT, number) not in self._elsewhere
+        ]
 
-    def run(self, sizes: tuple[int, ...], values: Mapping[str, Any]) -> tuple[dict[str, Resident], dict[str, Array]]:
-        """Uploads, runs, and says where the outputs lie, until the next run.
+    def run(
+        self, sizes: tuple[int, ...], values: Mapping[str, Any]
+    ) -> tuple[dict[str, Resident | Held], dict[str, Array]]:
+        """Uploads, runs, and says where the outputs lie, until the next run; those of their own memory for ever.
 
         Args:
             sizes: the open sizes, for which the plan's guards hold.
@@ -155,8 +177,14 @@ class DynamicSegment:
             The outputs, and what the host computes from the sizes.
         """
         bound = self._bound.get(sizes)
+        numbers = None
         if bound is None:
-            bound = self._bound[sizes] = self._bind(sizes)
+            numbers, needed = self.graph.numbers(sizes)
+            layout = self.graph.laid_out(sizes, needed, self._layout)
+            if layout is not self._layout:
+                self._lay_out(layout)
+            shapes, contents = self._of_sizes(*sizes, *self._unused)
+            bound = self._bound[sizes] = _BoundPlan(sizes, collections.OrderedDict(), shapes, self._of_host(contents))
             if len(self._bound) > _KEPT_RECORDINGS:
                 self._bound.popitem(last=False)
         self._bound.move_to_end(sizes)
@@ -164,14 +192,46 @@ class DynamicSegment:
             name = self._sources[number].name
             if name in values:
                 self._buffers[BindingKind.INPUT, number].upload(stored(np.asarray(values[name])))
-            elif self._uploaded_for != sizes or self._has_whole_runs:
+            elif self._last is not bound or self._has_whole_runs:
                 self._buffers[BindingKind.INPUT, number].upload(stored(np.asarray(bound.arrays[name])))
-        self._uploaded_for = sizes
-        self._device.engine.run(bound.recording)
-        self.empty_inputs = {
-            name: np.broadcast_to(np.zeros((), value.dtype), value.shape) for name, value in values.items()
-        }
-        return self.lying, bound.arrays
+        self._last = bound
+        held = self._held(bound, values)
+        if held:
+            self._device.engine.submit_prepared(lambda: self._recording(bound, held, numbers))
+        else:
+            self._device.engine.run(self._recording(bound, held, numbers))
+        self.empty_inputs = {name: _empty(value) for name, value in values.items()}
+        return {**self.lying, **held}, bound.arrays
+
+    def _held(self, bound: _BoundPlan, values: Mapping[str, Any]) -> dict[str, Held]:
+        """What lies elsewhere in a run, and new memory for the outputs that get their own."""
+        found = {}
+        for (slot, number), name in self._elsewhere.items():
+            if slot is BindingKind.INPUT:
+                value = values[name]
+                packed = self._device.arrays.packed(value.on_device)
+                found[name] = value if packed is value.on_device else dataclasses.replace(value, on_device=packed)
+            else:
+                tensor, shape = self._tensors[number], bound.shapes[number]
+                found[name] = Held(tensor.element, shape, self._device.empty(shape, tensor.data_type))
+        return found
+
+    def _recording(self, bound: _BoundPlan, held: Mapping[str, Held], numbers: Integers | None) -> Recording:
+        """The launches for memory that is still there."""
+        arrays = {slot: held[name].on_device for slot, name in self._elsewhere.items()}
+        lies = {slot: (array.storage.allocation, array.offset) for slot, array in arrays.items()}
+        key = tuple(lies.values())
+        found = bound.recordings.get(key)
+        if found is None:
+            numbers = self.graph.numbers(bound.sizes)[0] if numbers is None else numbers
+            if self._launcher is None:
+                assert self._layout is not None  # these sizes have one
+                self._launcher = self.graph.launcher(self._layout, self._positions() | lies, numbers, self._elsewhere)
+            found = bound.recordings[key] = self._launcher.recording(numbers, lies)
+            if len(bound.recordings) > _KEPT_OF_SIZES:
+                bound.recordings.popitem(last=False)
+        bound.recordings.move_to_end(key)
+        return found
 
     @property
     def uploads(self) -> tuple[str, ...]:
@@ -180,12 +240,13 @@ class DynamicSegment:
 
     @property
     def lying(self) -> dict[str, Resident]:
-        """Where the outputs of the last run lie, until the next one."""
+        """Where the outputs of the last run lie, until the next one, but for those that have memory of their own."""
+        assert self._last is not None  # there was a run
         found = {}
-        shapes = self._bound[self._uploaded_for].shapes
-        for number, (name, tensor, shape) in enumerate(zip(self._names, self._tensors, shapes, strict=True)):
-            of_run = dataclasses.replace(tensor, shape=shape, strides=())
-            found[name] = Resident(of_run, self._buffers[BindingKind.OUTPUT, number])
+        for number, (name, tensor) in enumerate(zip(self._names, self._tensors, strict=True)):
+            if (BindingKind.OUTPUT, number) not in self._elsewhere:
+                of_run = dataclasses.replace(tensor, shape=self._last.shapes[number], strides=())
+                found[name] = Resident(of_run, self._buffers[BindingKind.OUTPUT, number])
         return found
 
     def whole(self, read: Collection[str]) -> WholeRun:
@@ -194,28 +255,16 @@ class DynamicSegment:
         Args:
             read: the outputs that the host reads behind every run; all others stay on the device until the next one.
         """
-        sizes = self._uploaded_for
-        assert self._launcher is not None  # there was a run
-        launches = self._launcher.launches(self.graph.numbers(sizes)[0])
+        assert self._launcher is not None and self._last is not None  # there was a run
+        launches = self._launcher.launches(self.graph.numbers(self._last.sizes)[0])
         written = {self._sources[number].name: self._buffers[BindingKind.INPUT, number] for number in self._uploads()}
         fetched = {
             name: self._buffers[BindingKind.OUTPUT, number] for number, name in enumerate(self._names) if name in read
         }
-        arrays = self._bound[sizes].arrays
+        arrays = self._last.arrays
         fixed = {name: bytes_of(np.asarray(arrays[name])) for name in written if name not in self.empty_inputs}
         self._has_whole_runs = True
         return WholeRun(self._device, launches, written, fetched, self._buffers.values(), fixed)
-
-    def _bind(self, sizes: tuple[int, ...]) -> _BoundPlan:
-        numbers, needed = self.graph.numbers(sizes)
-        layout = self.graph.laid_out(sizes, needed, self._layout)
-        if layout is not self._layout:
-            self._lay_out(layout)
-        if self._launcher is None:
-            self._launcher = self.graph.launcher(layout, self._positions(), numbers)
-        recording = self._launcher.recording(numbers)
-        shapes, contents = self._of_sizes(*sizes, *self._unused)
-        return _BoundPlan(recording, shapes, self._of_host(contents))
 
     def _of_host(self, contents: Sequence[Sequence[int]]) -> dict[str, Array]:
         """What the host computes from the sizes."""
@@ -236,12 +285,13 @@ class DynamicSegment:
         """Makes buffers for the capacities of a layout, in the place of those before."""
         is_first = self._layout is None
         self._bound.clear()
-        self._launcher = None
-        self._uploaded_for = ()
+        self._launcher = self._last = None
         wanted = {(BindingKind.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
         wanted |= {(BindingKind.OUTPUT, n): size for n, size in enumerate(self.graph.output_bytes(layout))}
         by_value = self.graph.input_bytes(layout)
         wanted |= {(BindingKind.INPUT, n): by_value[n] for n in self._uploads()}
+        for slot in self._elsewhere:
+            wanted.pop(slot, None)
         self._layout = None  # what fails below leaves no half of one
         for slot, buffer in list(self._buffers.items()):
             if wanted.get(slot) != buffer.size_in_bytes:
@@ -261,6 +311,12 @@ class DynamicSegment:
         if self.graph.constants is not None:
             bound[BindingKind.CONSTANTS, 0] = self.graph.constants.allocation, 0
         return bound
+
+
+def _empty(value: Any) -> Array:
+    """An array of a value's type and shape, without contents."""
+    dtype = NUMPY_TYPES[value.element] if isinstance(value, Held) else value.dtype
+    return np.broadcast_to(np.zeros((), dtype), value.shape)
 
 
 class DynamicRound:

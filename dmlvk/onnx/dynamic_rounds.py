@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from dmlvk.dynamic.sizes import FEWEST, Guards
 from dmlvk.errors import DmlError
 from dmlvk.graphs.dynamic import open_sizes
 from dmlvk.onnx.dynamic_execution import DynamicRound
+from dmlvk.onnx.execution import Held
 from dmlvk.onnx.loading import OnnxModel
 from dmlvk.onnx.round_plans import Live, NotDynamicError
 from dmlvk.onnx.values import element_of
@@ -36,11 +37,13 @@ class Opening:
         key: what plans are told apart by besides their guards.
         sizes: the open sizes.
         shapes: of each input the element type, and for each axis a plain size, or ``~n`` for the open size ``n``.
+        elsewhere: inputs that lie on the device already, and outputs that get memory of their own there.
     """
 
     key: _Key
     sizes: tuple[int, ...]
     shapes: Mapping[str, tuple[int, tuple[int, ...]]]
+    elsewhere: frozenset[str]
 
     def live(self, sizes: Sequence[int]) -> dict[str, Live]:
         """The inputs with these numbers in the place of open sizes."""
@@ -73,19 +76,27 @@ class DynamicRounds:
     def __len__(self) -> int:
         return sum(map(len, self._plans.values()))
 
-    def opening(self, values: Mapping[str, Any]) -> Opening | None:
+    def opening(self, values: Mapping[str, Any], kept: Collection[str] = ()) -> Opening | None:
         """What of a run's inputs is open; ``None``: nothing is, or not all of them are arrays that the device has.
 
         Sizes of one name that are equal are one size; sizes of 0 and 1 are none.
+
+        Args:
+            values: the inputs.
+            kept: outputs that get memory of their own on the device.
         """
         if not self._open:
             return None
         shapes: dict[str, tuple[int, tuple[int, ...]]] = {}
         sizes: list[int] = []
         numbers: dict[object, int] = {}
+        elsewhere = set(kept)
         for name, value in values.items():
             element = element_of(value) if isinstance(value, np.ndarray) else None
-            if element is None or value.size == 0:
+            if isinstance(value, Held):
+                element = value.element
+                elsewhere.add(name)
+            if element is None or 0 in value.shape:
                 return None
             declared = self._open.get(name, value.shape)
             made = []
@@ -99,10 +110,10 @@ class DynamicRounds:
                     sizes.append(size)
                 made.append(~number)
             shapes[name] = (element, tuple(made))
-        key = tuple((name, *shape) for name, shape in shapes.items())
+        key = (frozenset(elsewhere), *((name, *shape) for name, shape in shapes.items()))
         if not sizes or key in self.refused:
             return None
-        return Opening(key, tuple(sizes), shapes)
+        return Opening(key, tuple(sizes), shapes, frozenset(elsewhere))
 
     def find(self, opening: Opening, has_contents: Callable[[DynamicRound], bool]) -> DynamicRound | None:
         """A plan for these sizes."""

@@ -24,7 +24,7 @@ from dmlvk.onnx.decoding import DecoderPlans, DecoderRun, Decoding, Targets
 from dmlvk.onnx.dynamic_execution import DynamicRound, DynamicSegment
 from dmlvk.onnx.dynamic_rounds import DynamicRounds
 from dmlvk.onnx.evaluation import OWN
-from dmlvk.onnx.execution import Resident, Segment, Usage, Weights
+from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
 from dmlvk.onnx.folding import folded
 from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.index_checks import IndexChecks
@@ -237,10 +237,10 @@ class DeviceModel:
             if decoded is not None:
                 return decoded
         state = State(self._constants, arrays)
-        if times is None and not kept:
+        if times is None and self._may_have_open_sizes(state, kept):
             # The plan for these sizes alone says which value is too large, and may do with less memory.
             with contextlib.suppress(DeviceLimitError):
-                if self._ran_for_open_sizes(state):
+                if self._ran_for_open_sizes(state, kept):
                     return state
         rounds, steps = self._rounds, self.pending
         self.last = []
@@ -317,14 +317,22 @@ class DeviceModel:
             plan.placements[step.index] = Placement(name, step.proto.op_type, "host", "counts, before each run")
         return self._made(plan, state, run.capacities)
 
-    def _ran_for_open_sizes(self, state: State) -> bool:
+    def _may_have_open_sizes(self, state: State, kept: Collection[str]) -> bool:
+        """Whether a plan for open sizes is worth while: on the device sizes often stay the same, so not at once."""
+        if not kept and not any(isinstance(value, Held) for value in state.values.values()):
+            return True
+        return any(self._rounds) and self._rounds.find(state.key(), state) is None
+
+    def _ran_for_open_sizes(self, state: State, kept: Collection[str]) -> bool:
         """Computes everything by a plan for open sizes, where there is one or can be."""
-        opening = None if state.known.maps[0] else self._dynamic.opening(state.values)
+        opening = None if state.known.maps[0] else self._dynamic.opening(state.values, kept)
         if opening is None:
             return False
         made = self._dynamic.find(opening, lambda made: _has_contents(made.plan, state))
         if made is None:
-            made = self._dynamic.make(opening, lambda *given: self._made_for_open_sizes(state, *given))
+            made = self._dynamic.make(
+                opening, lambda *given: self._made_for_open_sizes(state, opening.elsewhere, *given)
+            )
         if made is None:
             return False
         self.last = [made]
@@ -341,7 +349,12 @@ class DeviceModel:
         return True
 
     def _made_for_open_sizes(
-        self, state: State, guards: Guards, live: Mapping[str, Live], offsets: Sequence[int]
+        self,
+        state: State,
+        elsewhere: Collection[str],
+        guards: Guards,
+        live: Mapping[str, Live],
+        offsets: Sequence[int],
     ) -> DynamicRound:
         plan = self.planner(state.known, live, state.host_array, guards=guards).planned(self.pending)
         assembled = plan.assembly.assembled(list(plan.outputs.values()))
@@ -360,6 +373,7 @@ class DeviceModel:
             weakly(self._evaluated),  # the plan is kept here: it would be a circle, with all memory on the device
             lambda step: Repeated(step, self.model.opsets, self.model.name, self._limits),
             self._shown,
+            elsewhere,
             fuse=self._fuse,
             flags=self._flags,
         )

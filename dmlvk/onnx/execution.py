@@ -35,7 +35,6 @@ from dmlvk.onnx.values import (
 from dmlvk.onnx.whole_runs import WholeRun
 from dmlvk.running.resident_runs import BoundMemory
 from dmlvk.support.mapped_files import check_unchanged, file_of
-from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -352,7 +351,7 @@ class Segment:
         if there:
             for number, source in enumerate(self._sources):
                 if source.kind == "input" and source.name in there:
-                    given[BindingKind.INPUT, number] = self._packed(there[source.name].on_device)
+                    given[BindingKind.INPUT, number] = self._device.arrays.packed(there[source.name].on_device)
         for number in self._outputs if kept else ():
             name = self._names[number] if number < len(self._names) else ""
             if name in kept and self._tensors[number].data_type.size_in_bits >= 8:
@@ -403,10 +402,6 @@ class Segment:
         for number, buffer in enumerate(self._scratch):
             locations[BindingKind.TEMPORARY, number] = BufferBinding(buffer)
         return locations
-
-    def _packed(self, array: DeviceArray) -> DeviceArray:
-        """The array, copied where it is a view that kernels cannot read as packed."""
-        return array if array.fits(TensorDesc(array.data_type, array.shape)) else self._device.array(array)
 
     def profile(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Resident], list[KernelTime]]:
         """As :meth:`run`, with what each kernel took; arrays on the device go through the host."""

@@ -6,7 +6,8 @@ import collections
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dmlvk.graphs.dynamic import DynamicGraph, Launcher, Layout
+from dmlvk.graphs.dynamic import DynamicGraph, Layout
+from dmlvk.graphs.launching import Launcher
 from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.buffers import Buffer
 from dmlvk.runtime.kompute import Allocation, Recording

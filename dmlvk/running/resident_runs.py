@@ -406,6 +406,10 @@ class ResidentRuns:
             for key in [key for key, recording in kept.items() if recording.uses(allocation)]:
                 del kept[key]
 
+    def packed(self, array: Array) -> Array:
+        """The array, copied where it is a view that kernels cannot read as packed."""
+        return array if array.fits(TensorDesc(array.data_type, array.shape)) else self.moved(array)
+
     def moved(self, array: Array, part: TensorSlice | None = None, *, tensor: TensorDesc | None = None) -> Array:
         """A copy of an array, or of a part of it, on the device; of 4-bit types it goes through the host.
 

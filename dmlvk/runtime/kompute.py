@@ -39,7 +39,7 @@ from dmlvk.runtime.guard import Guard, is_repeated_copy
 from dmlvk.runtime.kompute_library import drivers_of_parent, kompute, open_engines
 from dmlvk.runtime.launch_numbers import LaunchNumbers, Offsets
 from dmlvk.runtime.pipelines import Pipelines
-from dmlvk.runtime.prepared_launches import Numbers, PreparedLaunches
+from dmlvk.runtime.prepared_launches import Elsewhere, Numbers, PreparedLaunches
 from dmlvk.runtime.recorder import Recorder
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.submissions import Submissions
@@ -469,19 +469,25 @@ class Engine:
             self._prepared.add(prepared)
             return prepared
 
-    def record_prepared(self, prepared: PreparedLaunches, numbers: Numbers) -> Recording:
+    def record_prepared(
+        self, prepared: PreparedLaunches, numbers: Numbers, elsewhere: Elsewhere | None = None
+    ) -> Recording:
         """Records launches with other numbers than before, to be run as often as needed.
 
         Args:
             prepared: the launches.
             numbers: of all of them.
+            elsewhere: what open launches bind, where that is not the same in all recordings.
         """
         with self.afterwards, self.lock, Guard(self, "recording"):
             offsets = prepared.offsets()
-            if offsets is None or self._numbers is None:
-                return self.record(prepared.launches(numbers))
+            # Kompute as it is may have barriers that name what was bound first.
+            if offsets is None or self._numbers is None or (elsewhere and not self._has_barriers):
+                if offsets and self._numbers is not None:
+                    self._numbers.give_back(offsets)
+                return self.record(prepared.launches(numbers, elsewhere))
             try:
-                recording = prepared.recording(numbers, offsets)
+                recording = prepared.recording(numbers, offsets, elsewhere or {})
                 self._show_numbers(offsets)
             except BaseException:
                 self._numbers.give_back(offsets)

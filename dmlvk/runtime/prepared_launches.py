@@ -7,7 +7,7 @@ same numbers in every recording. What is left for a recording is to bind and pus
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,9 @@ from dmlvk.support.progress import with_progress
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 """Of all launches one after the other: specialization constants, push constants, and the three of the work groups."""
+
+Elsewhere: TypeAlias = Mapping[int, tuple[tuple[Allocation, ...], tuple[Allocation, ...]]]
+"""What launches, by their numbers, bind in one recording, where all differ in that; and what they write of it."""
 
 _Words: TypeAlias = npt.NDArray[np.uint32]
 
@@ -37,6 +40,7 @@ class _OpenLaunch:
     """A launch whose numbers differ between recordings.
 
     Attributes:
+        number: of the launch.
         index: of its operation in a recording.
         launch: with the numbers of the first recording.
         words: where its push constants are among all numbers.
@@ -51,6 +55,7 @@ class _OpenLaunch:
         constants: where the first specialization constant is among all numbers.
     """
 
+    number: int
     index: int
     launch: Launch
     words: slice
@@ -125,6 +130,7 @@ class PreparedLaunches:
                 read = frozenset() if varying is None else varying.dynamic
                 self._open.append(
                     _OpenLaunch(
+                        number,
                         len(self._steps),
                         launch,
                         words,
@@ -161,10 +167,18 @@ class PreparedLaunches:
         """Kompute's objects."""
         return [*self._steps, *(each.algorithm for each in self._open)]
 
-    def launches(self, numbers: Numbers) -> list[Launch]:
-        """What is launched with some numbers."""
+    def launches(self, numbers: Numbers, elsewhere: Elsewhere | None = None) -> list[Launch]:
+        """What is launched.
+
+        Args:
+            numbers: of all launches.
+            elsewhere: what some of them bind.
+        """
         counts = [(len(launch.specialization), len(launch.push_constants)) for launch in self._launches]
-        return with_numbers(self._launches, counts, numbers)
+        made = with_numbers(self._launches, counts, numbers)
+        for number, (allocations, written) in (elsewhere or {}).items():
+            made[number] = dataclasses.replace(made[number], allocations=allocations, written=written)
+        return made
 
     def offsets(self) -> Offsets | None:
         """Where a recording's launches find their numbers; ``None``: the device has no memory for them."""
@@ -178,15 +192,18 @@ class PreparedLaunches:
                 found.append(offset)
         return found
 
-    def recording(self, numbers: Numbers, offsets: Offsets) -> Recording:
+    def recording(self, numbers: Numbers, offsets: Offsets, elsewhere: Elsewhere) -> Recording:
         """Records the launches.
 
         Args:
             numbers: of this recording.
             offsets: its own, as :meth:`offsets` gives them; the numbers are written there.
+            elsewhere: what open launches bind in this recording.
         """
         words, left = numbers.astype(np.uint32), iter(offsets)
         for each, groups in zip(self._open, numbers[self._groups].tolist(), strict=True):
+            if each.number in elsewhere:
+                self._bind_elsewhere(each, elsewhere[each.number][0])
             if each.compiled_in:
                 self._compile_in(each, numbers)
             push = words[each.words]
@@ -207,8 +224,8 @@ class PreparedLaunches:
             sequence.record(operation)
         return Recording(
             sequence,
-            bound=self._bound,
-            written=self._written,
+            bound=self._bound.union(*(allocations for allocations, _ in elsewhere.values())),
+            written=self._written.union(*(written for _, written in elsewhere.values())),
             uploads=frozenset(),
             downloads=frozenset(),
             dispatch_steps=(),
@@ -224,6 +241,15 @@ class PreparedLaunches:
         if tuple(own) == each.launch.specialization:
             return
         each.launch = dataclasses.replace(each.launch, specialization=tuple(own))
+        self._bind_again(each)
+
+    def _bind_elsewhere(self, each: _OpenLaunch, allocations: tuple[Allocation, ...]) -> None:
+        """Binds a launch to other memory."""
+        if allocations != each.launch.allocations:
+            each.launch = dataclasses.replace(each.launch, allocations=allocations)
+            self._bind_again(each)
+
+    def _bind_again(self, each: _OpenLaunch) -> None:
         form = each.launch
         if each.varying is not None and each.memory is not None:
             form = reading(form, each.varying, each.memory)
@@ -260,4 +286,4 @@ def with_numbers(launches: Sequence[Launch], counts: Sequence[tuple[int, int]], 
     return made
 
 
-__all__ = ["Numbers", "PreparedLaunches", "with_numbers"]
+__all__ = ["Elsewhere", "Numbers", "PreparedLaunches", "with_numbers"]
