@@ -6,38 +6,52 @@ there in no result. With ``DMLVK_TEST_REVERSED=1`` all tests show it.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
-from collections.abc import Sequence
 from typing import Any
 
-from dmlvk.runtime.kompute import Engine
-from dmlvk.runtime.work import Launch, Recording
+from dmlvk.runtime.kompute_library import kompute
+from dmlvk.runtime.recorder import Recorder
 
 TURNS_AROUND = os.environ.get("DMLVK_TEST_REVERSED") == "1"
 
 
-def turned_around(launches: Sequence[Launch]) -> list[Launch]:
-    """The launches of a recording in the opposite order from one dependency to the next."""
-    groups: list[list[Launch]] = []
-    for launch in launches:
-        if launch.depends or not groups:
-            groups.append([])
-        groups[-1].append(launch)
-    return [
-        dataclasses.replace(launch, depends=group[0].depends and launch is group[-1])
-        for group in groups
-        for launch in reversed(group)
-    ]
+class TurnedAround:
+    """A sequence of Kompute's that is given what comes between two other operations, dispatches, the last one first.
+
+    Args:
+        sequence: that one.
+        dispatch: the class of dispatches.
+    """
+
+    def __init__(self, sequence: Any, dispatch: type[object]) -> None:
+        self._sequence, self._dispatch = sequence, dispatch
+        self._waiting: list[object] = []
+
+    def record(self, operation: object) -> None:
+        """As of the sequence."""
+        if isinstance(operation, self._dispatch):
+            self._waiting.append(operation)
+        else:
+            self._record_waiting()
+            self._sequence.record(operation)
+
+    def _record_waiting(self) -> None:
+        while self._waiting:
+            self._sequence.record(self._waiting.pop())
+
+    def __getattr__(self, name: str) -> Any:
+        self._record_waiting()
+        return getattr(self._sequence, name)
 
 
 def turn_around_what_nothing_orders() -> None:
     """Has all recordings of this process from here on made so, but for those with times of each dispatch."""
-    record = Engine.record
+    sequence = Recorder.sequence
 
-    @functools.wraps(record)
-    def record_turned_around(self: Engine, launches: Sequence[Launch], *given: Any, **options: Any) -> Recording:
-        return record(self, launches if options.get("timestamps") else turned_around(launches), *given, **options)
+    @functools.wraps(sequence)
+    def turned_around(self: Recorder, *arguments: Any) -> Any:
+        made = sequence(self, *arguments)
+        return made if arguments else TurnedAround(made, kompute().OpAlgoDispatch)
 
-    Engine.record = record_turned_around  # type: ignore[method-assign]
+    Recorder.sequence = turned_around  # type: ignore[method-assign]

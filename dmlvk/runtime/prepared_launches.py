@@ -161,7 +161,8 @@ class PreparedLaunches:
             memory.give_back([offset])  # each recording takes its own
         else:
             self.fixed_offsets.append(offset)
-        return told(launch, varying, offset), varying
+        # Other launches may have the same shader read more: this one goes on with what it is bound with.
+        return told(launch, varying, offset), dataclasses.replace(varying)
 
     def objects(self) -> list[Any]:
         """Kompute's objects."""

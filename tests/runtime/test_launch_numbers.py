@@ -18,12 +18,18 @@ from dmlvk.bench.open_size_models import MODELS
 from dmlvk.errors import OutOfMemoryError
 from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.program import BindingKind
+from dmlvk.objects.recording import HazardTracker, scheduled
 from dmlvk.runtime import launch_numbers
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.pipelines import Pipelines
+from dmlvk.runtime.work import Launch
 from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count, module_instructions, module_words
 from tests.effort import some
+
+Array = npt.NDArray[np.float32]
 
 _DECORATE, _SPEC_ID = 71, 1
 _PUSH_WORDS = 40  # more than any module has
@@ -213,3 +219,32 @@ def test_compiled_operators_keep_their_own_numbers(slow_device: dml.Device) -> N
             values = np.arange(rows * 4, dtype=np.float32).reshape(4, rows).T
             made: dict[str, npt.NDArray[Any]] = slow_device.run(compiled_operator, {"InputTensor": values})
             np.testing.assert_array_equal(made["OutputTensor"], -values)
+
+
+def _launch_of_sign(
+    device: dml.Device, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[Launch, Array, Array]:
+    """A launch, the memory that it writes and what must lie there."""
+    source, target = dml.TensorDesc(dml.FLOAT32, sizes, strides), dml.TensorDesc(dml.FLOAT32, sizes)
+    read, written = (_engine(device).allocate(tensor.size_in_bytes) for tensor in (source, target))
+    values = read.host_bytes.view(np.float32)
+    values[:] = np.random.default_rng(strides[0]).standard_normal(values.size)
+    steps = lower(dml.ElementWiseSign(input_tensor=source, output_tensor=target), device.target).steps
+    (step,) = scheduled(
+        steps, lambda region: (read if region.kind is BindingKind.INPUT else written, 0), HazardTracker()
+    )
+    expected = np.sign(np.lib.stride_tricks.as_strided(values, sizes, [4 * stride for stride in strides]))
+    return step.launch(_engine(device)), written.host_bytes.view(np.float32).reshape(sizes), expected
+
+
+def test_prepared_launches_go_on_with_what_they_read_when_a_shader_learns_to_read_more(slow_device: dml.Device) -> None:
+    """The second one differs in strides alone, the third one in what comes before them among the constants as well."""
+    engine = _engine(slow_device)
+    strides = (26, 6, 1), (27, 6, 1), (36, 8, 1)
+    sizes = (3, 4, 5), (3, 4, 5), (3, 4, 6)
+    launches, made, expected = zip(*map(_launch_of_sign, [slow_device] * 3, sizes, strides), strict=True)
+    prepared = engine.prepare(launches, [True] * len(launches))
+    numbers = [(*launch.specialization, *launch.push_constants, *launch.work_groups) for launch in launches]
+    engine.run(engine.record_prepared(prepared, np.concatenate(numbers).astype(np.int64)))
+    for number, (got, wanted) in enumerate(zip(made, expected, strict=True)):
+        np.testing.assert_array_equal(got, wanted, f"launch {number}")
