@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lists the FLOAT16 results of functions of one tensor that are not the number nearest to the true value.
 
-    python scripts/list_float16_exceptions.py        all 65,536 inputs of each, into docs/measurements/float16.json
+    python scripts/list_float16_exceptions.py        all 65,536 inputs of each, into docs/accuracy.md
 
 Attributes have usual values. The bits are the same on every device, so that any will do. Exit status: 0 done, 1 a
 result is further from the true value than the operator promises.
@@ -9,7 +9,7 @@ result is further from the true value than the operator promises.
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,10 @@ from dmlvk.conformance.measurement import attributes_text, described
 from dmlvk.conformance.patterns import every_pattern
 from dmlvk.conformance.references import expected_output
 from dmlvk.conformance.ulp import ulp_errors
+from scripts.docs_tools.accuracy import accuracy_page
+from scripts.docs_tools.measured import Measured
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "measurements" / "float16.json"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
 
 
 def cases() -> list[ValueCase]:
@@ -73,8 +75,9 @@ def main() -> int:
                 except ValueError as error:
                     print(error, file=sys.stderr)
                     return 1
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found))
-    TARGET.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    listed = {name: ", ".join(f"`{bits}`" for bits in of) for name, of in found.items() if of}
+    measured = Measured.read(PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(accuracy_page(dataclasses.replace(measured, float16=listed)), encoding="utf-8")
     print(f"{len(found)} functions, {sum(map(len, found.values()))} results that are not the nearest")
     return 0
 

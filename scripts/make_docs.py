@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Writes the documents that follow from the declarations.
 
-Of these git keeps docs/onnx.md, and in README.md the count of operators and a short form of the table of platforms in
-docs/how-to/install.md, which the scripts fill that try platforms. It does not keep docs/operators.md,
-docs/decisions.md, docs/accuracy.md, and dmlvk/functions.pyi, which tells editors and type checkers of the operators'
-functions: set-up makes these here, the build of a wheel the last one, scripts/build_docs.py those of the site.
+Of these git keeps docs/onnx.md and docs/accuracy.md with what was measured, and in README.md the count of operators and
+a short form of the table of platforms in docs/how-to/install.md, which the scripts fill that try platforms. It does not
+keep docs/operators.md, docs/decisions.md and dmlvk/functions.pyi, which tells editors and type checkers of the
+operators' functions: set-up makes these here, the build of a wheel the last one, scripts/build_docs.py those of the
+site.
 
     python scripts/make_docs.py                   write all of them
     python scripts/make_docs.py --check           say which of those in git are stale, and write the others
     python scripts/make_docs.py --take FILE       take the errors from FILE (dmlvk conformance --exhaustive --json FILE)
+    python scripts/make_docs.py --products FILE   take those of products (dmlvk bench product-errors --json FILE)
     python scripts/make_docs.py --count           count the operations of the compiled shaders anew
     python scripts/make_docs.py --roofline FILE   draw docs/pictures/roofline.svg from FILE (dmlvk bench --json FILE)
 
@@ -18,6 +20,7 @@ Exit status: 0 done, 1 --check found stale documents, 2 wrong usage.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -25,37 +28,34 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.docs_tools.accuracy import accuracy_page, merged, reduced
+from scripts.docs_tools.accuracy import accuracy_page
 from scripts.docs_tools.decisions import decisions_page
 from scripts.docs_tools.function_stubs import function_stubs
+from scripts.docs_tools.measured import Measured
 from scripts.docs_tools.onnx_models import onnx_page
 from scripts.docs_tools.operators import operators_page
+from scripts.docs_tools.product_errors import product_errors_section
 from scripts.docs_tools.readme import readme_page
 from scripts.docs_tools.roofline import roofline_picture
 from scripts.shader_tools.operations import operations_by_operator
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-MEASUREMENTS = "measurements/accuracy.json"
-OPERATIONS = "measurements/operations.json"
-FLOAT16_EXCEPTIONS = "measurements/float16.json"
-PRODUCT_ERRORS = "measurements/product-errors.json"
+ACCURACY = "accuracy.md"
 INSTALL = "how-to/install.md"
 
 
 ROOFLINE = "pictures/roofline.svg"
 STUBS = "../dmlvk/functions.pyi"
-NOT_IN_GIT = ("operators.md", "decisions.md", "accuracy.md", STUBS)
+NOT_IN_GIT = ("operators.md", "decisions.md", STUBS)
 
 
-def pages(docs: Path) -> dict[str, Callable[[], str]]:
+def pages(docs: Path, measured: Measured) -> dict[str, Callable[[], str]]:
     """What makes each document, by its path in ``docs``; stubs and README.md are those of the repository only."""
     made: dict[str, Callable[[], str]] = {
         "operators.md": operators_page,
         "decisions.md": decisions_page,
         "onnx.md": lambda: onnx_page(DOCS / "onnx.md"),
-        "accuracy.md": lambda: accuracy_page(
-            docs / MEASUREMENTS, docs / OPERATIONS, docs / FLOAT16_EXCEPTIONS, docs / PRODUCT_ERRORS
-        ),
+        ACCURACY: lambda: accuracy_page(measured),
     }
     if docs != DOCS:
         return made
@@ -63,42 +63,33 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
     return {**made, STUBS: function_stubs, "../README.md": lambda: readme_page(readme, docs / INSTALL)}
 
 
-def take(source: Path, docs: Path) -> None:
-    """Puts a run's measurements beside those that are there: cases of the same name are replaced."""
-    made = reduced(json.loads(source.read_text(encoding="utf-8")))
-    target = docs / MEASUREMENTS
-    if target.exists():
-        made = merged(json.loads(target.read_text(encoding="utf-8")), made)
-    made["cases"].sort(key=lambda case: str(case["name"]))
-    lines = ",\n".join(f"  {json.dumps(case)}" for case in made.pop("cases"))
-    head = json.dumps(made, indent=1, ensure_ascii=False)[:-2]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(f'{head},\n "cases": [\n{lines}\n ]\n}}\n', encoding="utf-8")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the script; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="say which documents in git are stale; write the others")
     parser.add_argument("--take", type=Path, metavar="FILE", help="a run's JSON document, to take the errors from")
+    parser.add_argument("--products", type=Path, metavar="FILE", help="what dmlvk bench product-errors --json wrote")
     parser.add_argument("--count", action="store_true", help="count the operations of the compiled shaders anew")
     parser.add_argument("--roofline", type=Path, metavar="FILE", help="what dmlvk bench --json wrote, to draw it")
     parser.add_argument("--docs", type=Path, default=DOCS, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
+    measured = Measured.read((options.docs / ACCURACY).read_text(encoding="utf-8"))
     if options.take is not None:
         try:
-            take(options.take, options.docs)
+            measured = measured.with_run(json.loads(options.take.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError) as error:
             print(f"{options.take}: cannot take measurements from it: {error}", file=sys.stderr)
             return 2
+    if options.products is not None:
+        section = "\n".join(product_errors_section(options.products)).rstrip()
+        measured = dataclasses.replace(measured, products=section)
     if options.count:
-        counts = json.dumps(operations_by_operator(), indent=1)
-        (options.docs / OPERATIONS).write_text(counts + "\n", encoding="utf-8")
+        measured = dataclasses.replace(measured, operations=operations_by_operator())
     if options.roofline is not None:
-        picture = roofline_picture(options.roofline, options.docs / OPERATIONS)
+        picture = roofline_picture(options.roofline, operations_by_operator())
         (options.docs / ROOFLINE).write_text(picture, encoding="utf-8")
-    changed, stale = 0, []
-    for name, make in pages(options.docs).items():
+    changed, stale, made = 0, [], pages(options.docs, measured)
+    for name, make in made.items():
         path, text = options.docs / name, make()
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             changed += 1
@@ -110,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if stale:
         print(f"stale: {', '.join(stale)}; run scripts/make_docs.py", file=sys.stderr)
         return 1
-    print(f"{changed} of {len(pages(options.docs))} documents {'written' if changed else 'had to be written'}")
+    print(f"{changed} of {len(made)} documents {'written' if changed else 'had to be written'}")
     return 0
 
 

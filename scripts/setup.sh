@@ -272,7 +272,7 @@ shader_compiler() {
 
 generated_files() { # what follows from the declarations and is not in git: pages, and types for editors
     if [[ ! -f dmlvk/functions.pyi || ! -f docs/operators.md ]] || [[ -n $(find dmlvk/operators dmlvk/graphs \
-        docs/measurements scripts/docs_tools scripts/make_docs.py -type f ! -name '*.pyc' \
+        docs/accuracy.md scripts/docs_tools scripts/make_docs.py -type f ! -name '*.pyc' \
         -newer dmlvk/functions.pyi -print -quit) ]]; then
         logged "$VENV/bin/python" scripts/make_docs.py || fail "scripts/make_docs.py could not write the documents"
         touch dmlvk/functions.pyi

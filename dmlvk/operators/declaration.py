@@ -111,7 +111,7 @@ class Accuracy:
         promise: ``"exact"``, ``"correctly rounded"`` or ``"accurate"``.
         maximum_ulp: largest error in units in the last place of the result's data type.
         remark: what else a user should know, or an empty string. ``measured: N ULP`` is the largest error of FLOAT32 in
-            docs/measurements/accuracy.json, rounded up; ``largest found by search: N ULP`` one that was sought for
+            docs/accuracy.md, rounded up; ``largest found by search: N ULP`` one that was sought for
             with other attributes or rows than those. tests/scripts/test_make_docs.py compares both with that file.
         maximum_ulp_of_half: the same for FLOAT16, where it has a function of its own; ``None``: its results are those
             of FLOAT32, rounded once more.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterable, Sequence
 
 NOTE = "<!-- Made by scripts/make_docs.py; changes belong there or into the operators' declarations. -->"
@@ -20,6 +22,23 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[in
         f"|{'|'.join(rules)}|",
         *(f"| {' | '.join(map(cell, row))} |" for row in rows),
     ]
+
+
+def rows_below(text: str, *titles: str) -> list[list[str]]:
+    """The cells of the rows of the first table in a text whose head begins with these titles.
+
+    Raises:
+        ValueError: when there is none.
+    """
+    lines = iter(text.splitlines())
+    begin = f"| {' | '.join(titles)} |"
+    if not any(line.startswith(begin) for line in lines):
+        raise ValueError(f"there is no table whose head begins with {begin}")
+    next(lines)
+    rows = (
+        re.split(r"(?<!\\)\|", line)[1:-1] for line in itertools.takewhile(lambda line: line.startswith("|"), lines)
+    )
+    return [[each.strip().replace("\\|", "|") for each in row] for row in rows]
 
 
 def anchor(heading: str) -> str:

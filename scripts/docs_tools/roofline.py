@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 from dmlvk.bench.plot import SvgCanvas
@@ -20,15 +21,14 @@ _NAMED_BELOW = 0.9
 """Of the copy's bandwidth: operators that stay below are named."""
 
 
-def roofline_picture(speeds: Path, operations: Path) -> str:
+def roofline_picture(speeds: Path, counts: Mapping[str, int]) -> str:
     """The picture's SVG text.
 
     Args:
         speeds: what ``dmlvk bench --json`` wrote of operators on contiguous FLOAT32 tensors.
-        operations: a JSON file of each operator's operations for an element.
+        counts: the operations of each operator for an element.
     """
     document = json.loads(speeds.read_text(encoding="utf-8"))
-    counts = json.loads(operations.read_text(encoding="utf-8"))
     copy = float(document["copy_ceiling_in_bytes_per_second"])
     points = []
     for result in document["results"]:
