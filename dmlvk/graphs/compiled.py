@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError
@@ -130,10 +129,7 @@ class CompiledGraph(CompiledOperator):
         self._steps_once, self._scratch_bytes_once = steps_once(self.stages_once, placement)
         for step in (*self._steps_once, *self.steps):
             step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
-        self._constants: Buffer | None = None
-        if placement.constants:
-            self._constants = device.create_buffer(len(placement.constants))
-            self._constants.upload(np.frombuffer(placement.constants, np.uint8))
+        self._constants = placement.constants.uploaded(device)
         if not lasting_inputs:
             self.prepare({})
 

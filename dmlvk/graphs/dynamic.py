@@ -356,9 +356,8 @@ class DynamicGraph:
             inputs: where its lasting inputs lie, by their numbers.
         """
         placement = layout.placement
-        if placement.constants and self.constants is None:
-            self.constants = self.device.create_buffer(len(placement.constants))
-            self.constants.upload(np.frombuffer(placement.constants, np.uint8))
+        if self.constants is None:
+            self.constants = placement.constants.uploaded(self.device)
         if not self.stages_once:
             return
         steps, scratch_bytes = steps_once(self.stages_once, placement)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dmlvk.graphs.memory import SMALL_ALIGNMENT, Item, MemoryPlan, plan_memory, plan_pages
 from dmlvk.graphs.network import Network, NetworkValue
@@ -11,7 +12,39 @@ from dmlvk.graphs.stages import Stage
 from dmlvk.kernels.program import BindingKind, KernelStep, Region
 from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
+from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+
+@dataclasses.dataclass(frozen=True)
+class ConstantMemory:
+    """The graph's own memory.
+
+    Attributes:
+        parts: where contents lie that are given, in bytes, and these; the rest is what stages write that run only once.
+        size_in_bytes: of all.
+    """
+
+    parts: Sequence[tuple[int, bytes]]
+    size_in_bytes: int
+
+    def uploaded(self, device: Device) -> Buffer | None:
+        """Such memory on a device, with zeros where nothing is given; ``None`` where there is none.
+
+        Parts are copied to where the device has them from, and nowhere else: weights are large.
+
+        Raises:
+            DeviceLimitError, OutOfMemoryError: the device cannot have it.
+        """
+        if not self.size_in_bytes:
+            return None
+        buffer = device.create_buffer(self.size_in_bytes)
+        for offset, contents in self.parts:
+            buffer.upload(contents, offset)
+        return buffer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +53,7 @@ class MemoryPlacement:
 
     Attributes:
         regions: where each value lies that goes through memory.
-        constants: the contents of the graph's own memory, with zeros where stages write that run only once.
+        constants: the graph's own memory.
         memory: how the temporary resource is shared.
         temporary_pages: the sizes of the buffers that it is.
         shared: values that are written over another one, with that one.
@@ -28,7 +61,7 @@ class MemoryPlacement:
     """
 
     regions: Mapping[NetworkValue, Region]
-    constants: bytes
+    constants: ConstantMemory
     memory: MemoryPlan
     temporary_pages: tuple[int, ...]
     shared: Mapping[NetworkValue, NetworkValue]
@@ -52,17 +85,19 @@ def placed(
         once: the stages that run only once, and before the others.
     """
     regions = {NetworkValue("input", number): region for number, region in inputs.items()}
-    constants = bytearray()
+    contents: list[tuple[int, bytes]] = []
+    size_of_constants = 0
     for stage in (*once, *stages):
         for value in stage.reads:
             if value.kind == "constant" and value not in regions:
-                contents = network.constants[value]
-                regions[value] = Region(BindingKind.CONSTANTS, 0, len(constants), len(contents))
-                constants += contents + bytes(-len(contents) % SMALL_ALIGNMENT)
+                constant = network.constants[value]
+                regions[value] = Region(BindingKind.CONSTANTS, 0, size_of_constants, len(constant))
+                contents.append((size_of_constants, constant))
+                size_of_constants += _aligned(len(constant))
     for value in (value for stage in once for value in stage.writes):
         size = network.sizes[value]
-        regions[value] = Region(BindingKind.CONSTANTS, 0, len(constants), size)
-        constants += bytes(-(-size // SMALL_ALIGNMENT) * SMALL_ALIGNMENT)
+        regions[value] = Region(BindingKind.CONSTANTS, 0, size_of_constants, size)
+        size_of_constants += _aligned(size)
     for number, (value, tensor) in enumerate(network.outputs):
         regions.setdefault(value, Region(BindingKind.OUTPUT, number, 0, tensor.size_in_bytes))
     roots, owners = _shared_storage(network, stages, regions)
@@ -86,7 +121,12 @@ def placed(
     naive = sum(network.sizes[value] for value in owners) + sum(region.size_in_bytes for region in scratch.values())
     memory = dataclasses.replace(plan, naive_bytes=naive)
     shared = {value: root for value, root in owners.items() if value != root}
-    return MemoryPlacement(regions, bytes(constants), memory, pages, shared, scratch)
+    constants = ConstantMemory(contents, size_of_constants)
+    return MemoryPlacement(regions, constants, memory, pages, shared, scratch)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // SMALL_ALIGNMENT) * SMALL_ALIGNMENT
 
 
 def _shared_storage(

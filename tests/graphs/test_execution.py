@@ -217,6 +217,26 @@ def test_constants_of_odd_sizes(device: dml.Device) -> None:
     assert device.run(compiled, {"Input0": np.full(5, 100, np.int8)})["Output0"].tolist() == [98, 99, 100, 101, 102]
 
 
+def test_constants_are_uploaded_as_they_are_given(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large weights are not copied on their way."""
+    uploaded: list[tuple[object, int]] = []
+    upload = dml.Buffer.upload
+
+    def noted(buffer: dml.Buffer, array: object, offset: int = 0) -> None:
+        uploaded.append((array, offset))
+        upload(buffer, array, offset)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(dml.Buffer, "upload", noted)
+    given = [np.random.default_rng(seed).standard_normal(SIZES).astype(np.float32) for seed in (1, 2)]
+    graph = dml.Graph(device)
+    first, second = map(graph.constant, given)
+    compiled = graph.compile(y=graph.input("x", dml.FLOAT32, SIZES) * first + second)
+    contents = [node.contents for node in compiled.desc.nodes if isinstance(node, ConstantGraphNode)]
+    assert [any(array is each for each in contents) for array, _ in uploaded] == [True, True]
+    assert len({offset for _, offset in uploaded}) == 2
+    assert (device.run(compiled, {"x": X})["y"] == X * given[0] + given[1]).all()
+
+
 def test_intermediate_memory_is_what_the_plan_says(any_device: dml.Device) -> None:
     """Regions of the temporary resource that are needed at one time do not overlap."""
     compiled = any_device.compile_graph(diamond(any_device), fuse=False)
