@@ -133,6 +133,7 @@ class Decoding:
                     f"{f'each of {cache.shape[0]}' if pair.total else 'all'} sequences; got {ends.size}"
                 )
             caches.append(cache)
+        self._check_alike(caches, arrays)
         own = {cache.pair.past: cache for cache in caches}
         widths = dict.fromkeys(self._masks, 0)
         for cache in caches:
@@ -142,6 +143,18 @@ class Decoding:
                 widths[name] = max(widths[name], columns, width)
         known = {name: np.asarray(counted[name]) for name in sorted(self._conditions)}
         return DecoderRun({**self._made(arrays, counted, widths), **own}, counted, tuple(caches), widths, known)
+
+    def _check_alike(self, caches: Sequence[Cache], arrays: Mapping[str, Any]) -> None:
+        """Refuses keys of another number of sequences, heads or rows than the values have that they belong to."""
+        first: dict[str, Cache] = {}
+        for cache in caches:
+            other = first.setdefault(cache.pair.node, cache)
+            own, others = (tuple(_shape_of(arrays[each.pair.past]))[:3] for each in (cache, other))
+            if own != others:
+                raise InvalidArgumentError(
+                    f"{self._model.name}: {cache.pair.node}: {other.pair.past!r} and {cache.pair.past!r} must have as "
+                    f"many sequences, heads and rows; got {list(others)} and {list(own)}"
+                )
 
     def _made(self, arrays: Mapping[str, Any], counted: Mapping[str, Any], widths: Mapping[str, int]) -> dict[str, Any]:
         """The inputs of a run but for its caches, as the device reads them."""
@@ -306,10 +319,14 @@ class Decoding:
         return {cache.pair.present: self._caches.shown(cache, memory[cache.pair.present]) for cache in run.caches}
 
 
+def _shape_of(value: Any) -> tuple[int, ...]:
+    return value.shape if isinstance(value, Held) else np.shape(value)
+
+
 def _sizes_of(arrays: Mapping[str, Any], axes: Mapping[str, Sequence[int]]) -> list[int]:
     """The sizes of some axes of a run's inputs."""
     given = [(arrays[name], several) for name, several in axes.items() if name in arrays]
-    shapes = [(value.shape if isinstance(value, Held) else np.shape(value), several) for value, several in given]
+    shapes = [(_shape_of(value), several) for value, several in given]
     return [shape[axis] for shape, several in shapes for axis in several]
 
 

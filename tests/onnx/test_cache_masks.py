@@ -245,3 +245,34 @@ def test_a_mask_of_other_keys_is_refused_and_shared_caches_stay(any_device: dml.
     with pytest.raises(dml.DmlError, match="5 tokens and 1 new ones contradict a mask of 9 keys"):
         binding.run()
     assert all(cache.numpy().tobytes() == values.tobytes() for cache in caches.values())
+
+
+def test_keys_and_values_of_different_rows_are_refused_and_stay(any_device: dml.Device) -> None:
+    model, rows = _of_kind("a bias, groups")
+    session = ort.InferenceSession(model, device=any_device)
+    feed = _feed(model, _whole(), 6, 1)
+    of_rows = zip(_CACHES, (rows, rows - 1), strict=True)
+    values = {name: np.ones((_BATCH, _HEADS, count, _SIZE), np.float32) for name, count in of_rows}
+    caches = {name: ort.OrtValue.ortvalue_from_numpy(array, "dml") for name, array in values.items()}
+    binding = session.io_binding()
+    for name, array in feed.items():
+        binding.bind_cpu_input(name, array)
+    binding.bind_output("y")
+    for past, present in zip(_CACHES, _OUTPUTS[1:], strict=True):
+        binding.bind_ortvalue_input(past, caches[past])
+        binding.bind_ortvalue_output(present, caches[past])
+    message = "'past_key' and 'past_value' must have as many sequences, heads and rows; got"
+    with pytest.raises(dml.InvalidArgumentError, match=message):
+        binding.run()
+    assert all(caches[name].numpy().tobytes() == array.tobytes() for name, array in values.items())
+    with pytest.raises(dml.InvalidArgumentError, match=message):
+        session.run(None, feed | values)
+
+
+def test_numbers_of_a_mask_up_to_0_hide_a_key(device: dml.Device) -> None:
+    model, rows = _of_kind("a mask, shared")
+    feed = _feed(model, _whole(), 6, 1) | dict.fromkeys(_CACHES, np.ones((_BATCH, _HEADS, rows, _SIZE), np.float32))
+    feed["mask"] = np.array([[1, -1, 2, 1, 0, 1], [-7, 0, 1, 1, 3, 1]], np.int32)
+    theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    made, expected = (each.run(None, feed)[0] for each in (ort.InferenceSession(model, device=device), theirs))
+    np.testing.assert_allclose(made, expected, rtol=2e-5, atol=2e-5)

@@ -92,7 +92,7 @@ def _hiding(node: Node, mask: Tensor, queries: tuple[int, ...], element: int) ->
     if element == TensorProto.FLOAT16 and filtered < _LOWEST_HALF and ROWS in node.proto.input:
         # Queries that see no key would have no shares at all, where all keys have the same: without room that is so.
         raise NotOnDevice(f"FLOAT16 has no {filtered}, which hides keys")
-    hidden = compared(node, "EQUALS", node.cast(mask, TensorProto.INT32), node.scalar(0, TensorProto.INT32))
+    hidden = compared(node, "LESS_THAN_OR_EQUAL", node.cast(mask, TensorProto.INT32), node.scalar(0, TensorProto.INT32))
     found = chosen(node, hidden, node.scalar(filtered, element), node.scalar(0.0, element))
     return node.packed(found).viewed((batch, 1, math.prod(mask.shape[1:-1]), mask.shape[-1]))
 
