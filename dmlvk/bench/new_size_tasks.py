@@ -1,4 +1,4 @@
-"""What ``dmlvk bench new-sizes`` runs with ever new sizes and attributes."""
+"""What ``dmlvk bench new-sizes`` runs with ever new sizes and attributes: operators by their functions."""
 
 from __future__ import annotations
 
@@ -9,459 +9,256 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk import functions
+
+F: Any = functions
+"""The functions without their types, which ask for enumerations where a name does."""
 
 Made = tuple[dml.OperatorDesc, dict[str, npt.NDArray[Any]]]
-Task = Callable[[int], Made]
 
-_WINDOW = {"DimensionCount": 2, "StartPadding": (0, 0), "EndPadding": (0, 0)}
-_TWO = {**_WINDOW, "Strides": (2, 2), "WindowSize": (2, 2)}
 
+class Inputs:
+    """Makes the inputs of one operator.
 
-def _tensor(
-    *sizes: int, data_type: dml.DataType = dml.FLOAT32, strides: tuple[int, ...] | None = None
-) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type, sizes, strides)
+    Args:
+        device: for which it is described.
+    """
 
+    def __init__(self, device: dml.Device) -> None:
+        self.graph = dml.Graph(device)
+        self.values: list[npt.NDArray[Any]] = []
 
-def _made(name: str, given: dict[str, Any] | None = None, /, **members: Any) -> Made:
-    """An operator, and an array for each input: as given, or all of 1/2, or ones of integers."""
-    desc = dml.operator_desc(name, **members)
-    inputs: dict[str, npt.NDArray[Any]] = {}
-    for field, tensor in desc.inputs:
-        if tensor is not None:
-            value = (given or {}).get(field.name, 0.5 if tensor.data_type.is_float else 1)
-            inputs[field.name] = np.broadcast_to(np.array(value, tensor.data_type.numpy_dtype), tensor.sizes)
-    return desc, inputs
+    def __call__(
+        self,
+        *sizes: int,
+        data_type: dml.DataType = dml.FLOAT32,
+        strides: tuple[int, ...] | None = None,
+        value: npt.ArrayLike | None = None,
+    ) -> dml.Expression:
+        """An input with a value that is broadcast; without one 1/2, or 1 of integers."""
+        given = np.array((0.5 if data_type.is_float else 1) if value is None else value, data_type.numpy_dtype)
+        self.values.append(np.broadcast_to(given, sizes))
+        return self.graph.input(f"input {len(self.values)}", data_type, sizes, strides)
 
+    def indices(self, *sizes: int, value: npt.ArrayLike | None = None) -> dml.Expression:
+        """An input of UINT32."""
+        return self(*sizes, data_type=dml.UINT32, value=value)
 
-def _indices(*sizes: int) -> dml.TensorDesc:
-    return _tensor(*sizes, data_type=dml.UINT32)
 
+Task = Callable[[Inputs, int], dml.Expression | tuple[dml.Expression, ...]]
+"""Applies one operator, of which the number makes a size or an attribute's value that there was not before."""
 
-def _alone(name: str, x: dml.TensorDesc, /, **members: Any) -> Made:
-    """An operator of one tensor, with a packed output of its sizes."""
-    return _made(name, InputTensor=x, OutputTensor=_tensor(*x.sizes), **members)
 
+def made(device: dml.Device, task: Task, number: int) -> Made:
+    """The operator that a task applies, and an array for each of its inputs."""
+    given = Inputs(device)
+    result = task(given, number)
+    outputs = result if isinstance(result, tuple) else (result,)
+    graph, _ = given.graph.described({f"output {index}": output for index, output in enumerate(outputs)})
+    (node,) = graph.nodes
+    assert isinstance(node, dml.OperatorGraphNode)
+    desc, edges = node.operator.desc, graph.input_edges
+    fields = [field.name for field, _ in desc.inputs]
+    return desc, {fields[edge.to_node_input_index]: given.values[edge.graph_input_index] for edge in edges}
 
-def _of_part(name: str, number: int, **members: Any) -> Made:
-    t = _tensor(5 + number, 30, strides=(50, 1))
-    return _made(name, InputTensor=t, OutputTensor=t, **members)
 
+_TWO = {"window_size": (2, 2), "strides": (2, 2)}
+_NO_PADDING = {"start_padding": (0, 0), "end_padding": (0, 0)}
+_ONES = {"strides": (1, 1), "dilations": (1, 1)}
+_DOUBLED = {"interpolation_mode": "LINEAR", "scales": (1, 1, 2, 2)}
 
-def _add(b_strides: tuple[int, ...] | None, *sizes: int) -> Made:
-    t = _tensor(*sizes)
-    return _made("ELEMENT_WISE_ADD", ATensor=t, BTensor=_tensor(*sizes, strides=b_strides), OutputTensor=t)
 
+def _gemm(x: Inputs, rows: int, **members: Any) -> dml.Expression:
+    result: dml.Expression = F.gemm(x(1, 1, rows, 64), x(1, 1, 64, 48), beta=0.0, **members)
+    return result
 
-def _gemm(rows: int, alpha: float = 1.0, fused: dml.FusedActivation | None = None) -> Made:
-    tensors = {"ATensor": _tensor(1, 1, rows, 64), "BTensor": _tensor(1, 1, 64, 48)}
-    more = {"TransA": "NONE", "TransB": "NONE", "Alpha": alpha, "Beta": 0.0, "FusedActivation": fused}
-    return _made("GEMM", OutputTensor=_tensor(1, 1, rows, 48), **tensors, **more)
 
-
-def _convolution(number: int) -> Made:
-    tensors = {"InputTensor": _tensor(1 + number, 3, 12, 12), "FilterTensor": _tensor(8, 3, 3, 3)}
-    ways = {"Mode": "CROSS_CORRELATION", "Direction": "FORWARD", "OutputPadding": (0, 0), "GroupCount": 1}
-    steps = {"Strides": (1, 1), "Dilations": (1, 1)}
-    return _made("CONVOLUTION", OutputTensor=_tensor(1 + number, 8, 10, 10), **tensors, **ways, **steps, **_WINDOW)
-
-
-def _reduce(function: str, *sizes: int) -> Made:
-    y, axis = _tensor(*sizes[:-1], 1), len(sizes) - 1
-    return _made("REDUCE", Function=function, InputTensor=_tensor(*sizes), OutputTensor=y, AxisCount=1, Axes=(axis,))
-
-
-def _pooling(name: str, number: int, **members: Any) -> Made:
-    return _made(
-        name, InputTensor=_tensor(1 + number, 3, 12, 12), OutputTensor=_tensor(1 + number, 3, 6, 6), **_TWO, **members
-    )
-
-
-def _normalization(number: int) -> Made:
-    sizes = (2 + number, 3, 50)
-    row = _tensor(*sizes, strides=(0, 50, 1))
-    more = {"AxisCount": 1, "Axes": (2,), "NormalizeVariance": True, "Epsilon": 1e-5}
-    return _alone("MEAN_VARIANCE_NORMALIZATION1", _tensor(*sizes), ScaleTensor=row, BiasTensor=row, **more)
-
-
-def _slice(number: int) -> Made:
-    window = {"InputWindowOffsets": (number % 10, 0), "InputWindowSizes": (20, 40), "InputWindowStrides": (1, 1)}
-    return _made(
-        "SLICE1", InputTensor=_tensor(30 + number, 40), OutputTensor=_tensor(20, 40), DimensionCount=2, **window
-    )
-
-
-def _join(number: int) -> Made:
-    x, y = _tensor(2 + number, 40), _tensor(4 + 2 * number, 40)
-    return _made("JOIN", InputCount=2, InputTensors=[x, x], OutputTensor=y, Axis=0)
-
-
-def _gather(number: int) -> Made:
-    x, i, y = _tensor(50, 16), _indices(1, 2 + number), _tensor(2 + number, 16)
-    return _made("GATHER", InputTensor=x, IndicesTensor=i, OutputTensor=y, Axis=0, IndexDimensions=1)
-
-
-def _top_k(number: int) -> Made:
-    x, y, i = _tensor(2 + number, 100), _tensor(2 + number, 5), _indices(2 + number, 5)
-    return _made("TOP_K", InputTensor=x, OutputValueTensor=y, OutputIndexTensor=i, Axis=1, K=5)
-
-
-def _resample(number: int) -> Made:
-    x, y = _tensor(1, 1 + number, 12, 12), _tensor(1, 1 + number, 24, 24)
-    return _made(
-        "RESAMPLE", InputTensor=x, OutputTensor=y, InterpolationMode="LINEAR", ScaleCount=4, Scales=(1, 1, 2, 2)
-    )
-
-
-def _padding(number: int) -> Made:
-    x, y = _tensor(2 + number, 10, 10), _tensor(2 + number, 12, 12)
-    pads = {"DimensionCount": 3, "StartPadding": (0, 1, 1), "EndPadding": (0, 1, 1)}
-    return _made("PADDING", InputTensor=x, OutputTensor=y, PaddingMode="CONSTANT", PaddingValue=0.0, **pads)
-
-
-def _fold(number: int) -> Made:
-    x, y = _tensor(1, 8, (5 + number) * 9), _tensor(1, 2, 6 + number, 10)
-    return _made("FOLD", InputTensor=x, OutputTensor=y, WindowSizes=(2, 2), Strides=(1, 1), Dilations=(1, 1), **_WINDOW)
-
-
-def _unfold(number: int) -> Made:
-    x, y = _tensor(1, 2, 6 + number, 10), _tensor(1, 8, (5 + number) * 9)
-    window = {"WindowSizes": (2, 2), "Strides": (1, 1), "Dilations": (1, 1)}
-    return _made("UNFOLD", InputTensor=x, OutputTensor=y, **window, **_WINDOW)
-
-
-def _max_unpooling(number: int) -> Made:
-    x, y = _tensor(1, 2, 3 + number, 4), _tensor(1, 2, 6 + 2 * number, 8)
-    numbers = np.arange(2 * (3 + number) * 4).reshape(1, 2, 3 + number, 4)
-    return _made(
-        "MAX_UNPOOLING", {"IndicesTensor": numbers}, InputTensor=x, IndicesTensor=_indices(*x.sizes), OutputTensor=y
-    )
-
-
-def _lp_pooling(number: int) -> Made:
-    x, y = _tensor(1, 2, 8 + 2 * number, 8), _tensor(1, 2, 4 + number, 4)
-    return _made("LP_POOLING", InputTensor=x, OutputTensor=y, P=2, **_TWO)
-
-
-def _max_pooling_width(number: int) -> Made:
-    x, y = _tensor(1, 2, 8, 8 + 2 * number), _tensor(1, 2, 4, 4 + number)
-    return _made("MAX_POOLING", InputTensor=x, OutputTensor=y, **_TWO)
-
-
-def _max_pooling_window(number: int) -> Made:
-    x, y = _tensor(1, 2, 40, 40), _tensor(1, 2, 39 - number, 40)
-    window = {"Strides": (1, 1), "WindowSize": (2 + number, 1)}
-    return _made("MAX_POOLING", InputTensor=x, OutputTensor=y, **window, **_WINDOW)
-
-
-def _max_pooling_of_volumes(number: int) -> Made:
-    x, y = _tensor(1, 2, 4 + 2 * number, 6, 6), _tensor(1, 2, 2 + number, 3, 3)
-    three = {"DimensionCount": 3, "Strides": (2,) * 3, "WindowSize": (2,) * 3, "Dilations": (1,) * 3}
-    pads = {"StartPadding": (0,) * 3, "EndPadding": (0,) * 3}
-    return _made("MAX_POOLING2", InputTensor=x, OutputTensor=y, **three, **pads)
-
-
-def _average_pooling_gradient(number: int) -> Made:
-    x, y = _tensor(1, 2, 4 + number, 4), _tensor(1, 2, 8 + 2 * number, 8)
-    return _made("AVERAGE_POOLING_GRAD", InputGradientTensor=x, OutputGradientTensor=y, IncludePadding=False, **_TWO)
-
-
-def _one_hot(number: int) -> Made:
-    sizes = (1, 1, 5 + number, 1)
-    y = _tensor(1, 1, 5 + number, 7)
-    return _made("ONE_HOT", IndicesTensor=_indices(*sizes), ValuesTensor=_tensor(1, 1, 1, 2), OutputTensor=y, Axis=3)
-
-
-def _scatter(number: int) -> Made:
-    x, i = _tensor(6 + number, 9), _indices(2 + number, 9)
-    return _made("SCATTER", InputTensor=x, IndicesTensor=i, UpdatesTensor=_tensor(*i.sizes), OutputTensor=x, Axis=0)
-
-
-def _scatter_indices(number: int) -> Made:
-    x, i, u = _tensor(6 + number, 9), _indices(2 + number, 1), _tensor(2 + number, 9)
-    counts = {"InputDimensionCount": 2, "IndicesDimensionCount": 2}
-    rows = np.arange(2 + number).reshape(-1, 1)
-    return _made(
-        "SCATTER_ND", {"IndicesTensor": rows}, InputTensor=x, IndicesTensor=i, UpdatesTensor=u, OutputTensor=x, **counts
-    )
-
-
-def _gather_indices(number: int) -> Made:
-    x, i, y = _tensor(6, 9), _indices(2 + number, 1), _tensor(2 + number, 9)
-    counts = {"InputDimensionCount": 2, "IndicesDimensionCount": 2}
-    return _made("GATHER_ND", InputTensor=x, IndicesTensor=i, OutputTensor=y, **counts)
-
-
-def _gather_elements(number: int) -> Made:
-    i = _indices(2 + number, 9)
-    return _made("GATHER_ELEMENTS", InputTensor=_tensor(6, 9), IndicesTensor=i, OutputTensor=_tensor(*i.sizes), Axis=0)
-
-
-def _gather_columns(number: int) -> Made:
-    x, i, y = _tensor(50 + number, 16), _indices(1, 3), _tensor(50 + number, 3)
-    return _made("GATHER", InputTensor=x, IndicesTensor=i, OutputTensor=y, Axis=1, IndexDimensions=1)
-
-
-def _nonzero(number: int) -> Made:
-    x = _tensor(5 + number, 9)
-    coordinates = _indices(9 * (5 + number), 2)
-    return _made(
-        "NONZERO_COORDINATES", InputTensor=x, OutputCountTensor=_indices(1), OutputCoordinatesTensor=coordinates
-    )
-
-
-def _diagonal(number: int) -> Made:
-    y = _tensor(5 + number, 7)
-    more = {"DiagonalFillBegin": 0, "DiagonalFillEnd": 2}
-    return _made("DIAGONAL_MATRIX1", OutputTensor=y, ValueDataType="FLOAT32", Value=1.0, **more)
-
-
-def _resample_height(number: int) -> Made:
-    x, y = _tensor(1, 1, 6 + number, 12), _tensor(1, 1, 12 + 2 * number, 24)
-    return _made(
-        "RESAMPLE", InputTensor=x, OutputTensor=y, InterpolationMode="LINEAR", ScaleCount=4, Scales=(1, 1, 2, 2)
-    )
-
-
-def _resample_scale(number: int) -> Made:
-    x, y = _tensor(1, 1, 6, 12), _tensor(1, 1, 7 + number, 12)
-    scales = (1, 1, (7 + number) / 6, 1)
-    return _made("RESAMPLE", InputTensor=x, OutputTensor=y, InterpolationMode="LINEAR", ScaleCount=4, Scales=scales)
-
-
-def _resample_gradient(number: int) -> Made:
-    x, y = _tensor(1, 1, 12 + 2 * number, 24), _tensor(1, 1, 6 + number, 12)
-    offsets = {"InputPixelOffsets": (0.5,) * 4, "OutputPixelOffsets": (-0.5,) * 4}
-    scales = {"DimensionCount": 4, "Scales": (1, 1, 2, 2)}
-    return _made(
-        "RESAMPLE_GRAD", InputGradientTensor=x, OutputGradientTensor=y, InterpolationMode="LINEAR", **scales, **offsets
-    )
-
-
-def _upsample(number: int) -> Made:
-    x, y = _tensor(1, 1, 6 + number, 12), _tensor(1, 1, 12 + 2 * number, 24)
-    scale = dml.Size2D(2, 2)
-    return _made("UPSAMPLE_2D", InputTensor=x, OutputTensor=y, ScaleSize=scale, InterpolationMode="NEAREST_NEIGHBOR")
-
-
-def _reverse(number: int) -> Made:
-    x = _tensor(1, 1, 5 + number, 9)
-    lengths = _indices(1, 1, 5 + number, 1)
-    return _made("REVERSE_SUBSEQUENCES", InputTensor=x, SequenceLengthsTensor=lengths, OutputTensor=x, Axis=3)
-
-
-def _roi_pooling(number: int) -> Made:
-    regions = {"ROITensor": [[0, 1, 1, 5, 5]] * 3}
-    x, y = _tensor(1, 2, 12, 12), _tensor(3, 2, 2, 2)
-    scale = {"SpatialScale": 0.5 + number / 64, "PooledSize": dml.Size2D(2, 2)}
-    return _made("ROI_POOLING", regions, InputTensor=x, ROITensor=_tensor(1, 1, 3, 5), OutputTensor=y, **scale)
-
-
-def _roi_align(number: int) -> Made:
-    count = 2 + number
-    x, r, y = _tensor(1, 2, 12, 12), _tensor(1, 1, count, 4), _tensor(count, 2, 2, 2)
-    return _made(
-        "ROI_ALIGN",
-        {"ROITensor": [1, 1, 5, 5], "BatchIndicesTensor": 0},
-        InputTensor=x,
-        ROITensor=r,
-        BatchIndicesTensor=_indices(1, 1, 1, count),
-        OutputTensor=y,
-        ReductionFunction="AVERAGE",
-        InterpolationMode="LINEAR",
-        SpatialScaleX=1.0,
-        SpatialScaleY=1.0,
-        OutOfBoundsInputValue=0.0,
-        MinimumSamplesPerOutput=2,
-        MaximumSamplesPerOutput=2,
-    )
-
-
-def _cumulative(number: int) -> Made:
-    x = _tensor(3, 50 + number)
-    return _made(
-        "CUMULATIVE_SUMMATION", InputTensor=x, OutputTensor=x, Axis=1, AxisDirection="INCREASING", HasExclusiveSum=False
-    )
-
-
-def _batch_normalization(number: int) -> Made:
-    x, one = _tensor(1 + number, 3, 8, 8), _tensor(1, 3, 1, 1)
-    four = dict.fromkeys(("MeanTensor", "VarianceTensor", "ScaleTensor", "BiasTensor"), one)
-    return _made("BATCH_NORMALIZATION", InputTensor=x, OutputTensor=x, Spatial=True, Epsilon=1e-5, **four)
-
-
-def _local_response(number: int) -> Made:
-    x = _tensor(1, 6, 5 + number, 8)
-    of = {"CrossChannel": True, "LocalSize": 5, "Alpha": 1e-4, "Beta": 0.75, "Bias": 1.0}
-    return _made("LOCAL_RESPONSE_NORMALIZATION", InputTensor=x, OutputTensor=x, **of)
-
-
-def _argmax(number: int) -> Made:
-    x, y = _tensor(3, 50 + number), _indices(3, 1)
-    return _made("ARGMAX", InputTensor=x, OutputTensor=y, AxisCount=1, Axes=(1,), AxisDirection="INCREASING")
-
-
-def _depth_to_space(number: int) -> Made:
-    x, y = _tensor(1, 8, 3 + number, 4), _tensor(1, 2, 6 + 2 * number, 8)
-    return _made("DEPTH_TO_SPACE", InputTensor=x, OutputTensor=y, BlockSize=2)
-
-
-def _split(number: int) -> Made:
-    x, y = _tensor(4 + 2 * number, 9), _tensor(2 + number, 9)
-    return _made("SPLIT", InputTensor=x, OutputCount=2, OutputTensors=[y, y], Axis=0)
-
-
-def _tile(number: int) -> Made:
-    x, y = _tensor(3 + number, 5), _tensor(6 + 2 * number, 5)
-    return _made("TILE", InputTensor=x, OutputTensor=y, RepeatsCount=2, Repeats=(2, 1))
-
-
-def _fill_sequence(number: int) -> Made:
-    y = _tensor(100 + number)
-    return _made(
-        "FILL_VALUE_SEQUENCE", OutputTensor=y, ValueDataType="FLOAT32", ValueStart=0.0, ValueDelta=1.0 + number
-    )
-
-
-def _adam(number: int) -> Made:
-    x = _tensor(1, 1, 1, 100 + number)
-    tensors = ("InputParametersTensor", "InputFirstMomentTensor", "InputSecondMomentTensor", "GradientTensor")
-    outputs = ("OutputParametersTensor", "OutputFirstMomentTensor", "OutputSecondMomentTensor")
-    rates = {"LearningRate": 1e-3 * (1 + number), "Beta1": 0.9, "Beta2": 0.999, "Epsilon": 1e-8}
-    return _made(
-        "ADAM_OPTIMIZER", TrainingStepTensor=_indices(1, 1, 1, 1), **dict.fromkeys((*tensors, *outputs), x), **rates
-    )
-
-
-def _integer_product(number: int) -> Made:
-    a, b = _tensor(1, 1, 3 + number, 32, data_type=dml.INT8), _tensor(1, 1, 32, 16, data_type=dml.INT8)
-    y = _tensor(1, 1, 3 + number, 16, data_type=dml.INT32)
-    return _made("MATRIX_MULTIPLY_INTEGER", ATensor=a, BTensor=b, OutputTensor=y)
-
-
-def _integer_convolution(number: int) -> Made:
-    x, w = _tensor(1 + number, 3, 8, 8, data_type=dml.INT8), _tensor(4, 3, 3, 3, data_type=dml.INT8)
-    y = _tensor(1 + number, 4, 6, 6, data_type=dml.INT32)
-    window = {"Strides": (1, 1), "Dilations": (1, 1), "GroupCount": 1}
-    return _made("CONVOLUTION_INTEGER", InputTensor=x, FilterTensor=w, OutputTensor=y, **window, **_WINDOW)
-
-
-def _quantize(number: int) -> Made:
-    x = _tensor(5 + number, 9)
-    y = _tensor(5 + number, 9, data_type=dml.INT8)
-    scale = dml.TensorDesc(dml.FLOAT32, x.sizes, strides=(0, 0))
-    return _made("ELEMENT_WISE_QUANTIZE_LINEAR", InputTensor=x, ScaleTensor=scale, ZeroPointTensor=None, OutputTensor=y)
-
-
-def _dynamic_quantize(number: int) -> Made:
-    x, y = _tensor(5 + number, 9), _tensor(5 + number, 9, data_type=dml.UINT8)
-    point = _tensor(1, 1, data_type=dml.UINT8)
-    return _made(
-        "DYNAMIC_QUANTIZE_LINEAR",
-        InputTensor=x,
-        OutputTensor=y,
-        OutputScaleTensor=_tensor(1, 1),
-        OutputZeroPointTensor=point,
-    )
-
-
-def _dequantize_blocks(number: int) -> Made:
-    x, y = _tensor(3 + number, 64, data_type=dml.INT8), _tensor(3 + number, 64)
-    of = {"QuantizationType": "SCALE", "QuantizationTensorCount": 1}
-    return _made("DEQUANTIZE", InputTensor=x, QuantizationTensors=[_tensor(3 + number, 2)], OutputTensor=y, **of)
-
-
-def _rnn(number: int) -> Made:
-    steps, hidden = 2 + number, 8
-    x, y = _tensor(1, steps, 2, 6), _tensor(steps, 1, 2, hidden)
-    tanh = dml.fused_activation("ACTIVATION_TANH")
-    weights = {"WeightTensor": _tensor(1, 1, hidden, 6), "RecurrenceTensor": _tensor(1, 1, hidden, hidden)}
-    ways = {"ActivationDescCount": 1, "ActivationDescs": [tanh], "Direction": "FORWARD"}
-    return _made("RNN", InputTensor=x, OutputSequenceTensor=y, **weights, **ways)
-
-
-def _attention(number: int) -> Made:
-    x = _tensor(1, 1, 5 + number, 16)
-    three = dict.fromkeys(("QueryTensor", "KeyTensor", "ValueTensor"), x)
-    of = {"Scale": 0.5, "MaskFilterValue": -1e4, "HeadCount": 2, "MaskType": "NONE"}
-    return _made("MULTIHEAD_ATTENTION", OutputTensor=x, **three, **of)
+def _normalization(x: Inputs, number: int) -> dml.Expression:
+    sizes, row = (2 + number, 3, 50), (0, 50, 1)
+    scale, bias = x(*sizes, strides=row), x(*sizes, strides=row)
+    ways = {"axes": (2,), "normalize_variance": True, "epsilon": 1e-5}
+    result: dml.Expression = F.mean_variance_normalization1(x(*sizes), scale=scale, bias=bias, **ways)
+    return result
 
 
 TASKS: dict[str, Task] = {
-    "ADD, new size": lambda n: _add(None, 3, 1000 + n),
-    "ADD, a row broadcast, new size": lambda n: _add((0, 30, 1), 5 + n, 7, 30),
-    "ADD, an element broadcast, new size": lambda n: _add((0,), 1000 + n),
-    "SIGN, new size": lambda n: _alone("ELEMENT_WISE_SIGN", _tensor(1000 + n)),
-    "SIGN, transposed, new size": lambda n: _alone("ELEMENT_WISE_SIGN", _tensor(4, 20 + n, strides=(1, 4))),
-    "CAST to INT32, new size": lambda n: _made(
-        "CAST", InputTensor=_tensor(1000 + n), OutputTensor=_tensor(1000 + n, data_type=dml.INT32)
+    "ADD, new size": lambda x, n: F.add(x(3, 1000 + n), x(3, 1000 + n)),
+    "ADD, a row broadcast, new size": lambda x, n: F.add(x(5 + n, 7, 30), x(5 + n, 7, 30, strides=(0, 30, 1))),
+    "ADD, an element broadcast, new size": lambda x, n: F.add(x(1000 + n), x(1000 + n, strides=(0,))),
+    "SIGN, new size": lambda x, n: F.sign(x(1000 + n)),
+    "SIGN, transposed, new size": lambda x, n: F.sign(x(4, 20 + n, strides=(1, 4))),
+    "CAST to INT32, new size": lambda x, n: F.cast(x(1000 + n), output_data_type=dml.INT32),
+    "ELU of a part, new number of rows": lambda x, n: F.elu(
+        x(5 + n, 30, strides=(50, 1)), alpha=1.5, output_strides=(50, 1)
     ),
-    "ELU of a part, new number of rows": lambda n: _of_part("ACTIVATION_ELU", n, Alpha=1.5),
-    "TAN of a part, new number of rows": lambda n: _of_part("ELEMENT_WISE_TAN", n),
-    "ELU, new Alpha": lambda n: _alone("ACTIVATION_ELU", _tensor(1000), Alpha=1 + n / 64),
-    "SCALED_TANH, new Alpha": lambda n: _alone("ACTIVATION_SCALED_TANH", _tensor(1000), Alpha=1 + n / 64, Beta=0.5),
-    "SOFTPLUS, new Steepness": lambda n: _alone("ACTIVATION_SOFTPLUS", _tensor(1000), Steepness=1 + n / 64),
-    "CLIP, new Min and Max": lambda n: _alone("ELEMENT_WISE_CLIP", _tensor(1000), Min=-1 - n / 8, Max=1 + n / 8),
-    "CONSTANT_POW, new Exponent": lambda n: _alone("ELEMENT_WISE_CONSTANT_POW", _tensor(1000), Exponent=1.25 + n / 64),
-    "IDENTITY, new Scale": lambda n: _alone(
-        "ELEMENT_WISE_IDENTITY", _tensor(1000), ScaleBias=dml.ScaleBias(1 + n / 64, 0.25)
+    "TAN of a part, new number of rows": lambda x, n: F.tan(x(5 + n, 30, strides=(50, 1)), output_strides=(50, 1)),
+    "ELU, new Alpha": lambda x, n: F.elu(x(1000), alpha=1 + n / 64),
+    "SCALED_TANH, new Alpha": lambda x, n: F.scaled_tanh(x(1000), alpha=1 + n / 64, beta=0.5),
+    "SOFTPLUS, new Steepness": lambda x, n: F.softplus(x(1000), steepness=1 + n / 64),
+    "CLIP, new Min and Max": lambda x, n: F.clip(x(1000), min=-1 - n / 8, max=1 + n / 8),
+    "CONSTANT_POW, new Exponent": lambda x, n: F.constant_pow(x(1000), exponent=1.25 + n / 64),
+    "IDENTITY, new Scale": lambda x, n: F.identity(x(1000), scale_bias=dml.ScaleBias(1 + n / 64, 0.25)),
+    "GEMM, new number of rows": lambda x, n: _gemm(x, 3 + n),
+    "GEMM, new Alpha": lambda x, n: _gemm(x, 8, alpha=1 + n / 64),
+    "GEMM with LEAKY_RELU, new rows and Alpha": lambda x, n: _gemm(
+        x, 3 + n, fused_activation=dml.fused_activation("ACTIVATION_LEAKY_RELU", Alpha=0.01 + n / 1024)
     ),
-    "GEMM, new number of rows": lambda n: _gemm(3 + n),
-    "GEMM, new Alpha": lambda n: _gemm(8, 1 + n / 64),
-    "GEMM with LEAKY_RELU, new rows and Alpha": lambda n: _gemm(
-        3 + n, fused=dml.fused_activation("ACTIVATION_LEAKY_RELU", Alpha=0.01 + n / 1024)
+    "CONVOLUTION, new batch": lambda x, n: F.convolution(x(1 + n, 3, 12, 12), x(8, 3, 3, 3)),
+    "REDUCE SUM, new batch": lambda x, n: F.reduce(
+        x(2 + n, 8, 64), function="SUM", axes=(2,), output_data_type=dml.FLOAT32
     ),
-    "CONVOLUTION, new batch": _convolution,
-    "REDUCE SUM, new batch": lambda n: _reduce("SUM", 2 + n, 8, 64),
-    "REDUCE SUM, new length of rows": lambda n: _reduce("SUM", 4, 100 + n),
-    "REDUCE MAX, new batch": lambda n: _reduce("MAX", 2 + n, 8, 64),
-    "SOFTMAX, new batch": lambda n: _alone("ACTIVATION_SOFTMAX", _tensor(1, 1, 2 + n, 100)),
-    "MAX_POOLING, new batch": lambda n: _pooling("MAX_POOLING", n),
-    "AVERAGE_POOLING, new batch": lambda n: _pooling("AVERAGE_POOLING", n, IncludePadding=False),
+    "REDUCE SUM, new length of rows": lambda x, n: F.reduce(
+        x(4, 100 + n), function="SUM", axes=(1,), output_data_type=dml.FLOAT32
+    ),
+    "REDUCE MAX, new batch": lambda x, n: F.reduce(
+        x(2 + n, 8, 64), function="MAX", axes=(2,), output_data_type=dml.FLOAT32
+    ),
+    "SOFTMAX, new batch": lambda x, n: F.softmax(x(1, 1, 2 + n, 100)),
+    "MAX_POOLING, new batch": lambda x, n: F.max_pooling(x(1 + n, 3, 12, 12), **_TWO),
+    "AVERAGE_POOLING, new batch": lambda x, n: F.average_pooling(x(1 + n, 3, 12, 12), include_padding=False, **_TWO),
     "MEAN_VARIANCE_NORMALIZATION1, new batch": _normalization,
-    "SLICE1, new size and offset": _slice,
-    "JOIN, new sizes": _join,
-    "GATHER, new number of indices": _gather,
-    "TOP_K, new batch": _top_k,
-    "RESAMPLE, new batch": _resample,
-    "PADDING, new batch": _padding,
-    "FOLD, new height": _fold,
-    "UNFOLD, new height": _unfold,
-    "MAX_UNPOOLING, new height": _max_unpooling,
-    "LP_POOLING, new height": _lp_pooling,
-    "MAX_POOLING, new width": _max_pooling_width,
-    "MAX_POOLING, new window": _max_pooling_window,
-    "MAX_POOLING2 of volumes, new depth": _max_pooling_of_volumes,
-    "AVERAGE_POOLING_GRAD, new height": _average_pooling_gradient,
-    "ONE_HOT, new number of rows": _one_hot,
-    "SCATTER, new number of rows": _scatter,
-    "SCATTER_ND, new number of rows": _scatter_indices,
-    "GATHER_ND, new number of indices": _gather_indices,
-    "GATHER_ELEMENTS, new number of rows": _gather_elements,
-    "GATHER of columns, new height": _gather_columns,
-    "NONZERO_COORDINATES, new height": _nonzero,
-    "DIAGONAL_MATRIX1, new height": _diagonal,
-    "RESAMPLE, new height": _resample_height,
-    "RESAMPLE, new scale": _resample_scale,
-    "RESAMPLE_GRAD, new height": _resample_gradient,
-    "UPSAMPLE_2D, new height": _upsample,
-    "REVERSE_SUBSEQUENCES, new number of rows": _reverse,
-    "ROI_POOLING, new SpatialScale": _roi_pooling,
-    "ROI_ALIGN, new number of regions": _roi_align,
-    "CUMULATIVE_SUMMATION, new length": _cumulative,
-    "BATCH_NORMALIZATION, new batch": _batch_normalization,
-    "LOCAL_RESPONSE_NORMALIZATION, new height": _local_response,
-    "ARGMAX, new length": _argmax,
-    "DEPTH_TO_SPACE, new height": _depth_to_space,
-    "SPLIT, new sizes": _split,
-    "TILE, new height": _tile,
-    "FILL_VALUE_SEQUENCE, new size and ValueDelta": _fill_sequence,
-    "ADAM_OPTIMIZER, new size and LearningRate": _adam,
-    "MATRIX_MULTIPLY_INTEGER, new number of rows": _integer_product,
-    "CONVOLUTION_INTEGER, new batch": _integer_convolution,
-    "ELEMENT_WISE_QUANTIZE_LINEAR, new height": _quantize,
-    "DYNAMIC_QUANTIZE_LINEAR, new height": _dynamic_quantize,
-    "DEQUANTIZE in blocks, new height": _dequantize_blocks,
-    "RNN, new number of steps": _rnn,
-    "MULTIHEAD_ATTENTION, new length": _attention,
+    "SLICE1, new size and offset": lambda x, n: F.slice1(
+        x(30 + n, 40), input_window_offsets=(n % 10, 0), input_window_sizes=(20, 40), input_window_strides=(1, 1)
+    ),
+    "JOIN, new sizes": lambda x, n: F.join([x(2 + n, 40), x(2 + n, 40)], axis=0),
+    "GATHER, new number of indices": lambda x, n: F.gather(x(50, 16), x.indices(1, 2 + n), axis=0, index_dimensions=1),
+    "TOP_K, new batch": lambda x, n: F.top_k(x(2 + n, 100), axis=1, k=5),
+    "RESAMPLE, new batch": lambda x, n: F.resample(x(1, 1 + n, 12, 12), output_sizes=(1, 1 + n, 24, 24), **_DOUBLED),
+    "PADDING, new batch": lambda x, n: F.padding(
+        x(2 + n, 10, 10), padding_mode="CONSTANT", padding_value=0.0, start_padding=(0, 1, 1), end_padding=(0, 1, 1)
+    ),
+    "FOLD, new height": lambda x, n: F.fold(
+        x(1, 8, (5 + n) * 9), window_sizes=(2, 2), output_sizes=(1, 2, 6 + n, 10), **_ONES, **_NO_PADDING
+    ),
+    "UNFOLD, new height": lambda x, n: F.unfold(x(1, 2, 6 + n, 10), window_sizes=(2, 2), **_ONES, **_NO_PADDING),
+    "MAX_UNPOOLING, new height": lambda x, n: F.max_unpooling(
+        x(1, 2, 3 + n, 4),
+        x.indices(1, 2, 3 + n, 4, value=np.arange(2 * (3 + n) * 4).reshape(1, 2, 3 + n, 4)),
+        output_sizes=(1, 2, 6 + 2 * n, 8),
+    ),
+    "LP_POOLING, new height": lambda x, n: F.lp_pooling(x(1, 2, 8 + 2 * n, 8), p=2, **_TWO),
+    "MAX_POOLING, new width": lambda x, n: F.max_pooling(x(1, 2, 8, 8 + 2 * n), **_TWO),
+    "MAX_POOLING, new window": lambda x, n: F.max_pooling(x(1, 2, 40, 40), window_size=(2 + n, 1)),
+    "MAX_POOLING2 of volumes, new depth": lambda x, n: F.max_pooling2(
+        x(1, 2, 4 + 2 * n, 6, 6), window_size=(2, 2, 2), strides=(2, 2, 2)
+    ),
+    "AVERAGE_POOLING_GRAD, new height": lambda x, n: F.average_pooling_grad(
+        x(1, 2, 4 + n, 4), include_padding=False, output_sizes=(1, 2, 8 + 2 * n, 8), **_TWO, **_NO_PADDING
+    ),
+    "ONE_HOT, new number of rows": lambda x, n: F.one_hot(
+        x.indices(1, 1, 5 + n, 1), x(1, 1, 1, 2), axis=3, output_sizes=(1, 1, 5 + n, 7)
+    ),
+    "SCATTER, new number of rows": lambda x, n: F.scatter(x(6 + n, 9), x.indices(2 + n, 9), x(2 + n, 9), axis=0),
+    "SCATTER_ND, new number of rows": lambda x, n: F.scatter_nd(
+        x(6 + n, 9),
+        x.indices(2 + n, 1, value=np.arange(2 + n).reshape(-1, 1)),
+        x(2 + n, 9),
+        input_dimension_count=2,
+        indices_dimension_count=2,
+    ),
+    "GATHER_ND, new number of indices": lambda x, n: F.gather_nd(
+        x(6, 9), x.indices(2 + n, 1), input_dimension_count=2, indices_dimension_count=2
+    ),
+    "GATHER_ELEMENTS, new number of rows": lambda x, n: F.gather_elements(x(6, 9), x.indices(2 + n, 9), axis=0),
+    "GATHER of columns, new height": lambda x, n: F.gather(x(50 + n, 16), x.indices(1, 3), axis=1, index_dimensions=1),
+    "NONZERO_COORDINATES, new height": lambda x, n: F.nonzero_coordinates(x(5 + n, 9)),
+    "DIAGONAL_MATRIX1, new height": lambda x, n: x.graph.apply(
+        "DIAGONAL_MATRIX1",
+        {},
+        {"value_data_type": "FLOAT32", "value": 1.0, "diagonal_fill_begin": 0, "diagonal_fill_end": 2},
+        output_sizes=(5 + n, 7),
+    ),
+    "RESAMPLE, new height": lambda x, n: F.resample(
+        x(1, 1, 6 + n, 12), output_sizes=(1, 1, 12 + 2 * n, 24), **_DOUBLED
+    ),
+    "RESAMPLE, new scale": lambda x, n: F.resample(
+        x(1, 1, 6, 12), interpolation_mode="LINEAR", scales=(1, 1, (7 + n) / 6, 1), output_sizes=(1, 1, 7 + n, 12)
+    ),
+    "RESAMPLE_GRAD, new height": lambda x, n: F.resample_grad(
+        x(1, 1, 12 + 2 * n, 24),
+        input_pixel_offsets=(0.5,) * 4,
+        output_pixel_offsets=(-0.5,) * 4,
+        output_sizes=(1, 1, 6 + n, 12),
+        **_DOUBLED,
+    ),
+    "UPSAMPLE_2D, new height": lambda x, n: F.upsample_2d(
+        x(1, 1, 6 + n, 12), scale_size=dml.Size2D(2, 2), interpolation_mode="NEAREST_NEIGHBOR"
+    ),
+    "REVERSE_SUBSEQUENCES, new number of rows": lambda x, n: F.reverse_subsequences(
+        x(1, 1, 5 + n, 9), x.indices(1, 1, 5 + n, 1), axis=3
+    ),
+    "ROI_POOLING, new SpatialScale": lambda x, n: F.roi_pooling(
+        x(1, 2, 12, 12),
+        x(1, 1, 3, 5, value=[[0, 1, 1, 5, 5]] * 3),
+        spatial_scale=0.5 + n / 64,
+        pooled_size=dml.Size2D(2, 2),
+    ),
+    "ROI_ALIGN, new number of regions": lambda x, n: F.roi_align(
+        x(1, 2, 12, 12),
+        x(1, 1, 2 + n, 4, value=[1, 1, 5, 5]),
+        x.indices(1, 1, 1, 2 + n, value=0),
+        reduction_function="AVERAGE",
+        interpolation_mode="LINEAR",
+        spatial_scale_x=1.0,
+        spatial_scale_y=1.0,
+        out_of_bounds_input_value=0.0,
+        minimum_samples_per_output=2,
+        maximum_samples_per_output=2,
+        output_sizes=(2 + n, 2, 2, 2),
+    ),
+    "CUMULATIVE_SUMMATION, new length": lambda x, n: F.cumulative_summation(
+        x(3, 50 + n), axis=1, axis_direction="INCREASING", has_exclusive_sum=False
+    ),
+    "BATCH_NORMALIZATION, new batch": lambda x, n: F.batch_normalization(
+        x(1 + n, 3, 8, 8), *(x(1, 3, 1, 1) for _ in range(4)), spatial=True, epsilon=1e-5
+    ),
+    "LOCAL_RESPONSE_NORMALIZATION, new height": lambda x, n: F.local_response_normalization(
+        x(1, 6, 5 + n, 8), cross_channel=True, local_size=5, alpha=1e-4, beta=0.75, bias=1.0
+    ),
+    "ARGMAX, new length": lambda x, n: x.graph.apply(
+        "ARGMAX", {"input_tensor": x(3, 50 + n)}, {"axes": (1,), "axis_direction": "INCREASING"}
+    ),
+    "DEPTH_TO_SPACE, new height": lambda x, n: F.depth_to_space(x(1, 8, 3 + n, 4), block_size=2),
+    "SPLIT, new sizes": lambda x, n: F.split(x(4 + 2 * n, 9), axis=0, output_count=2),
+    "TILE, new height": lambda x, n: F.tile(x(3 + n, 5), repeats=(2, 1)),
+    "FILL_VALUE_SEQUENCE, new size and ValueDelta": lambda x, n: x.graph.apply(
+        "FILL_VALUE_SEQUENCE",
+        {},
+        {"value_data_type": "FLOAT32", "value_start": 0.0, "value_delta": 1.0 + n},
+        output_sizes=(100 + n,),
+    ),
+    "ADAM_OPTIMIZER, new size and LearningRate": lambda x, n: F.adam_optimizer(
+        *(x(1, 1, 1, 100 + n) for _ in range(4)),
+        x.indices(1, 1, 1, 1),
+        learning_rate=1e-3 * (1 + n),
+        beta1=0.9,
+        beta2=0.999,
+        epsilon=1e-8,
+    ),
+    "MATRIX_MULTIPLY_INTEGER, new number of rows": lambda x, n: F.matrix_multiply_integer(
+        x(1, 1, 3 + n, 32, data_type=dml.INT8), b=x(1, 1, 32, 16, data_type=dml.INT8)
+    ),
+    "CONVOLUTION_INTEGER, new batch": lambda x, n: F.convolution_integer(
+        x(1 + n, 3, 8, 8, data_type=dml.INT8), filter=x(4, 3, 3, 3, data_type=dml.INT8)
+    ),
+    "ELEMENT_WISE_QUANTIZE_LINEAR, new height": lambda x, n: F.quantize_linear(
+        x(5 + n, 9), x(5 + n, 9, strides=(0, 0)), output_data_type=dml.INT8
+    ),
+    "DYNAMIC_QUANTIZE_LINEAR, new height": lambda x, n: F.dynamic_quantize_linear(
+        x(5 + n, 9), output_data_type=dml.UINT8
+    ),
+    "DEQUANTIZE in blocks, new height": lambda x, n: F.dequantize(
+        x(3 + n, 64, data_type=dml.INT8), [x(3 + n, 2)], quantization_type="SCALE"
+    ),
+    "RNN, new number of steps": lambda x, n: F.rnn(
+        x(1, 2 + n, 2, 6),
+        x(1, 1, 8, 6),
+        x(1, 1, 8, 8),
+        activation_descs=[dml.fused_activation("ACTIVATION_TANH")],
+        direction="FORWARD",
+        with_sequence=True,
+    ),
+    "MULTIHEAD_ATTENTION, new length": lambda x, n: F.multihead_attention(
+        0.5, -1e4, 2, "NONE", *(x(1, 1, 5 + n, 16) for _ in range(3)), output_sizes=(1, 1, 5 + n, 16)
+    ),
 }

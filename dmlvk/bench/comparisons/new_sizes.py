@@ -9,16 +9,16 @@ from pathlib import Path
 import click
 
 import dmlvk as dml
-from dmlvk.bench.new_size_tasks import TASKS, Made
+from dmlvk.bench.new_size_tasks import TASKS, Made, made
 from dmlvk.bench.own import OwnLibrary
 from dmlvk.bench.report import named, write_measured
 from dmlvk.cli.selection import chosen_device, device_option, json_option
 
 
-def timed(device: dml.Device, made: Made) -> tuple[float, float]:
+def timed(device: dml.Device, operator: Made) -> tuple[float, float]:
     """Seconds of one call, by the wall and of all the process's threads."""
     wall, own = time.perf_counter(), time.process_time()
-    device.run(*made)
+    device.run(*operator)
     return time.perf_counter() - wall, time.process_time() - own
 
 
@@ -43,11 +43,11 @@ def command(device: str | None, number: int, part: str, json_file: Path | None) 
         for name, task in TASKS.items():
             if part.lower() not in name.lower():
                 continue
-            made = [task(count) for count in range(number + 2)]
-            for warm in made[:2]:
+            operators = [made(opened, task, count) for count in range(number + 2)]
+            for warm in operators[:2]:
                 timed(opened, warm)
-            new = [timed(opened, one) for one in made[2:]]
-            known = [timed(opened, one)[0] for one in made[2:]]
+            new = [timed(opened, one) for one in operators[2:]]
+            known = [timed(opened, one)[0] for one in operators[2:]]
             wall, own = (statistics.median(column) for column in zip(*new, strict=True))
             slowest = max(pair[1] for pair in new)
             again = statistics.median(known)
