@@ -26,6 +26,10 @@ _USUAL_SUBGROUP = 32
 _WIDE_SUBGROUP = 64
 """The same for AMD, for which there are other kernels of cooperative matrices of FLOAT16."""
 
+_TELL_OF_MATRICES_EVERYWHERE = frozenset(("AMD proprietary driver", "AMD open-source driver"))
+"""AMD's own drivers, which tell of cooperative matrices for GPUs, too, that have no units for them (llama.cpp's
+Vulkan backend knows such GPUs by name); Mesa's tells of them where there are."""
+
 _COOPERATIVE_FEATURES = frozenset(("cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope"))
 _BRAIN_FLOAT_FEATURES = frozenset(("shaderBFloat16Type", "shaderBFloat16CooperativeMatrix"))
 
@@ -97,6 +101,7 @@ class Target:
         limits = info.limits
         is_wide = limits.subgroup_size == _WIDE_SUBGROUP
         may_have_matrices = is_wide or limits.subgroup_size == _USUAL_SUBGROUP
+        may_have_matrices = may_have_matrices and info.driver not in _TELL_OF_MATRICES_EVERYWHERE
         kinds = set(map(dataclasses.astuple, info.cooperative_matrices)) if may_have_matrices else set()
         halves = kinds if set(enabled_features) >= _COOPERATIVE_FEATURES else set()
         cooperative = set() if is_wide else halves

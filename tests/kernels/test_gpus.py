@@ -30,6 +30,7 @@ _FEWEST = {"RX 7900, RADV": 32, "Arc A770": 8, "Arc B580": 16, "UHD 620": 8}
 
 _GPUS: dict[str, tuple[int, int, int, int, tuple[CooperativeMatrix, ...]]] = {
     "RX 7900, RADV": (64, 65536, 1024, 2**23 - 2, (_HALVES,)),
+    "AMD proprietary driver": (64, 65536, 1024, 200, (_HALVES,)),
     "RTX 4090": (32, 49152, 1024, 2**20, (_HALVES, _BYTES)),
     "Arc A770": (32, 65536, 1024, 200, (_XMX,)),
     "Arc A770, eights": (8, 65536, 1024, 200, (_XMX,)),
