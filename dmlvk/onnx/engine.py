@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from dmlvk.onnx.index_checks import IndexChecks
 from dmlvk.onnx.joining import Joined, joined, joined_integers
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Budget, Limits, size_of
 from dmlvk.onnx.loading import OnnxModel, Step, subgraph
+from dmlvk.onnx.made_rounds import KEPT_PLANS, MadeRound, MadeRounds, has_contents
 from dmlvk.onnx.pending import Pending
 from dmlvk.onnx.planning import Planner
 from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, readers_of, viewed
@@ -48,63 +49,7 @@ assert operators  # importing it registers the translators
 
 _log = logging.getLogger("dmlvk")
 
-_KEPT_PLANS = 16
-"""Plans for different input shapes that are kept; those not used for longest go first."""
-
 _UNREAD = "nothing reads what it gives"
-
-
-class _Round:
-    """A round that is ready to run.
-
-    Args:
-        plan: what it does.
-        segment: its graph on the device, where there is one.
-    """
-
-    def __init__(self, plan: RoundPlan, segment: Segment | None) -> None:
-        self.plan = plan
-        self.segment = segment
-        self.next = _Rounds()
-
-
-class _Rounds:
-    """Rounds by the shapes, and the looked-at contents, of the values that are there before them. Bounded."""
-
-    def __init__(self) -> None:
-        self._rounds: collections.OrderedDict[tuple[object, ...], list[_Round]] = collections.OrderedDict()
-
-    def find(self, key: tuple[object, ...], state: State) -> _Round | None:
-        """The round for these values."""
-        for made in self._rounds.get(key, ()):
-            if _has_contents(made.plan, state):
-                self._rounds.move_to_end(key)
-                return made
-        return None
-
-    def keep(self, key: tuple[object, ...], made: _Round) -> None:
-        """Adds a round; the one that was not used for longest goes."""
-        self._rounds.setdefault(key, []).append(made)
-        self._rounds.move_to_end(key)
-        while sum(len(rounds) for rounds in self._rounds.values()) > _KEPT_PLANS:
-            oldest = next(iter(self._rounds))
-            self._rounds[oldest].pop(0)
-            if not self._rounds[oldest]:
-                del self._rounds[oldest]
-
-    def __iter__(self) -> Iterator[_Round]:
-        for rounds in self._rounds.values():
-            yield from rounds
-
-
-def _has_contents(plan: RoundPlan, state: State) -> bool:
-    """Whether the inputs that a plan has looked at have the contents that it is for."""
-    return all(_same(state.host_array(name), array) for name, array in plan.contents.items())
-
-
-def _same(a: Any, b: Array) -> bool:
-    found = np.asarray(a)
-    return found.shape == b.shape and found.dtype == b.dtype and found.tobytes() == b.tobytes()
 
 
 class DeviceModel:
@@ -141,7 +86,7 @@ class DeviceModel:
         self._budget = Budget(limits.beside(self._model_bytes)) if budget is None else budget
         self.device = device
         self.placements: dict[int, Placement] = {}
-        self.last: list[_Round | DynamicRound] = []
+        self.last: list[MadeRound | DynamicRound] = []
         self._strict = strict
         self._fuse = fuse
         self._flags = flags
@@ -158,19 +103,19 @@ class DeviceModel:
         self._described = functools.partial(_described, self._constants, self._readers)
         self._weights = Weights(device, described=self._described)
         self._weights.upload_ahead(self._steps, self._constants)
-        self._rounds = _Rounds()
+        self._rounds = MadeRounds()
         self._dynamic = DynamicRounds(model, tells_multiples=not device.target.is_cpu)
         self._parts: Parts = {}
         self._inside: dict[tuple[Step, str], DeviceModel] = {}
         self.index_checks = IndexChecks(model, self._steps, self._constants)
         self.decoding = Decoding.of(device, model, self._steps, self._constants)
-        self._decoder_plans = DecoderPlans(_KEPT_PLANS)
+        self._decoder_plans = DecoderPlans(KEPT_PLANS)
         self._divided = DividedRuns(model, self._steps, self._constants)
 
     def forget(self) -> None:
         """Frees what lies on the device."""
-        self._rounds, self.last, self._inside = _Rounds(), [], {}
-        self._decoder_plans = DecoderPlans(_KEPT_PLANS)
+        self._rounds, self.last, self._inside = MadeRounds(), [], {}
+        self._decoder_plans = DecoderPlans(KEPT_PLANS)
         self._dynamic = DynamicRounds(self.model, tells_multiples=not self.device.target.is_cpu)
         self._weights = Weights(self.device, described=self._described)
 
@@ -269,7 +214,7 @@ class DeviceModel:
         state = State(self._constants, run.arrays)
         state.known.update(run.known)
         key = state.key(), run.branches
-        made: _Round | None = self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state))
+        made: MadeRound | None = self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state))
         settled = None if made is None else self.decoding.settled(run, made.plan.assembly.lengths)
         if made is None or made.segment is None or settled is None:
             return None
@@ -298,14 +243,14 @@ class DeviceModel:
         state = State(self._constants, run.arrays)
         state.known.update(run.known)
         key = state.key(), run.branches
-        made: _Round | None = self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state))
+        made: MadeRound | None = self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state))
         settled = None if made is None else self.decoding.settled(run, made.plan.assembly.lengths)
         if made is None or made.segment is None or settled is None:
             return None
         memory = self.decoding.memory(settled, made.plan.assembly.lengths, targets, list(self.cache_outputs))
         return made.segment.standing({name: state.uploaded(name) for name in made.segment.uploads}, memory)
 
-    def _made_for_decoder(self, run: DecoderRun, state: State) -> _Round | None:
+    def _made_for_decoder(self, run: DecoderRun, state: State) -> MadeRound | None:
         assert self.decoding is not None  # its run was taken
         planner = self.planner(state.known, state.live(), state.host_array, {**run.capacities, **run.widths})
         plan = planner.planned(Pending.of(self.decoding.steps))
@@ -328,7 +273,7 @@ class DeviceModel:
         opening = None if state.known.maps[0] else self._dynamic.opening(state.values, kept)
         if opening is None:
             return False
-        made = self._dynamic.find(opening, lambda made: _has_contents(made.plan, state))
+        made = self._dynamic.find(opening, lambda made: has_contents(made.plan, state))
         if made is None:
             made = self._dynamic.make(
                 opening, lambda *given: self._made_for_open_sizes(state, opening.elsewhere, *given)
@@ -386,7 +331,7 @@ class DeviceModel:
             if isinstance(made, DynamicRound):
                 state = State(self._constants, made.arrays)
                 rounds[index] = self._made(self._planned(self.pending, state), state)
-        return [made.segment.compiled for made in rounds if isinstance(made, _Round) and made.segment is not None]
+        return [made.segment.compiled for made in rounds if isinstance(made, MadeRound) and made.segment is not None]
 
     @property
     def plan_count(self) -> int:
@@ -470,7 +415,7 @@ class DeviceModel:
             raise ModelFileError(f"{self.model.name}: {next(iter(plan.rest)).label}: cannot be planned")
         return plan
 
-    def _made(self, plan: RoundPlan, state: State, elsewhere: Collection[str] = ()) -> _Round:
+    def _made(self, plan: RoundPlan, state: State, elsewhere: Collection[str] = ()) -> MadeRound:
         hosted = [item for item in plan.placements.values() if item.place == "host" and not elsewhere]
         if hosted:
             _log.warning(
@@ -484,14 +429,14 @@ class DeviceModel:
             )
         assembled = plan.assembly.assembled(list(plan.outputs.values()))
         if assembled is None:
-            return _Round(plan, None)
+            return MadeRound(plan, None)
         resident = {name: value for name, value in state.values.items() if isinstance(value, Resident)}
         weights = Weights(self.device, self._uploaded_weights(assembled), self._described)
         names = list(plan.outputs)
         segment = Segment(
             self.device, assembled, names, weights, resident, fuse=self._fuse, flags=self._flags, elsewhere=elsewhere
         )
-        return _Round(plan, segment)
+        return MadeRound(plan, segment)
 
     def _uploaded_weights(self, assembled: Assembled) -> Weights:
         """The weights that all plans share, those of a graph among them."""
@@ -510,7 +455,9 @@ class DeviceModel:
         )
         return self._weights
 
-    def _execute(self, made: _Round, state: State, times: list[KernelTime] | None, kept: Collection[str] = ()) -> None:
+    def _execute(
+        self, made: MadeRound, state: State, times: list[KernelTime] | None, kept: Collection[str] = ()
+    ) -> None:
         plan = made.plan
         for name, value in plan.known.items():
             state.known[name] = value

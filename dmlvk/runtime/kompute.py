@@ -31,9 +31,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, UnsupportedError
 from dmlvk.runtime import validation
 from dmlvk.runtime.afterwards import Afterwards, new_lock
+from dmlvk.runtime.allocations import new_allocation
 from dmlvk.runtime.forked import keep_for_ever
 from dmlvk.runtime.guard import Guard, is_repeated_copy
 from dmlvk.runtime.kompute_library import drivers_of_parent, kompute, open_engines
@@ -44,7 +45,7 @@ from dmlvk.runtime.recorder import Recorder
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.submissions import Submissions
 from dmlvk.runtime.transfers import Transfers
-from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
+from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, open_instance
 from dmlvk.runtime.waiting import once_free, wait_for
 from dmlvk.runtime.work import Allocation, Chain, Launch, Recording
 from dmlvk.support.weak_calls import weakly
@@ -286,26 +287,9 @@ class Engine:
         return allocation
 
     def _allocated(self, size_in_bytes: int, has_staging: bool, zeroed: bool) -> Allocation:
-        kinds = self._kp.TensorTypes
-        kind = kinds.device if has_staging else kinds.host
-        try:
-            # Never touched before Kompute copies them: the system maps them all to one page. They are there before the
-            # memory is asked for, so that the answer holds with them.
-            zeros = np.zeros(size_in_bytes // 4, np.uint32)
-        except (MemoryError, ValueError):
-            zeros = None
-        claim = self._memory.claim(MemoryRequest(size_in_bytes, "device" if has_staging else "host"))
-        try:
-            if zeros is None:
-                raise OutOfMemoryError(f"{self.info.name}: {size_in_bytes} bytes of zeros are not to be had")
-            tensor = self._manager.tensor_t(zeros, kind)
-            host_bytes = tensor.data().view(np.uint8)
-            return Allocation(
-                tensor, claim, size_in_bytes, host_bytes, has_staging, upload_pending=has_staging and zeroed
-            )
-        except BaseException:
-            claim.release()
-            raise
+        return new_allocation(
+            self._kp, self._manager, self._memory, size_in_bytes, has_staging=has_staging, zeroed=zeroed
+        )
 
     @property
     def _needs_staging(self) -> bool:
