@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
 from onnx import TensorProto
 
-from dmlvk.onnx.operators.elementwise import same_shape
+from dmlvk.onnx.operators.elementwise import pair, same_shape
 from dmlvk.onnx.operators.heads import (
     AttentionSizes,
     Mask,
     attention,
+    chosen,
     compared,
+    headed,
     hiding,
     in_window,
     merged,
@@ -20,13 +23,13 @@ from dmlvk.onnx.operators.heads import (
     summed,
 )
 from dmlvk.onnx.operators.masked_heads import heads_behind
-from dmlvk.onnx.operators.matrix import product
+from dmlvk.onnx.operators.matrix import matmul, product
 from dmlvk.onnx.operators.quantization import of_matrix
 from dmlvk.onnx.operators.quantized import integer_product
 from dmlvk.onnx.operators.reduction import reduced
 from dmlvk.onnx.operators.rotary import join, split
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
-from dmlvk.onnx.values import NotOnDevice, Tensor
+from dmlvk.onnx.values import NUMPY_TYPES, NotOnDevice, Tensor
 from dmlvk.operators import MultiheadAttentionMaskType
 from dmlvk.operators.members import ReduceFunction
 
@@ -45,14 +48,16 @@ _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
     "MultiHeadAttention",
     by=["MULTIHEAD_ATTENTION1", "CACHED_ATTENTION"],
     domain=MICROSOFT,
-    note="past and present may share a buffer; without beams and the scores as an output",
+    note="past and present may share a buffer; without beams; scores are an output where past_sequence_length is none",
 )
 def multi_head_attention(node: Node) -> None:
     """Queries, keys and values apart or stacked, with a bias for all three."""
     node.check_element(0, *FLOATS)
-    if node.has(9) or node.wants(3):
-        raise NotOnDevice("beams and the scores as an output are not there yet")
+    if node.has(9):
+        raise NotOnDevice("beams are not there yet")
     if node.has(8):
+        if node.wants(3):
+            raise NotOnDevice("the scores as an output do not go with past_sequence_length yet")
         heads_behind(node, bias=3, mask=4, added=5)
         return
     heads = node.integer("num_heads")
@@ -71,6 +76,44 @@ def multi_head_attention(node: Node) -> None:
     node.set(made)
     for index, present in enumerate(presents, 1):
         node.set(present, index)
+    if node.wants(3):
+        node.set(_scores(node, sources, sizes, (node.tensor(6), node.tensor(7)) if has_past else None), 3)
+
+
+def _scores(
+    node: Node, sources: Mapping[str, Tensor], sizes: AttentionSizes, past: tuple[Tensor, Tensor] | None
+) -> Tensor:
+    """The numbers that shares are made of, as ONNX Runtime gives them out: scaled products with all that is added."""
+    if not sources.keys() >= {"query_tensor", "key_tensor"}:
+        raise NotOnDevice("the scores of stacked keys as an output are not there yet")
+    query, key = sources["query_tensor"], sources["key_tensor"]
+    if node.has(3):
+        width = query.shape[2]
+        bias = split(node, node.tensor(3), [width, width, sizes.heads * sizes.value_size], 0)
+        query, key = (
+            pair(node, "ELEMENT_WISE_ADD", tensor, part.viewed((1, 1, width)))
+            for tensor, part in zip((query, key), bias, strict=False)
+        )
+    query, key = (headed(node, node.packed(tensor), sizes.heads) for tensor in (query, key))
+    if past is not None:
+        key = join(node, [past[0], key], 2)
+    scale = node.real("scale") or 1 / math.sqrt(sizes.size)
+    scores = matmul(node, query, key.transposed((0, 1, 3, 2)), alpha=scale)
+    element = query.element
+    if node.has(5):
+        scores = pair(node, "ELEMENT_WISE_ADD", scores, node.cast(node.tensor(5), element))
+    if node.has(4):
+        mask = _mask(node, node.tensor(4), sizes)
+        if mask.kind == _OF_PACKED or (element == TensorProto.FLOAT16 and mask.filtered < _LOWEST_HALF):
+            raise NotOnDevice("the scores as an output do not go with this mask yet")
+        hidden = chosen(node, _seen(node, mask, sizes), node.scalar(0.0, element), node.scalar(mask.filtered, element))
+        scores = pair(node, "ELEMENT_WISE_ADD", scores, hidden)
+    if node.integer("unidirectional"):
+        seen = in_window(node, sizes.queries, sizes.keys, sizes.past, right=0)
+        if seen is not None:
+            lowest = float(np.finfo(NUMPY_TYPES[element]).min)
+            scores = chosen(node, seen, scores, node.scalar(lowest, element))
+    return scores
 
 
 def _sources(node: Node, heads: int, past: int) -> tuple[dict[str, Tensor], AttentionSizes]:
@@ -230,21 +273,27 @@ def _attended(
 
 def _lifted(node: Node, mask: Mask, sizes: AttentionSizes) -> Mask:
     """The mask as one for each query and key, without those queries that would see none."""
-    columns, types = positions(node, sizes.keys).viewed((1, 1, 1, sizes.keys)), MultiheadAttentionMaskType
-    if mask.kind == types.BOOLEAN:
-        seen = compared(node, "EQUALS", mask.tensor, node.scalar(0, TensorProto.INT32).viewed(()))
-        seen = same_shape(node, seen, "ELEMENT_WISE_LOGICAL_NOT")
-    else:
-        end, *start = split(node, mask.tensor, [1] * mask.tensor.shape[0], 0)
-        seen = compared(node, "LESS_THAN", columns, end.viewed((sizes.batch, 1, 1, 1)))
-        if start:
-            begun = compared(node, "GREATER_THAN_OR_EQUAL", columns, start[0].viewed((sizes.batch, 1, 1, 1)))
-            seen = compared(node, "AND", seen, begun)
+    seen = _seen(node, mask, sizes)
     causal = in_window(node, sizes.queries, sizes.keys, sizes.past, right=0) if node.integer("unidirectional") else None
     visible = seen if causal is None else compared(node, "AND", seen, causal)
     sees_some = reduced(node, ReduceFunction.MAX, visible, [3])
     kept = compared(node, "OR", seen, same_shape(node, sees_some, "ELEMENT_WISE_LOGICAL_NOT"))
-    return Mask(node.cast(kept, TensorProto.INT32), types.BOOLEAN, max(mask.filtered, _HIDES_IN_HALF))
+    kind = MultiheadAttentionMaskType.BOOLEAN
+    return Mask(node.cast(kept, TensorProto.INT32), kind, max(mask.filtered, _HIDES_IN_HALF))
+
+
+def _seen(node: Node, mask: Mask, sizes: AttentionSizes) -> Tensor:
+    """Which keys a mask shows: batch, 1, queries or 1, keys."""
+    columns = positions(node, sizes.keys).viewed((1, 1, 1, sizes.keys))
+    if mask.kind == MultiheadAttentionMaskType.BOOLEAN:
+        seen = compared(node, "EQUALS", mask.tensor, node.scalar(0, TensorProto.INT32).viewed(()))
+        return same_shape(node, seen, "ELEMENT_WISE_LOGICAL_NOT")
+    end, *start = split(node, mask.tensor, [1] * mask.tensor.shape[0], 0)
+    seen = compared(node, "LESS_THAN", columns, end.viewed((sizes.batch, 1, 1, 1)))
+    if start:
+        begun = compared(node, "GREATER_THAN_OR_EQUAL", columns, start[0].viewed((sizes.batch, 1, 1, 1)))
+        seen = compared(node, "AND", seen, begun)
+    return seen
 
 
 def _added(node: Node, sizes: AttentionSizes, index: int | None, element: int) -> Tensor | None:
