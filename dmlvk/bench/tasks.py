@@ -55,7 +55,7 @@ def _product(m: int, k: int, n: int, data_type: DataType, batch: int = 1, series
     sizes = ((1, batch, m, k), (1, batch, k, n), (1, batch, m, n))
     a, b, c = (TensorDesc(data_type, size) for size in sizes)
     desc = operator_desc(
-        "GEMM", ATensor=a, BTensor=b, OutputTensor=c, TransA=_member("TransA", 0), TransB=_member("TransB", 0),
+        "GEMM", ATensor=a, BTensor=b, OutputTensor=c, TransA="NONE", TransB="NONE",
         Alpha=1.0, Beta=0.0,
     )  # fmt: skip
     words = f"{batch} x ({m} x {k} x {n})" if batch > 1 else f"{m} x {k} x {n}"
@@ -64,12 +64,6 @@ def _product(m: int, k: int, n: int, data_type: DataType, batch: int = 1, series
         return _moving(words, desc, lambda torch, inputs: torch.matmul(*inputs), **point)
     work = 2 * batch * m * k * n
     return Task(f"GEMM {words}", desc, data_type, work, "OP/s", lambda torch, inputs: torch.matmul(*inputs), **point)
-
-
-def _member(name: str, value: int, operator_name: str = "GEMM") -> Any:
-    """A value of an operator's enumeration, by DirectML's number."""
-    field = next(field for field in OPERATORS[operator_name].fields if field.name == name)
-    return value if field.enumeration is None else field.enumeration(value)
 
 
 _LARGEST_MATRIX = 2**30
@@ -109,8 +103,8 @@ def _dequantized(data_type: DataType, size: int) -> Iterator[Task]:
         for rows in (1, 2, 4, 8, 16, 512):
             left, result = TensorDesc(data_type, (rows, terms)), TensorDesc(data_type, (rows, columns))
             desc = operator_desc(
-                "GEMM", ATensor=left, BTensor=weights.output_tensor, OutputTensor=result, TransA=_member("TransA", 0),
-                TransB=_member("TransB", 1), Alpha=1.0, Beta=0.0,
+                "GEMM", ATensor=left, BTensor=weights.output_tensor, OutputTensor=result, TransA="NONE",
+                TransB="TRANSPOSE", Alpha=1.0, Beta=0.0,
             )  # fmt: skip
             name = f"GEMM {rows} x {terms} by {columns} columns of 4 bits"
             if rows > 16:
@@ -144,9 +138,8 @@ def _convolution(
         "OutputTensor": TensorDesc(data_type, (batch, filters, out, out)),
     }
     desc = operator_desc(
-        "CONVOLUTION", **tensors, Mode=_member("Mode", 1, "CONVOLUTION"),
-        Direction=_member("Direction", 0, "CONVOLUTION"),
-        DimensionCount=2, Strides=(stride, stride), Dilations=(1, 1), StartPadding=(pad, pad), EndPadding=(pad, pad),
+        "CONVOLUTION", **tensors, Mode="CROSS_CORRELATION", Direction="FORWARD", DimensionCount=2,
+        Strides=(stride, stride), Dilations=(1, 1), StartPadding=(pad, pad), EndPadding=(pad, pad),
         OutputPadding=(0, 0), GroupCount=groups,
     )  # fmt: skip
     kind = "depthwise " if groups > 1 else ""
@@ -199,21 +192,14 @@ def _matrix(data_type: DataType, size: int) -> tuple[int, int]:
 def _reductions(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     source = TensorDesc(data_type, (1, 1, rows, columns))
-    numbers = {"SUM": 10, "MAX": 7}
-    for function, number in numbers.items():
+    for function, call in (("SUM", "sum"), ("MAX", "amax")):
         for words, axes in (("of rows", (3,)), ("of columns", (2,)), ("of all", (2, 3))):
             sizes = [1 if axis in axes else length for axis, length in enumerate(source.sizes)]
             desc = operator_desc(
-                "REDUCE", Function=_reduce_function(function, number), InputTensor=source,
+                "REDUCE", Function=function, InputTensor=source,
                 OutputTensor=TensorDesc(data_type, sizes), AxisCount=len(axes), Axes=axes,
             )  # fmt: skip
-            call = "sum" if function == "SUM" else "amax"
             yield _moving(f"{function} {words}, {rows} x {columns}", desc, _reduced_in_torch(call, axes))
-
-
-def _reduce_function(name: str, number: int) -> Any:
-    field = next(field for field in OPERATORS["REDUCE"].fields if field.name == "Function")
-    return number if field.enumeration is None else field.enumeration[name]
 
 
 def _reduced_in_torch(call: str, axes: tuple[int, ...]) -> InTorch:
@@ -226,7 +212,7 @@ def _argmax(data_type: DataType, size: int) -> Iterator[Task]:
     desc = operator_desc(
         "ARGMAX", InputTensor=TensorDesc(data_type, (1, 1, rows, columns)),
         OutputTensor=TensorDesc(DataType.UINT32, (1, 1, rows, 1)), AxisCount=1, Axes=(3,),
-        AxisDirection=_member("AxisDirection", 0, "ARGMAX"),
+        AxisDirection="INCREASING",
     )  # fmt: skip
     yield _moving(f"of rows, {rows} x {columns}", desc, lambda torch, inputs: torch.argmax(inputs[0], -1, True))
 
@@ -274,7 +260,7 @@ def _padding(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = _images(data_type, size)
     desc = operator_desc(
         "PADDING", InputTensor=TensorDesc(data_type, (n, c, h, w)),
-        OutputTensor=TensorDesc(data_type, (n, c, h + 2, w + 2)), PaddingMode=_member("PaddingMode", 0, "PADDING"),
+        OutputTensor=TensorDesc(data_type, (n, c, h + 2, w + 2)), PaddingMode="CONSTANT",
         PaddingValue=0.0, DimensionCount=4, StartPadding=(0, 0, 1, 1), EndPadding=(0, 0, 1, 1),
     )  # fmt: skip
     yield _moving(
@@ -367,7 +353,7 @@ def _cumulative(data_type: DataType, size: int) -> Iterator[Task]:
     for words, axis in (("rows", 3), ("columns", 2)):
         desc = operator_desc(
             "CUMULATIVE_SUMMATION", InputTensor=tensor, OutputTensor=tensor, Axis=axis,
-            AxisDirection=_member("AxisDirection", 0, "CUMULATIVE_SUMMATION"), HasExclusiveSum=False,
+            AxisDirection="INCREASING", HasExclusiveSum=False,
         )  # fmt: skip
         yield _moving(f"of {words}, {rows} x {columns}", desc, _cumsum(axis))
 
@@ -456,7 +442,7 @@ def _resample(data_type: DataType, size: int) -> Iterator[Task]:
     desc = operator_desc(
         "RESAMPLE1", InputTensor=TensorDesc(data_type, (n, c, h, w)),
         OutputTensor=TensorDesc(data_type, (n, c, 2 * h, 2 * w)),
-        InterpolationMode=_member("InterpolationMode", 1, "RESAMPLE1"), DimensionCount=4, Scales=(1.0, 1.0, 2.0, 2.0),
+        InterpolationMode="LINEAR", DimensionCount=4, Scales=(1.0, 1.0, 2.0, 2.0),
         InputPixelOffsets=(0.5, 0.5, 0.5, 0.5), OutputPixelOffsets=(-0.5, -0.5, -0.5, -0.5),
     )  # fmt: skip
 
@@ -489,7 +475,7 @@ def _recurrent(name: str, gates: int, data_type: DataType, size: int) -> Iterato
         RecurrenceTensor=weights, OutputSequenceTensor=TensorDesc(data_type, (steps, 1, batch, units)),
         ActivationDescCount=len(functions),
         ActivationDescs=[fused_activation(f"ACTIVATION_{function}") for function in functions],
-        Direction=_member("Direction", 0, name), **own[name],
+        Direction="FORWARD", **own[name],
     )  # fmt: skip
 
     layers: dict[int, Any] = {}
@@ -521,7 +507,7 @@ def _attention(name: str, key_heads: int, data_type: DataType, size: int) -> Ite
     counts = {"QueryHeadCount": heads, "KeyValueHeadCount": key_heads} if name.endswith("1") else {"HeadCount": heads}
     desc = operator_desc(
         name, QueryTensor=queries, KeyTensor=keys, ValueTensor=keys, OutputTensor=queries, Scale=head**-0.5,
-        MaskFilterValue=-10000.0, MaskType=_member("MaskType", 0, name), **counts,
+        MaskFilterValue=-10000.0, MaskType="NONE", **counts,
     )  # fmt: skip
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
