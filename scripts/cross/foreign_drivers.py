@@ -23,7 +23,7 @@ from dmlvk.errors import DmlError
 from scripts.cross import drm_shim
 from scripts.cross.debian_roots import ROOTS, command, unpacked, why_not_here
 from scripts.cross.targets import CrossBuildError
-from scripts.shader_tools.pipelines import Compiled
+from scripts.shader_tools.pipelines import UNCACHED, Compiled
 
 _PROGRAM = Path(__file__).parents[1] / "native" / "pipeline_compiler.c"
 
@@ -104,7 +104,7 @@ class ForeignCompiler:
         if reason := why_not_here(root):
             raise CrossBuildError(reason)
         folder = unpacked(root)
-        settings = {"HOME": "/tmp", "MESA_SHADER_CACHE_DISABLE": "true", **family.settings}
+        settings = {"HOME": "/tmp", **UNCACHED, **family.settings}
         files = [drm_shim.compiled_program(_PROGRAM, is_for_arm=family.is_emulated)]
         if family.has_shim:
             files.append(drm_shim.library(family.library))

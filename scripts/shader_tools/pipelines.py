@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from ctypes import c_char, c_char_p, c_float, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 from dmlvk.errors import DmlError
@@ -18,6 +19,11 @@ from dmlvk.runtime.vulkan import loader
 from dmlvk.runtime.vulkan import structures as vk
 
 _STATISTICS = b"VK_KHR_pipeline_executable_properties"
+UNCACHED = MappingProxyType(
+    {"MESA_SHADER_CACHE_DISABLE": "true", "RADV_DEBUG": "nocache", "VK_ENABLE_PIPELINE_CACHE": "false"}
+)
+"""Settings by which Mesa's drivers compile a pipeline anew, though they have it: only then times can be told."""
+
 _FLAGS = 0x40  # VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR
 _COMPUTE_STAGE = 0x20
 _STORAGE_BUFFER = 7

@@ -4,6 +4,9 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
+#if INPUT_0_BITS == 16
+#define WORD_BY_WORD
+#endif
 #include "elementwise/several_outputs.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"

@@ -55,15 +55,21 @@
     if (slow_path == 0u) { FOR_EACH_LANE(COMPUTE_QUICK) } else { FOR_EACH_LANE(COMPUTE) }
 #define COMPUTE_QUICK_LANE(lane) INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(FETCHED, lane));
 #define COMPUTE_SECOND_QUICK_LANE(lane) INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(FETCHED_SECOND, lane));
-#elif defined(LONG_OPERATION) && LANES == 16
-// Sixteen times a long operation takes drivers of GPUs seconds to compile. A loop computes four lanes at a time, a word of every
-// operand, and moves the words on: those that are in use are indexed by constants and stay in registers.
+#elif defined(LONG_OPERATION) && (LANES == 16 || defined(WORD_BY_WORD))
+// Sixteen times a long operation, or eight times one for which a file defines WORD_BY_WORD, takes drivers of GPUs seconds to compile. A
+// loop computes the lanes of a word of every operand, of four, and moves the words on: those that are in use are indexed by constants and
+// stay in registers.
 #extension GL_EXT_control_flow_attributes : enable
 #define MOVE_ON(words) \
     { \
         uint first = words[0]; \
         words[0] = words[1], words[1] = words[2], words[2] = words[3], words[3] = first; \
     }
+#if LANES == 16
+#define COMPUTE_WORD(COMPUTE) COMPUTE(0u) COMPUTE(1u) COMPUTE(2u) COMPUTE(3u)
+#else
+#define COMPUTE_WORD(COMPUTE) COMPUTE(0u) COMPUTE(1u)
+#endif
 #define MOVE_INPUT_ON(n, words) MOVE_ON(words##n)
 #define MOVE_FURTHER_ON(n, argument) MOVE_ON(further_result_##n)
 #define COMPUTE_LANES(COMPUTE, COMPUTE_QUICK, words) \
@@ -71,7 +77,7 @@
         FOR_EACH_LANE_IN_LOOP(COMPUTE) \
     } else { \
         [[dont_unroll]] for (uint word = 0u; word < 4u; ++word) { \
-            COMPUTE(0u) COMPUTE(1u) COMPUTE(2u) COMPUTE(3u) \
+            COMPUTE_WORD(COMPUTE) \
             MOVE_ON(result) \
             FOR_EACH_INPUT(MOVE_INPUT_ON, words) \
             FOR_EACH_FURTHER_OUTPUT(MOVE_FURTHER_ON, word) \
