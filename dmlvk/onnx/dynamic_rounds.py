@@ -28,6 +28,9 @@ _MOST_OF_ONE_SIZE = 4
 
 _Key: TypeAlias = tuple[object, ...]
 
+_Size: TypeAlias = int | tuple[int, tuple[int, ...]]
+"""A plain size, or ``~n`` for the open size ``n``, or a plain number and the open sizes that are added to it."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Opening:
@@ -36,21 +39,67 @@ class Opening:
     Attributes:
         key: what plans are told apart by besides their guards.
         sizes: the open sizes.
-        shapes: of each input the element type, and for each axis a plain size, or ``~n`` for the open size ``n``.
+        shapes: of each input the element type, and its sizes.
         elsewhere: inputs that lie on the device already, and outputs that get memory of their own there.
     """
 
     key: _Key
     sizes: tuple[int, ...]
-    shapes: Mapping[str, tuple[int, tuple[int, ...]]]
+    shapes: Mapping[str, tuple[int, tuple[_Size, ...]]]
     elsewhere: frozenset[str]
 
     def live(self, sizes: Sequence[int]) -> dict[str, Live]:
         """The inputs with these numbers in the place of open sizes."""
         return {
-            name: Live(element, tuple(sizes[~size] if size < 0 else size for size in shape))
+            name: Live(element, tuple(_in_place(size, sizes) for size in shape))
             for name, (element, shape) in self.shapes.items()
         }
+
+
+def _in_place(size: _Size, sizes: Sequence[int]) -> int:
+    if isinstance(size, tuple):
+        return size[0] + sum(sizes[number] for number in size[1])
+    return sizes[~size] if size < 0 else size
+
+
+class _RunSizes:
+    """The sizes of a run's inputs.
+
+    Attributes:
+        values: the open ones.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[int] = []
+        self._numbers: dict[object, int] = {}
+        self._named: dict[str, int] = {}
+
+    def of(self, size: int, name: str | None, axis: object) -> int:
+        """A size: the same for those that are equal and of one name, or of one axis where they have none."""
+        made = size
+        if size >= FEWEST:
+            number = self._numbers.setdefault((name, size) if name else axis, len(self.values))
+            if number == len(self.values):
+                self.values.append(size)
+            made = ~number
+        if name:
+            self._named[name] = made
+        return made
+
+    def sum(self, size: int, terms: Sequence[str]) -> _Size | None:
+        """A size as the sum of others by their names, or of numbers; ``None``: it is not."""
+        constant, numbers = 0, []
+        for term in terms:
+            found = int(term) if term.isdecimal() else self._named.get(term)
+            if found is None:
+                return None
+            if found < 0:
+                numbers.append(~found)
+            else:
+                constant += found
+        if constant + sum(self.values[number] for number in numbers) != size:
+            return None
+        return (constant, tuple(sorted(numbers))) if numbers else size
 
 
 class DynamicRounds:
@@ -68,6 +117,8 @@ class DynamicRounds:
             for info in model.inputs
             if info.shape is None or not all(isinstance(size, int) for size in info.shape)
         }
+        names = {said for shape in self._open.values() for said in shape or () if isinstance(said, str)}
+        self._sums = {name: terms for name in names if (terms := [part.strip() for part in name.split("+")])[1:]}
         self._plans: dict[_Key, list[DynamicRound]] = {}
         self._of_one_size: dict[_Key, int] = {}
         self.refused: dict[_Key, str] = {}
@@ -79,7 +130,8 @@ class DynamicRounds:
     def opening(self, values: Mapping[str, Any], kept: Collection[str] = ()) -> Opening | None:
         """What of a run's inputs is open; ``None``: nothing is, or not all of them are arrays that the device has.
 
-        Sizes of one name that are equal are one size; sizes of 0 and 1 are none.
+        Sizes of one name that are equal are one size; sizes of 0 and 1 are none. A size whose name is a sum of names
+        ("past + new", as exporters write it) is that sum where it is true.
 
         Args:
             values: the inputs.
@@ -87,10 +139,9 @@ class DynamicRounds:
         """
         if not self._open:
             return None
-        shapes: dict[str, tuple[int, tuple[int, ...]]] = {}
-        sizes: list[int] = []
-        numbers: dict[object, int] = {}
-        elsewhere = set(kept)
+        found, elsewhere = _RunSizes(), set(kept)
+        shapes: dict[str, tuple[int, list[_Size]]] = {}
+        sums: list[tuple[str, int, str]] = []
         for name, value in values.items():
             element = element_of(value) if isinstance(value, np.ndarray) else None
             if isinstance(value, Held):
@@ -99,21 +150,24 @@ class DynamicRounds:
             if element is None or 0 in value.shape:
                 return None
             declared = self._open.get(name, value.shape)
-            made = []
+            made: list[_Size] = []
             for axis, size in enumerate(value.shape):
                 said = None if declared is None else declared[axis]
-                if isinstance(said, int) or size < FEWEST:
-                    made.append(size)
-                    continue
-                number = numbers.setdefault((said, size) if said else (name, axis), len(sizes))
-                if number == len(sizes):
-                    sizes.append(size)
-                made.append(~number)
-            shapes[name] = (element, tuple(made))
-        key = (frozenset(elsewhere), *((name, *shape) for name, shape in shapes.items()))
+                if isinstance(said, str) and said in self._sums:
+                    sums.append((name, axis, said))
+                    made.append(size)  # until all others are there
+                else:
+                    made.append(size if isinstance(said, int) else found.of(size, said, (name, axis)))
+            shapes[name] = (element, made)
+        for name, axis, said in sums:
+            made, size = shapes[name][1], values[name].shape[axis]
+            made[axis] = found.sum(size, self._sums[said]) or found.of(size, said, said)
+        sizes = found.values
+        of_inputs = {name: (element, tuple(made)) for name, (element, made) in shapes.items()}
+        key = (frozenset(elsewhere), *((name, *shape) for name, shape in of_inputs.items()))
         if not sizes or key in self.refused:
             return None
-        return Opening(key, tuple(sizes), shapes, frozenset(elsewhere))
+        return Opening(key, tuple(sizes), of_inputs, frozenset(elsewhere))
 
     def find(self, opening: Opening, has_contents: Callable[[DynamicRound], bool]) -> DynamicRound | None:
         """A plan for these sizes."""

@@ -112,6 +112,23 @@ def test_equal_and_different_sizes_of_one_name_are_different_plans(device: dml.D
     np.testing.assert_array_equal(session.run(None, {"a": a, "b": b})[0], a + b)
 
 
+def test_a_size_whose_name_is_a_sum_is_that_sum_where_it_is_true(device: dml.Device) -> None:
+    nodes = [
+        helper.make_node("Concat", ["a", "b"], ["joined"], axis=0),
+        helper.make_node("Add", ["joined", "c"], ["y"]),
+    ]
+    inputs: dict[str, list[int | str | None]] = {"c": ["n + m", 3], "a": ["n", 3], "b": ["m", 3]}
+    session = ort.InferenceSession(model(nodes, inputs, ["y"]), device=device)
+    for n, m, rows, plans in ((5, 9, 14, 1), (7, 14, 21, 1), (6, 10, 16, 1), (7, 1, 8, 2), (6, 10, 1, 3), (1, 1, 2, 4)):
+        a, b = np.ones((n, 3), np.float32), np.full((m, 3), 2, np.float32)
+        c = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+        (y,) = session.run(None, {"a": a, "b": b, "c": c})
+        np.testing.assert_array_equal(y, np.concatenate([a, b]) + c)
+        assert session._program.plan_count == plans
+    with pytest.raises(dml.DmlError):
+        session.run(None, {"a": a, "b": b, "c": np.ones((9, 3), np.float32)})
+
+
 def test_results_that_are_sizes_follow_them(device: dml.Device) -> None:
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),
