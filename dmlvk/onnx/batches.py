@@ -14,7 +14,7 @@ import numpy as np
 from onnx import helper
 
 from dmlvk.errors import DeviceLimitError, ModelFileError
-from dmlvk.onnx.execution import Held
+from dmlvk.onnx.execution import DeviceValue
 from dmlvk.onnx.joining.pattern import JOINED
 from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.states import State
@@ -399,7 +399,7 @@ def _key(arrays: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _on_host(value: Any) -> Any:
-    return value.array() if isinstance(value, Held) else value
+    return value.array() if isinstance(value, DeviceValue) else value
 
 
 __all__ = ["DividedRuns", "Shape", "divided_by"]

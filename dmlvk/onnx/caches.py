@@ -13,7 +13,7 @@ import numpy as np
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.arrays.memory_pool import Storage
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.onnx.execution import Held
+from dmlvk.onnx.execution import DeviceValue
 from dmlvk.onnx.loading import ValueInfo
 from dmlvk.onnx.values import DATA_TYPES, Array
 from dmlvk.tensors import TensorDesc
@@ -137,7 +137,7 @@ class Caches:
             given: what the caller has.
             total: the length of the longest sequence, with its new tokens.
         """
-        shape = given.shape if isinstance(given, Held) else np.shape(given)
+        shape = given.shape if isinstance(given, DeviceValue) else np.shape(given)
         if len(shape) != 4 or info.element not in DATA_TYPES or 0 in (shape[0], shape[1], shape[3]):
             return None
         batch, heads, rows, size = (int(length) for length in shape)
@@ -152,7 +152,7 @@ class Caches:
 
     def _known(self, given: Any) -> tuple[int, int] | None:
         """Of an array that a run has made, the rows that its memory has room for, and those that are filled."""
-        return self._filled.get(given.on_device.storage) if isinstance(given, Held) else None
+        return self._filled.get(given.on_device.storage) if isinstance(given, DeviceValue) else None
 
     def memory(self, cache: Cache, pasts: Sequence[int], target: Any, *, is_kept: bool) -> DeviceArray:
         """Where a run appends: an array of the cache's whole shape that holds its past.
@@ -168,9 +168,9 @@ class Caches:
             is_kept: whether the output stays on the device.
         """
         given, tensor = cache.given, _tensor(cache.element, cache.shape)
-        if isinstance(given, Held):
+        if isinstance(given, DeviceValue):
             storage, known = given.on_device.storage, self._known(given)
-            is_bound = isinstance(target, Held) and target.on_device.storage is storage
+            is_bound = isinstance(target, DeviceValue) and target.on_device.storage is storage
             is_whole = given.on_device.tensor == tensor or given.on_device.fits(tensor)
             if not cache.is_growing and is_bound and is_whole:
                 return given.on_device
@@ -194,15 +194,15 @@ class Caches:
         made = self._device.arrays.moved(source, tensor=part)
         return DeviceArray(self._device, made.storage, tensor)
 
-    def shown(self, cache: Cache, memory: DeviceArray) -> Held:
+    def shown(self, cache: Cache, memory: DeviceArray) -> DeviceValue:
         """What the output shows, when its rows are written."""
         self._filled[memory.storage] = (cache.shape[2], cache.shown)
         batch, heads, _, size = cache.shape
         shape = (batch, heads, cache.shown, size)
         if cache.shown == cache.shape[2]:
-            return Held(cache.element, shape, memory)
+            return DeviceValue(cache.element, shape, memory)
         tensor = _part(memory.tensor, cache.shown)
-        return Held(cache.element, shape, DeviceArray(self._device, memory.storage, tensor, is_whole=False))
+        return DeviceValue(cache.element, shape, DeviceArray(self._device, memory.storage, tensor, is_whole=False))
 
 
 def rounded_rows(rows: int) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from dmlvk.onnx.execution import Held
+from dmlvk.onnx.execution import DeviceValue
 from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.values import Array
@@ -110,7 +110,7 @@ class Counting:
         """
         values: dict[str, Any] = {name: _contents(arrays[name]) for name in self._read}
         for name in self._shapes - self._read:
-            shape = np.shape(arrays[name]) if not isinstance(arrays[name], Held) else arrays[name].shape
+            shape = np.shape(arrays[name]) if not isinstance(arrays[name], DeviceValue) else arrays[name].shape
             values[name] = np.broadcast_to(np.zeros((), np.int8), shape)
         for step, quick in self._work:
             if quick is not None:
@@ -203,7 +203,7 @@ def conditions_of(steps: Sequence[Step]) -> set[str]:
 
 
 def _contents(value: Any) -> Array:
-    return np.asarray(value.array() if isinstance(value, Held) else value)
+    return np.asarray(value.array() if isinstance(value, DeviceValue) else value)
 
 
 def _quick(step: Step, constants: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Any] | None:

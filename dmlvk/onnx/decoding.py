@@ -16,7 +16,7 @@ from dmlvk.onnx.cache_masks import MOST_ELEMENTS, is_wide, widened, widened_mask
 from dmlvk.onnx.cache_pairs import cache_pairs, masks_of, with_rows
 from dmlvk.onnx.caches import Cache, CachePair, Caches, Lengths, check_lengths, rounded_rows
 from dmlvk.onnx.counting import Counting, conditions_of, is_counted
-from dmlvk.onnx.execution import Held
+from dmlvk.onnx.execution import DeviceValue
 from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.values import Array
 
@@ -302,7 +302,7 @@ class Decoding:
             (batch, heads, _, size), name = cache.shape, cache.pair.present
             shape = (batch, heads, cache.shown, size)
             target = bound[name] = targets(name, shape) if callable(targets) else targets.get(name)
-            if isinstance(target, Held) and target.shape != (batch, heads, cache.shown, size):
+            if isinstance(target, DeviceValue) and target.shape != (batch, heads, cache.shown, size):
                 raise InvalidArgumentError(
                     f"{self._model.name}: {cache.pair.node}: {cache.pair.present!r} will have the shape "
                     f"{[batch, heads, cache.shown, size]}; it is bound to a value of {list(target.shape)}"
@@ -314,13 +314,13 @@ class Decoding:
             made[name] = self._caches.memory(cache, of_cache, bound[name], is_kept=name in kept)
         return made
 
-    def shown(self, run: DecoderRun, memory: Mapping[str, DeviceArray]) -> dict[str, Held]:
+    def shown(self, run: DecoderRun, memory: Mapping[str, DeviceArray]) -> dict[str, DeviceValue]:
         """What the outputs show when the run was handed to the device."""
         return {cache.pair.present: self._caches.shown(cache, memory[cache.pair.present]) for cache in run.caches}
 
 
 def _shape_of(value: Any) -> tuple[int, ...]:
-    return value.shape if isinstance(value, Held) else np.shape(value)
+    return value.shape if isinstance(value, DeviceValue) else np.shape(value)
 
 
 def _sizes_of(arrays: Mapping[str, Any], axes: Mapping[str, Sequence[int]]) -> list[int]:

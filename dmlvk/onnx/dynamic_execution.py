@@ -18,7 +18,7 @@ from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.onnx.assembly import Assembled
-from dmlvk.onnx.execution import Held, Resident, Usage, Weights
+from dmlvk.onnx.execution import DeviceValue, Resident, Usage, Weights
 from dmlvk.onnx.host import Repeated
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.round_plans import RoundPlan
@@ -146,14 +146,16 @@ class DynamicSegment:
         if layout is None:
             return Usage()
         own = [] if self.graph.constants is None else [self.graph.constants]
-        held = sum(buffer.size_in_bytes for buffer in [*self._buffers.values(), *own]) + self._weights.size_in_bytes
+        own_bytes = (
+            sum(buffer.size_in_bytes for buffer in [*self._buffers.values(), *own]) + self._weights.size_in_bytes
+        )
         needed = [self._buffers[BindingKind.INPUT, n].size_in_bytes for n in self._uploads()]
         needed += self.graph.output_bytes(layout)
         needed += [array.nbytes for array in self._weights.arrays]
         return Usage(
             launches=self.graph.launch_count,
             waits=sum(layout.depends[1:]),
-            device_bytes=held,
+            device_bytes=own_bytes,
             least_bytes=sum(needed) + layout.placement.memory.lower_bound_bytes,
         )
 
@@ -166,7 +168,7 @@ class DynamicSegment:
 
     def run(
         self, sizes: tuple[int, ...], values: Mapping[str, Any]
-    ) -> tuple[dict[str, Resident | Held], dict[str, Array]]:
+    ) -> tuple[dict[str, Resident | DeviceValue], dict[str, Array]]:
         """Uploads, runs, and says where the outputs lie, until the next run; those of their own memory for ever.
 
         Args:
@@ -195,15 +197,15 @@ class DynamicSegment:
             elif self._last is not bound or self._has_whole_runs:
                 self._buffers[BindingKind.INPUT, number].upload(stored(np.asarray(bound.arrays[name])))
         self._last = bound
-        held = self._held(bound, values)
-        if held:
-            self._device.engine.submit_prepared(lambda: self._recording(bound, held, numbers))
+        device_values = self._device_values(bound, values)
+        if device_values:
+            self._device.engine.submit_prepared(lambda: self._recording(bound, device_values, numbers))
         else:
-            self._device.engine.run(self._recording(bound, held, numbers))
+            self._device.engine.run(self._recording(bound, device_values, numbers))
         self.empty_inputs = {name: _empty(value) for name, value in values.items()}
-        return {**self.lying, **held}, bound.arrays
+        return {**self.lying, **device_values}, bound.arrays
 
-    def _held(self, bound: _BoundPlan, values: Mapping[str, Any]) -> dict[str, Held]:
+    def _device_values(self, bound: _BoundPlan, values: Mapping[str, Any]) -> dict[str, DeviceValue]:
         """What lies elsewhere in a run, and new memory for the outputs that get their own."""
         found = {}
         for (slot, number), name in self._elsewhere.items():
@@ -213,12 +215,14 @@ class DynamicSegment:
                 found[name] = value if packed is value.on_device else dataclasses.replace(value, on_device=packed)
             else:
                 tensor, shape = self._tensors[number], bound.shapes[number]
-                found[name] = Held(tensor.element, shape, self._device.empty(shape, tensor.data_type))
+                found[name] = DeviceValue(tensor.element, shape, self._device.empty(shape, tensor.data_type))
         return found
 
-    def _recording(self, bound: _BoundPlan, held: Mapping[str, Held], numbers: Integers | None) -> Recording:
+    def _recording(
+        self, bound: _BoundPlan, device_values: Mapping[str, DeviceValue], numbers: Integers | None
+    ) -> Recording:
         """The launches for memory that is still there."""
-        arrays = {slot: held[name].on_device for slot, name in self._elsewhere.items()}
+        arrays = {slot: device_values[name].on_device for slot, name in self._elsewhere.items()}
         lies = {slot: (array.storage.allocation, array.offset) for slot, array in arrays.items()}
         key = tuple(lies.values())
         found = bound.recordings.get(key)
@@ -315,7 +319,7 @@ class DynamicSegment:
 
 def _empty(value: Any) -> Array:
     """An array of a value's type and shape, without contents."""
-    dtype = NUMPY_TYPES[value.element] if isinstance(value, Held) else value.dtype
+    dtype = NUMPY_TYPES[value.element] if isinstance(value, DeviceValue) else value.dtype
     return np.broadcast_to(np.zeros((), dtype), value.shape)
 
 

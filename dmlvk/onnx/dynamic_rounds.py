@@ -13,7 +13,7 @@ from dmlvk.dynamic.sizes import FEWEST, Guards
 from dmlvk.errors import DmlError
 from dmlvk.graphs.dynamic import open_sizes
 from dmlvk.onnx.dynamic_execution import DynamicRound
-from dmlvk.onnx.execution import Held
+from dmlvk.onnx.execution import DeviceValue
 from dmlvk.onnx.loading import OnnxModel
 from dmlvk.onnx.round_plans import Live, NotDynamicError
 from dmlvk.onnx.values import element_of
@@ -144,7 +144,7 @@ class DynamicRounds:
         sums: list[tuple[str, int, str]] = []
         for name, value in values.items():
             element = element_of(value) if isinstance(value, np.ndarray) else None
-            if isinstance(value, Held):
+            if isinstance(value, DeviceValue):
                 element = value.element
                 elsewhere.add(name)
             if element is None or 0 in value.shape:

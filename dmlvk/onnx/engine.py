@@ -24,7 +24,7 @@ from dmlvk.onnx.decoding import DecoderPlans, DecoderRun, Decoding, Targets
 from dmlvk.onnx.dynamic_execution import DynamicRound, DynamicSegment
 from dmlvk.onnx.dynamic_rounds import DynamicRounds
 from dmlvk.onnx.evaluation import OWN
-from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
+from dmlvk.onnx.execution import DeviceValue, Resident, Segment, Usage, Weights
 from dmlvk.onnx.folding import folded
 from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.index_checks import IndexChecks
@@ -264,7 +264,7 @@ class DeviceModel:
 
     def _may_have_open_sizes(self, state: State, kept: Collection[str]) -> bool:
         """Whether a plan for open sizes is worth while: on the device sizes often stay the same, so not at once."""
-        if not kept and not any(isinstance(value, Held) for value in state.values.values()):
+        if not kept and not any(isinstance(value, DeviceValue) for value in state.values.values()):
             return True
         return any(self._rounds) and self._rounds.find(state.key(), state) is None
 

@@ -191,7 +191,7 @@ class Resident:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Held:
+class DeviceValue:
     """A value that lies on the device in an array of its own.
 
     Attributes:
@@ -310,21 +310,21 @@ class Segment:
         recorded = self._device.arrays.scheduled(self.compiled, self._locations())
         own = [] if self.compiled.constants is None else [self.compiled.constants]
         values = [*self._uploaded.values(), *self._outputs.values(), *self._scratch, *own]
-        held = sum(buffer.size_in_bytes for buffer in values) + self._weights.size_in_bytes
-        held += self._bytes_elsewhere
+        own_bytes = sum(buffer.size_in_bytes for buffer in values) + self._weights.size_in_bytes
+        own_bytes += self._bytes_elsewhere
         needed = sum(source.size_in_bytes for source in self._sources if source.name in self._uploaded)
         needed += sum(point.size_in_bytes for point in self.compiled.outputs)
         needed += sum(array.nbytes for array in self._weights.arrays)
         return Usage(
             launches=len(recorded),
             waits=sum(step.depends for step in recorded[1:]),
-            device_bytes=held,
+            device_bytes=own_bytes,
             least_bytes=needed + self.compiled.memory.lower_bound_bytes,
         )
 
     def run(
         self, arrays: Mapping[str, Any], kept: Collection[str] = (), elsewhere: Mapping[str, DeviceArray] | None = None
-    ) -> dict[str, Resident | Held]:
+    ) -> dict[str, Resident | DeviceValue]:
         """Uploads, runs, and says where the outputs lie.
 
         Args:
@@ -333,17 +333,17 @@ class Segment:
             elsewhere: the memory of outputs that are given it.
         """
         self._upload(arrays)
-        there = {name: value for name, value in arrays.items() if isinstance(value, Held)}
+        there = {name: value for name, value in arrays.items() if isinstance(value, DeviceValue)}
         if there or kept or self._table is None:
             return self._run_where_it_is(there, kept, elsewhere or {})
         self._recorder.execute()
         return {**self._found()}
 
     def _run_where_it_is(
-        self, there: Mapping[str, Held], kept: Collection[str], elsewhere: Mapping[str, DeviceArray]
-    ) -> dict[str, Resident | Held]:
+        self, there: Mapping[str, DeviceValue], kept: Collection[str], elsewhere: Mapping[str, DeviceArray]
+    ) -> dict[str, Resident | DeviceValue]:
         """Runs on arrays that lie on the device already, and leaves outputs in new ones; waits for nothing."""
-        found: dict[str, Resident | Held] = {**self._found()}
+        found: dict[str, Resident | DeviceValue] = {**self._found()}
         given: dict[tuple[BindingKind, int], DeviceArray] = {
             (BindingKind.OUTPUT, self._names.index(name)): array for name, array in elsewhere.items()
         }
@@ -356,9 +356,11 @@ class Segment:
             name = self._names[number] if number < len(self._names) else ""
             if name in kept and self._tensors[number].data_type.size_in_bits >= 8:
                 tensor = self._tensors[number]
-                held = Held(tensor.element, tensor.shape, self._device.empty(tensor.shape, tensor.data_type))
-                given[BindingKind.OUTPUT, number] = held.on_device
-                found[name] = held
+                device_value = DeviceValue(
+                    tensor.element, tensor.shape, self._device.empty(tensor.shape, tensor.data_type)
+                )
+                given[BindingKind.OUTPUT, number] = device_value.on_device
+                found[name] = device_value
         if self._own_memory is None:
             read = [buffer for buffer in self._outputs.values() if buffer.size_in_bytes <= _MOST_FETCHED]
             self._own_memory = self._device.arrays.bound(self._locations(), self._uploaded.values(), read)
@@ -411,7 +413,9 @@ class Segment:
                 f"profile: the graph's {size} temporary bytes are more than a buffer of {name} has; only graphs with "
                 "one such buffer are timed"
             )
-        self._upload({name: value.array() if isinstance(value, Held) else value for name, value in arrays.items()})
+        self._upload(
+            {name: value.array() if isinstance(value, DeviceValue) else value for name, value in arrays.items()}
+        )
         recorder = self._device.create_command_recorder(timestamps=True)
         recorder.record_dispatch(self.compiled, self._table)
         recorder.execute()
@@ -419,7 +423,7 @@ class Segment:
 
     def _upload(self, arrays: Mapping[str, Any]) -> None:
         for name, buffer in self._uploaded.items():
-            if isinstance(arrays[name], Held):
+            if isinstance(arrays[name], DeviceValue):
                 continue
             buffer.upload(stored(np.asarray(arrays[name])))
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from dmlvk.onnx.large_tensors import LEAST_BYTES, STORED_AS_IN_MEMORY, without_large_tensors
 from dmlvk.onnx.values import Array
 from dmlvk.support.files import open_regular, read_bytes
-from dmlvk.support.mapped_files import HeldContents, MappedFile
+from dmlvk.support.mapped_files import MappedFile, MemoryContents
 
 _MAY_MAP = sys.byteorder == "little"
 _MAY_MAP_MODELS = _MAY_MAP and os.name != "nt"
@@ -32,7 +32,7 @@ class ExternalData:
     def __init__(self, model: Path | None) -> None:
         self._folder = None if model is None else model.parent
         self._model = model
-        self._own: MappedFile | HeldContents | None = None
+        self._own: MappedFile | MemoryContents | None = None
         self._mapped: dict[Path, MappedFile] = {}
 
     def model_at(self, path: Path) -> bytes:
@@ -56,12 +56,12 @@ class ExternalData:
         """A model that is given as bytes, where large tensors may be external data of these: they are not copied."""
         if not _MAY_MAP or len(contents) < LEAST_BYTES:
             return contents
-        held = HeldContents(contents)
+        in_memory = MemoryContents(contents)
         try:
-            rewritten = without_large_tensors(held)
+            rewritten = without_large_tensors(in_memory)
         except (ValueError, DecodeError):  # whoever parses it says what is wrong
             return contents
-        self._own = held
+        self._own = in_memory
         return rewritten
 
     def read(self, tensor: TensorProto, *, may_be_mapped: bool) -> Array | None:

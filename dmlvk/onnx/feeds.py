@@ -10,7 +10,7 @@ import numpy.typing as npt
 from onnx import TensorProto, helper
 
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.onnx.execution import Held
+from dmlvk.onnx.execution import DeviceValue
 from dmlvk.onnx.loading import OnnxModel, ValueInfo
 from dmlvk.onnx.ort_values import run_inputs
 from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, Array, element_name
@@ -80,8 +80,8 @@ def checked_inputs(model: OnnxModel, feed: Mapping[str, npt.ArrayLike], device: 
 def _checked_input(where: str, info: ValueInfo, given: Any, symbols: dict[str, int]) -> Any:
     if info.element is None:
         return given
-    if isinstance(given, Held):
-        return _checked_held(where, info, given, symbols)
+    if isinstance(given, DeviceValue):
+        return _checked_device_value(where, info, given, symbols)
     wanted = _numpy_type(info.element)
     array = _as_array(where, given, wanted)
     if wanted.kind == "O" or array.dtype.kind in _TEXTS:
@@ -119,18 +119,18 @@ def _texts(where: str, array: Array) -> Array:
     return np.array(found, object).reshape(array.shape)
 
 
-def _checked_held(where: str, info: ValueInfo, given: Held, symbols: dict[str, int]) -> Held:
+def _checked_device_value(where: str, info: ValueInfo, given: DeviceValue, symbols: dict[str, int]) -> DeviceValue:
     """An array on the device: of UINT8 it may be BOOL, and of one element it may have no dimension."""
     if info.element not in DATA_TYPES or DATA_TYPES[info.element] is not given.on_device.data_type:
         wanted = element_name(info.element or 0)
         raise InvalidArgumentError(f"{where} must be of {wanted}; got {given.on_device.data_type.name}")
     is_scalar = info.shape == () and given.shape == (1,)
-    held = given
+    checked = given
     if is_scalar or given.element != info.element:
-        held = Held(info.element, () if is_scalar else given.shape, given.on_device)
+        checked = DeviceValue(info.element, () if is_scalar else given.shape, given.on_device)
     if info.shape is not None:
-        _check_shape(where, info.shape, held.shape, symbols)
-    return held
+        _check_shape(where, info.shape, checked.shape, symbols)
+    return checked
 
 
 def _check_shape(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no annotations
 from onnx import TensorProto, helper
 
-from dmlvk.support.mapped_files import HeldContents, MappedFile
+from dmlvk.support.mapped_files import MappedFile, MemoryContents
 
 LEAST_BYTES = 2**16
 """Bytes of a tensor from which on it stays in its file."""
@@ -60,7 +60,7 @@ class _MessageField(NamedTuple):
     end: int
 
 
-def without_large_tensors(file: MappedFile | HeldContents) -> bytes:
+def without_large_tensors(file: MappedFile | MemoryContents) -> bytes:
     """A model's file in which large initializers and constants are external data of the same file.
 
     Raises:
@@ -70,7 +70,7 @@ def without_large_tensors(file: MappedFile | HeldContents) -> bytes:
     return file[:] if rewritten is None else b"".join(rewritten)
 
 
-def _without(file: MappedFile | HeldContents, begin: int, end: int, kind: str) -> list[bytes] | None:
+def _without(file: MappedFile | MemoryContents, begin: int, end: int, kind: str) -> list[bytes] | None:
     """The parts of a message without large tensors; ``None``: it has none."""
     if kind == "tensor":
         return _tensor(file, begin, end)
@@ -90,7 +90,7 @@ def _without(file: MappedFile | HeldContents, begin: int, end: int, kind: str) -
     return [*parts, file[copied:end]] if parts else None
 
 
-def _tensor(file: MappedFile | HeldContents, begin: int, end: int) -> list[bytes] | None:
+def _tensor(file: MappedFile | MemoryContents, begin: int, end: int) -> list[bytes] | None:
     """A tensor that refers to its contents; ``None`` where these are small, or not of its type's and shape's size."""
     fields = list(_fields(file, begin, end))
     contents = [field for field in fields if field.number == _RAW_DATA and field.kind == _BYTES]
@@ -114,7 +114,7 @@ def _tensor(file: MappedFile | HeldContents, begin: int, end: int) -> list[bytes
     return [tensor.SerializeToString()]
 
 
-def _fields(file: MappedFile | HeldContents, begin: int, end: int) -> Iterator[_MessageField]:
+def _fields(file: MappedFile | MemoryContents, begin: int, end: int) -> Iterator[_MessageField]:
     position = begin
     while position < end:
         tag, contents = _read_varint(file, position, end)
@@ -134,7 +134,7 @@ def _fields(file: MappedFile | HeldContents, begin: int, end: int) -> Iterator[_
         position = after
 
 
-def _read_varint(file: MappedFile | HeldContents, position: int, end: int) -> tuple[int, int]:
+def _read_varint(file: MappedFile | MemoryContents, position: int, end: int) -> tuple[int, int]:
     """An integer, seven bits to a byte, and where it ends."""
     value = 0
     for index, byte in enumerate(file[position : min(end, position + _MOST_VARINT_BYTES)]):

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
-from dmlvk.onnx.execution import Held
+from dmlvk.onnx.execution import DeviceValue
 from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, Array, element_name, element_of
 from dmlvk.support.integers import checked_integers
 
@@ -35,7 +35,7 @@ class OrtValue:
     def __init__(self, value: Any, element: int | None, *, is_on_device: bool = False) -> None:
         self._value = value
         self._element = element
-        self._is_on_device = is_on_device or isinstance(value, Held)
+        self._is_on_device = is_on_device or isinstance(value, DeviceValue)
 
     # How they are made.
 
@@ -96,7 +96,7 @@ class OrtValue:
         element = next((e for e, data_type in DATA_TYPES.items() if data_type is array.data_type), None)
         if element is None or array.data_type.size_in_bits < 8:
             raise UnsupportedError(f"OrtValue: takes no {array!r}")
-        return cls(Held(element, array.shape, array), element)
+        return cls(DeviceValue(element, array.shape, array), element)
 
     @classmethod
     def from_dlpack(cls, data: Any, /) -> OrtValue:
@@ -107,12 +107,12 @@ class OrtValue:
 
     def numpy(self) -> Any:
         """The contents as an array; those of a device are copied."""
-        return self._value.array() if isinstance(self._value, Held) else self._value
+        return self._value.array() if isinstance(self._value, DeviceValue) else self._value
 
     def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Array:
         """For NumPy."""
         array = np.asarray(self.numpy(), dtype)
-        return array.copy() if copy and not isinstance(self._value, Held) else array
+        return array.copy() if copy and not isinstance(self._value, DeviceValue) else array
 
     def __dlpack__(self, **options: Any) -> Any:
         """For other libraries: a value on the device is copied to the host."""
@@ -127,11 +127,11 @@ class OrtValue:
 
     def array(self) -> DeviceArray | None:
         """The array on the device; ``None`` for a value on the host. dmlvk's own."""
-        return self._value.on_device if isinstance(self._value, Held) else None
+        return self._value.on_device if isinstance(self._value, DeviceValue) else None
 
     def shape(self) -> list[int]:
         """Its sizes."""
-        return list(self._value.shape if isinstance(self._value, Held) else np.shape(self._value))
+        return list(self._value.shape if isinstance(self._value, DeviceValue) else np.shape(self._value))
 
     def element_type(self) -> int:
         """A number of ``onnx.TensorProto``."""
@@ -165,7 +165,7 @@ class OrtValue:
 
     def is_tensor(self) -> bool:
         """Whether it is a tensor."""
-        return isinstance(self._value, (Held, np.ndarray))
+        return isinstance(self._value, (DeviceValue, np.ndarray))
 
     def is_tensor_sequence(self) -> bool:
         """Whether it is a sequence."""
@@ -200,12 +200,12 @@ class OrtValue:
         Raises:
             InvalidArgumentError: when it lies on another device.
         """
-        if isinstance(self._value, Held):
+        if isinstance(self._value, DeviceValue):
             check_device(self._value.on_device, device)
             return self._value
         can_stay = self._is_on_device and isinstance(self._value, np.ndarray) and self._value.size > 0
         if can_stay and self._element in DATA_TYPES and DATA_TYPES[self._element].size_in_bits >= 8:
-            self._value = Held(self._element, self._value.shape, device.array(self._value))
+            self._value = DeviceValue(self._element, self._value.shape, device.array(self._value))
         return self._value
 
     def fill(self, result: OrtValue) -> None:
@@ -352,7 +352,7 @@ def _check_value(value: object, where: str) -> None:
 
 def value_of(result: Any, element: int | None, *, is_on_device: bool = False) -> OrtValue:
     """A result of a run as a value."""
-    if isinstance(result, Held):
+    if isinstance(result, DeviceValue):
         return OrtValue(result, result.element)
     found = _element_of_any(result) if isinstance(result, np.ndarray) else element
     return OrtValue(result, found, is_on_device=is_on_device)

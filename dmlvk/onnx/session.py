@@ -24,7 +24,7 @@ from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.accepted import AcceptedNames
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg, node_arg
 from dmlvk.onnx.engine import DeviceModel
-from dmlvk.onnx.execution import Held, Usage
+from dmlvk.onnx.execution import DeviceValue, Usage
 from dmlvk.onnx.feeds import check_name, checked_inputs, checked_outputs
 from dmlvk.onnx.limits import Limits, memory_checked
 from dmlvk.onnx.loading import OnnxModel, load, reloaded, save_as_it_is
@@ -376,7 +376,7 @@ class InferenceSession(AcceptedNames, Portable):
             values = []
             for name in wanted:
                 there = state.values.get(name)
-                is_resident = isinstance(there, Held) and name in kept
+                is_resident = isinstance(there, DeviceValue) and name in kept
                 result = there if is_resident else _own_array(state, name)
                 value = value_of(result, infos[name].element, is_on_device=name in kept)
                 value.taken(self.device)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.onnx.caches import Cache
-from dmlvk.onnx.execution import Held, Resident
+from dmlvk.onnx.execution import DeviceValue, Resident
 from dmlvk.onnx.pending import Pending
 from dmlvk.onnx.round_plans import Live
 from dmlvk.onnx.values import element_of
@@ -50,12 +50,12 @@ class State:
         if name in self.known:
             return self.known[name]
         value = self.values[name]
-        return value.array() if isinstance(value, (Resident, Held)) else value
+        return value.array() if isinstance(value, (Resident, DeviceValue)) else value
 
     def uploaded(self, name: str) -> Any:
         """A value as a graph on the device takes it."""
         value = self.values.get(name)
-        return value if isinstance(value, Held) else self.host_array(name)
+        return value if isinstance(value, DeviceValue) else self.host_array(name)
 
     def live(self) -> dict[str, Live]:
         """What a planner must know of the values."""
@@ -78,7 +78,7 @@ def _is_empty(value: Any) -> bool:
 def _live(value: Any) -> Live:
     if isinstance(value, Resident):
         return Live(value.tensor.element, value.tensor.shape)
-    if isinstance(value, (Held, Cache)):
+    if isinstance(value, (DeviceValue, Cache)):
         return Live(value.element, value.shape)
     if isinstance(value, np.ndarray):
         return Live(element_of(value), value.shape)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from dmlvk.errors import DeviceLimitError, DmlError, OutOfMemoryError
 from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.binding import BufferBinding
-from dmlvk.onnx.execution import Held, Resident
+from dmlvk.onnx.execution import DeviceValue, Resident
 from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, stored
 from dmlvk.onnxruntime.interface import array_of
 from dmlvk.operators import operator_desc
@@ -53,8 +53,8 @@ class Content:
     """What lies at a place.
 
     Attributes:
-        value: an array of the host; what lies on the device in an array of its own (``Held``); or what a part of a
-            graph has written into memory of its own (``Resident``), which its next run writes again.
+        value: an array of the host; what lies on the device in an array of its own (``DeviceValue``); or what a part of
+            a graph has written into memory of its own (``Resident``), which its next run writes again.
         size: bytes.
         device: where a ``Resident`` lies.
         reads: how many parts have read it.
@@ -242,7 +242,7 @@ class Memory:
         value = content.value
         if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1 and value.size == content.size:
             return value
-        if isinstance(value, (Held, Resident)):
+        if isinstance(value, (DeviceValue, Resident)):
             self.traffic.to_host += content.size
             value = value.array()
         return np.ascontiguousarray(stored(value)).reshape(-1).view(np.uint8)[: content.size]
@@ -279,9 +279,9 @@ class Memory:
             if exact is not None and exact.size == size:
                 exact.settle()
                 value = exact.value
-                if isinstance(value, Held):  # a copy: a cache is appended to where it lies
+                if isinstance(value, DeviceValue):  # a copy: a cache is appended to where it lies
                     copy = value.on_device.device.array(value.on_device)
-                    value = Held(value.element, value.shape, copy)
+                    value = DeviceValue(value.element, value.shape, copy)
                 self.put(target, size, value)
             else:
                 self.put(target, size, self.contents(source, size))
@@ -301,7 +301,7 @@ class Memory:
             content = block.contents.get(offset)
             if content is None or content.size != size or (content.reads and size > _SMALL):
                 return None
-            return None if isinstance(content.value, (Held, Resident)) else content
+            return None if isinstance(content.value, (DeviceValue, Resident)) else content
 
     def brought(self, content: Content) -> npt.NDArray[np.uint8]:
         """The bytes of what :meth:`on_host` has found, which go to the device now."""
@@ -330,16 +330,16 @@ class Memory:
             if isinstance(value, np.ndarray) and value.dtype == np.uint8 and content.reads == 1 and dtype.kind != "V":
                 self.traffic.to_device += size  # what was just copied there, as nearly all inputs are
                 return value.view(dtype).reshape(shape)
-            if isinstance(value, Held) and value.on_device.device is device and not value.on_device.is_closed:
+            if isinstance(value, DeviceValue) and value.on_device.device is device and not value.on_device.is_closed:
                 if (value.element, value.shape) == (element, shape):
                     return value
                 if DATA_TYPES[value.element] is DATA_TYPES[element]:
-                    return Held(element, shape, value.on_device.reshape(shape or (1,)))
+                    return DeviceValue(element, shape, value.on_device.reshape(shape or (1,)))
             array = array_of(element, shape, self._bytes(content))
             self.traffic.to_device += size
             if content.reads > 1 and size > _SMALL and dtype.kind != "V":
                 with contextlib.suppress(DeviceLimitError, OutOfMemoryError):  # so it goes there with each run
-                    content.value = Held(element, shape, device.array(array))
+                    content.value = DeviceValue(element, shape, device.array(array))
                     return content.value
             return array
 
@@ -361,7 +361,7 @@ def lasting(value: Resident, device: Device) -> Any:
     device.arrays.run_bound(
         compiled, {(BindingKind.INPUT, 0): BufferBinding(value.buffer), (BindingKind.OUTPUT, 0): copy}
     )
-    return Held(tensor.element, tensor.shape, copy)
+    return DeviceValue(tensor.element, tensor.shape, copy)
 
 
 def size_of(element: int, shape: tuple[int, ...]) -> int:

@@ -15,7 +15,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 from dmlvk.errors import DeviceLimitError, ModelFileError, OutOfMemoryError, UnsupportedError
-from dmlvk.onnx.execution import Held, Resident
+from dmlvk.onnx.execution import DeviceValue, Resident
 from dmlvk.onnx.loading import OnnxModel
 
 DEVICE_CANNOT = (DeviceLimitError, ModelFileError, OutOfMemoryError, UnsupportedError)
@@ -53,7 +53,10 @@ class HostPart:
 
     def run(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs, by their names."""
-        feed = {name: value.array() if isinstance(value, (Held, Resident)) else value for name, value in arrays.items()}
+        feed = {
+            name: value.array() if isinstance(value, (DeviceValue, Resident)) else value
+            for name, value in arrays.items()
+        }
         found = self._session.run(self._outputs, {**feed, **self._given})
         return dict(zip(self._outputs, found, strict=True))
 

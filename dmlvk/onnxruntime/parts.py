@@ -15,7 +15,7 @@ import numpy as np
 from dmlvk.errors import DmlError
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.engine import DeviceModel
-from dmlvk.onnx.execution import Held, Resident
+from dmlvk.onnx.execution import DeviceValue, Resident
 from dmlvk.onnx.loading import OnnxModel
 from dmlvk.onnx.states import State
 from dmlvk.onnx.values import NUMPY_TYPES, element_of, stored
@@ -273,7 +273,7 @@ class Part:
         """Writes an output where ONNX Runtime wants it; returns what lies there then, where that is on the device."""
         if isinstance(value, Resident):
             element, shape = value.tensor.element, value.tensor.shape
-        elif isinstance(value, Held):
+        elif isinstance(value, DeviceValue):
             element, shape = value.element, value.shape
         else:
             value = np.asarray(value)
@@ -287,7 +287,7 @@ class Part:
             return self._lend(name, address, value)
         if is_on_device:
             return self._memory.put(address, size, value, self._device, (self._read, name))
-        array = value.array() if isinstance(value, (Resident, Held)) else value
+        array = value.array() if isinstance(value, (Resident, DeviceValue)) else value
         ctypes.memmove(address, np.ascontiguousarray(stored(array)).ctypes.data, size)
         return None
 

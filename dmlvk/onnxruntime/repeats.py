@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import DmlError
-from dmlvk.onnx.execution import Held, Resident, Segment
+from dmlvk.onnx.execution import DeviceValue, Resident, Segment
 from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES
 from dmlvk.onnx.whole_runs import WholeRun
 from dmlvk.onnxruntime.ahead import Ahead
@@ -259,7 +259,7 @@ class Repeats:
         shapes = {name: there.tensor.shape for name, there in tensors.items()}
         for cache in run.caches:
             name, there = cache.pair.present, contents.get(cache.pair.present)
-            if cache.is_growing or there is None or not isinstance(cache.given, Held) or there.value is None:
+            if cache.is_growing or there is None or not isinstance(cache.given, DeviceValue) or there.value is None:
                 return None
             if there.value.on_device.storage is not cache.given.on_device.storage:
                 return None

@@ -154,10 +154,10 @@ def main(
     for kind in KINDS:
         found = [result for result in results if result.kind == kind]
         if found:
-            held = {name: numbers[kind, name] for name in OUTCOMES}
+            outcomes = {name: numbers[kind, name] for name in OUTCOMES}
             there, nodes = sum(result.on_device for result in found), sum(result.nodes for result in found)
-            rows.append([kind, len(found), *(held[name.lower()] for name in _SHOWN), f"{there} of {nodes}"])
-            said = ", ".join(f"{number} {name}" for name, number in held.items() if number)
+            rows.append([kind, len(found), *(outcomes[name.lower()] for name in _SHOWN), f"{there} of {nodes}"])
+            said = ", ".join(f"{number} {name}" for name, number in outcomes.items() if number)
             click.echo(f"{kind}: {len(found)} cases that CPU passes: {said}; {there} of {nodes} nodes on the device")
     for result in results:
         if result.outcome in show or (result.outcome in ("wrong", "refused") and not show):

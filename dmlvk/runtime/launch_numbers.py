@@ -100,7 +100,7 @@ class LaunchNumbers:
                     made.append(launch)
                     continue
                 offsets.append(offset)
-                made.append(told(launch, varying, offset))
+                made.append(with_numbers_at(launch, varying, offset))
         except BaseException:
             self.give_back(offsets)
             raise
@@ -184,7 +184,7 @@ class LaunchNumbers:
         self._free.extend(offsets)
 
 
-def told(launch: Launch, varying: Varying, offset: tuple[Allocation, int]) -> Launch:
+def with_numbers_at(launch: Launch, varying: Varying, offset: tuple[Allocation, int]) -> Launch:
     """A launch that reads its numbers at a place, into which they are written.
 
     Args:
@@ -205,7 +205,7 @@ def reading(launch: Launch, varying: Varying, buffer: Allocation) -> Launch:
     """A launch that reads its numbers at the beginning of a buffer.
 
     Args:
-        launch, varying: as for :func:`told`.
+        launch, varying: as for :func:`with_numbers_at`.
         buffer: what is bound behind all else.
     """
     return dataclasses.replace(

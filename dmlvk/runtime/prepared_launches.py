@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.runtime.launch_numbers import LaunchNumbers, Offsets, Varying, reading, told
+from dmlvk.runtime.launch_numbers import LaunchNumbers, Offsets, Varying, reading, with_numbers_at
 from dmlvk.runtime.recorder import Recorder
 from dmlvk.runtime.work import Allocation, Launch, Recording
 from dmlvk.support.progress import with_progress
@@ -162,7 +162,7 @@ class PreparedLaunches:
         else:
             self.fixed_offsets.append(offset)
         # Other launches may have the same shader read more: this one goes on with what it is bound with.
-        return told(launch, varying, offset), dataclasses.replace(varying)
+        return with_numbers_at(launch, varying, offset), dataclasses.replace(varying)
 
     def objects(self) -> list[Any]:
         """Kompute's objects."""

@@ -71,7 +71,7 @@ class MappedFile(mmap.mmap):
         self.madvise(_DROP, first, begin + size - first)
 
 
-class HeldContents:
+class MemoryContents:
     """A file's contents that a program holds as bytes, read as a mapped file is: arrays are views of them.
 
     Args:
@@ -125,4 +125,4 @@ def _address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-__all__ = ["HeldContents", "MappedFile", "check_unchanged", "file_of", "files_of"]
+__all__ = ["MappedFile", "MemoryContents", "check_unchanged", "file_of", "files_of"]

@@ -210,13 +210,15 @@ def test_a_run_in_pieces_takes_memory_for_a_few_pieces(fresh: dml.Device) -> Non
     x = _numbers(2**16)
     model = compiled(fresh, sign(floats(x.size)))
     assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.sign(x))
-    held = {allocation.tensor for allocation in fresh.engine._allocations}
+    tensors = {allocation.tensor for allocation in fresh.engine._allocations}
     size = sum(allocation.size_in_bytes for allocation in fresh.engine._allocations)
     assert 0 < size <= 2 * streaming.MOST_AT_ONCE * _CHUNK
     model = compiled(fresh, sign(floats(x.size)))
     assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.sign(x))
     again = {allocation.tensor for allocation in fresh.engine._allocations}
-    assert held <= again and len(again) <= 2 * streaming.MOST_AT_ONCE, "an operator that computes the same has it, too"
+    assert tensors <= again and len(again) <= 2 * streaming.MOST_AT_ONCE, (
+        "an operator that computes the same has it, too"
+    )
 
 
 def test_memory_for_pieces_of_a_few_operators_is_kept(fresh: dml.Device) -> None:

@@ -83,10 +83,10 @@ def test_weights_inside_of_a_model_s_file_stay_there_and_give_the_same(any_devic
     assert loaded.proto.ByteSize() < 1000
     np.testing.assert_array_equal(loaded.constants["second"], weights * 2)
     contents = path.read_bytes()
-    held = load(contents).constants
-    assert all(np.shares_memory(held[name], np.frombuffer(contents, np.uint8)) for name in ("w", "second"))
+    constants = load(contents).constants
+    assert all(np.shares_memory(constants[name], np.frombuffer(contents, np.uint8)) for name in ("w", "second"))
     whole, mapped = (ort.InferenceSession(source, device=any_device) for source in (onnx.load(path), path))
-    np.testing.assert_array_equal(held["second"], weights * 2)
+    np.testing.assert_array_equal(constants["second"], weights * 2)
     given = {"x": np.ones((3, 192), np.float32)}
     np.testing.assert_array_equal(mapped.run(None, given)[0], whole.run(None, given)[0])
 

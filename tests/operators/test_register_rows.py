@@ -106,13 +106,13 @@ def test_same_bits_as_step_by_step(
     for bench in benches if few else on_llvmpipe(benches):
         device = bench.device
         compiled = device.compile_operator(device.create_operator(desc))
-        held = [device.run(compiled, each)["OutputTensor"].tobytes() for each in variants]
+        found = [device.run(compiled, each)["OutputTensor"].tobytes() for each in variants]
         with monkeypatch.context() as patch:
             patch.setattr(register_rows, "kernel", lambda *args, **kwargs: None)
             assert len(lower(desc, GPU).steps) > 1
             in_steps = device.compile_operator(device.create_operator(desc))
         expected = [device.run(in_steps, each)["OutputTensor"].tobytes() for each in variants]
-        assert held == expected, bench.device.info.name
+        assert found == expected, bench.device.info.name
 
 
 def test_other_rows_go_step_by_step() -> None:

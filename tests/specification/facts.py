@@ -77,8 +77,8 @@ class OperatorFacts:
 
     def support_at(self, level: str) -> dict[str, TensorFacts] | None:
         """The table that holds at a level, or ``None`` before the operator came."""
-        held = self._table_at(level)
-        return None if held is None else self.support[held]
+        labels = self._table_at(level)
+        return None if labels is None else self.support[labels]
 
     def groups_at(self, level: str) -> list[list[str]]:
         """The groups that must agree in data type at a level only, beside ``same_data_type``."""
@@ -90,8 +90,8 @@ class OperatorFacts:
         return tables[tables.index(self._table_at(level) or "") + 1]
 
     def _table_at(self, level: str) -> str | None:
-        held = [label for label in self.support if FEATURE_LEVELS[label] <= FEATURE_LEVELS[level]]
-        return held[-1] if held else None
+        labels = [label for label in self.support if FEATURE_LEVELS[label] <= FEATURE_LEVELS[level]]
+        return labels[-1] if labels else None
 
     def tensors(self) -> list[str]:
         """Names of the tensor members, and of arrays of tensors, in order."""
