@@ -178,3 +178,32 @@ def test_an_array_that_was_closed_is_refused_and_later_runs_go_on(device: dml.De
             continue
         present = session.run_with_ort_values(None, fed | there)[1].numpy()
         assert present.shape == (_BATCH, _HEADS, old + 2, _SIZE) and (present[:, :, :old] == 1).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("width", [3, 4096])
+def test_an_open_axis_may_be_joined_wherever_it_is_and_however_long_rows_are(
+    device: dml.Device, axis: int, width: int
+) -> None:
+    """Copies that are not small choose the axis of which an invocation takes four elements by its length."""
+    shape: list[int | str] = [2, 5, width]
+    added = shape.copy()
+    shape[axis], added[axis] = "old", "new"
+    graph = helper.make_graph(
+        [helper.make_node("Concat", ["past", "x"], ["present"], axis=axis)],
+        "joined",
+        [helper.make_tensor_value_info(*each) for each in (("past", 1, shape), ("x", 1, added))],
+        [helper.make_tensor_value_info("present", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    session = ort.InferenceSession(model, device=device)
+    random = np.random.default_rng(axis)
+    wanted = random.standard_normal([4 if size == "old" else int(size) for size in shape]).astype(np.float32)
+    past = ort.OrtValue.ortvalue_from_numpy(wanted, "dml")
+    for _ in range(20):
+        row = random.standard_normal([2 if size == "new" else int(size) for size in added]).astype(np.float32)
+        given = {"past": past, "x": ort.OrtValue.ortvalue_from_numpy(row)}
+        (past,) = session.run_with_ort_values(None, given)
+        wanted = np.concatenate([wanted, row], axis)
+        assert np.array_equal(past.numpy(), wanted)
+    assert session._program.plan_count <= 6

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic.sizes import is_multiple
+from dmlvk.dynamic.sizes import is_dynamic, is_multiple
 from dmlvk.kernels import access_orders, constants
 from dmlvk.kernels.kernel import ElementwiseKernel, Kernel, PlainKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout
@@ -30,6 +30,7 @@ WIDTHS = (8, 16, 32, 64, 128)
 SMALL_IN_BYTES = 2**16
 """Up to so many bytes, a pipeline that is there already counts for more than the speed of its index arithmetic."""
 
+_MANY_BLOCKS = 10  # of an axis, a part of the last of which may be without elements: a tenth at most
 _LANES = 4  # what an invocation moves of a tensor that is not small
 _MOST_INTERLEAVE = 256
 _MOVED_AS = {8: DataType.UINT8, 16: DataType.UINT16, 32: DataType.UINT32, 64: DataType.UINT64}
@@ -319,7 +320,7 @@ def _lanes(sizes: Sequence[int]) -> tuple[int, int]:
     """The axis along which an invocation takes its four elements, and how far apart.
 
     Along axis 0, far apart, where it is long: then neighbours stay neighbours. Else along the axis that leaves the
-    fewest of them without an element, the outermost of several.
+    fewest of them without an element, the outermost of several. Of an open size it is known only whether it is long.
     """
     candidates = [(0, interleave) for interleave in (256, 128, 64, 32) if sizes[0] >= _LANES * interleave]
     candidates += [(axis, 1) for axis in range(len(sizes) - 1, 0, -1)] or [(0, 1)]
@@ -327,6 +328,8 @@ def _lanes(sizes: Sequence[int]) -> tuple[int, int]:
     def waste(candidate: tuple[int, int]) -> float:
         axis, interleave = candidate
         block = _LANES * interleave
+        if is_dynamic(sizes[axis]):
+            return 1.1 if sizes[axis] >= _MANY_BLOCKS * block else 2.0
         return round(-(-sizes[axis] // block) * block / sizes[axis], 1)
 
     return min(candidates, key=waste)  # the first of the best
