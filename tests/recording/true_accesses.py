@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,8 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.kernels.program import BindingKind, KernelStep, Region
 from dmlvk.objects.recording import Access, HazardTracker, scheduled
-from dmlvk.runtime.work import Allocation
-from tests.recording.marked_stores import with_marked_stores
+from dmlvk.runtime.work import Allocation, Launch
+from tests.recording.marked_stores import with_marked_stores, with_mirrored_work_groups
 
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
@@ -91,17 +91,18 @@ class ProbedSteps:
                 self._run_step(number)
         return moved
 
-    def _run_step(self, number: int, *, is_marked: bool = False) -> None:
+    def _run_step(self, number: int, changed: Callable[[Launch], Launch] | None = None) -> None:
         launch = dataclasses.replace(self._steps[number].launch(self._engine), depends=False)
-        if is_marked:
-            launch = dataclasses.replace(launch, spirv=with_marked_stores(launch.spirv))
-        self._engine.run(self._engine.record([launch]))
+        self._engine.run(self._engine.record([launch if changed is None else changed(launch)]))
 
-    def faults(self) -> Iterator[str]:
+    def faults(self, *, mirrors: bool = False) -> Iterator[str]:
         """Runs the steps in order, and says which of them are not what the recorder takes them for.
 
         A step must write no word outside of its writes, and what it makes must not follow from any byte outside of its
         reads and writes. Steps that are independent of one another must not write the same word.
+
+        Args:
+            mirrors: whether what a step makes must not follow from the order of its work groups either.
         """
         siblings: list[tuple[str, _Written]] = []
         for number, recorded in enumerate(self._steps):
@@ -119,7 +120,7 @@ class ProbedSteps:
                         told = self._told(allocation, shared)
                         yield f"{label}: writes {told}, as {sibling} does, of which it is said to be independent"
             siblings.append((label, written))
-            yield from self._run_and_compare(number)
+            yield from self._run_and_compare(number, _mirrored if mirrors else None)
 
     def _written(self, number: int) -> _Written:
         """The words that a step writes; of those that it reads as well, the ones that were not zero."""
@@ -127,28 +128,33 @@ class ProbedSteps:
         for allocation in before:
             allocation.host_bytes[~_mask(allocation, self._steps[number].reads)] = _NOT_WRITTEN
         unmarked = self._saved()
-        self._run_step(number, is_marked=True)
+        self._run_step(number, _marked)
         found = {allocation: _words(allocation.host_bytes != data) for allocation, data in unmarked.items()}
         _restore(before)
         return {allocation: words for allocation, words in found.items() if words.any()}
 
-    def _run_and_compare(self, number: int) -> Iterator[str]:
-        """Runs a step twice, with other bytes around what it reads and writes; leaves what the first run made."""
+    def _run_and_compare(self, number: int, changed: Callable[[Launch], Launch] | None) -> Iterator[str]:
+        """Runs a step twice, with other bytes around what it reads and writes; leaves what the first run made.
+
+        Args:
+            number: of the step.
+            changed: makes of its launch the second one.
+        """
         recorded = self._steps[number]
         before, made = self._saved(), list[Memory]()
         own = {a: _mask(a, (*recorded.reads, *recorded.writes)) for a in before}
-        for elsewhere in _ELSEWHERE:
+        for elsewhere, change in zip(_ELSEWHERE, (None, changed), strict=True):
             _restore(before)
             for allocation in before:
                 allocation.host_bytes[~own[allocation]] = elsewhere
-            self._run_step(number)
+            self._run_step(number, change)
             made.append(self._saved())
         for allocation, data in before.items():
             first, second = (each[allocation] for each in made)
             differing = _words(_mask(allocation, recorded.writes) & (first != second))
             if differing.any():
                 told = self._told(allocation, differing)
-                yield f"{recorded.step.label}: {told} follow from bytes that are not its own"
+                yield f"{recorded.step.label}: {told} follow from bytes that are not its own, or from an order"
             allocation.host_bytes[:] = np.where(own[allocation], first, data)
 
     def _saved(self) -> Memory:
@@ -158,6 +164,16 @@ class ProbedSteps:
         position, index = next(key for key, there in self._memory.items() if there is allocation)
         found = np.flatnonzero(words) - _GUARD // 4
         return f"{found.size} words of {position.value} {index} from {found[0]} to {found[-1]}"
+
+
+def _marked(launch: Launch) -> Launch:
+    return dataclasses.replace(launch, spirv=with_marked_stores(launch.spirv))
+
+
+def _mirrored(launch: Launch) -> Launch:
+    """A launch with the last work group first, whose invocations are counted by work groups."""
+    constants = (1, *launch.specialization[1:]) if launch.specialization else ()  # LAUNCH_HAS_ROWS is the first
+    return dataclasses.replace(launch, spirv=with_mirrored_work_groups(launch.spirv), specialization=constants)
 
 
 def _restore(memory: Memory) -> None:
