@@ -133,6 +133,7 @@ def _download(root: Root, apt: Path) -> None:
         "Dir::State::status": apt / "status",
         "Dir::Cache": apt / "cache",
         "Debug::NoLocking": "1",
+        "Acquire::Retries": "3",
     }
     command = ["apt-get", "-qq", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
     wanted = ["install", "-y", "--download-only", "--no-install-recommends", *PACKAGES]

@@ -12,14 +12,13 @@ import hashlib
 import shutil
 import sys
 import tempfile
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from scripts.build_kompute import default_cache
 from scripts.cross.targets import CrossBuildError
-from scripts.cross.tools import run
+from scripts.cross.tools import fetched, run
 
 VERSION = "25.0.7"
 """Debian 13's Mesa; older drivers understand the answers of its libraries, too."""
@@ -144,16 +143,7 @@ def _check_tools(shim: _Shim) -> None:
 
 def _unpacked(shim: _Shim, folder: Path) -> Path:
     archive = folder / "mesa.tar.xz"
-    digest = hashlib.sha256()
-    try:
-        with urllib.request.urlopen(_URL, timeout=120) as answer, archive.open("wb") as file:
-            while block := answer.read(2**20):
-                digest.update(block)
-                file.write(block)
-    except OSError as error:
-        raise CrossBuildError(f"{_URL} is not to be had: {error}") from error
-    if digest.hexdigest() != _SHA256:
-        raise CrossBuildError(f"{_URL} is not what it was")
+    archive.write_bytes(fetched(_URL, _SHA256))
     mesa = folder / f"mesa-{VERSION}"
     names = (f"mesa-{VERSION}/{name}" for name in (*_FOLDERS, *shim.folders))
     run(["tar", "-xJf", str(archive), "-C", str(folder), *names])

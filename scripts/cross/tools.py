@@ -1,12 +1,42 @@
-"""Runs programs whose words matter only where they fail."""
+"""Runs programs whose words matter only where they fail, and fetches files that are known."""
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Sequence
 
 from scripts.cross.targets import CrossBuildError
+
+_WAITS = (5.0, 20.0)
+"""Seconds before a file is asked for again: what servers cannot give at once they mostly can soon."""
+
+
+def fetched(url: str, sha256: str) -> bytes:
+    """A file from the network.
+
+    Args:
+        url: where it lies.
+        sha256: of its content, in hexadecimal digits.
+
+    Raises:
+        CrossBuildError: it is not to be had, or is another one.
+    """
+    for wait in (*_WAITS, None):
+        try:
+            with urllib.request.urlopen(url, timeout=120) as answer:
+                content: bytes = answer.read()
+            break
+        except OSError as error:
+            if wait is None:
+                raise CrossBuildError(f"{url} is not to be had: {error}") from error
+            time.sleep(wait)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise CrossBuildError(f"{url} is not what it was")
+    return content
 
 
 def run(command: Sequence[str]) -> str:

@@ -162,8 +162,8 @@ assert run(2) == [4, 6, 8]
 import signal, _thread
 with dml.Device() as device:
     x = np.zeros(2**20, np.float32)
-    threading.Timer(0.5, lambda: _thread.interrupt_main()).start()
     try:
+        threading.Timer(0.5, lambda: _thread.interrupt_main()).start()
         while True:
             device.run(desc(dml.FLOAT32, 2**20), {"InputTensor": x})
     except KeyboardInterrupt:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
+import io
 import re
 import shutil
 import subprocess
@@ -16,9 +18,10 @@ import pytest
 from dmlvk.kernels import library
 from dmlvk.operators import OPERATORS
 from scripts import compile_for_gpus, translate_to_metal
-from scripts.cross import both, families, foreign_drivers, platform_table
+from scripts.cross import both, families, foreign_drivers, platform_table, tools
 from scripts.cross.both import Command
 from scripts.cross.platform_table import Found
+from scripts.cross.targets import CrossBuildError
 from scripts.cross.wheel import write_wheel
 from scripts.shader_tools.changes import ROOT, UnknownCommitError, changes_since
 from scripts.shader_tools.launches import TARGETS, real_launches
@@ -233,3 +236,21 @@ def test_a_wheel_is_what_pip_reads(tmp_path: Path) -> None:
         assert rows["kp.so"] == "sha256=mjpF0BUxog6JrGrhCwsL6wSSrNchajaKoGLRpf7K-c0,6"
     before = made.read_bytes()
     assert write_wheel(tmp_path, "kp", "1.0", "cp312-cp312-win_amd64", files).read_bytes() == before
+
+
+def test_a_file_is_asked_for_again_where_a_server_cannot_give_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[bytes | OSError] = [OSError("503"), b"content", OSError("1"), OSError("2"), OSError("3"), b"another"]
+
+    def answer(url: str, timeout: float) -> io.BytesIO:
+        given = answers.pop(0)
+        if isinstance(given, OSError):
+            raise given
+        return io.BytesIO(given)
+
+    monkeypatch.setattr("urllib.request.urlopen", answer)
+    monkeypatch.setattr(tools, "_WAITS", (0.0, 0.0))
+    digest = hashlib.sha256(b"content").hexdigest()
+    assert tools.fetched("https://example.org/file", digest) == b"content"
+    for reason in ("is not to be had: 3", "is not what it was"):
+        with pytest.raises(CrossBuildError, match=reason):
+            tools.fetched("https://example.org/file", digest)
