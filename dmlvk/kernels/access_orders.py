@@ -230,8 +230,8 @@ def _without_repeats(layout: FoldedLayout, lane_count: int, most: int) -> tuple[
     if axis > 0:
         strides[-1][axis] = output * repeats
     sizes = (*layout.sizes[:axis], left, *layout.sizes[axis + 1 :])
-    turned = FoldedLayout(sizes, tuple(tuple(operand) for operand in strides))
-    return turned, repeats, output if axis > 0 else left
+    transposed = FoldedLayout(sizes, tuple(tuple(operand) for operand in strides))
+    return transposed, repeats, output if axis > 0 else left
 
 
 def _largest_divisor(number: int, most: int) -> int:
@@ -282,14 +282,14 @@ def _tiled_inputs(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) 
 
 def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> AccessPlan:
     order = [0, axis, *(i for i in range(1, len(layout.sizes)) if i != axis)]
-    turned = FoldedLayout(
+    transposed = FoldedLayout(
         tuple(layout.sizes[i] for i in order), tuple(tuple(strides[i] for i in order) for strides in layout.strides)
     )
-    tiles_along, groups = _tiles_of_groups(turned, types)
-    tiled_inputs = _tiled_inputs(turned, types, 1)
-    vectors = _vector_operands(turned, types) & ~tiled_inputs
+    tiles_along, groups = _tiles_of_groups(transposed, types)
+    tiled_inputs = _tiled_inputs(transposed, types, 1)
+    vectors = _vector_operands(transposed, types) & ~tiled_inputs
     words = _tile_words(tiled_inputs, types, math.prod(tiles_along))
-    geometry = _geometry(turned, turned.sizes, 1, False, vectors, *tiles_along, *words)
+    geometry = _geometry(transposed, transposed.sizes, 1, False, vectors, *tiles_along, *words)
     return AccessPlan("tiled", groups * WORK_GROUP_SIZE, groups, geometry)
 
 

@@ -27,7 +27,7 @@ Elsewhere: TypeAlias = Mapping[int, tuple[tuple[Allocation, ...], tuple[Allocati
 _Words: TypeAlias = npt.NDArray[np.uint32]
 
 
-class _Operations(list[Any]):
+class _OperationList(list[Any]):
     """Operations that stand in a list, to be recorded later."""
 
     def record(self, operation: Any) -> None:
@@ -36,7 +36,7 @@ class _Operations(list[Any]):
 
 
 @dataclasses.dataclass
-class _OpenLaunch:
+class _VaryingLaunch:
     """A launch whose numbers differ between recordings.
 
     Attributes:
@@ -95,8 +95,8 @@ class PreparedLaunches:
         self._written = frozenset(each for launch in launches for each in launch.written)
         self.fixed_offsets: Offsets = []
         """Where numbers stand that are read and the same in every recording."""
-        self._open: list[_OpenLaunch] = []
-        self._steps = _Operations()
+        self._open: list[_VaryingLaunch] = []
+        self._steps = _OperationList()
         try:
             self._prepare(are_open)
         except BaseException:
@@ -129,7 +129,7 @@ class PreparedLaunches:
             if are_open[number]:
                 read = frozenset() if varying is None else varying.dynamic
                 self._open.append(
-                    _OpenLaunch(
+                    _VaryingLaunch(
                         number,
                         len(self._steps),
                         launch,
@@ -234,7 +234,7 @@ class PreparedLaunches:
             launches=self,
         )
 
-    def _compile_in(self, each: _OpenLaunch, numbers: Numbers) -> None:
+    def _compile_in(self, each: _VaryingLaunch, numbers: Numbers) -> None:
         """Binds a launch to another pipeline where constants differ that it cannot read."""
         own = list(each.launch.specialization)
         for constant in each.compiled_in:
@@ -244,19 +244,19 @@ class PreparedLaunches:
         each.launch = dataclasses.replace(each.launch, specialization=tuple(own))
         self._bind_again(each)
 
-    def _bind_elsewhere(self, each: _OpenLaunch, allocations: tuple[Allocation, ...]) -> None:
+    def _bind_elsewhere(self, each: _VaryingLaunch, allocations: tuple[Allocation, ...]) -> None:
         """Binds a launch to other memory."""
         if allocations != each.launch.allocations:
             each.launch = dataclasses.replace(each.launch, allocations=allocations)
             self._bind_again(each)
 
-    def _bind_again(self, each: _OpenLaunch) -> None:
+    def _bind_again(self, each: _VaryingLaunch) -> None:
         form = each.launch
         if each.varying is not None and each.memory is not None:
             form = reading(form, each.varying, each.memory)
         self._bind(each, form)
 
-    def _bind(self, each: _OpenLaunch, form: Launch) -> None:
+    def _bind(self, each: _VaryingLaunch, form: Launch) -> None:
         push = np.zeros(len(form.push_constants), np.uint32)  # of which only the number counts
         each.bind = self._recorder.pipelines.binder(form, push, self._recorder.shader)
         each.groups = ()  # for which there is no algorithm yet

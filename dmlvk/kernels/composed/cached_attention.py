@@ -119,7 +119,7 @@ class _CachedAttentionLowering:
         self.lengths = [self.builder.reads["ends_tensor"], self.builder.reads["total_tensor"]]
         self.caches = [self.builder.writes[f"present_{role}_tensor"] for role in _ROLES]
         self.positions = self.builder.reads.get("position_tensor")
-        self.is_turned = desc.cosine_tensor is not None
+        self.is_rotated = desc.cosine_tensor is not None
         queries = self.heads * self.size // 2
         keys, values = self.key_heads * self.size // 2, self.key_heads * self.value_size // 2
         stacked = queries + keys + values
@@ -321,9 +321,9 @@ class _CachedAttentionLowering:
         """New rows in the caches; the queries, turned where they are to be, and the pairs from token to token there."""
         reads, desc = self.builder.reads, self.desc
         given = reads["query_tensor"]
-        queries = self.heads * self.size // 2 if self.is_turned else 0
+        queries = self.heads * self.size // 2 if self.is_rotated else 0
         size_in_bytes = self.batch * self.tokens * self.heads * self.size * self.type.size_in_bytes
-        turned = self.builder.scratch(size_in_bytes) if self.is_turned else None
+        rotated = self.builder.scratch(size_in_bytes) if self.is_rotated else None
         pairs = queries + self.key_heads * (self.size + self.value_size) // 2
         items = self.batch * self.tokens * pairs
         groups = launch_size(desc.operator_name, items)
@@ -348,8 +348,8 @@ class _CachedAttentionLowering:
             *self.scales,
         ]
         kernel = PlainKernel(self.of_caches("append"), groups, constants, parameters)
-        self.builder.launch(kernel, operands, [turned or self.caches[0], *self.caches], label="new keys and values")
-        return (turned, queries) if turned is not None else (given, self.rows[0])
+        self.builder.launch(kernel, operands, [rotated or self.caches[0], *self.caches], label="new keys and values")
+        return (rotated, queries) if rotated is not None else (given, self.rows[0])
 
     def of_caches(self, shader: str) -> str:
         """The variant of a shader that reads or writes caches."""
@@ -365,7 +365,7 @@ class _CachedAttentionLowering:
         """Constants of the kernels that turn queries and keys."""
         table = self.desc.cosine_tensor
         return {
-            "TURNED": 0 if table is None else table.sizes[1],
+            "ROTATED": 0 if table is None else table.sizes[1],
             "ARE_NEIGHBOURS": int(self.desc.is_interleaved),
             "HAS_POSITIONS": int(self.positions is not None),
         }

@@ -223,14 +223,14 @@ def _unrolled(
 
     Backwards, shorter sequences begin at their own last step together with the others.
     """
-    is_turned = direction.is_backward and alive is not None
-    given = _turned(node, direction.given, steps, batch) if is_turned else direction.given
+    is_reversed = direction.is_backward and alive is not None
+    given = _reversed(node, direction.given, steps, batch) if is_reversed else direction.given
     parts = split(node, given, [batch] * steps, 0) if steps > 1 else (given,)
     hidden, memory = direction.hidden, direction.memory
     last = hidden
     zero = node.scalar(0.0, hidden.element).viewed(())
     shown: list[Tensor] = [hidden] * steps
-    for step in reversed(range(steps)) if direction.is_backward and not is_turned else range(steps):
+    for step in reversed(range(steps)) if direction.is_backward and not is_reversed else range(steps):
         new, new_memory = direction.cell(parts[step], hidden, memory)
         if alive is None:
             last = new
@@ -242,10 +242,10 @@ def _unrolled(
         shown[step] = new
         hidden, memory = new, new_memory
     every = _joined(node, shown, 0)
-    return (_turned(node, every, steps, batch) if is_turned else every), last, memory
+    return (_reversed(node, every, steps, batch) if is_reversed else every), last, memory
 
 
-def _turned(node: Node, rows: Tensor, steps: int, batch: int) -> Tensor:
+def _reversed(node: Node, rows: Tensor, steps: int, batch: int) -> Tensor:
     """Steps * batch rows, of each sequence those that it has in the opposite order."""
     lengths = node.cast(node.tensor(_INPUT_LENGTHS), TensorProto.INT64)
     seen = node.reshaped(rows, (steps, batch, rows.shape[1]))

@@ -3,8 +3,8 @@
 #ifndef ATTENTION_ANGLES_GLSL
 #define ATTENTION_ANGLES_GLSL
 
-layout(constant_id = 16) const uint TURNED = 0u; // half of the elements of a head that are turned
-layout(constant_id = 17) const bool ARE_NEIGHBOURS = false; // whether elements are turned with their neighbours
+layout(constant_id = 16) const uint ROTATED = 0u; // half of the elements of a head that are rotated
+layout(constant_id = 17) const bool ARE_NEIGHBOURS = false; // whether elements are rotated with their neighbours
 layout(constant_id = 18) const bool HAS_POSITIONS = false; // of tokens, as an operand; otherwise a token's is its place in the cache
 
 uint product(uint a, uint b)
@@ -13,23 +13,23 @@ uint product(uint a, uint b)
     return as_result(result);
 }
 
-// The number of the element that one is turned with.
+// The number of the element that one is rotated with.
 uint partner_of(uint element)
 {
     if (ARE_NEIGHBOURS) {
         return element ^ 1u;
     }
-    return element < TURNED ? element + TURNED : element - TURNED;
+    return element < ROTATED ? element + ROTATED : element - ROTATED;
 }
 
 uint angle_of(uint element)
 {
-    return ARE_NEIGHBOURS ? element >> 1u : element < TURNED ? element : element - TURNED;
+    return ARE_NEIGHBOURS ? element >> 1u : element < ROTATED ? element : element - ROTATED;
 }
 
-uint turned(uint x, uint partner, uint element, uint angle)
+uint rotated(uint x, uint partner, uint element, uint angle)
 {
-    bool is_second = ARE_NEIGHBOURS ? (element & 1u) == 1u : element >= TURNED;
+    bool is_second = ARE_NEIGHBOURS ? (element & 1u) == 1u : element >= ROTATED;
     uint cosine = NUMBER_AT(cosine, angle);
     uint sine = NUMBER_AT(sine, angle);
     uint own = product(x, cosine);
@@ -39,15 +39,15 @@ uint turned(uint x, uint partner, uint element, uint angle)
 }
 
 // Declares the bits of a pair of a head as `bits`; `first` is where the head begins, `row` whose angles are taken.
-#define TURNED_PAIR(bits, name, first, pair, row) \
+#define ROTATED_PAIR(bits, name, first, pair, row) \
     uvec2 bits = PAIR_BITS(name, (first) + (pair)); \
-    if (2u * (pair) < 2u * TURNED) { \
+    if (2u * (pair) < 2u * ROTATED) { \
         uint element = 2u * (pair); \
         uvec2 partners = uvec2( \
             NUMBER_AT(name, 2u * (first) + partner_of(element)), NUMBER_AT(name, 2u * (first) + partner_of(element + 1u))); \
         bits = uvec2( \
-            turned(bits.x, partners.x, element, (row) * TURNED + angle_of(element)), \
-            turned(bits.y, partners.y, element + 1u, (row) * TURNED + angle_of(element + 1u))); \
+            rotated(bits.x, partners.x, element, (row) * ROTATED + angle_of(element)), \
+            rotated(bits.y, partners.y, element + 1u, (row) * ROTATED + angle_of(element + 1u))); \
     }
 
 #endif

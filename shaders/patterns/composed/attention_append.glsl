@@ -1,4 +1,4 @@
-// CACHED_ATTENTION, first: new keys and values go behind those that are in the caches; queries and keys are turned by the angles
+// CACHED_ATTENTION, first: new keys and values go behind those that are in the caches; queries and keys are rotated by the angles
 // of their places: (x, y) becomes (x * cos - y * sin, y * cos + x * sin). FLOAT16 results are rounded once.
 //
 // The compile script passes ELEMENT_BITS, and CACHE_BITS where the caches hold integers: cache_elements.glsl.
@@ -20,7 +20,7 @@ layout(push_constant) uniform Parameters {
     uint base_key_scale;
     uint base_value_scale;
 #endif
-    uint base_turned;
+    uint base_rotated;
     uint base_keys;
     uint base_values;
     uint work_items;
@@ -48,11 +48,11 @@ BUFFER(7, position)
 #ifdef CACHE_BITS
 BUFFER(8, key_scale)
 BUFFER(9, value_scale)
-BUFFER(10, turned)
+BUFFER(10, rotated)
 BUFFER(11, keys)
 BUFFER(12, values)
 #else
-BUFFER(8, turned)
+BUFFER(8, rotated)
 BUFFER(9, keys)
 BUFFER(10, values)
 #endif
@@ -88,8 +88,8 @@ void main()
         uint head = pair / (SIZE / 2u);
         uint first = token * parameters.query_row + head * (SIZE / 2u);
         uint within = pair - head * (SIZE / 2u);
-        TURNED_PAIR(bits, query, first, within, row)
-        STORE_PAIR(turned, token * QUERY_PAIRS + pair, bits);
+        ROTATED_PAIR(bits, query, first, within, row)
+        STORE_PAIR(rotated, token * QUERY_PAIRS + pair, bits);
         return;
     }
     if (offset >= parameters.capacity) {
@@ -102,12 +102,12 @@ void main()
         uint first = parameters.first_key + token * parameters.key_row + head * (SIZE / 2u);
         uint target = ((sequence * KEY_HEADS + head) * parameters.capacity + offset) * (SIZE / 2u) + within;
 #ifndef CACHE_BITS
-        if (2u * within >= 2u * TURNED) {
+        if (2u * within >= 2u * ROTATED) {
             MOVE_PAIR(keys, target, key, first + within);
             return;
         }
 #endif
-        TURNED_PAIR(bits, key, first, within, row)
+        ROTATED_PAIR(bits, key, first, within, row)
         STORE_CACHED_PAIR(keys, key, target, pair, bits);
         return;
     }

@@ -2,7 +2,7 @@
 // are on their way before the first of them is waited for, and so are the next values. Heads have 64 or 128 FLOAT16.
 //
 // The queries of a work group share a head of keys, which is read once for them. With APPENDS, for one new token of each sequence, whoever
-// has the segment of its key appends that and the value, and queries and the key are turned here: what attention_append.glsl does.
+// has the segment of its key appends that and the value, and queries and the key are rotated here: what attention_append.glsl does.
 //
 // The compile script passes ROWS, and APPENDS.
 #ifndef ATTENTION_ROWS_GLSL
@@ -74,9 +74,9 @@ void store_part(uint part, uint r, uint lane, uint block)
 void append_key(uint sequence, uint key_head, uint past, uint angles, uint pair, bool stored)
 {
     uint head = parameters.first_key + sequence * parameters.key_row + (key_head - sequence * KEY_HEADS) * (SIZE / 2u);
-    TURNED_PAIR(bits, key, head, pair, angles)
+    ROTATED_PAIR(bits, key, head, pair, angles)
     uint word = float16_from_float32(bits.x) | (float16_from_float32(bits.y) << 16u);
-    if (pair >= TURNED) {
+    if (pair >= ROTATED) {
         word = words_key[BASE_WORD(key) + head + pair];
     }
     new_key[pair] = word;
@@ -140,7 +140,7 @@ void main()
     }
     angles = min(angles, parameters.table_rows - 1u);
     uint pair_of_head = pair_of_queries % (SIZE / 2u);
-    TURNED_PAIR(query_bits, query, query - pair_of_head, pair_of_head, angles)
+    ROTATED_PAIR(query_bits, query, query - pair_of_head, pair_of_head, angles)
     query_bits = ROUNDED_PAIR(query_bits);
 #else
     uint last_loaded = seen.y;
