@@ -261,7 +261,10 @@ class DynamicGraph:
         if (needed <= before.sizes).all():
             return before
         largest = self.device.info.limits.largest_buffer
-        _, more = self.numbers([size * _GROWTH[0] // _GROWTH[1] + 1 for size in sizes])
+        try:
+            _, more = self.numbers([size * _GROWTH[0] // _GROWTH[1] + 1 for size in sizes])
+        except ArithmeticError:  # the plan is not for these, so what is divided by may be 0
+            more = needed
         return self._placed(np.maximum(np.maximum(needed, before.sizes), np.minimum(more, largest)))
 
     def _placed(self, sizes: Integers) -> Layout:

@@ -101,6 +101,18 @@ def test_memory_grows_and_larger_sizes_leave_smaller_ones_what_they_were(device:
     assert usage.least_bytes <= usage.device_bytes < 4 * usage.least_bytes
 
 
+def test_memory_grows_where_a_plan_ends_soon(device: dml.Device) -> None:
+    """Larger sizes, for which memory is laid out ahead, may be none of the plan's: its divisors may be 0 there."""
+    nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"])]
+    proto = model(nodes, {"x": [1, "n"]}, ["y"], {"axis": np.array(1)})
+    session = ort.InferenceSession(proto, device=device)
+    for size in (1344, 3840, 4096, 3900):
+        values = np.random.default_rng(size).standard_normal((1, size)).astype(np.float32)
+        (found,) = session.run(None, {"x": values})
+        np.testing.assert_allclose(found, np.cumsum(values, 1, np.float64), atol=1e-4)
+    assert _is_open(session)
+
+
 def test_equal_and_different_sizes_of_one_name_are_different_plans(device: dml.Device) -> None:
     nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
     session = ort.InferenceSession(model(nodes, {"a": ["n", 3], "b": ["m", 3]}, ["y"]), device=device)
