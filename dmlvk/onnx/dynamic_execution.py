@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from dmlvk.runtime.kompute import Allocation, Recording
 
 _KEPT_RECORDINGS = 64
-"""Different sizes of which a plan keeps recordings; those not used for longest go first."""
-
-_KEPT_OF_SIZES = 8
-"""Recordings of one set of sizes, for inputs and outputs that lie elsewhere in each."""
+"""Recordings, and different sizes, that a plan keeps; those not used for longest go first."""
 
 
 @dataclasses.dataclass
@@ -42,13 +39,11 @@ class _BoundPlan:
 
     Attributes:
         sizes: those.
-        recordings: of its launches, by where inputs and outputs lie that lie elsewhere in each run.
         shapes: of the outputs.
         arrays: what the host computes from the sizes, by the values' names.
     """
 
     sizes: tuple[int, ...]
-    recordings: collections.OrderedDict[tuple[Lies, ...], Recording]
     shapes: tuple[tuple[int, ...], ...]
     arrays: dict[str, Array]
 
@@ -135,6 +130,8 @@ class DynamicSegment:
         self._buffers: dict[tuple[BindingKind, int], Buffer] = {}
         self._launcher: Launcher | None = None
         self._bound: collections.OrderedDict[tuple[int, ...], _BoundPlan] = collections.OrderedDict()
+        self._recordings: collections.OrderedDict[tuple[tuple[int, ...], tuple[Lies, ...]], Recording]
+        self._recordings = collections.OrderedDict()
         self._last: _BoundPlan | None = None
         self._has_whole_runs = False  # which upload without leaving word
         self.empty_inputs: dict[str, Array] = {}
@@ -186,7 +183,7 @@ class DynamicSegment:
             if layout is not self._layout:
                 self._lay_out(layout)
             shapes, contents = self._of_sizes(*sizes, *self._unused)
-            bound = self._bound[sizes] = _BoundPlan(sizes, collections.OrderedDict(), shapes, self._of_host(contents))
+            bound = self._bound[sizes] = _BoundPlan(sizes, shapes, self._of_host(contents))
             if len(self._bound) > _KEPT_RECORDINGS:
                 self._bound.popitem(last=False)
         self._bound.move_to_end(sizes)
@@ -224,17 +221,17 @@ class DynamicSegment:
         """The launches for memory that is still there."""
         arrays = {slot: device_values[name].on_device for slot, name in self._elsewhere.items()}
         lies = {slot: (array.storage.allocation, array.offset) for slot, array in arrays.items()}
-        key = tuple(lies.values())
-        found = bound.recordings.get(key)
+        key = bound.sizes, tuple(lies.values())
+        found = self._recordings.get(key)
         if found is None:
             numbers = self.graph.numbers(bound.sizes)[0] if numbers is None else numbers
             if self._launcher is None:
                 assert self._layout is not None  # these sizes have one
                 self._launcher = self.graph.launcher(self._layout, self._positions() | lies, numbers, self._elsewhere)
-            found = bound.recordings[key] = self._launcher.recording(numbers, lies)
-            if len(bound.recordings) > _KEPT_OF_SIZES:
-                bound.recordings.popitem(last=False)
-        bound.recordings.move_to_end(key)
+            found = self._recordings[key] = self._launcher.recording(numbers, lies)
+            if len(self._recordings) > _KEPT_RECORDINGS:
+                self._recordings.popitem(last=False)
+        self._recordings.move_to_end(key)
         return found
 
     @property
@@ -289,6 +286,7 @@ class DynamicSegment:
         """Makes buffers for the capacities of a layout, in the place of those before."""
         is_first = self._layout is None
         self._bound.clear()
+        self._recordings.clear()
         self._launcher = self._last = None
         wanted = {(BindingKind.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
         wanted |= {(BindingKind.OUTPUT, n): size for n, size in enumerate(self.graph.output_bytes(layout))}
