@@ -113,6 +113,33 @@ def test_memory_grows_where_a_plan_ends_soon(device: dml.Device) -> None:
     assert _is_open(session)
 
 
+@pytest.mark.parametrize("mask_shape", [None, (1, 5, 5), (5, 5), ("n", 5, 5)], ids=str)
+def test_attention_without_heads_has_one_plan_for_all_batches(mask_shape: Any, device: dml.Device) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["keys"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "keys"], ["scores"]),
+        helper.make_node("Add", ["scores", "mask"], ["masked"]),
+        helper.make_node("Softmax", ["masked" if mask_shape else "scores"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "x"], ["y"]),
+    ]
+    inputs = {"x": ["n", 5, 8], "mask": list(mask_shape or [])}
+    if mask_shape is None:
+        del nodes[2], inputs["mask"]
+    session = ort.InferenceSession(model(nodes, inputs, ["y"]), device=device)
+    for size in (40, 57, 36, 64, 33, 47):
+        random = np.random.default_rng(size)
+        x = random.standard_normal((size, 5, 8)).astype(np.float32)
+        feed = {"x": x}
+        mask = np.zeros((5, 5), np.float32)
+        if mask_shape is not None:
+            mask = random.standard_normal([size if each == "n" else each for each in mask_shape]).astype(np.float32)
+            feed["mask"] = mask
+        (found,) = session.run(None, feed)
+        shares = np.exp(x.astype(np.float64) @ x.transpose(0, 2, 1) + mask)
+        np.testing.assert_allclose(found, shares / shares.sum(-1, keepdims=True) @ x, rtol=1e-5, atol=1e-5)
+    assert _is_open(session) and session._program.plan_count <= 2, session._program._dynamic.refused
+
+
 def test_equal_and_different_sizes_of_one_name_are_different_plans(device: dml.Device) -> None:
     nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
     session = ort.InferenceSession(model(nodes, {"a": ["n", 3], "b": ["m", 3]}, ["y"]), device=device)

@@ -6,6 +6,7 @@ import math
 
 from onnx import TensorProto
 
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.joining.pattern import JOINED
 from dmlvk.onnx.operators.activation import gelu_by_tanh
@@ -137,14 +138,16 @@ def joined_attention(node: Node) -> None:
         raise NotOnDevice("the softmax goes along another axis")
     parts = [query, transposed.transposed([*range(query.rank - 2), query.rank - 1, query.rank - 2]), value]
     wide = given if node.device.arithmetic == "device" else TensorProto.FLOAT
-    query, key, value = (_whole(node.cast(part, wide)) for part in parts)
+    # What comes first without a batch is heads, whose number is plain; an open one is a batch of one head each.
+    is_batch = query.rank == 3 and is_dynamic(query.shape[0]) and not node.has(_GUARD) and not node.integer("hides_nan")
+    query, key, value = (_whole(node.cast(part, wide), is_batch=is_batch) for part in parts)
     batch, heads, queries, size = query.shape
     sizes = AttentionSizes(batch, heads, heads, queries, key.shape[2], 0, size, value.shape[3])
     if key.shape != (*query.shape[:2], sizes.own, sizes.size) or value.shape[:3] != key.shape[:3]:
         raise NotOnDevice(f"{list(query.shape)}, {list(key.shape)} and {list(value.shape)} are broadcast")
     mask = node.cast(node.tensor(3), query.element) if node.has(3) else None
     if mask is not None and (mask.rank > 4 or (mask.rank > 2 and len(node.shape(0)) == 3)):
-        mask = mask.viewed((1, *mask.shape), (0, *mask.strides)) if mask.rank == 3 else None
+        mask = _whole(mask, is_batch=is_batch) if mask.rank == 3 else None
         if mask is None:
             raise NotOnDevice("the mask has more dimensions than the scores")
     rows = {"query": query, "key": key, "value": value}
@@ -152,7 +155,8 @@ def joined_attention(node: Node) -> None:
     made, *_ = attention(node, sources, sizes, node.real("scale", 1.0), added=mask)
     output = _guarded(node, headed(node, made, sizes.heads), mask)
     if len(node.shape(0)) == 3:
-        output = output.viewed(output.shape[1:], output.strides[1:])
+        kept = [axis for axis in range(4) if axis != int(is_batch)]
+        output = output.viewed([output.shape[axis] for axis in kept], [output.strides[axis] for axis in kept])
     node.set(node.cast(output, node.integer("to", given)))
 
 
@@ -177,8 +181,11 @@ def _guarded(node: Node, output: Tensor, mask: Tensor | None) -> Tensor:
     return chosen(node, node.tensor(_GUARD), node.scalar(0.0, output.element), output)
 
 
-def _whole(tensor: Tensor) -> Tensor:
-    """With a batch of one before it, where it has none."""
+def _whole(tensor: Tensor, *, is_batch: bool) -> Tensor:
+    """With a batch of one before it, where it has none; or with one head, where what comes first is a batch."""
     if tensor.rank == 4:
         return tensor
-    return tensor.viewed((1, *tensor.shape), (math.prod(tensor.shape), *tensor.strides))
+    first = int(is_batch)
+    shape, strides = tensor.shape, tensor.strides
+    step = math.prod(shape[first:])
+    return tensor.viewed((*shape[:first], 1, *shape[first:]), (*strides[:first], step, *strides[first:]))
