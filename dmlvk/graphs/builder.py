@@ -184,7 +184,8 @@ class Graph(GraphWithNumPyWords):
             operator: DirectML's name, ``"ELEMENT_WISE_CLIP"``.
             tensors: its inputs, by their Python names, ``"input_tensor"``; arrays of tensors are sequences.
             attributes: its other members.
-            output_data_type: where the inputs do not decide it; ``None``: UINT8, or else FLOAT32.
+            output_data_type: where the inputs do not decide it; ``None``: UINT8, UINT32 or FLOAT32, the first that the
+                operator has.
             output_sizes: of an output whose sizes inputs and attributes do not decide.
             output_strides: of the output; ``None``: packed.
             name: for messages and pictures.

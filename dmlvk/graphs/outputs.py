@@ -9,6 +9,7 @@ from typing import Any
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators import Field, OperatorDesc
+from dmlvk.operators.declaration import TypeChoice
 from dmlvk.operators.shapes import Draft, member_text
 from dmlvk.support.integers import checked_integers
 from dmlvk.tensors import TensorDesc
@@ -182,7 +183,19 @@ def _data_type(
     accepted = kind.declaration.support[-1].data_types[field.attribute]
     if chosen is not None and (isinstance(wanted, Mapping) or chosen in accepted):
         return chosen
+    choice = _choice(kind, members)
+    if choice is not None and field.attribute in choice.data_types:
+        for member in choice.data_types if choice.are_same else ():
+            for tensor in _tensors_named(members, member):
+                return tensor.data_type
+        accepted = choice.data_types[field.attribute]
     return next((data_type for data_type in _USUAL_TYPES if data_type in accepted), accepted[0])
+
+
+def _choice(kind: type[OperatorDesc], members: Mapping[str, Any]) -> TypeChoice | None:
+    """The data types of the operator with the value that an attribute has, where one decides: REDUCE's Function."""
+    choices = kind.declaration.support[-1].choices
+    return None if choices is None else choices[1].get(members.get(choices[0]))
 
 
 def _tensors_named(members: Mapping[str, Any], member: str) -> Sequence[TensorDesc]:
