@@ -110,6 +110,7 @@ def _rule(*op_types: str) -> Callable[[_Rule], _Rule]:
     *("RotaryEmbedding", "Selu", "Sigmoid", "Sign", "SimplifiedLayerNormalization", "Sin", "Sinh", "Softmax"),
     *("Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "LayerNormalization"),
     *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "CastLike", "ScatterElements", "ScatterND"),
+    *("CumProd", "ReverseSequence", "Scatter", "Shrink"),
 )
 def _same(given: Given) -> Sequence[Shape]:
     if given.outputs != 1 and any(given.step.proto.output[1:]):
@@ -390,6 +391,58 @@ def _largest(given: Given) -> Sequence[Shape]:
     return [made, made]
 
 
+@_rule("OneHot")
+def _one_hot(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    axis = given.attribute("axis", -1) % (len(shape) + 1)
+    return [(*shape[:axis], _one(given.numbers(1)), *shape[axis:])]
+
+
+@_rule("GatherND")
+def _gathered_parts(given: Given) -> Sequence[Shape]:
+    source, indices = given.shape(0), given.shape(1)
+    return [(*indices[:-1], *source[given.attribute("batch_dims", 0) + int(indices[-1]) :])]
+
+
+@_rule("GridSample")
+def _sampled(given: Given) -> Sequence[Shape]:
+    return [(*given.shape(0)[:2], *given.shape(1)[1:-1])]
+
+
+@_rule("RoiAlign")
+def _regions(given: Given) -> Sequence[Shape]:
+    sizes = (given.attribute("output_height", 1), given.attribute("output_width", 1))
+    return [(given.shape(1)[0], given.shape(0)[1], *sizes)]
+
+
+@_rule("MaxRoiPool")
+def _regions_pooled(given: Given) -> Sequence[Shape]:
+    return [(given.shape(1)[0], given.shape(0)[1], *given.attribute("pooled_shape"))]
+
+
+@_rule("GRU", "LSTM", "RNN")
+def _recurrent(given: Given) -> Sequence[Shape]:
+    first, second, _ = given.shape()
+    directions, _, hidden = given.shape(2)
+    if given.attribute("layout", 0):
+        return [(first, second, directions, hidden), *[(first, directions, hidden)] * 2]
+    return [(first, directions, second, hidden), *[(directions, second, hidden)] * 2]
+
+
+@_rule("Einsum")
+def _summed(given: Given) -> Sequence[Shape]:
+    """By the sizes of its letters; with an ellipsis there is none."""
+    left, arrow, right = bytes(given.attribute("equation")).decode().replace(" ", "").partition("->")
+    if "." in left or not arrow:
+        raise NoRuleError
+    sizes: dict[str, Any] = {}
+    for index, letters in enumerate(left.split(",")):
+        for letter, size in zip(letters, given.shape(index), strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise NoRuleError
+    return [tuple(sizes[letter] for letter in right)]
+
+
 @_rule("DepthToSpace")
 def _spread(given: Given) -> Sequence[Shape]:
     (batch, channels, *sizes), block = given.shape(), given.attribute("blocksize")
@@ -501,7 +554,7 @@ def shapes_by_rule(
         raise NoRuleError
     try:
         shapes = list(rule(Given(step, inputs)))
-    except (NotOnDevice, ValueError, TypeError, IndexError, ZeroDivisionError, StopIteration) as error:
+    except (NotOnDevice, ValueError, TypeError, LookupError, ZeroDivisionError, StopIteration) as error:
         raise NoRuleError from error
     made: list[tuple[int, tuple[int, ...]] | None] = []
     for number, inferred in enumerate(found):

@@ -132,7 +132,18 @@ CASES = [
     Case("Flatten", ((2, N, M),), {"axis": 2}),
     Case("Where", ((N, M), (N, M))),
     Case("Clip", ((N, M),), {}, (np.float32(-0.5), np.float32(0.5))),
-    Case("Einsum", ((2, N, 4), (2, M, 4)), {"equation": "bnk,bmk->bnm"}, is_pinned=True),
+    Case("Einsum", ((2, N, 4), (2, M, 4)), {"equation": "bnk,bmk->bnm"}),
+    Case("Einsum batch", ((N, 6, 8), (8, 3)), {"equation": "nab,bc->nac"}),
+    Case("OneHot", ((N, M),), {"axis": 0}, (np.array(8), np.array([0, 1], np.float32)), TensorProto.INT32),
+    Case("GatherND", ((3, N, 8),), {"batch_dims": 1}, (np.array([[[1]], [[0]], [[-1]]]),)),
+    Case("Shrink", ((N, M),), {"lambd": 0.25}),
+    Case("GridSample", ((2, 3, 5, 4), (2, N, M, 2))),
+    Case("GridSample picture", ((2, 3, N, 4), (2, 5, 4, 2)), is_pinned=True),
+    *(
+        Case(f"{name} batch", ((4, N, 8), (1, gates * 5, 8), (1, gates * 5, 5)), {"hidden_size": 5})
+        for name, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
+    ),
+    Case("LSTM steps", ((N, 2, 8), (1, 20, 8), (1, 20, 5)), {"hidden_size": 5}, is_pinned=True),
 ]
 
 
