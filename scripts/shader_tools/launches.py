@@ -44,7 +44,8 @@ _LARGE = Target(
 TARGETS: Mapping[str, Target] = {
     "any": GPU,
     "any, 64 registers": replace(GPU, registers=64),
-    **{f"{registers} registers": replace(_LARGE, registers=registers) for registers in (64, 128, 256)},
+    "64 registers": replace(_LARGE, registers=64),
+    **{f"{registers} registers": replace(_LARGE, registers=registers, subgroup_size=64) for registers in (128, 256)},
     "matrices of 64": replace(_LARGE, has_cooperative_halves=True, subgroup_size=64, device_arithmetic=True),
 }
 """GPUs by name: of which nothing is known, perhaps but for their registers, and as PCs have them, by what Mesa tells:

@@ -151,3 +151,14 @@ def test_registers_follow_from_what_a_driver_tells(name: str, version: str, fewe
     driver = "radv" if "RADV" in name else "another"
     described = dataclasses.replace(info, name=name, driver=driver, driver_version=version, limits=limits)
     assert Target.of(described).registers == registers
+
+
+def test_sums_of_columns_have_larger_work_groups_unless_subgroups_are_wide() -> None:
+    """GCN's registers do not suffice for 1024 invocations of a work group."""
+    source, total = (dml.TensorDesc(dml.FLOAT32, (1, 1, rows, 2**16)) for rows in (4096, 1))
+    desc = dml.Reduce(function=dml.ReduceFunction.SUM, input_tensor=source, output_tensor=total, axis_count=1, axes=[2])
+    largest = {
+        name: max(step.kernel.work_group_size for step in lower(desc, _target(name)).steps)
+        for name in ("RTX 4090", "RX 7900, RADV")
+    }
+    assert largest == {"RTX 4090": 1024, "RX 7900, RADV": 512}

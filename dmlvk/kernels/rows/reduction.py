@@ -36,6 +36,9 @@ _LANES_OF_COLUMN = 16
 _LARGER_GROUPS = (1024, 512)
 """Invocations of a work group where rows are neighbours, on GPUs that have so many: tiles of memory are longer."""
 
+_MOST_OF_WIDE_SUBGROUPS = 512
+"""Of them where subgroups have 64 invocations: AMD's GCN has 64 registers for each of 1024, and sums need 65."""
+
 _FEWEST_GROUPS = 128
 """How many work groups there are at least where they are larger."""
 
@@ -450,8 +453,9 @@ def _lanes_of_invocation(target: Target, of_chunk: int, chunks: int, are_neighbo
 
 def _invocations_of_group(target: Target, of_chunk: int, chunks: int, state_bytes: int) -> int:
     """How many invocations a work group has where rows are neighbours in memory."""
+    most = _MOST_OF_WIDE_SUBGROUPS if target.subgroup_size == 64 else target.work_group_size
     for size in _LARGER_GROUPS:
-        has_limits = size <= target.work_group_size and size * state_bytes <= target.shared_memory
+        has_limits = size <= min(most, target.work_group_size) and size * state_bytes <= target.shared_memory
         if has_limits and not target.is_cpu and typical(chunks) * of_chunk >= _FEWEST_GROUPS * size:
             return size
     return WORK_GROUP_SIZE
