@@ -54,4 +54,4 @@ def turn_around_what_nothing_orders() -> None:
         made = sequence(self, *arguments)
         return made if arguments else TurnedAround(made, kompute().OpAlgoDispatch)
 
-    Recorder.sequence = turned_around  # type: ignore[method-assign]
+    Recorder.sequence = turned_around  # type: ignore[method-assign]  # in the place of it, in every test

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -222,9 +223,9 @@ def test_constants_are_uploaded_as_they_are_given(device: dml.Device, monkeypatc
     uploaded: list[tuple[object, int]] = []
     upload = dml.Buffer.upload
 
-    def noted(buffer: dml.Buffer, array: object, offset: int = 0) -> None:
+    def noted(buffer: dml.Buffer, array: Any, offset: int = 0) -> None:
         uploaded.append((array, offset))
-        upload(buffer, array, offset)  # type: ignore[arg-type]
+        upload(buffer, array, offset)
 
     monkeypatch.setattr(dml.Buffer, "upload", noted)
     given = [np.random.default_rng(seed).standard_normal(SIZES).astype(np.float32) for seed in (1, 2)]

@@ -126,8 +126,11 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chosen:
             monkeypatch.setattr(matrix_attention, "TILES", (tile,))
             variant = tile.variant
         else:
-            comes = lambda work, _: Choice(tile, ONE_SEGMENT if work.terms <= tile.segment else SEQUENTIAL)  # noqa: E731
-            monkeypatch.setattr(matrix, "choose", comes)
+            monkeypatch.setattr(
+                matrix,
+                "choose",
+                lambda work, _: Choice(tile, ONE_SEGMENT if work.terms <= tile.segment else SEQUENTIAL),
+            )
             variant = tile.variant(tile.families[0], dml.FLOAT16, ABLE)
         variants[variant.name] = variant
         able = dataclasses.replace(ABLE, shared_memory=32768, subgroup_size=tile.subgroup_size)
