@@ -359,17 +359,25 @@ class DynamicGraph:
             inputs: where its lasting inputs lie, by their numbers.
         """
         placement = layout.placement
-        if self.constants is None:
-            self.constants = placement.constants.uploaded(self.device)
-        if not self.stages_once:
-            return
+        constants = placement.constants.uploaded(self.device) if self.constants is None else self.constants
+        if self.stages_once:
+            self._run_once(placement, inputs, constants)
+        self.constants = constants  # only now: whoever sees them takes them for whole
+
+    def _run_once(
+        self,
+        placement: MemoryPlacement,
+        inputs: Mapping[int, tuple[Buffer | Allocation, int]],
+        constants: Buffer | None,
+    ) -> None:
+        """Computes what is the same in every run into the memory of its constants."""
         steps, scratch_bytes = steps_once(self.stages_once, placement)
         scratch = self.device.create_buffer(scratch_bytes) if scratch_bytes else None
 
         def locate(region: Region) -> tuple[Buffer | Allocation, int]:
             if region.kind is BindingKind.INPUT:
                 return inputs[region.index]
-            buffer = scratch if region.kind is BindingKind.TEMPORARY else self.constants
+            buffer = scratch if region.kind is BindingKind.TEMPORARY else constants
             assert buffer is not None
             return buffer, 0
 

@@ -187,13 +187,7 @@ class DynamicSegment:
             if len(self._bound) > _KEPT_RECORDINGS:
                 self._bound.popitem(last=False)
         self._bound.move_to_end(sizes)
-        for number in self._uploads():
-            name = self._sources[number].name
-            if name in values:
-                self._buffers[BindingKind.INPUT, number].upload(stored(np.asarray(values[name])))
-            elif self._last is not bound or self._has_whole_runs:
-                self._buffers[BindingKind.INPUT, number].upload(stored(np.asarray(bound.arrays[name])))
-        self._last = bound
+        self._upload(bound, values)
         device_values = self._device_values(bound, values)
         if device_values:
             self._device.engine.submit_prepared(lambda: self._recording(bound, device_values, numbers))
@@ -201,6 +195,18 @@ class DynamicSegment:
             self._device.engine.run(self._recording(bound, device_values, numbers))
         self.empty_inputs = {name: _empty(value) for name, value in values.items()}
         return {**self.lying, **device_values}, bound.arrays
+
+    def _upload(self, bound: _BoundPlan, values: Mapping[str, Any]) -> None:
+        """Writes what a run reads and does not lie on the device."""
+        is_there = self._last is bound and not self._has_whole_runs
+        self._last = None  # until all of it is written
+        for number in self._uploads():
+            name = self._sources[number].name
+            if name in values:
+                self._buffers[BindingKind.INPUT, number].upload(stored(np.asarray(values[name])))
+            elif not is_there:
+                self._buffers[BindingKind.INPUT, number].upload(stored(np.asarray(bound.arrays[name])))
+        self._last = bound
 
     def _device_values(self, bound: _BoundPlan, values: Mapping[str, Any]) -> dict[str, DeviceValue]:
         """What lies elsewhere in a run, and new memory for the outputs that get their own."""

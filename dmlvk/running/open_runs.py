@@ -39,6 +39,7 @@ class OpenRuns:
         self._elsewhere: dict[int, tuple[Allocation, int]] = {}
         self._recordings: collections.OrderedDict[tuple[int, ...], Recording] = collections.OrderedDict()
         self._launcher: Launcher | None = None
+        self._is_prepared = False  # what follows from the inputs elsewhere alone is computed, of what they are now
 
     def recording(
         self, sizes: tuple[int, ...], elsewhere: Mapping[int, tuple[Allocation, int]], *, have_changed: bool = False
@@ -50,8 +51,9 @@ class OpenRuns:
             elsewhere: where the other inputs lie, by their numbers.
             have_changed: whether their contents are not those of the last call.
         """
-        is_moved = elsewhere != self._elsewhere
-        if is_moved:
+        self._is_prepared &= not have_changed
+        if elsewhere != self._elsewhere:
+            self._is_prepared = False
             self._elsewhere = dict(elsewhere)
             self._forget()
         found = self._recordings.get(sizes)
@@ -60,11 +62,11 @@ class OpenRuns:
         if found is None or layout is None:
             numbers, needed = self._graph.numbers(sizes)
             layout = self._graph.laid_out(sizes, needed, self.layout)
-            is_moved |= self.layout is None
             if layout is not self.layout:
                 self._lay_out(layout)
-        if is_moved or have_changed:
+        if not self._is_prepared:
             self._graph.prepare(layout, self._elsewhere)
+            self._is_prepared = True  # only now: what fails above is done in the next call
         if found is None:
             if self._launcher is None:
                 self._launcher = self._graph.launcher(layout, self._bound(), numbers)

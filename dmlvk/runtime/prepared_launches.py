@@ -35,6 +35,25 @@ class _OperationList(list[Any]):
         self.append(operation)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Bound:
+    """What a launch was bound to last. Replaced as a whole: an interrupt may come between any two steps.
+
+    Attributes:
+        launch: with the numbers of the recording that it was bound for.
+        memory: the allocation that it reads numbers from.
+        bind: makes Kompute's algorithm for a number of work groups.
+        groups: the number that it was bound for last; none: there is no algorithm yet.
+        algorithm: what that gave.
+    """
+
+    launch: Launch
+    memory: Allocation | None
+    bind: Callable[[Sequence[int]], Any]
+    groups: Sequence[int] = ()
+    algorithm: Any = None
+
+
 @dataclasses.dataclass
 class _VaryingLaunch:
     """A launch whose numbers differ between recordings.
@@ -42,14 +61,10 @@ class _VaryingLaunch:
     Attributes:
         number: of the launch.
         index: of its operation in a recording.
-        launch: with the numbers of the first recording.
+        bound: what it was bound to last.
         words: where its push constants are among all numbers.
-        bind: makes Kompute's algorithm for a number of work groups.
-        groups: the number that it was bound for last.
-        algorithm: what that gave.
         varying: what it reads from memory; ``None``: nothing.
         read: where the numbers that it reads are among all numbers.
-        memory: the allocation that it was bound to for them.
         pushed: its push constants, where one more of them says what it reads.
         compiled_in: the specialization constants that differ and are not read, by their ids.
         constants: where the first specialization constant is among all numbers.
@@ -57,14 +72,10 @@ class _VaryingLaunch:
 
     number: int
     index: int
-    launch: Launch
+    bound: _Bound
     words: slice
-    bind: Callable[[Sequence[int]], Any]
-    groups: Sequence[int]
-    algorithm: Any
     varying: Varying | None
     read: npt.NDArray[np.intp]
-    memory: Allocation | None
     pushed: _Words
     compiled_in: tuple[int, ...]
     constants: int
@@ -128,18 +139,15 @@ class PreparedLaunches:
             words = slice(words.start, words.start + len(launch.push_constants))
             if are_open[number]:
                 read = frozenset() if varying is None else varying.dynamic
+                memory = None if varying is None else form.allocations[-1]
                 self._open.append(
                     _VaryingLaunch(
                         number,
                         len(self._steps),
-                        launch,
+                        _Bound(launch, memory, bind, launch.work_groups, algorithm),
                         words,
-                        bind,
-                        launch.work_groups,
-                        algorithm,
                         varying,
                         np.array([first + each for each in sorted(read)], np.intp),
-                        None if varying is None else form.allocations[-1],
                         push,
                         tuple(launch.varying - read),
                         first,
@@ -166,7 +174,7 @@ class PreparedLaunches:
 
     def objects(self) -> list[Any]:
         """Kompute's objects."""
-        return [*self._steps, *(each.algorithm for each in self._open)]
+        return [*self._steps, *(each.bound.algorithm for each in self._open)]
 
     def launches(self, numbers: Numbers, elsewhere: Elsewhere | None = None) -> list[Launch]:
         """What is launched.
@@ -203,23 +211,20 @@ class PreparedLaunches:
         """
         words, left = numbers.astype(np.uint32), iter(offsets)
         for each, groups in zip(self._open, numbers[self._groups].tolist(), strict=True):
-            if each.number in elsewhere:
-                self._bind_elsewhere(each, elsewhere[each.number][0])
-            if each.compiled_in:
-                self._compile_in(each, numbers)
+            form = self._form(each, numbers, elsewhere)
+            memory = each.bound.memory
             push = words[each.words]
             if each.varying is not None:
-                buffer, base = next(left)
-                if buffer is not each.memory:
-                    self._bind(each, reading(each.launch, each.varying, buffer))
-                    each.memory = buffer
-                buffer.host_bytes.view(np.uint32)[base : base + len(each.read)] = words[each.read]
+                memory, base = next(left)
+                memory.host_bytes.view(np.uint32)[base : base + len(each.read)] = words[each.read]
                 each.pushed[:-1], each.pushed[-1] = push, base
                 push = each.pushed
-            if groups != each.groups:
-                each.algorithm = each.bind(groups)
-                each.groups = groups
-            self._steps[each.index] = self._operations.of_dispatch(each.algorithm, push)
+            if form is not each.bound.launch or memory is not each.bound.memory:
+                each.bound = self._bound_to(form, each.varying, memory)
+            if groups != each.bound.groups:
+                algorithm = each.bound.bind(groups)
+                each.bound = dataclasses.replace(each.bound, groups=groups, algorithm=algorithm)
+            self._steps[each.index] = self._operations.of_dispatch(each.bound.algorithm, push)
         sequence = self._recorder.sequence()
         for operation in self._steps:
             sequence.record(operation)
@@ -234,32 +239,24 @@ class PreparedLaunches:
             launches=self,
         )
 
-    def _compile_in(self, each: _VaryingLaunch, numbers: Numbers) -> None:
-        """Binds a launch to another pipeline where constants differ that it cannot read."""
-        own = list(each.launch.specialization)
-        for constant in each.compiled_in:
-            own[constant] = int(numbers[each.constants + constant])
-        if tuple(own) == each.launch.specialization:
-            return
-        each.launch = dataclasses.replace(each.launch, specialization=tuple(own))
-        self._bind_again(each)
+    def _form(self, each: _VaryingLaunch, numbers: Numbers, elsewhere: Elsewhere) -> Launch:
+        """What a launch is bound as; the same object as before where that is the same."""
+        found = each.bound.launch
+        if each.compiled_in:  # constants that it cannot read
+            own = list(found.specialization)
+            for constant in each.compiled_in:
+                own[constant] = int(numbers[each.constants + constant])
+            if tuple(own) != found.specialization:
+                found = dataclasses.replace(found, specialization=tuple(own))
+        if each.number in elsewhere and elsewhere[each.number][0] != found.allocations:
+            found = dataclasses.replace(found, allocations=elsewhere[each.number][0])
+        return found
 
-    def _bind_elsewhere(self, each: _VaryingLaunch, allocations: tuple[Allocation, ...]) -> None:
-        """Binds a launch to other memory."""
-        if allocations != each.launch.allocations:
-            each.launch = dataclasses.replace(each.launch, allocations=allocations)
-            self._bind_again(each)
-
-    def _bind_again(self, each: _VaryingLaunch) -> None:
-        form = each.launch
-        if each.varying is not None and each.memory is not None:
-            form = reading(form, each.varying, each.memory)
-        self._bind(each, form)
-
-    def _bind(self, each: _VaryingLaunch, form: Launch) -> None:
+    def _bound_to(self, launch: Launch, varying: Varying | None, memory: Allocation | None) -> _Bound:
+        """A launch bound to memory, and to other memory that it reads numbers from."""
+        form = launch if varying is None or memory is None else reading(launch, varying, memory)
         push = np.zeros(len(form.push_constants), np.uint32)  # of which only the number counts
-        each.bind = self._recorder.pipelines.binder(form, push, self._recorder.shader)
-        each.groups = ()  # for which there is no algorithm yet
+        return _Bound(launch, memory, self._recorder.pipelines.binder(form, push, self._recorder.shader))
 
 
 def with_numbers(launches: Sequence[Launch], counts: Sequence[tuple[int, int]], numbers: Numbers) -> list[Launch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import threading
+import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,7 @@ class _OpenPlan:
         self._test = self._guards.test()
         self._uploads = [number for number in range(len(made.arguments)) if number not in self._weights]
         self._runs = OpenRuns(device, graph, self._uploads)
-        self._marks: list[tuple[int, int]] = []
+        self._known: list[tuple[weakref.ref[torch.Tensor], int]] = []
         self._examples: collections.OrderedDict[tuple[int, ...], list[Any]] = collections.OrderedDict()
 
     def is_for(self, values: Sequence[int]) -> bool:
@@ -168,9 +169,10 @@ class _OpenPlan:
         tensors = [arguments[self._arguments[number]] for number in self._weights]
         arrays = self._residency.arrays(tensors)
         lies = {n: (each.storage.allocation, each.offset) for n, each in zip(self._weights, arrays, strict=True)}
-        marks = [(id(tensor), version_of(tensor)) for tensor in tensors]
-        have_changed, self._marks = self._are_lasting and marks != self._marks, marks
+        have_changed = self._are_lasting and not self._are_known(tensors)
+        self._known = []  # until what follows from them is computed
         recording = self._runs.recording(sizes, lies, have_changed=have_changed)
+        self._known = [(weakref.ref(tensor), version_of(tensor)) for tensor in tensors]
         for number in self._uploads:
             contents = self._residency.host_values(arguments[self._arguments[number]])
             self._runs.buffers[BindingKind.INPUT, number].upload(contents)
@@ -185,6 +187,13 @@ class _OpenPlan:
             results.append(from_numpy(array, example))
             index += 1
         return results[0] if self._is_single else results
+
+    def _are_known(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether weights are those of the last call, unchanged: the same objects, since numbers of objects return."""
+        return len(tensors) == len(self._known) and all(
+            known() is tensor and version == version_of(tensor) >= 0
+            for tensor, (known, version) in zip(tensors, self._known, strict=True)
+        )
 
     def _shaped(self, sizes: tuple[int, ...]) -> list[Any]:
         """The results for these sizes: tensors without memory, and numbers."""

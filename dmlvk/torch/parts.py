@@ -113,14 +113,16 @@ class DevicePart(torch.nn.Module):
 
     def _take_weights(self, numbers: Sequence[int], tensors: Sequence[torch.Tensor]) -> None:
         """Binds weights that are new or have changed, and has computed what follows from them alone."""
-        for number, tensor, array in zip(numbers, tensors, self._residency.arrays(tensors), strict=True):
+        for number, array in zip(numbers, self._residency.arrays(tensors), strict=True):
             if self._inputs.get(number) is not array:
                 self._memory.clear()
+            self._known[number] = None, -1  # until what follows from it is computed
             self._inputs[number] = array
-            self._known[number] = self._noted(number, tensor), version_of(tensor)
         if self._are_lasting:
             lies = {n: weight for n in self._weights if isinstance(weight := self._inputs[n], Array)}
             self._compiled.prepare({n: (weight.storage.allocation, weight.offset) for n, weight in lies.items()})
+        for number, tensor in zip(numbers, tensors, strict=True):
+            self._known[number] = self._noted(number, tensor), version_of(tensor)
 
     def _upload(self, number: int, tensor: torch.Tensor) -> None:
         """Writes an input into memory of the part's own."""
