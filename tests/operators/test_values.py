@@ -14,14 +14,20 @@ from dmlvk.conformance.cases import PATTERNS, SWEPT, Batch, ValueCase, axes_attr
 from dmlvk.conformance.comparison import as_bits
 from dmlvk.conformance.execution import LAYOUTS, Workbench, check_batch
 from dmlvk.operators import REGULAR_OPERATORS
-from tests.effort import IS_QUICK, Turns, first_on_all
+from tests.effort import IS_QUICK, TAKES_TURNS, Turns, first_on_all
 
 CASES = pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)
 
 TURNS = Turns(value_cases())
 
 FEWER = 4 if IS_QUICK else 1
-"""So many times fewer shapes along axes are tried, and so many times fewer patterns of strided tensors."""
+"""So many times fewer patterns of strided tensors are tried."""
+
+FEWER_SHAPES = 4 if IS_QUICK else 2 if TAKES_TURNS else 1
+"""So many times fewer shapes along axes."""
+
+FEWER_ACTIVATIONS = 4 if TAKES_TURNS else 1
+"""So many times fewer fused activations; test_fusion.py has every one."""
 
 FEWER_PATTERNS = 16 if IS_QUICK else 1
 """Of types wider than 16 bits so many times fewer patterns of packed tensors are tried."""
@@ -50,9 +56,10 @@ def _sparse_batches(case: ValueCase, step: int, total: int, most_attribute_sets:
     """
     made = batches(case, total, most_attribute_sets)
     if case in ALONG_AXES:
-        return itertools.islice(made, ALONG_AXES.index(case) % step, None, step)
+        index = ALONG_AXES.index(case)
+        return itertools.islice(made, (index + index // 4) % step, None, step)
     if any(field.fusable for field in case.desc_class.fields):
-        return itertools.islice(made, 0, None, FEWER)  # test_fusion.py has every activation
+        return itertools.islice(made, 0, None, FEWER_ACTIVATIONS)
     return _in_chunks(made) if case.desc_class.operator_name == "ELEMENT_WISE_POW" else made
 
 
@@ -63,8 +70,9 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     """Every pattern of 8 and 16 bits (two operands of 8 bits: every pair), and 2**24 or 2**20 of the wider types.
 
     A sixteenth of that without some optional tensor: the operator's function is the same. Half of the shapes along axes
-    that can be named, so that FLOAT32 has those that FLOAT16 leaves out; a third of the others, whose kernels are those
-    of the former. The first inputs on every device, the others on each in turn.
+    that can be named, so that FLOAT32 has those that FLOAT16 leaves out (where tests take turns a quarter of them); a
+    third of the others (a sixth), whose kernels are those of the former. The first inputs on every device, the others
+    on each in turn.
     """
     tried = 0
     results: set[int] = set()
@@ -72,7 +80,7 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     swept = case.desc_class.operator_name in SWEPT
     patterns, most_sets = (PATTERNS, MOST_SETS) if swept else (PATTERNS // 16, MOST_SETS or 24)
     patterns = max(patterns // (FEWER_PATTERNS * (16 if case.lacks_tensors else 1)), 2**16)
-    step = 1 if case not in ALONG_AXES else FEWER * (2 if axes_attributes(case.desc_class, (0,)) else 3)
+    step = 1 if case not in ALONG_AXES else FEWER_SHAPES * (2 if axes_attributes(case.desc_class, (0,)) else 3)
     for number, batch in enumerate(_sparse_batches(case, step, patterns, most_sets)):
         expected = check_batch(first_on_all(devices, number), case, "contiguous", batch)
         bits = as_bits(expected)
