@@ -117,6 +117,8 @@ def cache_pairs(model: OnnxModel, steps: Sequence[Step], widened: Collection[str
     for step in steps:
         kind = APPENDING.get((step.domain, step.proto.op_type))
         given = list(step.proto.input)
+        if caches.reads_scores_of(step):
+            continue
         if kind is None or len(given) <= max(kind.ends, kind.total or 0) or not given[kind.ends]:
             continue
         ends, total = given[kind.ends], "" if kind.total is None else given[kind.total]
@@ -144,6 +146,11 @@ class _CacheCandidates:
         for step in steps:
             for name in step.reads:
                 self._readers[name] = self._readers.get(name, 0) + 1
+
+    def reads_scores_of(self, step: Step) -> bool:
+        """Whether a node's scores are read in the model, whose columns no plan of all lengths knows."""
+        made = list(step.proto.output)
+        return step.domain == "com.microsoft" and len(made) > 3 and made[3] in self._readers
 
     def of(self, step: Step, kind: Appending) -> list[tuple[str, str]]:
         """Inputs and outputs of the model that a node reads and writes as caches, and no other one reads."""

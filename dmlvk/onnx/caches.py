@@ -66,6 +66,7 @@ class Lengths:
         masked: keys that a mask of the node has; ``None``: it has none, or those that the host makes.
         counts: as of :class:`CachePair`.
         masks: likewise.
+        scores: the output that shows scores, which has as many columns as the longest sequence has keys; empty: none.
     """
 
     node: str
@@ -77,6 +78,13 @@ class Lengths:
     masked: int | None = None
     counts: str = ""
     masks: tuple[str, ...] = ()
+    scores: str = ""
+
+    def keys(self, counted: Mapping[str, Any]) -> int:
+        """How many keys the longest sequence has, with those of its new tokens."""
+        if self.total:
+            return int(np.asarray(counted[self.total]).reshape(-1)[0])
+        return max(self.pasts(counted)) + self.tokens
 
     def pasts(self, counted: Mapping[str, Any]) -> list[int]:
         """How many keys each sequence has before its new tokens."""
@@ -248,7 +256,7 @@ def check_lengths(model: str, lengths: Lengths, counted: Mapping[str, Any], cach
         raise InvalidArgumentError(f"{where}: {lengths.ends!r} says that {pasts[0]} tokens stand before the new ones")
     most = max(pasts)
     masked = {counted[name].shape[-1] for name in lengths.masks} | {lengths.masked} - {None}
-    keys = int(np.asarray(counted[lengths.total]).reshape(-1)[0]) if lengths.total else most + lengths.tokens
+    keys = lengths.keys(counted)
     if wrong := masked - {keys}:
         raise InvalidArgumentError(
             f"{where}: {most} tokens and {lengths.tokens} new ones contradict a mask of {wrong.pop()} keys"

@@ -16,9 +16,10 @@ from dmlvk.onnx.cache_masks import MOST_ELEMENTS, is_wide, widened, widened_mask
 from dmlvk.onnx.cache_pairs import cache_pairs, masks_of, with_rows
 from dmlvk.onnx.caches import Cache, CachePair, Caches, Lengths, check_lengths, rounded_rows
 from dmlvk.onnx.counting import Counting, conditions_of, is_counted
-from dmlvk.onnx.execution import DeviceValue
+from dmlvk.onnx.execution import DeviceValue, Resident
 from dmlvk.onnx.loading import OnnxModel, Step
 from dmlvk.onnx.values import Array
+from dmlvk.tensors import TensorDesc, packed_strides
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -174,7 +175,10 @@ class Decoding:
             run: the run.
             lengths: the plan's.
         """
-        several = {(of.ends, of.total, of.counts, of.batch, of.tokens, of.positions, of.masked): of for of in lengths}
+        several = {
+            (of.ends, of.total, of.counts, of.batch, of.tokens, of.positions, of.masked, bool(of.scores)): of
+            for of in lengths
+        }
         kinds = {
             (cache.pair.ends, cache.pair.total, cache.pair.counts, cache.shape, cache.rows): cache
             for cache in run.caches
@@ -198,7 +202,7 @@ class Decoding:
         Raises:
             InvalidArgumentError: when lengths contradict one another, or a cache.
         """
-        if any(cache.pair.grows for cache in run.caches):
+        if any(cache.pair.grows for cache in run.caches) or any(of.scores for of, _ in lengths):
             return None
         counted = self._counting.counted(arrays)
         if any(not np.array_equal(counted[name], known) for name, known in run.known.items()):
@@ -231,6 +235,8 @@ class Decoding:
         if not all(name in counted for of, _ in lengths for name in (of.ends, of.total, of.counts) if name):
             return None
         if any(cache.pair.keeps_window for _, caches in lengths for cache in caches):
+            return None
+        if any(of.scores for of, _ in lengths):
             return None
         try:
             if not self._have_room(counted, lengths):
@@ -312,6 +318,28 @@ class Decoding:
             name = cache.pair.present
             of_cache = pasts[cache.pair.ends, cache.pair.total, cache.pair.counts]
             made[name] = self._caches.memory(cache, of_cache, bound[name], is_kept=name in kept)
+        return made
+
+    def with_scores(
+        self, run: DecoderRun, lengths: Collection[Lengths], values: Mapping[str, Resident | DeviceValue]
+    ) -> dict[str, Resident | DeviceValue]:
+        """The outputs that show scores, of as many columns as the longest sequence has keys: those stand in front."""
+        made: dict[str, Resident | DeviceValue] = {}
+        for of in lengths:
+            if not of.scores or of.scores not in values:
+                continue
+            whole = values[of.scores]
+            if isinstance(whole, Resident):
+                shape = (*whole.tensor.shape[:3], of.keys(run.counted))
+                made[of.scores] = Resident(
+                    dataclasses.replace(whole.tensor, shape=shape, strides=packed_strides(shape)), whole.buffer
+                )
+            else:
+                shape = (*whole.shape[:3], of.keys(run.counted))
+                storage = whole.on_device.storage
+                tensor = TensorDesc(whole.on_device.data_type, shape)
+                array = DeviceArray(whole.on_device.device, storage, tensor, is_whole=False)
+                made[of.scores] = DeviceValue(whole.element, shape, array)
         return made
 
     def shown(self, run: DecoderRun, memory: Mapping[str, DeviceArray]) -> dict[str, DeviceValue]:

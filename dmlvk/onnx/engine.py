@@ -223,6 +223,7 @@ class DeviceModel:
         state.known.update(made.plan.known)
         arrays = {name: state.uploaded(name) for name in made.segment.uploads}
         state.values.update(made.segment.run(arrays, kept, memory))
+        state.values.update(self.decoding.with_scores(run, made.plan.assembly.lengths, state.values))
         state.values.update(self.decoding.shown(run, memory))
         for name, value in run.counted.items():
             state.values.setdefault(name, value)

@@ -63,6 +63,52 @@ def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
     _check_window(desc, capacity)
     check_sizes(desc, "ends_tensor", (1,) if desc.counts_past else (batch,))
     check_sizes(desc, "total_tensor", (1,))
+    _check_angles(desc, size)
+    if desc.bias_tensor is not None:
+        given = desc.bias_tensor.sizes
+        if given[0] not in (1, batch) or given[1] not in (1, heads) or given[2] != tokens:
+            refuse(desc, "bias_tensor.sizes", f"must be those of [{batch}, {heads}, {tokens}] or 1; got {list(given)}")
+    if desc.sink_tensor is not None:
+        check_sizes(desc, "sink_tensor", (heads,))
+    _check_beams(desc, batch)
+    made = {
+        "output_tensor": (batch, tokens, heads * value_size),
+        "present_key_tensor": (batch, key_heads, capacity, line),
+        "present_value_tensor": (batch, key_heads, capacity, value_line),
+    }
+    if desc.scores_tensor is not None:
+        made["scores_tensor"] = (batch, heads, tokens, _shown_keys(desc, desc.scores_tensor.sizes[3], capacity))
+    return made
+
+
+def _shown_keys(desc: CachedAttention | Draft, columns: int, capacity: int) -> int:
+    """The keys that there may be scores of, which all go into the cache."""
+    if desc.keeps_window or desc.query_lengths_tensor is not None:
+        refuse(desc, "scores_tensor", "does not go with KeepsWindow and QueryLengthsTensor")
+    if columns > capacity:
+        refuse(desc, "scores_tensor.sizes", f"must end with at most the {capacity} keys of PresentKeyTensor")
+    return columns
+
+
+def _check_beams(desc: CachedAttention | Draft, batch: int) -> None:
+    """Beams are whole groups of sequences, of one new token each, whose keys have numbers of their own type."""
+    beams = desc.beams_tensor
+    if beams is None:
+        if desc.beam_width > 1:
+            refuse(desc, "beams_tensor", f"must be given where BeamWidth is {desc.beam_width}")
+        return
+    if desc.beam_width < 1 or batch % desc.beam_width:
+        refuse(desc, "beam_width", f"must divide the {batch} sequences; got {desc.beam_width}")
+    if desc.query_tensor.sizes[1] != 1 or desc.query_head_count != desc.key_value_head_count:
+        refuse(desc, "beams_tensor", "goes with one new token of each sequence, and a head of keys for each of queries")
+    if desc.keeps_window or not desc.counts_past or desc.present_key_tensor.data_type in INTEGERS:
+        refuse(desc, "beams_tensor", "goes with CountsPast and caches of the queries' type, which keep no window")
+    if beams.sizes[0] != batch:
+        check_sizes(desc, "beams_tensor", (batch, beams.sizes[1]))
+
+
+def _check_angles(desc: CachedAttention | Draft, size: int) -> None:
+    """Both tables are there, for no more elements than a head has, and a place for each token."""
     if (desc.cosine_tensor is None) != (desc.sine_tensor is None):
         refuse(desc, "cosine_tensor", "and SineTensor must be given together")
     if desc.cosine_tensor is not None:
@@ -71,18 +117,7 @@ def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
             refuse(desc, "cosine_tensor.sizes", f"must end with at most {size // 2}; got {turned}")
         check_sizes(desc, "sine_tensor", (rows, turned))
     if desc.position_tensor is not None:
-        check_sizes(desc, "position_tensor", (batch, tokens))
-    if desc.bias_tensor is not None:
-        given = desc.bias_tensor.sizes
-        if given[0] not in (1, batch) or given[1] not in (1, heads) or given[2] != tokens:
-            refuse(desc, "bias_tensor.sizes", f"must be those of [{batch}, {heads}, {tokens}] or 1; got {list(given)}")
-    if desc.sink_tensor is not None:
-        check_sizes(desc, "sink_tensor", (heads,))
-    return {
-        "output_tensor": (batch, tokens, heads * value_size),
-        "present_key_tensor": (batch, key_heads, capacity, line),
-        "present_value_tensor": (batch, key_heads, capacity, value_line),
-    }
+        check_sizes(desc, "position_tensor", desc.query_tensor.sizes[:2])
 
 
 def _check_window(desc: CachedAttention | Draft, capacity: int) -> None:
@@ -130,13 +165,14 @@ _OF_FLOATS = (
     "bias_tensor",
     "sink_tensor",
     "output_tensor",
+    "scores_tensor",
 )
 _CACHE_TYPES = (*FLOATS, *INTEGERS)
 _CACHES = ("past_key_tensor", "past_value_tensor", "present_key_tensor", "present_value_tensor")
 _OF_TOKENS = ("query_tensor", "key_tensor", "value_tensor", "output_tensor")
 _SCALES = ("key_scale_tensor", "value_scale_tensor")
 _LISTS = ("ends_tensor", "total_tensor", "query_lengths_tensor", "sink_tensor", *_SCALES)
-_TABLES = ("cosine_tensor", "sine_tensor", "position_tensor")
+_TABLES = ("cosine_tensor", "sine_tensor", "position_tensor", "beams_tensor")
 
 
 class CachedAttention(OperatorDesc, is_listed=False):
@@ -170,11 +206,20 @@ class CachedAttention(OperatorDesc, is_listed=False):
         default=None,
     )
     value_scale_tensor: TensorDesc | None = tensor_input("the same of values", default=None)
+    beams_tensor: TensorDesc | None = tensor_input(
+        "INT32, batch, places: from which sequence of its beams a sequence takes the key of each place of the past",
+        default=None,
+    )
     output_tensor: TensorDesc = tensor_output("batch, tokens, heads * size of values")
     present_key_tensor: TensorDesc = tensor_output(
         "batch, heads of keys, capacity, size; of UINT8, half of the size: two integers of 4 bits in a byte, 8 added"
     )
     present_value_tensor: TensorDesc = tensor_output("the same of values")
+    scores_tensor: TensorDesc | None = tensor_output(
+        "batch, heads, tokens, keys at most: what shares are made of, 0 for keys that a query does not see. Rows have "
+        "as many elements as the longest sequence has keys, and stand behind one another without gaps",
+        default=None,
+    )
     query_head_count: int = unsigned_attribute("heads of queries")
     key_value_head_count: int = unsigned_attribute("heads of keys and values; each serves as many of queries")
     scale: float = float_attribute("what products of queries and keys are multiplied by")
@@ -191,6 +236,8 @@ class CachedAttention(OperatorDesc, is_listed=False):
         "whether caches have the latest keys only, from row 0 on: all while there is room; one more, and as many go at "
         "once as leave Window of them"
     )
+    shows_shares: bool = boolean_attribute("whether ScoresTensor has the shares instead")
+    beam_width: int = unsigned_attribute("sequences of a group of beams; 0: there are none")
 
     declaration: ClassVar = Declaration(
         name="CACHED_ATTENTION",
@@ -207,6 +254,7 @@ class CachedAttention(OperatorDesc, is_listed=False):
                 ends_tensor=(DataType.INT32,),
                 total_tensor=(DataType.INT32,),
                 query_lengths_tensor=(DataType.INT32,),
+                beams_tensor=(DataType.INT32,),
                 position_tensor=(DataType.INT64,),
                 past_key_tensor=_CACHE_TYPES,
                 past_value_tensor=_CACHE_TYPES,
@@ -216,7 +264,7 @@ class CachedAttention(OperatorDesc, is_listed=False):
                 value_scale_tensor=(DataType.FLOAT32,),
                 dimensions_of={
                     **dict.fromkeys(_OF_TOKENS, (3, 3)),
-                    **dict.fromkeys((*_CACHES, "bias_tensor"), (4, 4)),
+                    **dict.fromkeys((*_CACHES, "bias_tensor", "scores_tensor"), (4, 4)),
                     **dict.fromkeys(_LISTS, (1, 1)),
                     **dict.fromkeys(_TABLES, (2, 2)),
                 },

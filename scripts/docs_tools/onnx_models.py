@@ -182,9 +182,10 @@ either; a mask whose keys are not those of the past and the new tokens is refuse
 texts) is a plan for each branch. What else makes a mask, and a model that joins its caches by Concat, leaves caches
 that grow to plans for open sizes, which copy them: about two for each power of two of lengths, whether they lie on the
 host or stay on the device; where such caches are shared there is a plan for each length. Scores are an output of
-`MultiHeadAttention` on the device (not with past_sequence_length); those of `GroupQueryAttention` (`qk_output`) and of
-`DecoderMaskedMultiHeadAttention`, and beams (`cache_indirection`), are left to ONNX Runtime's CPU package, which a
-message says.
+`MultiHeadAttention` and `DecoderMaskedMultiHeadAttention`, scores or shares (`qk_output`) one of `GroupQueryAttention`
+(not with `sliding_window_cache` and `query_seqlens`): as ONNX Runtime's CPU gives them out, 0 where a query does not
+see a key, also with one plan for all lengths, where nothing in the model reads them. Sequences of beams
+(`cache_indirection`) read each key of the past where it lies; a beam that is none is refused.
 Quantized caches of `GroupQueryAttention` (`k_scale`, `v_scale`: integers of 8 or 4 bits, a scale for all or for each
 element of a head) are appended to likewise; attention sees what the integers stand for, rounded to the queries' type as
 `DequantizeLinear` rounds it. They may keep a window, too, and tokens may fill up a step (`query_seqlens`).

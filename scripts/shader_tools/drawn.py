@@ -201,7 +201,7 @@ def _attention(data_type: DataType, cache: DataType, head: int, tokens: int) -> 
     return CachedAttention(
         **tensors, query_head_count=_HEADS, key_value_head_count=_KEY_HEADS, scale=head**-0.5,
         softcap=0.0, window=0, is_causal=True, is_interleaved=False, has_empty_sink=False, counts_past=False,
-        keeps_past=True, keeps_window=False,
+        keeps_past=True, keeps_window=False, shows_shares=False, beam_width=0,
     )  # fmt: skip
 
 

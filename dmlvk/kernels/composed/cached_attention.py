@@ -8,18 +8,16 @@ from collections.abc import Iterator, Mapping
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.composed import matrix_attention
+from dmlvk.kernels.composed.cache_windows import ROLES, SEGMENT, WindowOfCaches
 from dmlvk.kernels.kernel import PlainKernel, launch_size, work_groups
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
-from dmlvk.kernels.target import Target
+from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.cached_attention import CachedAttention
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
-
-SEGMENT = 256
-"""Keys of a segment, as in ``shaders/patterns/composed/attention_results.glsl``."""
 
 _ROWS = (1, 2, 4)
 """Rows of queries that a work group may have."""
@@ -61,8 +59,6 @@ _MOST_BUFFERS = 11
 _BUFFERS_OF_STEP = 12
 """That a kernel binds which appends a token itself."""
 
-_ROLES = ("key", "value")
-
 _LENGTHS = "cached_attention.lengths"
 """The variant that tells where keys lie."""
 
@@ -83,9 +79,16 @@ def variants() -> Iterator[ShaderVariant]:
                 yield ShaderVariant(f"{_name('rows', data_type)}.{rows}", "attention/rows.comp", of_rows)
                 of_step = (*of_rows, ("APPENDS", "1"))
                 yield ShaderVariant(f"{_name('step', data_type)}.{rows}", "attention/rows.comp", of_step)
+        of_beams = (bits, ("BEAMS", "1"))
+        for name in ("totals", "shown"):
+            yield ShaderVariant(_name(f"{name}_of_beams", data_type), f"attention/{name}.comp", of_beams)
+        of_row = (*of_beams, ("ROWS", "1u"))
+        yield ShaderVariant(_name("segments_of_beams", data_type), "attention/segments.comp", of_row)
         for cached in (0, *_CACHE_BITS.values()):
             common = (bits, ("CACHE_BITS", str(cached))) if cached else (bits,)
             for name in ("append", "carry_over", "window"):
+                yield ShaderVariant(_name(name, data_type, cached), f"attention/{name}.comp", common)
+            for name in ("totals", "shown"):
                 yield ShaderVariant(_name(name, data_type, cached), f"attention/{name}.comp", common)
             for rows in _ROWS:
                 name = f"{_name('segments', data_type, cached)}.{rows}"
@@ -102,7 +105,7 @@ def _name(shader: str, data_type: DataType, cache_bits: int = 0) -> str:
     return f"cached_attention.{shader}.{data_type.name.lower()}{integers}"
 
 
-class _CachedAttentionLowering:
+class CachedAttentionLowering:
     """The steps of one description."""
 
     def __init__(self, desc: CachedAttention, target: Target) -> None:
@@ -114,11 +117,12 @@ class _CachedAttentionLowering:
         self.group = self.heads // self.key_heads
         self.type = desc.query_tensor.data_type
         self.cache_bits = _CACHE_BITS.get(desc.present_key_tensor.data_type, 0)
-        self.scales = [self.builder.reads[f"{role}_scale_tensor"] for role in _ROLES if self.cache_bits]
+        self.scales = [self.builder.reads[f"{role}_scale_tensor"] for role in ROLES if self.cache_bits]
         self.capacity = desc.present_key_tensor.sizes[2]
         self.lengths = [self.builder.reads["ends_tensor"], self.builder.reads["total_tensor"]]
-        self.caches = [self.builder.writes[f"present_{role}_tensor"] for role in _ROLES]
+        self.caches = [self.builder.writes[f"present_{role}_tensor"] for role in ROLES]
         self.positions = self.builder.reads.get("position_tensor")
+        self.beams = self.builder.reads.get("beams_tensor")
         self.is_rotated = desc.cosine_tensor is not None
         queries = self.heads * self.size // 2
         keys, values = self.key_heads * self.size // 2, self.key_heads * self.value_size // 2
@@ -137,7 +141,7 @@ class _CachedAttentionLowering:
         rows = self._located() if self.desc.keeps_window or self.desc.query_lengths_tensor is not None else None
         if self.desc.keeps_window:
             assert rows is not None  # a window's keys were located
-            window = _WindowOfCaches(self, rows)
+            window = WindowOfCaches(self, rows)
             window.opened()
             self._attended()
             window.closed()
@@ -181,6 +185,8 @@ class _CachedAttentionLowering:
             self._step(together)
             return
         query, row = self._append()
+        if self.desc.scores_tensor is not None:
+            self._show(query, row)
         output = self.builder.writes["output_tensor"]
         if together is not None:
             tiles = self.batch * self.key_heads * self.tokens * -(-self.group // together)
@@ -190,6 +196,9 @@ class _CachedAttentionLowering:
             self._join(parts)
             return
         if self._attends_by_matrices(query, row, output):
+            return
+        if self.beams is not None:
+            self._attend_beams(query, row, output)
             return
         tiled = next((size for size in _TILE_ELEMENTS if size >= self.value_size), None)
         if self.tokens > _FEW_TOKENS and tiled is not None and not self.target.is_cpu:
@@ -212,6 +221,7 @@ class _CachedAttentionLowering:
         """Queries of a token for which a work group reads keys once; ``None`` where there are other kernels."""
         is_plain = self.type is DataType.FLOAT16 and not self.cache_bits
         is_few = self.segments > 1 and self.tokens <= _FEW_TOKENS
+        is_plain = is_plain and self.beams is None
         if self.target.is_cpu or not is_plain or not is_few or not {self.size, self.value_size} <= _SIZES_OF_ROWS:
             return None
         tokens = self.batch * self.key_heads * self.tokens
@@ -225,7 +235,8 @@ class _CachedAttentionLowering:
     def _appends_itself(self) -> bool:
         """Whether the kernel that attends also appends the one new token, and turns it."""
         has_room = self.target.buffers >= _BUFFERS_OF_STEP and self.size <= self.target.registers
-        return self.tokens == 1 and self.desc.bias_tensor is None and has_room
+        is_plain = self.desc.bias_tensor is None and self.desc.scores_tensor is None
+        return self.tokens == 1 and is_plain and has_room
 
     def _step(self, together: int) -> None:
         """All that one new token of each sequence takes."""
@@ -395,6 +406,106 @@ class _CachedAttentionLowering:
             "HAS_EMPTY_SINK": int(desc.has_empty_sink and not has_sink),
         }
 
+    def _attend_beams(self, query: Region, row: int, output: Region) -> None:
+        """Results of sequences whose keys may be those of others: a row for each work group."""
+        tiles = self.batch * self.key_heads
+        most = _MOST_SEGMENTS_OF_PROCESSOR if self.target.is_cpu else 1
+        is_alone = self.segments <= most
+        name, result = _name("segments_of_beams", self.type), output if is_alone else self._parts()
+        groups, sizes = tiles if is_alone else tiles * self.segments, (tiles, self.segments)
+        label = "results" if is_alone else "segments"
+        self._attend(name, groups, {"IS_ALONE": int(is_alone)}, sizes, query, row, result, label)
+        if not is_alone:
+            self._join(result)
+
+    def _show(self, query: Region, row: int) -> None:
+        """Scores, or shares, as an output."""
+        desc, shown = self.desc, self.desc.scores_tensor
+        assert shown is not None  # who calls asks
+        rows, columns = self.batch * self.heads * self.tokens, shown.sizes[3]
+        loops = 2 * -(-self.capacity // SEGMENT) * (self.size // 2 + 2)
+        if self.target.is_cpu and loops > MAX_LOOP_ITERATIONS:
+            raise DeviceLimitError(
+                f"{desc.operator_name}: scores of {self.capacity} keys take {loops} turns of loops; drivers of "
+                f"processors end them after {MAX_LOOP_ITERATIONS}"
+            )
+        scratch = self.builder.scratch(12 * rows) if desc.shows_shares else self.lengths[0]
+        if desc.shows_shares:
+            self._launch_scores("totals", rows, work_groups(rows, 1), (rows, columns), query, row, scratch, scratch)
+        words = -(-rows * columns * self.type.size_in_bits // 32)
+        columns_and_lines = launch_size(desc.operator_name, words)[:2]
+        output = self.builder.writes["scores_tensor"]
+        self._launch_scores("shown", words, columns_and_lines, (rows, columns), query, row, scratch, output)
+
+    def _launch_scores(
+        self,
+        shader: str,
+        items: int,
+        groups: tuple[int, int],
+        sizes: tuple[int, int],
+        query: Region,
+        row: int,
+        of_rows: Region,
+        result: Region,
+    ) -> None:
+        """Launches a kernel that makes a score for each key.
+
+        Args:
+            shader: the kernel.
+            items: what it counts.
+            groups: work groups, in columns and lines.
+            sizes: rows of scores, and elements of each at most.
+            query: the queries.
+            row: from token to token there, in pairs.
+            of_rows: what was found of each row; where there is nothing, anything.
+            result: where results go.
+        """
+        reads, beams = self.builder.reads, self.beams
+        constants = {**self._common, **self._of_caches, **self._of_scores}
+        if shader == "shown":
+            constants["SHOWS_SHARES"] = int(self.desc.shows_shares)
+        own = () if beams is None else self._beam_sizes
+        parameters = (items, self.tokens, self.capacity, self.desc.window, row, *self._score_parameters, *sizes, *own)
+        operands = [
+            query,
+            self.caches[0],
+            *self.lengths,
+            reads.get("bias_tensor", query),
+            reads.get("sink_tensor", query),
+            query if shader == "totals" else of_rows,
+            *self.scales[:1],
+            *([] if beams is None else [beams]),
+        ]
+        name = self.of_caches(shader) if beams is None else _name(f"{shader}_of_beams", self.type)
+        kernel = PlainKernel(name, (*groups, 1), constants, parameters)
+        self.builder.launch(kernel, operands, [result], label="scores")
+
+    @property
+    def _beam_sizes(self) -> tuple[int, int]:
+        """Sequences of a group, and places of each."""
+        assert self.desc.beams_tensor is not None  # who calls asks
+        return self.desc.beam_width, self.desc.beams_tensor.sizes[1]
+
+    @property
+    def _of_scores(self) -> dict[str, int]:
+        """Constants of all kernels that make scores in the order of sums."""
+        return {
+            "SIZE": self.size,
+            "HAS_CAP": int(self.desc.softcap != 0),
+            "HAS_BIAS": int(self.desc.bias_tensor is not None),
+            "HAS_ORIGINS": int(self.desc.keeps_window),
+        }
+
+    @property
+    def _score_parameters(self) -> tuple[int, ...]:
+        """Parameters of the same."""
+        bias, cap = self.desc.bias_tensor, self.desc.softcap or 1.0
+        return (
+            *(float32_bits(number) for number in (self.desc.scale, cap, 1.0 / cap)),
+            *((0,) * 4 if bias is None else _steps(bias)),
+            0 if bias is None else bias.sizes[3],
+        )
+
     def _segments(self, tile: int, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
         self._attend(
             f"{self.of_caches('segments')}.{tile}",
@@ -432,16 +543,7 @@ class _CachedAttentionLowering:
         """
         desc, reads = self.desc, self.builder.reads
         columns, lines = work_groups(groups, 1)
-        bias, cap = desc.bias_tensor, desc.softcap or 1.0
-        constants = {
-            **self._common,
-            **self._of_caches,
-            "SIZE": self.size,
-            "HAS_CAP": int(desc.softcap != 0),
-            "HAS_BIAS": int(bias is not None),
-            "HAS_ORIGINS": int(desc.keeps_window),
-            **own_constants,
-        }
+        constants = {**self._common, **self._of_caches, **self._of_scores, **own_constants}
         parameters = (
             groups,
             self.tokens,
@@ -449,9 +551,8 @@ class _CachedAttentionLowering:
             desc.window,
             *own_parameters,
             row,
-            *(float32_bits(number) for number in (desc.scale, cap, 1.0 / cap)),
-            *((0,) * 4 if bias is None else _steps(bias)),
-            0 if bias is None else bias.sizes[3],
+            *self._score_parameters,
+            *(() if self.beams is None else self._beam_sizes),
         )
         operands = [
             query,
@@ -460,6 +561,7 @@ class _CachedAttentionLowering:
             reads.get("bias_tensor", query),
             reads.get("sink_tensor", query),
             *self.scales,
+            *([] if self.beams is None else [self.beams]),
         ]
         kernel = PlainKernel(variant, (columns, lines, 1), constants, parameters)
         self.builder.launch(kernel, operands, [result], label=label)
@@ -475,56 +577,6 @@ class _CachedAttentionLowering:
         self.builder.launch(kernel, [parts, *self.lengths, sink], [output], label="results")
 
 
-class _WindowOfCaches:
-    """Caches of a window, whose keys lie in scratch memory while attention goes through them.
-
-    There they lie as in a cache of all keys that begins with a segment, and behind them those of the new tokens.
-
-    Args:
-        lowering: whose caches they are.
-        rows: where the rows of each sequence begin.
-    """
-
-    def __init__(self, lowering: _CachedAttentionLowering, rows: Region) -> None:
-        self._lowering, self._rows = lowering, rows
-        self._caches, self._capacity = lowering.caches, lowering.capacity
-
-    def opened(self) -> None:
-        """The past goes into scratch memory, which stands for the caches from here on."""
-        lowering, reads = self._lowering, self._lowering.builder.reads
-        lowering.capacity = SEGMENT + self._capacity + lowering.tokens
-        lowering.caches = [
-            lowering.builder.scratch(-(-cache.size_in_bytes // self._capacity) * lowering.capacity)
-            for cache in self._caches
-        ]
-        for index, role in enumerate(_ROLES):
-            source = reads.get(f"past_{role}_tensor", self._caches[index])
-            self._moved(index, source, lowering.caches[index], SEGMENT + self._capacity, is_kept=False)
-
-    def closed(self) -> None:
-        """What stays goes back into the caches."""
-        for index, target in enumerate(self._caches):
-            self._moved(index, self._lowering.caches[index], target, self._capacity, is_kept=True)
-
-    def _moved(self, index: int, source: Region, target: Region, rows: int, *, is_kept: bool) -> None:
-        lowering = self._lowering
-        pairs = (lowering.size, lowering.value_size)[index] // 2
-        items = lowering.batch * lowering.key_heads * rows * pairs
-        capacities = (self._capacity, lowering.capacity)
-        capacities = capacities[::-1] if is_kept else capacities
-        constants = {"IS_KEPT": int(is_kept), "IS_IN_PLACE": int(lowering.desc.keeps_past)}
-        if lowering.cache_bits:
-            constants["ELEMENTS_HAVE_SCALES"] = 0  # integers are moved as they are
-        kernel = PlainKernel(
-            lowering.of_caches("window"),
-            launch_size(lowering.desc.operator_name, items),
-            constants,
-            (items, lowering.key_heads, pairs, *capacities, rows),
-        )
-        label = f"{'kept' if is_kept else 'past'} {_ROLES[index]}s"
-        lowering.builder.launch(kernel, [source, self._rows], [target], label=label)
-
-
 def _steps(bias: TensorDesc) -> tuple[int, ...]:
     """Steps along the axes of a bias, 0 along those of one element."""
     pairs = zip(bias.sizes, bias.element_strides, strict=True)
@@ -534,4 +586,4 @@ def _steps(bias: TensorDesc) -> tuple[int, ...]:
 @lowering(CachedAttention)
 def lower(desc: CachedAttention, target: Target) -> Program:
     """The program of a CACHED_ATTENTION."""
-    return _CachedAttentionLowering(desc, target).program()
+    return CachedAttentionLowering(desc, target).program()

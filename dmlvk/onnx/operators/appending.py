@@ -14,6 +14,9 @@ from dmlvk.onnx.caches import Lengths
 from dmlvk.onnx.translation import Node
 from dmlvk.onnx.values import NotOnDevice, Tensor
 
+_SCORES = 3
+"""The output that shows scores, of every operator that has one."""
+
 
 def numbers(node: Node, index: int, count: int) -> Tensor:
     """Lengths as a tensor of INT32."""
@@ -52,7 +55,13 @@ class Heads:
 
 
 def cached(
-    node: Node, heads: Heads, element: int, positions: int | None = None, masked: int | None = None
+    node: Node,
+    heads: Heads,
+    element: int,
+    positions: int | None = None,
+    masked: int | None = None,
+    *,
+    shows_scores: bool = False,
 ) -> dict[str, Any]:
     """The caches, where they lie in memory of their own that stays; else those of the past, and new ones.
 
@@ -62,6 +71,7 @@ def cached(
         element: of queries.
         positions: as of :class:`Lengths`.
         masked: likewise.
+        shows_scores: whether scores are an output.
     """
     kind = APPENDING[node.proto.domain, node.op_type]
     capacity = node.assembly.capacity_of(node.proto.output[1] if len(node.proto.output) > 1 else "")
@@ -77,6 +87,8 @@ def cached(
             if masked is not None and masked != total:
                 raise NotOnDevice(f"{total} tokens contradict a mask of {masked} keys")
             capacity = max(total, past)
+            if shows_scores:
+                members |= {"scores_tensor": New(element, (heads.batch, heads.heads, heads.tokens, total))}
         if past:
             members |= {
                 "past_key_tensor": node.packed(node.tensor(kind.past[0])),
@@ -89,9 +101,21 @@ def cached(
         counts = given[kind.counts] if kind.counts is not None and node.has(kind.counts) else ""
         masks = tuple(name for name in kind.masks_in(given) if node.assembly.capacity_of(name) is not None)
         masked = None if masks else masked
+        scores = node.proto.output[_SCORES] if shows_scores else ""
+        if shows_scores:
+            members |= {"scores_tensor": New(element, (heads.batch, heads.heads, heads.tokens, capacity))}
         node.assembly.lengths.append(
             Lengths(
-                node.name, given[kind.ends], total_name, heads.batch, heads.tokens, positions, masked, counts, masks
+                node.name,
+                given[kind.ends],
+                total_name,
+                heads.batch,
+                heads.tokens,
+                positions,
+                masked,
+                counts,
+                masks,
+                scores,
             )
         )
     return {
@@ -132,6 +156,8 @@ def appended(
     added: Tensor | None = None,
     softcap: float = 0.0,
     window: int = 0,
+    shows_scores: bool = False,
+    beams: tuple[Tensor, int] | None = None,
 ) -> list[Tensor]:
     """Attention of queries, keys and values of one type behind so many keys as an input says.
 
@@ -144,9 +170,11 @@ def appended(
         added: what is added to scores: batch or 1, heads or 1, tokens or 1, keys.
         softcap: scores are bent to stay below it; 0: they are not.
         window: how many keys a query sees, its own last; 0: all.
+        shows_scores: whether scores are an output.
+        beams: from which sequence of its beams each sequence takes the keys of the past, and how many a group has.
 
     Returns:
-        The results, and all keys and values.
+        The results, all keys and values, and scores where they are an output.
     """
     kind, element = APPENDING[node.proto.domain, node.op_type], sources[0].element
     if added is not None:
@@ -170,7 +198,10 @@ def appended(
             softcap=softcap,
             window=window,
             is_causal=is_causal,
-            **cached(node, heads, element, masked=None if added is None else added.shape[3]),
+            shows_shares=False,
+            beams_tensor=None if beams is None else beams[0],
+            beam_width=0 if beams is None else beams[1],
+            **cached(node, heads, element, masked=None if added is None else added.shape[3], shows_scores=shows_scores),
         )
     )
 

@@ -48,18 +48,16 @@ _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
     "MultiHeadAttention",
     by=["MULTIHEAD_ATTENTION1", "CACHED_ATTENTION"],
     domain=MICROSOFT,
-    note="past and present may share a buffer; without beams; scores are an output where past_sequence_length is none",
+    note="past and present may share a buffer",
 )
 def multi_head_attention(node: Node) -> None:
     """Queries, keys and values apart or stacked, with a bias for all three."""
     node.check_element(0, *FLOATS)
-    if node.has(9):
-        raise NotOnDevice("beams are not there yet")
     if node.has(8):
-        if node.wants(3):
-            raise NotOnDevice("the scores as an output do not go with past_sequence_length yet")
-        heads_behind(node, bias=3, mask=4, added=5)
+        heads_behind(node, bias=3, mask=4, added=5, beams=9)
         return
+    if node.has(9):
+        raise NotOnDevice("cache_indirection needs past_sequence_length")
     heads = node.integer("num_heads")
     has_past = node.has(6) and 0 not in node.shape(6)  # the first step of a decoder has none
     sources, sizes = _sources(node, heads, node.shape(6)[2] if has_past else 0)

@@ -17,6 +17,7 @@ from dmlvk.onnx.values import NotOnDevice, Tensor
 _ENDS, _TOTAL, _POSITIONS, _BIAS, _SINK, _QUERY_SCALE, _KEY_SCALE = 5, 6, 9, 10, 11, 14, 15
 _CACHE_SCALES = {12: "key", 13: "value"}
 _QUERY_LENGTHS = 16
+_SHARES = 2
 
 
 _MEMBERS = ("query_tensor", "key_tensor", "value_tensor")
@@ -31,8 +32,7 @@ _MEMBERS = ("query_tensor", "key_tensor", "value_tensor")
 def group_query_attention(node: Node) -> None:
     """Each sequence's keys follow those of its past, which may be shorter than the cache."""
     node.check_element(0, *FLOATS)
-    if node.integer("qk_output"):
-        raise NotOnDevice("qk_output is not there yet")
+    shown = _shown_scores(node)
     query, heads, key_heads = node.packed(node.tensor(0)), node.integer("num_heads"), node.integer("kv_num_heads")
     if heads < 1 or key_heads < 1 or heads % key_heads:
         raise NotOnDevice(f"{heads} heads of queries and {key_heads} of keys")
@@ -56,12 +56,30 @@ def group_query_attention(node: Node) -> None:
         **lengths,
         ends_tensor=numbers(node, _ENDS, batch),
         total_tensor=numbers(node, _TOTAL, 1),
-        **cached(node, Heads(batch, tokens, heads, key_heads, size, size, bits), query.element, positions),
+        shows_shares=shown == _SHARES,
+        beam_width=0,
+        **cached(
+            node,
+            Heads(batch, tokens, heads, key_heads, size, size, bits),
+            query.element,
+            positions,
+            shows_scores=shown != 0,
+        ),
     )
     node.set(made)
     for index, tensor in enumerate(present, 1):
         if node.wants(index):
             node.set(tensor, index)
+
+
+def _shown_scores(node: Node) -> int:
+    """Which numbers are an output: 0 none, 1 scores, 2 the shares that are made of them."""
+    shown = node.integer("qk_output")
+    if shown not in (0, 1, _SHARES) or (shown != 0) != node.wants(3):
+        raise NotOnDevice(f"qk_output {shown} and the outputs contradict one another")
+    if shown and (node.integer("sliding_window_cache") or node.has(_QUERY_LENGTHS)):
+        raise NotOnDevice("qk_output does not go with sliding_window_cache and query_seqlens")
+    return shown
 
 
 def _members(node: Node, element: int, heads: tuple[int, int], size: int) -> tuple[dict[str, Any], int | None]:

@@ -22,24 +22,22 @@ _LOWEST_HALF = -65504.0
     "DecoderMaskedMultiHeadAttention",
     by=["CACHED_ATTENTION"],
     domain=MICROSOFT,
-    note="past and present share a buffer; without beams, cross attention and the scores as an output",
+    note="past and present share a buffer; without cross attention",
 )
 def decoder_masked_attention(node: Node) -> None:
     """One new token of each sequence; past and present are one buffer."""
-    if node.has(9) or (node.has(8) and node.integers(8) != [1]):
-        raise NotOnDevice("beams are not there yet")
-    if node.integer("output_qk") or node.wants(3):
-        raise NotOnDevice("the scores as an output are not there yet")
+    if node.wants(3) and not node.integer("output_qk"):
+        raise NotOnDevice("the scores are an output, and output_qk is 0")
     if not node.integer("past_present_share_buffer"):
         raise NotOnDevice("past and present must share a buffer (past_present_share_buffer = 1)")
     if not all(node.has(index) for index in (1, 2, 5, 6, 7)):
         raise NotOnDevice("needs keys and values, new and of the past, and past_sequence_length")
     if node.shape(0)[1] != 1:
         raise NotOnDevice(f"takes one new token of each sequence; got {node.shape(0)[1]}")
-    heads_behind(node, bias=10, mask=3, added=4)
+    heads_behind(node, bias=10, mask=3, added=4, beams=9)
 
 
-def heads_behind(node: Node, *, bias: int, mask: int, added: int) -> None:
+def heads_behind(node: Node, *, bias: int, mask: int, added: int, beams: int) -> None:
     """Attention of queries, keys and values of three dimensions behind the tokens of the past.
 
     Args:
@@ -47,6 +45,7 @@ def heads_behind(node: Node, *, bias: int, mask: int, added: int) -> None:
         bias: which input is added to queries, keys and values.
         mask: which one says which keys are seen: batch, keys; or batch, tokens, keys.
         added: which one is added to scores.
+        beams: which one says from which sequence of its beams a key is taken: batch, beams, places.
     """
     node.check_element(0, *FLOATS)
     sources = [node.tensor(index) for index in range(3)]
@@ -69,6 +68,8 @@ def heads_behind(node: Node, *, bias: int, mask: int, added: int) -> None:
         node.cast(node.tensor(added), query.element) if node.has(added) else None,
         _hiding(node, node.tensor(mask), query.shape, query.element) if node.has(mask) else None,
     )
+    if node.wants(3) and node.integer("unidirectional"):
+        raise NotOnDevice("the scores as an output do not go with unidirectional and a past yet")
     made = appended(
         node,
         (sources[0], sources[1], sources[2]),
@@ -76,10 +77,20 @@ def heads_behind(node: Node, *, bias: int, mask: int, added: int) -> None:
         scale=node.real("scale") or 1 / math.sqrt(sizes.size),
         is_causal=bool(node.integer("unidirectional")),
         added=shown,
+        shows_scores=node.wants(3),
+        beams=_beams(node, beams, batch, tokens) if node.has(beams) else None,
     )
     for index, tensor in enumerate(made):
         if index == 0 or node.wants(index):
             node.set(tensor, index)
+
+
+def _beams(node: Node, index: int, batch: int, tokens: int) -> tuple[Tensor, int]:
+    """From which sequence of its beams each sequence takes the key of each place, and how many beams a group has."""
+    given = node.packed(node.tensor(index))
+    if given.rank != 3 or given.element != TensorProto.INT32 or tokens != 1 or given.shape[0] * given.shape[1] != batch:
+        raise NotOnDevice(f"cache_indirection {list(given.shape)} for {tokens} new tokens of {batch} sequences")
+    return given.viewed((batch, given.shape[2])), given.shape[1]
 
 
 def _hiding(node: Node, mask: Tensor, queries: tuple[int, ...], element: int) -> Tensor:

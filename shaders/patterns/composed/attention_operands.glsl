@@ -1,5 +1,5 @@
 // CACHED_ATTENTION: what kernels that multiply queries with keys read and write. The compile script passes ELEMENT_BITS, and CACHE_BITS
-// where the caches hold integers; APPENDS where the kernel appends a token's keys and values itself, which has no bias; IS_OF_SEGMENTS is defined by those whose work groups may have one segment each.
+// where the caches hold integers; BEAMS where a key may be that of another sequence; APPENDS where the kernel appends a token's keys and values itself, which has no bias; IS_OF_SEGMENTS is defined by those whose work groups may have one segment each.
 #ifndef ATTENTION_OPERANDS_GLSL
 #define ATTENTION_OPERANDS_GLSL
 
@@ -24,6 +24,9 @@ layout(push_constant) uniform Parameters {
 #ifdef CACHE_BITS
     uint base_key_scale;
     uint base_value_scale;
+#endif
+#ifdef BEAMS
+    uint base_beams;
 #endif
 #ifdef APPENDS
     uint base_keys;
@@ -56,6 +59,10 @@ layout(push_constant) uniform Parameters {
     uint bias_key;
     uint bias_keys; // how many there are
 #endif
+#ifdef BEAMS
+    uint beam_width; // sequences of a group
+    uint beam_places; // of each sequence
+#endif
 } parameters;
 
 #define LANES 4
@@ -85,6 +92,9 @@ BUFFER(6, sink)
 BUFFER(7, key_scale)
 BUFFER(8, value_scale)
 BUFFER(9, result)
+#elif defined(BEAMS)
+BUFFER(7, beams)
+BUFFER(8, result)
 #else
 BUFFER(7, result)
 #endif
@@ -94,5 +104,6 @@ BUFFER(7, result)
 #include "composed/cache_elements.glsl"
 #include "composed/attention_results.glsl"
 #include "composed/attention_scores.glsl"
+#include "composed/attention_beams.glsl"
 
 #endif

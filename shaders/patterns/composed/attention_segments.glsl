@@ -26,7 +26,7 @@ shared vec2 exchanged[(CHAINS - 1u) * ROWS * CHAIN];
 shared float chain_totals[CHAINS * ROWS];
 shared uint peaks[ROWS]; // places of scores from the largest down: the least of each row
 
-#define VALUE_BITS(key) CACHED_PAIR(values, value, (first_value + (key)) * (VALUE_SIZE / 2u) + pair, scale_head * (VALUE_SIZE / 2u) + pair)
+#define VALUE_BITS(key) CACHED_PAIR(values, value, KEY_ROW(first_value, key) * (VALUE_SIZE / 2u) + pair, scale_head * (VALUE_SIZE / 2u) + pair)
 #define ADD_KEY(bits, number, CONDITION) \
     { \
         vec2 value = uintBitsToFloat(bits); \
@@ -136,7 +136,7 @@ void main()
             products[r] = 0.0;
         }
         if (is_seen && !ON_PROCESSOR && SIZE / 2u % (FOUR_PAIRS * FOURS_AT_ONCE) == 0u) {
-            uint first_four = (BASE_WORD(keys) >> 2u) + (first_key + own_key) * (SIZE / 2u / FOUR_PAIRS);
+            uint first_four = (BASE_WORD(keys) >> 2u) + KEY_ROW(first_key, own_key) * (SIZE / 2u / FOUR_PAIRS);
             for (uint four = 0u; four < SIZE / 2u / FOUR_PAIRS; four += FOURS_AT_ONCE) {
                 uvec4 words[FOURS_AT_ONCE];
                 [[unroll]] for (uint j = 0u; j < FOURS_AT_ONCE; ++j) {
@@ -149,7 +149,7 @@ void main()
                 }
             }
         } else if (is_seen && !ON_PROCESSOR && SIZE / 2u % FOUR_PAIRS == 0u) {
-            uint first_four = (BASE_WORD(keys) >> 2u) + (first_key + own_key) * (SIZE / 2u / FOUR_PAIRS);
+            uint first_four = (BASE_WORD(keys) >> 2u) + KEY_ROW(first_key, own_key) * (SIZE / 2u / FOUR_PAIRS);
             for (uint four = 0u; four < SIZE / 2u / FOUR_PAIRS; ++four) {
                 uvec4 words = fours_keys[first_four + four];
                 [[unroll]] for (uint i = 0u; i < FOUR_PAIRS; ++i) {
@@ -158,7 +158,7 @@ void main()
             }
         } else if (is_seen) {
             for (uint pair = 0u; pair < SIZE / 2u; ++pair) {
-                uint of_key = (first_key + own_key) * (SIZE / 2u) + pair;
+                uint of_key = KEY_ROW(first_key, own_key) * (SIZE / 2u) + pair;
                 ADD_PRODUCTS(pair, CACHED_PAIR(keys, key, of_key, scale_head * (SIZE / 2u) + pair))
             }
         }
