@@ -62,12 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("system", choices=ROOTS, help="which one")
     parser.add_argument("--wheels", metavar="DIR", type=Path, help="install these by pip, not the checkout")
     parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth operator and family only")
+    parser.add_argument("--small", action="store_true", help="a small conformance case of every family instead")
     parser.add_argument(
         "--keep", metavar="DIR", type=Path, help="keep results; those of this state are not computed again"
     )
     parser.add_argument("--minutes", metavar="N", type=float, default=math.inf, help="what is not run then is left")
     parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
     options = parser.parse_args(arguments)
+    if options.small and options.table is not None:
+        parser.error("--small: the table is filled by whole conformance cases")
     root: Root = ROOTS[options.system]
     try:
         if reason := why_not_here(root):
@@ -78,10 +81,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise CrossBuildError(f"it does not work: {first.stderr.strip()[-2000:]}")
         print(f"{options.system}: a first result on {first.stdout.strip()}", flush=True)
         script = "/checkout/scripts/cross/results.py"
-        kept = options.keep and options.keep / f"{options.system}-{state_of(options.wheels)}-{options.every}.jsonl"
+        what = f"{options.every}{'-small' if options.small else ''}"
+        kept = options.keep and options.keep / f"{options.system}-{state_of(options.wheels)}-{what}.jsonl"
         result = run_both(
             lambda *words: Command(python_command(root, folder, script, *words)),
             options.every,
+            is_small=options.small,
             kept=kept,
             seconds=60 * options.minutes,
         )

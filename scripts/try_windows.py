@@ -4,6 +4,7 @@
     scripts/try_windows.py                     the checkout, and Kompute built for it: some minutes the first time
     scripts/try_windows.py --wheels dist       the wheels of scripts/build_wheels.py, installed by Windows' pip
     scripts/try_windows.py --every 10          compare the bits of every tenth operator and family only
+    scripts/try_windows.py --every 20 --small  of every twentieth operator, and a small case of each family: CI
     scripts/try_windows.py --table docs/how-to/install.md     put what is found into the table of platforms
 
 Needs wine and an X server without a screen, which wine's Vulkan asks for (Debian: apt install wine wine64 xvfb), and
@@ -59,8 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wheels", metavar="DIR", type=Path, help="install these, not the checkout")
     parser.add_argument("--every", metavar="N", type=int, default=1, help="compare bits of each Nth operator only")
+    parser.add_argument("--small", action="store_true", help="run a small conformance case of every family")
     parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
     options = parser.parse_args(arguments)
+    if options.small and options.table is not None:
+        parser.error("--small: the table is filled by whole conformance cases")
     try:
         for program in ("wine", "Xvfb"):
             if shutil.which(program) is None:
@@ -169,7 +173,7 @@ def tried(wine: Wine, options: argparse.Namespace) -> int:
             faults.append(check.name)
             print("    " + "\n    ".join((done.stdout + done.stderr).strip().splitlines()[-12:]), flush=True)
     script = _drive(_checks(wine.python) / "results.py")
-    result = run_both(lambda *words: wine.command(script, *words), options.every)
+    result = run_both(lambda *words: wine.command(script, *words), options.every, is_small=options.small)
     print(f"Windows: {result['told']}; {passed} checks passed, {len(faults)} failed")
     if options.table is not None:
         version = subprocess.run(["wine", "--version"], capture_output=True, text=True, check=False).stdout.split()[0]

@@ -43,23 +43,28 @@ Platform = Callable[..., Command]
 """The command that runs ``scripts/cross/results.py`` on a platform, with arguments."""
 
 
-def run_both(there: Platform, every: int, *, kept: Path | None = None, seconds: float = math.inf) -> dict[str, Any]:
+def run_both(
+    there: Platform, every: int, *, is_small: bool = False, kept: Path | None = None, seconds: float = math.inf
+) -> dict[str, Any]:
     """What is the same on both; see :func:`scripts.cross.platform_table.compared`. It is told meanwhile how it goes on.
 
     Args:
         there: the other platform.
         every: each so many operators, and each so many operator families.
+        is_small: whether to run a small conformance case of every family instead of whole ones.
         kept: a file that keeps what was found there; what it has already is not run again.
         seconds: that the other platform has for all.
     """
-    here = results_of(_here, every)
-    return compared(here, results_of(there, every, progress=f"of {here.count} there", kept=kept, seconds=seconds))
+    here = results_of(_here, every, is_small=is_small)
+    progress = f"of {here.count} there"
+    return compared(here, results_of(there, every, is_small=is_small, progress=progress, kept=kept, seconds=seconds))
 
 
 def results_of(
     platform: Platform,
     every: int,
     *,
+    is_small: bool = False,
     silent_seconds: float = _SILENT_SECONDS,
     progress: str = "here",
     kept: Path | None = None,
@@ -70,6 +75,7 @@ def results_of(
     Args:
         platform: where.
         every: each so many operators, and each so many operator families.
+        is_small: whether to run a small conformance case of every family instead of whole ones.
         silent_seconds: a process is ended that says nothing for so long.
         progress: what is told meanwhile beside the number of results.
         kept: a file that keeps what is found; what it has already is not run again.
@@ -83,7 +89,8 @@ def results_of(
     while time.monotonic() < end:
         begun: dict[str, Any] | None = None
         errors = bytearray()
-        with _started(platform("--every", str(every), "--but", ",".join(map(str, lines)))) as process:
+        words = ["--every", str(every), *(["--small"] if is_small else []), "--but", ",".join(map(str, lines))]
+        with _started(platform(*words)) as process:
             for begun in map(json.loads, _lines(process, errors, silent_seconds, end)):
                 if "found" not in begun:
                     continue

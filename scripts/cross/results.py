@@ -1,6 +1,6 @@
 """What the default device computes, as JSON lines: the bits of every operator, a conformance case of each family.
 
-    python scripts/cross/results.py [--every N] [--but N,N,…]
+    python scripts/cross/results.py [--every N] [--small] [--but N,N,…]
 
 The same process runs all of them: under an emulator a driver's compiler is quick only when it has compiled before.
 Everything has a number, a line before it is run (``begun``) and one of what was found: a driver may end the process.
@@ -32,6 +32,7 @@ def main() -> int:
     """Runs the script; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth operator and family only")
+    parser.add_argument("--small", action="store_true", help="a small case of every family instead")
     parser.add_argument(
         "--but", metavar="N,N,…", default="", help="of those, not the ones with these numbers, from 0 on"
     )
@@ -40,7 +41,8 @@ def main() -> int:
         bench = Workbench(device)
         operators: Things = (("operators", name, partial(run, bench)) for name, run in bits.chosen(options.every))
         cases: Things = (
-            ("cases", each.name, partial(outcome, device, each)) for each in families.chosen(options.every)
+            ("cases", each.name, partial(outcome, device, each, is_small=options.small))
+            for each in families.chosen(options.every, is_small=options.small)
         )
         but = set(filter(None, options.but.split(",")))
         for number, (kind, name, found) in enumerate(itertools.chain(operators, cases)):

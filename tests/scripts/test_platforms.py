@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from dmlvk.conformance.samples import SampleCase
 from dmlvk.kernels import library
 from dmlvk.operators import OPERATORS
 from scripts import compile_for_gpus, translate_to_metal
@@ -209,6 +210,13 @@ def test_a_platform_without_a_device_is_not_asked_again() -> None:
 def test_every_family_has_a_conformance_case() -> None:
     modules = {each.__module__.rpartition(".")[2] for each in OPERATORS.values()}
     assert modules == set(families.one_case_each())
+
+
+def test_small_cases_are_of_every_family_and_have_one_sample_each() -> None:
+    whole, small = families.one_case_each().values(), families.chosen(10, is_small=True)
+    assert [case.name for case in small] == [case.name for case in whole]
+    samples = {case.name: len(list(case.samples())) for case in small if isinstance(case, SampleCase)}
+    assert samples and set(samples.values()) == {1}, samples
 
 
 def test_the_table_keeps_what_is_known(tmp_path: Path) -> None:
