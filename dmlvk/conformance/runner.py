@@ -26,7 +26,7 @@ from dmlvk.conformance.samples import SampleCase, sample_cases
 from dmlvk.conformance.state import RunState
 from dmlvk.conformance.workers import WorkerContext, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
-from dmlvk.operators import operators_named
+from dmlvk.operators import OWN_OPERATORS, operators_named
 from dmlvk.operators.shapes import member_text
 
 _CASES_FOR_ONE_PROCESS = 20
@@ -75,6 +75,10 @@ def selected_cases(wanted: Sequence[str]) -> list[Case]:
         found = [case for case in cases if case.desc_class.operator_name in operators]
         found = found or [case for case in cases if case.name == text.lower()]
         found = found or [case for case in cases if _matches(text.lower(), case.name)]
+        if not found and text.upper() in OWN_OPERATORS:
+            raise InvalidArgumentError(
+                f"{text.upper()} is declared with is_listed=False: conformance runs listed operators alone"
+            )
         if not found:
             raise InvalidArgumentError(f"no operator and no case is called {text!r} (see `dmlvk operators`)")
         chosen.update(found)

@@ -77,9 +77,8 @@ texts = [
     b'#include <stdio.h>\\nint main(void) { puts("x"); return 0; }\\n',
     bytes(range(256)) * 20,
 ]
-found = [result.output.label for result in map(Magika().identify_bytes, texts)]
-scores = [float(result.score) for result in map(Magika().identify_bytes, texts)]
-print(json.dumps([found, scores]))
+results = list(map(Magika().identify_bytes, texts))
+print(json.dumps([[result.output.label for result in results], [float(result.score) for result in results]]))
 """,
         is_light=True,
     ),

@@ -288,6 +288,7 @@ def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str], tmp_pa
         (["--operators", ""], "dmlvk: --operators: no name in ''"),
         (["--operators", "nonsense"], "dmlvk: no operator and no case is called 'nonsense'"),
         (["--operators", "bit_*,x*y"], "dmlvk: no operator and no case is called 'x*y'"),
+        (["--operators", "cached_attention"], "dmlvk: CACHED_ATTENTION is declared with is_listed=False"),
         (["--device", "99"], "dmlvk: "),
         (["--device", "no such card"], "dmlvk: "),
         (["--device", "0", "--device", "0"], "dmlvk: the same --device is given twice"),
