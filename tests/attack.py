@@ -1,11 +1,11 @@
 """Attacks dmlvk for a while: ``python -m tests.attack --seconds 60``.
 
 Mutated ONNX models (by dmlvk's sessions and by ONNX Runtime's with dmlvk's provider), DxDispatch files, .npy and GGUF
-files, folders of language models, descriptions of every operator, graphs, arrays of Dask's, programs of PyTorch's,
-options of the command line and kernel caches; interrupts; sessions that come, go, are shared by threads and closed in
-the middle; asyncio. Every case has a seed, 4 GB of memory and 30 seconds (more where others use the machine), and may
-end in a result or in one of dmlvk's errors: another exception, a crash, a hang or a callback that never comes is a
-fault, which is shown with the words that repeat it.
+files, folders of language models, descriptions of every operator, graphs, random models with open sizes, random
+decoders, arrays of Dask's, programs of PyTorch's, options of the command line and kernel caches; interrupts; sessions
+that come, go, are shared by threads and closed in the middle; asyncio. Every case has a seed, 4 GB of memory and 30
+seconds (more where others use the machine), and may end in a result or in one of dmlvk's errors: another exception, a
+crash, a hang or a callback that never comes is a fault, which is shown with the words that repeat it.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from tests.attack_descriptions import description
 from tests.attack_folders import language_model
 from tests.attack_frameworks import provider, torch_program
 from tests.attack_graphs import graph
+from tests.attack_open_sizes import decoder, open_sizes
 from tests.onnx.models import two_branches
 from tests.onnx.mutations import try_damaged
 
@@ -244,6 +245,8 @@ ATTACKS: tuple[tuple[Attack, int], ...] = (
     (onnx_model, 60),
     (description, 25),
     (graph, 15),
+    (open_sizes, 4),
+    (decoder, 4),
     (dask_array, 10),
     (provider, 10),
     (language_model, 2),

@@ -113,6 +113,8 @@ CASES = [
     Case("AveragePool", ((1, 3, N, M),), {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1]}),
     Case("GlobalAveragePool", ((2, 3, N, M),)),
     Case("GlobalMaxPool", ((2, 3, N, M),)),
+    Case("GlobalAveragePool large", ((1, 1, 4500, N),)),
+    Case("GlobalMaxPool large", ((1, 2, 4500, N),)),
     Case("LayerNormalization", ((2, N, 24), (24,), (24,))),
     Case("LayerNormalization open", ((3, 4, N), (N,))),
     Case("InstanceNormalization", ((2, 3, N, M), (3,), (3,))),

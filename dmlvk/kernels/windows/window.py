@@ -396,7 +396,9 @@ def _launch(builder: ProgramBuilder, pools: _Pools, reads: Sequence[Region], wri
     state = builder.scratch(_STATE_BYTES * elements) if is_in_parts else writes[0]
     parts = [(0, 0, 0)]
     if is_in_parts:
-        firsts = range(0, math.prod(windows.most_inside(source)), _TAPS_AT_ONCE)
+        firsts, most = [0], math.prod(windows.most_inside(source))
+        while firsts[-1] + _TAPS_AT_ONCE < most:  # no range(): a plan for open sizes is for all with as many launches
+            firsts.append(firsts[-1] + _TAPS_AT_ONCE)
         parts = [(first, first + _TAPS_AT_ONCE, round) for round in range(pools.rounds) for first in firsts]
     for part in parts:
         kernel = PlainKernel(

@@ -1,0 +1,277 @@
+"""Random attention over caches: ``python -m tests.onnx.random_decoders --decoders 200 --seed 1``.
+
+A text comes in parts, by one session whose sizes are open: batches of several lengths, caches that grow or are shared,
+windows, softcap, sinks, angles, biases, integers in caches, scores as an output. Each part must be what ONNX Runtime
+gives, and have the bits of the whole text at once, alone, and of a session for these sizes alone.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+import sys
+import traceback
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+from onnx import helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+
+Array = npt.NDArray[Any]
+Feed = dict[str, Array]
+
+_ORDER = (
+    *("q", "k", "v", "past_key", "past_value", "ends", "total", "cos", "sin", "", "bias", "sink", "k_scale", "v_scale"),
+)
+_PLACES = 600
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoder:
+    """A node, a text for each sequence, and how it comes.
+
+    Attributes:
+        label: what it is.
+        attributes: of the node.
+        tokens: queries, keys and values: sequences, tokens, heads * size.
+        steady: inputs that are the same in every run.
+        bias: what is added to scores, of the whole text: 1 or sequences, heads or 1, tokens, keys.
+        lengths: tokens of each sequence that come first.
+        parts: how many tokens come together; the first of them are ``max(lengths)``.
+        room: rows of caches that are shared; 0: they grow.
+        line: elements of a head in the caches.
+        cached: their type.
+    """
+
+    label: str
+    attributes: dict[str, Any]
+    tokens: dict[str, Array]
+    steady: Feed
+    bias: Array | None
+    lengths: tuple[int, ...]
+    parts: tuple[int, ...]
+    room: int
+    line: int
+    cached: np.dtype[Any]
+
+    @property
+    def outputs(self) -> list[str]:
+        """Of the node."""
+        return ["y", "present_key", "present_value", *(["scores"] if self.attributes.get("qk_output") else [])]
+
+    def empty(self, batch: int) -> Feed:
+        """Caches without a row that counts."""
+        shape = (batch, self.attributes["kv_num_heads"], self.room, self.line)
+        fill = 8 | 8 << 4 if self.cached == np.uint8 else 0
+        return {name: np.full(shape, fill, self.cached) for name in ("past_key", "past_value")}
+
+    def model(self, feed: Feed, *, is_open: bool) -> onnx.ModelProto:
+        """The node, for all sizes or for those of a feed alone."""
+        axes: dict[str, Any] = {}
+        if is_open:
+            axes = {name: ("b", "t", feed[name].shape[2]) for name in "qkv" if name in feed}
+            rows = self.room or "p"
+            axes |= {f"past_{role}": ("b", feed["past_key"].shape[1], rows, self.line) for role in ("key", "value")}
+            axes |= {"ends": ("b",)}
+            if self.bias is not None:
+                axes |= {
+                    "bias": (*("b" if size > 1 else 1 for size in self.bias.shape[:1]), self.bias.shape[1], "t", "a")
+                }
+        order = [name if name in feed else "" for name in _ORDER]
+        while not order[-1]:
+            order.pop()
+        node = helper.make_node("GroupQueryAttention", order, self.outputs, domain="com.microsoft", **self.attributes)
+        element = helper.np_dtype_to_tensor_dtype(self.tokens["q"].dtype)
+        cached = helper.np_dtype_to_tensor_dtype(self.cached)
+        kinds = {"present_key": cached, "present_value": cached}
+        graph = helper.make_graph(
+            [node],
+            "decoder",
+            [
+                helper.make_tensor_value_info(
+                    name, helper.np_dtype_to_tensor_dtype(array.dtype), axes.get(name, array.shape)
+                )
+                for name, array in feed.items()
+            ],
+            [helper.make_tensor_value_info(name, kinds.get(name, element), None) for name in self.outputs],
+        )
+        imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def drawn(seed: int, number: int) -> Decoder:
+    """One of the decoders of a seed."""
+    choose, numbers = random.Random(f"{seed} {number}"), np.random.default_rng([seed, number])
+    batch = choose.choice((1, 1, 1, 2, 3))
+    key_heads, group, size = choose.randint(1, 2), choose.choice((1, 2, 3, 4)), choose.choice((16, 32, 64, 80, 128))
+    dtype = np.dtype(choose.choice((np.float32, np.float32, np.float16)))
+    lengths = tuple(choose.choice((1, 2, 5, 8, 17, 255, 256, 300)) for _ in range(batch))
+    chunks = [choose.choice((1, 1, 1, 2, 7)) if batch == 1 else 1 for _ in range(choose.randint(2, 4))]
+    parts = (max(lengths), *chunks)
+    whole = sum(parts)
+    attributes: dict[str, Any] = {"num_heads": key_heads * group, "kv_num_heads": key_heads}
+    steady: Feed = {}
+    if choose.random() < 0.5:
+        angles = numbers.uniform(-3, 3, (_PLACES, size // 2))
+        steady |= {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
+        attributes |= {"do_rotary": 1, "rotary_interleaved": choose.randint(0, 1)}
+    if choose.random() < 0.3:
+        attributes["local_window_size"] = choose.choice((1, 4, 31, 256))
+    if choose.random() < 0.3:
+        attributes["softcap"] = 2.0
+    if choose.random() < 0.25:
+        steady["sink"] = numbers.standard_normal(key_heads * group).astype(dtype)
+    elif choose.random() < 0.2:
+        attributes["smooth_softmax"] = 1
+    line, cached = size, dtype
+    if choose.random() < 0.25 and size % 8 == 0:
+        bits, kind = choose.choice((4, 8)), choose.choice(("PER_TENSOR", "PER_CHANNEL"))
+        line, cached = (size // 2, np.dtype(np.uint8)) if bits == 4 else (size, np.dtype(np.int8))
+        attributes |= {"kv_cache_bit_width": bits, "k_quant_type": kind, "v_quant_type": kind}
+        shape = (1,) if kind == "PER_TENSOR" else (1, key_heads, 1, size)
+        for name in ("k_scale", "v_scale"):
+            steady[name] = (numbers.uniform(0.5, 1, shape) * (0.4 if bits == 4 else 0.03)).astype(np.float32)
+    elif choose.random() < 0.2:
+        attributes["qk_output"] = choose.randint(1, 2)
+    bias = None
+    if choose.random() < 0.25:
+        sizes = (choose.choice((1, batch)), choose.choice((1, key_heads * group)), whole, whole)
+        bias = numbers.standard_normal(sizes).astype(dtype)
+    tokens = {
+        name: numbers.standard_normal((batch, whole, heads * size)).astype(dtype)
+        for name, heads in (("q", key_heads * group), ("k", key_heads), ("v", key_heads))
+    }
+    room = whole + choose.choice((0, 1, 60)) if choose.random() < 0.5 else 0
+    label = f"{seed} {number}: {dtype} {lengths} then {chunks}, heads of {size}, room {room}, {attributes}"
+    label += f", {sorted(steady)}" + ("" if bias is None else f", bias {bias.shape}")
+    return Decoder(label, attributes, tokens, steady, bias, lengths, parts, room, line, cached)
+
+
+def _fed(
+    decoder: Decoder, caches: Feed, sequences: list[int], firsts: list[int], count: int, lengths: list[int]
+) -> Feed:
+    """Tokens of sequences, from places of each on."""
+    total = max(lengths)
+    feed: Feed = {
+        name: np.stack([array[row, first : first + count] for row, first in zip(sequences, firsts, strict=True)])
+        for name, array in decoder.tokens.items()
+    }
+    feed |= {**caches, "ends": np.array(lengths, np.int32) - 1, "total": np.array([total], np.int32), **decoder.steady}
+    if decoder.bias is not None:
+        own = decoder.bias
+        rows = [
+            own[row % len(own), :, first : first + count, :total] for row, first in zip(sequences, firsts, strict=True)
+        ]
+        feed["bias"] = np.stack(rows[:1] if len(own) == 1 else rows)
+    return feed
+
+
+def _counted(decoder: Decoder, results: list[Array], lengths: list[int], rows: list[int]) -> list[Array]:
+    """What counts of results: tokens of each sequence, and rows of its keys."""
+    found = [results[0][index, :count] for index, count in enumerate(rows)]
+    found += [results[place][index, :, :length] for place in (1, 2) for index, length in enumerate(lengths)]
+    if len(results) > 3:
+        found += [results[3][index, :, :count] for index, count in enumerate(rows)]
+    return found
+
+
+def faults_of(decoder: Decoder, device: dml.Device) -> list[str]:
+    """What is wrong, one line each."""
+    faults, batch = [], len(decoder.lengths)
+    caches, lengths = decoder.empty(batch), [0] * batch
+    session: ort.InferenceSession | None = None
+    reference: onnxruntime.InferenceSession | None = None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    made: list[list[Array]] = [[] for _ in range(batch)]
+    is_same_bias = decoder.bias is None or (decoder.bias.shape[0] in (1, batch) and batch == 1)
+    for number, count in enumerate(decoder.parts):
+        firsts = list(lengths)
+        rows = list(decoder.lengths) if number == 0 else [count] * batch
+        lengths = [first + row for first, row in zip(firsts, rows, strict=True)]
+        if decoder.bias is not None and len(set(firsts)) > 1 and len(decoder.bias) == 1:
+            break  # a row of the bias would be that of several places
+        feed = _fed(decoder, caches, list(range(batch)), firsts, count, lengths)
+        if session is None or reference is None:
+            proto = decoder.model(feed, is_open=True)
+            session = ort.InferenceSession(proto, device=device, strict=True)
+            reference = onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+        found = [np.asarray(array) for array in session.run(None, feed)]
+        wanted = [np.asarray(array) for array in reference.run(None, feed)]
+        with ort.InferenceSession(decoder.model(feed, is_open=False), device=device, strict=True) as own:
+            alone = [np.asarray(array) for array in own.run(None, feed)]
+        for place, (a, b, c) in enumerate(
+            zip(*(_counted(decoder, each, lengths, rows) for each in (found, wanted, alone)), strict=True)
+        ):
+            if a.tobytes() != c.tobytes():
+                faults.append(f"part {number}, {place}: other bits than alone")
+            if a.shape != b.shape or not _near(a, b):
+                faults.append(f"part {number}, {place}: {a.shape} is not ONNX Runtime's {b.shape}, by {_apart(a, b)}")
+        for sequence in range(batch):
+            made[sequence].append(found[0][sequence, : rows[sequence]])
+        names = ("past_key", "past_value")
+        caches = dict(zip(names, found[1:3], strict=True))
+    is_whole = sum(map(len, made[0])) == sum(decoder.parts) - max(decoder.lengths) + decoder.lengths[0]
+    if is_same_bias and is_whole:
+        faults += [fault for sequence in range(batch) if (fault := _at_once(decoder, device, sequence, made[sequence]))]
+    return [f"{decoder.label}: {fault}" for fault in faults]
+
+
+def _at_once(decoder: Decoder, device: dml.Device, sequence: int, parts: list[Array]) -> str:
+    """Whether the whole text of a sequence has the bits of its parts."""
+    length = sum(map(len, parts))
+    feed = _fed(decoder, decoder.empty(1), [sequence], [0], length, [length])
+    with ort.InferenceSession(decoder.model(feed, is_open=False), device=device, strict=True) as session:
+        whole = np.asarray(session.run(["y"], feed)[0])
+    if whole[0].tobytes() == np.concatenate(parts).tobytes():
+        return ""
+    places = np.nonzero((whole[0] != np.concatenate(parts)).any(axis=1))[0]
+    return f"sequence {sequence}: tokens {places[:5]} have other bits in parts than at once"
+
+
+def _near(a: Array, b: Array) -> bool:
+    if a.dtype.kind != "f":  # integers in caches, next to halves
+        nibbles = [(np.concatenate([each & 15, each >> 4]) if each.dtype == np.uint8 else each) for each in (a, b)]
+        return bool((np.abs(nibbles[0].astype(int) - nibbles[1].astype(int)) <= 1).all())
+    tolerance = 2e-2 if a.dtype == np.float16 else 5e-4
+    return bool(np.allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance))
+
+
+def _apart(a: Array, b: Array) -> float:
+    return float(np.abs(a.astype(float) - b.astype(float)).max()) if a.shape == b.shape else float("nan")
+
+
+@click.command()
+@click.option("--decoders", default=100, show_default=True, help="How many.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--first", default=0, show_default=True, help="The number of the first one.")
+@click.option("--device", default=None, help="As for dmlvk.Device.")
+def main(decoders: int, seed: int, first: int, device: str | None) -> None:
+    """Run random decoders. Exit status 1: one has other bits, or other results than ONNX Runtime's."""
+    onnxruntime.set_default_logger_severity(4)
+    counts: collections.Counter[str] = collections.Counter()
+    with dml.Device(device) as used:
+        for number in range(first, first + decoders):
+            counts["decoders"] += 1
+            try:
+                faults = faults_of(drawn(seed, number), used)
+            except Exception:  # noqa: BLE001  # that is what is sought
+                faults = [f"{drawn(seed, number).label}: {traceback.format_exc()[-600:]}"]
+            counts["wrong"] += bool(faults)
+            for fault in faults:
+                click.echo(fault)
+    click.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
+    sys.exit(1 if counts["wrong"] else 0)
+
+
+__all__ = ["Decoder", "drawn", "faults_of"]
+
+if __name__ == "__main__":
+    main()

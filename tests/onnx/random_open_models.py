@@ -1,0 +1,262 @@
+"""Random models with open sizes: ``python -m tests.onnx.random_open_models --models 2000 --seed 1``.
+
+A model's sizes are names; it runs at a series of them by one session: nothing, one, powers of two, their neighbours,
+primes. Each result must have the bits of a session that is made for these sizes alone, and be what ONNX Runtime gives.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+import random
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+
+import click
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from tests.onnx.open_model_draw import ModelDraw
+from tests.onnx.open_model_steps import STEPS
+
+Sizes = dict[str, int]
+
+_SIZES = (
+    *(0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 19, 23, 29, 31, 32, 33, 37, 47, 61, 63, 64, 65, 67, 97),
+    *(127, 128),
+)
+_LIKELIER = (1, 2, 5, 8, 13, 16, 17, 31, 33)
+_MOST_ELEMENTS = 60_000
+_RUNS = 5
+
+_TOLERANCE = 2e-5
+_TOLERANCE_OF_HALF = 2e-3
+"""Of results in relation to the largest one; where some of what they are made of was rounded to FLOAT16, the second."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenCase:
+    """A model with open sizes.
+
+    Attributes:
+        label: its number and its nodes.
+        model: it.
+        names: its open sizes.
+        series: sizes that it is run at, one after the other.
+        seed: of the inputs.
+    """
+
+    label: str
+    model: onnx.ModelProto
+    names: tuple[str, ...]
+    series: tuple[Sizes, ...]
+    seed: int
+
+    def feed(self, run: int) -> dict[str, npt.NDArray[np.generic]]:
+        """The inputs of a run."""
+        numbers = np.random.default_rng([self.seed, run])
+        made = {}
+        for info in self.model.graph.input:
+            tensor = info.type.tensor_type
+            shape = [self.series[run].get(dim.dim_param, dim.dim_value) for dim in tensor.shape.dim]
+            dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+            drawn = numbers.integers(0, 4, shape) if dtype.kind in "iub" else numbers.standard_normal(shape)
+            made[info.name] = np.asarray(drawn).astype(dtype)
+        return made
+
+    def alone(self, run: int) -> onnx.ModelProto:
+        """The model for the sizes of a run alone."""
+        made = onnx.ModelProto()
+        made.CopyFrom(self.model)
+        for info in made.graph.input:
+            for dim in info.type.tensor_type.shape.dim:
+                if dim.dim_param:
+                    dim.dim_value = self.series[run][dim.dim_param]
+        return made
+
+
+def case_of(seed: int, number: int) -> OpenCase:
+    """One of the models of a seed."""
+    choose = random.Random(f"{seed} {number}")
+    draw = ModelDraw(choose)
+    for _ in range(choose.randint(2, 9)):
+        for _ in range(20):
+            if choose.choice(STEPS)(draw):
+                break
+    series: list[Sizes] = []
+    while len(series) < _RUNS:
+        sizes = {name: choose.choice(_SIZES if choose.random() < 0.6 else _LIKELIER) for name in draw.names}
+        if choose.random() < 0.25 and series:
+            sizes = {**series[-1], choose.choice(draw.names): choose.choice(_SIZES)}
+        if draw.most_elements(sizes) <= _MOST_ELEMENTS:
+            series.append(sizes)
+    graph = helper.make_graph(
+        draw.nodes,
+        "open sizes",
+        [helper.make_tensor_value_info(name, element, shape) for name, element, shape in draw.inputs()],
+        [onnx.ValueInfoProto(name=name) for name in draw.outputs()],
+        [numpy_helper.from_array(array, name) for name, array in draw.constants.items()],
+    )
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=9)
+    words = " ".join(node.op_type for node in draw.nodes)
+    return OpenCase(f"{seed} {number} ({words})", model, tuple(draw.names), tuple(series), number)
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        faults: what is wrong, one line each.
+        plans: how many plans the session has.
+        refusals: runs that ONNX Runtime refuses.
+    """
+
+    faults: list[str] = dataclasses.field(default_factory=list)
+    plans: int = 0
+    refusals: int = 0
+
+
+Results = list[npt.NDArray[np.generic]]
+
+
+def compared(case: OpenCase, device: dml.Device) -> Outcome:
+    """Runs a model at its sizes, by one session and by others made for them alone."""
+    outcome = Outcome()
+    reference = _reference(case)
+    casts = [node for node in case.model.graph.node if node.op_type == "Cast"]
+    is_half = any(helper.get_node_attr_value(node, "to") == onnx.TensorProto.FLOAT16 for node in casts)
+    tolerance = _TOLERANCE_OF_HALF if is_half else _TOLERANCE
+    with ort.InferenceSession(case.model, device=device) as session:
+        for run, sizes in enumerate(case.series):
+            feed = case.feed(run)
+            found = _of(session, feed)
+            try:
+                with ort.InferenceSession(case.alone(run), device=device) as own:
+                    alone = _of(own, feed)
+            except dml.DmlError as error:
+                alone = f"{type(error).__name__}: {error}"
+            wanted = _expected(reference, feed)
+            if isinstance(wanted, str):
+                outcome.refusals += 1
+            if difference := _bits(found, alone) or _numbers(found, wanted, tolerance):
+                outcome.faults.append(f"{case.label}: at {sizes}: {difference}")
+        outcome.plans = len(session._program._dynamic)
+    return outcome
+
+
+def _of(session: ort.InferenceSession, feed: Mapping[str, npt.NDArray[np.generic]]) -> Results | str:
+    try:
+        return [np.asarray(result) for result in session.run(None, dict(feed))]
+    except dml.DmlError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _reference(case: OpenCase) -> onnxruntime.InferenceSession | str:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        return onnxruntime.InferenceSession(case.model.SerializeToString(), options, ["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001  # its exceptions have no base of their own
+        return str(error)
+
+
+def _expected(
+    reference: onnxruntime.InferenceSession | str, feed: Mapping[str, npt.NDArray[np.generic]]
+) -> Results | str:
+    if isinstance(reference, str):
+        return reference
+    try:
+        return [np.asarray(result) for result in reference.run(None, dict(feed))]
+    except Exception as error:  # noqa: BLE001  # likewise
+        return str(error)
+
+
+def _bits(found: Results | str, alone: Results | str) -> str:
+    """How results differ from those of a session for their sizes alone."""
+    if isinstance(found, str) or isinstance(alone, str):
+        both = isinstance(found, str) and isinstance(alone, str)
+        return "" if both else f"open sizes: {_said(found)}; alone: {_said(alone)}"
+    for index, (a, b) in enumerate(zip(found, alone, strict=True)):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            return f"output {index} is {a.dtype}{list(a.shape)}; alone {b.dtype}{list(b.shape)}"
+        if a.tobytes() != b.tobytes():
+            places = np.nonzero(np.frombuffer(a.tobytes(), np.uint8) != np.frombuffer(b.tobytes(), np.uint8))[0]
+            return f"output {index} differs from the bits of a plan alone in {len(places)} bytes, from {places[0]} on"
+    return ""
+
+
+def _numbers(found: Results | str, wanted: Results | str, tolerance: float) -> str:
+    """How results differ from ONNX Runtime's, where it has some."""
+    if isinstance(wanted, str):
+        return ""
+    if isinstance(found, str):
+        return f"ONNX Runtime has results: {_said(found)}"
+    for index, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            return f"output {index} is {a.dtype}{list(a.shape)}; ONNX Runtime's {b.dtype}{list(b.shape)}"
+        if b.dtype.kind != "f":
+            if not np.array_equal(a, b):
+                return f"output {index} differs from ONNX Runtime's integers in {np.sum(a != b)} places"
+            continue
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        with np.errstate(all="ignore"):
+            largest = max(1e-2, np.abs(y[np.isfinite(y)]).max(initial=0))
+            near = (np.abs(x - y) <= tolerance * largest) | (x == y) | (np.isnan(x) & np.isnan(y))
+        if not near.all():
+            return f"output {index}: {x[~near][:3]} for ONNX Runtime's {y[~near][:3]}, of {largest:.3g} at most"
+    return ""
+
+
+def _said(results: Results | str) -> str:
+    return " ".join(results.split())[:200] if isinstance(results, str) else "results"
+
+
+def results(device: dml.Device, seed: int, numbers: range) -> Iterator[tuple[OpenCase, Outcome]]:
+    """Each case with what became of it."""
+    for number in numbers:
+        case = case_of(seed, number)
+        yield case, compared(case, device)
+
+
+@click.command()
+@click.option("--models", default=200, show_default=True, help="How many.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--first", default=0, show_default=True, help="The number of the first one.")
+@click.option("--device", default=None, help="As for dmlvk.Device.")
+def main(models: int, seed: int, first: int, device: str | None) -> None:
+    """Run random models with open sizes. Exit status 1: one has other bits, or other results than ONNX Runtime's."""
+    logging.getLogger("dmlvk").setLevel(logging.ERROR)
+    onnxruntime.set_default_logger_severity(4)
+    counts: collections.Counter[str] = collections.Counter()
+    with dml.Device(device) as used:
+        for number in range(first, first + models):
+            try:
+                outcome = compared(case_of(seed, number), used)
+            except Exception:  # noqa: BLE001  # that is what is sought
+                click.echo(f"{case_of(seed, number).label}: {traceback.format_exc()}")
+                counts["broken"] += 1
+                continue
+            counts["models"] += 1
+            counts["plans"] += outcome.plans
+            counts["runs that ONNX Runtime refuses"] += outcome.refusals
+            counts["wrong"] += bool(outcome.faults)
+            for fault in outcome.faults:
+                click.echo(fault)
+    click.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
+    sys.exit(1 if counts["wrong"] or counts["broken"] else 0)
+
+
+__all__ = ["OpenCase", "Outcome", "case_of", "compared", "results"]
+
+if __name__ == "__main__":
+    main()
