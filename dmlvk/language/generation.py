@@ -119,23 +119,29 @@ class LanguageModel:
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def logits(self, tokens: Sequence[int]) -> Array:
-        """Runs tokens behind those that are in the caches.
+        """Runs tokens behind those that are in the caches; where it raises, the next call goes on behind the same ones.
 
         Returns:
             The logits behind the last one, on the device: [1, vocabulary].
 
         Raises:
-            InvalidArgumentError: there are none, there is no room for them, or one is not in the vocabulary. The caches
-                are unchanged.
+            InvalidArgumentError: there are none, there is no room for them, or one is not in the vocabulary.
+            DmlError: the device cannot do it.
         """
         checked = self._checked_tokens(tokens)
         *before, last = checked
-        while before:
-            count = next((size for size in CHUNKS if size <= len(before)), len(before))
-            self._run_before(before[:count])
-            del before[:count]
-        made = self._step(np.array([[last]], np.int64), 1)
-        self._tokens.append(last)
+        start = self.length
+        try:
+            while before:
+                count = next((size for size in CHUNKS if size <= len(before)), len(before))
+                self._run_before(before[:count])
+                del before[:count]
+            made = self._step(np.array([[last]], np.int64), 1)
+            self._tokens.append(last)
+        except BaseException:  # an interrupt, too: whoever tries again means behind the same tokens
+            self.length = start
+            del self._tokens[start:]
+            raise
         return made
 
     def _run_before(self, tokens: list[int]) -> None:

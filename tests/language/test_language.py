@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import shutil
@@ -275,6 +276,37 @@ def test_tokens_that_cannot_be_leave_the_caches_as_they_were(folder: Path) -> No
         assert model.length == 3
         model.keep([65, 66, 67])
         assert model.logits([67]).numpy().tobytes() == logits.tobytes()
+
+
+def test_tokens_that_failed_in_the_middle_may_be_run_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is in the caches twice, whichever part of the work could not be submitted."""
+    text = [3 + (7 * position) % 250 for position in range(24)]  # in two chunks, and the last token
+    with LanguageModel(folder, max_length=48) as model:
+        model.logits([65, 66])
+        wanted = model.logits(text).numpy().tobytes()
+        engine, failures = type(model.device.engine), 0
+        works = engine.submit_prepared
+        for call in itertools.count():
+            left = call
+
+            def fails(*arguments: Any, **named: Any) -> Any:
+                nonlocal left
+                left -= 1
+                if left == -1:
+                    raise dml.OutOfMemoryError("for this test")
+                return works(*arguments, **named)
+
+            model.keep([65, 66, 1])
+            monkeypatch.setattr(engine, "submit_prepared", fails)
+            with contextlib.suppress(dml.OutOfMemoryError):
+                model.logits(text)
+                break
+            failures += 1
+            monkeypatch.undo()
+            assert model.length == 2
+            assert model.logits(text).numpy().tobytes() == wanted, f"behind call {call + 1}"
+        monkeypatch.undo()
+    assert failures > 0
 
 
 def test_a_template_that_refuses_is_an_error_of_dmlvk(folder: Path) -> None:
