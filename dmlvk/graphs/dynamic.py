@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -242,10 +242,16 @@ class DynamicGraph:
         sizes = dict(zip(self._values, layout.sizes.tolist(), strict=False))
         return [sizes[value] for value, _ in self.network.outputs]
 
-    def input_bytes(self, layout: Layout) -> dict[int, int]:
-        """Of each input of the graph that something reads, by its capacity."""
-        sizes = dict(zip(self._values, layout.sizes.tolist(), strict=False))
-        return {value.index: size for value, size in sizes.items() if value.kind == "input"}
+    def buffer_bytes(self, layout: Layout, inputs: Iterable[int]) -> dict[tuple[BindingKind, int], int]:
+        """Of buffers for scratch memory, the outputs and some inputs that something reads, by their capacities."""
+        found = {(BindingKind.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
+        found |= {(BindingKind.OUTPUT, n): size for n, size in enumerate(self.output_bytes(layout))}
+        sizes = {
+            value.index: size
+            for value, size in zip(self._values, layout.sizes.tolist(), strict=False)
+            if value.kind == "input"
+        }
+        return found | {(BindingKind.INPUT, n): sizes[n] for n in inputs}
 
     def laid_out(self, sizes: Sequence[int], needed: Integers, before: Layout | None) -> Layout:
         """Memory for some sizes at least; ``before`` where that is enough.

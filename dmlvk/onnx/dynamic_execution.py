@@ -24,6 +24,7 @@ from dmlvk.onnx.loading import Step
 from dmlvk.onnx.round_plans import RoundPlan
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Tensor, stored
 from dmlvk.onnx.whole_runs import WholeRun, bytes_of
+from dmlvk.running.open_runs import fit
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -294,19 +295,9 @@ class DynamicSegment:
         self._bound.clear()
         self._recordings.clear()
         self._launcher = self._last = None
-        wanted = {(BindingKind.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
-        wanted |= {(BindingKind.OUTPUT, n): size for n, size in enumerate(self.graph.output_bytes(layout))}
-        by_value = self.graph.input_bytes(layout)
-        wanted |= {(BindingKind.INPUT, n): by_value[n] for n in self._uploads()}
-        for slot in self._elsewhere:
-            wanted.pop(slot, None)
+        wanted = self.graph.buffer_bytes(layout, self._uploads())
         self._layout = None  # what fails below leaves no half of one
-        for slot, buffer in list(self._buffers.items()):
-            if wanted.get(slot) != buffer.size_in_bytes:
-                self._buffers.pop(slot).close()
-        for slot, size in wanted.items():
-            if slot not in self._buffers:
-                self._buffers[slot] = self._device.create_buffer(size)
+        fit(self._buffers, {slot: wanted[slot] for slot in wanted if slot not in self._elsewhere}, self._device)
         if is_first and self.graph.constants is None:
             self.graph.prepare(layout, {n: (each.buffer, each.offset) for n, each in self._constants.items()})
         self._layout = layout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dmlvk.graphs.dynamic import DynamicGraph, Layout
 from dmlvk.graphs.launching import Launcher
@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 
 KEPT_RECORDINGS = 64
 """Of a graph: each for a set of sizes. Those not used for longest go first."""
+
+
+Slot: TypeAlias = tuple[BindingKind, int]
+
+
+def fit(buffers: dict[Slot, Buffer], wanted: Mapping[Slot, int], device: Device) -> None:
+    """Has a buffer of each of these sizes, in bytes; those of other sizes, and those that nothing wants, are closed."""
+    for slot, buffer in list(buffers.items()):
+        if wanted.get(slot) != buffer.size_in_bytes:
+            buffers.pop(slot).close()
+    for slot, size in wanted.items():
+        if slot not in buffers:
+            buffers[slot] = device.create_buffer(size)
 
 
 class OpenRuns:
@@ -84,17 +97,8 @@ class OpenRuns:
     def _lay_out(self, layout: Layout) -> None:
         """Makes buffers for the capacities of a layout, in the place of those before."""
         self._forget()
-        wanted = {(BindingKind.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
-        wanted |= {(BindingKind.OUTPUT, n): size for n, size in enumerate(self._graph.output_bytes(layout))}
-        by_value = self._graph.input_bytes(layout)
-        wanted |= {(BindingKind.INPUT, n): by_value[n] for n in self._uploads}
         self.layout = None  # what fails below leaves no half of one
-        for slot, buffer in list(self.buffers.items()):
-            if wanted.get(slot) != buffer.size_in_bytes:
-                self.buffers.pop(slot).close()
-        for slot, size in wanted.items():
-            if slot not in self.buffers:
-                self.buffers[slot] = self._device.create_buffer(size)
+        fit(self.buffers, self._graph.buffer_bytes(layout, self._uploads), self._device)
         self.layout = layout
 
     def _bound(self) -> dict[tuple[BindingKind, int], tuple[Allocation, int]]:

@@ -93,11 +93,6 @@ class _Pipeline(vk.Extensible):
     ]  # fmt: skip
 
 
-class _PipelineInfo(vk.Extensible):
-    structure_type = 1000269001
-    _fields_: ClassVar[Any] = [("pipeline", c_uint64)]
-
-
 class _ExecutableInfo(vk.Extensible):
     structure_type = 1000269003
     _fields_: ClassVar[Any] = [("pipeline", c_uint64), ("executableIndex", c_uint32)]
