@@ -16,9 +16,10 @@ SOURCE = "matrix/cooperative_tiles.comp"
 FLOATS_SOURCE = "matrix/cooperative_floats.comp"
 CHANNELS_SOURCE = "matrix/cooperative_channels.comp"
 ATTENTION_SOURCE = "attention/cooperative.comp"
+BLOCKS_SOURCE = "matrix/block_matrices.comp"
 TRIAL_SOURCE = "trial/matrix_quads.comp"
-SOURCES = (SOURCE, FLOATS_SOURCE, CHANNELS_SOURCE, ATTENTION_SOURCE, TRIAL_SOURCE)
-"""The shaders with such matrices: of bytes, of 16-bit numbers in any layout and channels last, attention, a trial."""
+SOURCES = (SOURCE, FLOATS_SOURCE, CHANNELS_SOURCE, ATTENTION_SOURCE, BLOCKS_SOURCE, TRIAL_SOURCE)
+"""The shaders with such matrices: of bytes, of 16-bit numbers, of convolutions, attention, packed weights, a trial."""
 
 _OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_CONSTANT = numbers("Capability TypeInt TypeFloat Constant")
 _OP_TYPE_COOPERATIVE_MATRIX = 4456

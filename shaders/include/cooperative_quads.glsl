@@ -48,6 +48,19 @@ spirv_instruction(id = 80) LEFT_FLOATS left_filled_with(float16_t component); //
     left = with_half(float16_t(lower.y), left, 5); \
     left = with_half(float16_t(lower.z), left, 6); \
     left = with_half(float16_t(lower.w), left, 7);
+// Of FLOAT16 pairs: each half of a row's four elements is a word.
+#define LEFT_OF_PAIRS(left, upper, lower) \
+    { \
+        f16vec2 pairs_[4] = f16vec2[4](unpackFloat2x16(upper.x), unpackFloat2x16(upper.y), unpackFloat2x16(lower.x), unpackFloat2x16(lower.y)); \
+        left = left_filled_with(pairs_[0].x); \
+        left = with_half(pairs_[0].y, left, 1); \
+        left = with_half(pairs_[1].x, left, 2); \
+        left = with_half(pairs_[1].y, left, 3); \
+        left = with_half(pairs_[2].x, left, 4); \
+        left = with_half(pairs_[2].y, left, 5); \
+        left = with_half(pairs_[3].x, left, 6); \
+        left = with_half(pairs_[3].y, left, 7); \
+    }
 
 // Of a number for the upper row and one for the lower row: the largest, or the sum, of the four invocations that have these rows.
 #define LARGEST_OF_QUAD(numbers) \

@@ -36,11 +36,11 @@ struct Sums { // of the upper row, and of the lower one
 Sums filled_with(float component) { return Sums(vec4[2](vec4(component), vec4(component))); }
 
 #if OPERAND_BITS == 32 // bfloat16: the upper halves of FLOAT32
-#define NUMBER_OF(pair, index) uintBitsToFloat((index) % 2u == 0u ? (pair) << 16u : (pair) & 0xffff0000u)
+#define NUMBER_OF_PAIR(pair, index) uintBitsToFloat((index) % 2u == 0u ? (pair) << 16u : (pair) & 0xffff0000u)
 #else
-#define NUMBER_OF(pair, index) unpackHalf2x16(pair)[(index) % 2u]
+#define NUMBER_OF_PAIR(pair, index) unpackHalf2x16(pair)[(index) % 2u]
 #endif
-#define NUMBER_AT(array, at, pitch, line, index) NUMBER_OF(array[(at) + (line) * (pitch) + (index) / 8u][(index) / 2u % 4u], index)
+#define NUMBER_AT(array, at, pitch, line, index) NUMBER_OF_PAIR(array[(at) + (line) * (pitch) + (index) / 8u][(index) / 2u % 4u], index)
 #define NUMBER_IN(array, at, lines_are, pitch, row, column) \
     (lines_are == BY_ROWS ? NUMBER_AT(array, at, pitch, row, column) : NUMBER_AT(array, at, pitch, column, row))
 

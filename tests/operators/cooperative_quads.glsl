@@ -26,6 +26,12 @@ shared vec2 numbers_of_rows[INVOCATIONS];
     for (uint each = 0u; each < 32u; ++each) { \
         left.of_rows[each] = elements_of_left[SUBGROUP * 256u + QUAD_ROW(each / 16u) * 16u + each % 16u]; \
     }
+#define LEFT_OF_PAIRS(left, upper, lower) \
+    { \
+        vec4 upper_ = vec4(unpackHalf2x16(upper.x), unpackHalf2x16(upper.y)); \
+        vec4 lower_ = vec4(unpackHalf2x16(lower.x), unpackHalf2x16(lower.y)); \
+        LEFT_OF_ELEMENTS(left, upper_, lower_) \
+    }
 
 #define OF_QUAD(numbers, each) numbers_of_rows[gl_LocalInvocationID.x / 4u * 4u + each]
 #define TELL_QUAD(numbers) \

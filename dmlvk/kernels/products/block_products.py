@@ -16,7 +16,7 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.products import block_tiles
+from dmlvk.kernels.products import block_matrices, block_tiles
 from dmlvk.kernels.products.block_weights import LEAST_BLOCK, WORD_BITS, BlockWeights, ZeroKind, weights_of_blocks
 from dmlvk.kernels.products.matrix import PackedRight, Product, gemm_product
 from dmlvk.kernels.products.matrix import lower_product as lower_dense
@@ -242,6 +242,7 @@ def variants() -> Iterator[ShaderVariant]:
                         yield tile.variant(data_type, target, has_halves=True)
                 yield _processor_variant(data_type, bits, target)
     yield from block_tiles.variants()
+    yield from block_matrices.variants()
 
 
 def can_multiply(product: Gemm, weights: BlockWeights, target: Target) -> bool:
@@ -300,7 +301,8 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
     regions = [packed, scale, zero, groups]
     product = gemm_product(desc)
     most_rows = _MOST_ROWS_OF_PROCESSORS if target.is_cpu else _MOST_ROWS
-    of_matrices = packed_right(desc, weights, target)
+    is_of_matrices = block_matrices.multiplies(desc, weights, target)
+    of_matrices = None if is_of_matrices else packed_right(desc, weights, target)
     if of_matrices is not None:
         constants, of_device = of_matrices
         lower_dense(builder, desc, of_device, target, left, packed, addend, None, PackedRight(scale, zero, constants))
@@ -315,6 +317,8 @@ def can_gate(product: Gemm, weights: BlockWeights, target: Target) -> bool:
     """Whether one kernel computes a product and another one that is its gate, with weights that lie alike."""
     plain = product.fused_activation is None and product.c_tensor is None and product.alpha == 1.0
     has_room = not target.is_cpu and target.buffers >= _BUFFERS_OF_GATED
+    if plain and has_room and block_matrices.multiplies(product, weights, target, is_gated=True):
+        return True
     is_few = gemm_product(product).rows <= _MOST_ROWS and packed_right(product, weights, target) is None
     return plain and has_room and weights.lies_along_terms and is_few
 
@@ -371,6 +375,10 @@ def _add_rows(
         "OUTPUT_HAS_PAIRS": int(product.output_has_pairs and product.data_type is DataType.FLOAT16),
     }
     is_gated = bool(operands.up)
+    if block_matrices.multiplies(desc, weights, target, is_gated=is_gated):
+        totals = block_tiles.totals_variant(is_gated=is_gated)
+        block_matrices.add_product(builder, desc, product, operands.bound(), constants, totals, is_gated=is_gated)
+        return
     if block_tiles.is_faster(product, weights, target, is_gated=is_gated):
         bound = operands.bound()
         block_tiles.add_product(builder, desc, product, weights, bound, constants, is_gated=is_gated)

@@ -68,6 +68,11 @@ def _variant(way: str, *, is_gated: bool, has_halves: bool = False) -> ShaderVar
     return ShaderVariant(name, f"matrix/block_{way}.comp", tuple(sorted(given.items())))
 
 
+def totals_variant(*, is_gated: bool) -> ShaderVariant:
+    """The shader that adds what kernels gave of segments or parts."""
+    return _variant("totals", is_gated=is_gated)
+
+
 def _groups(product: Product, *, is_gated: bool) -> tuple[int, int, int]:
     """Work groups along the rows, along the columns, and along the segments."""
     across = _INVOCATIONS * _COLUMNS // (2 if is_gated else 1)
@@ -126,9 +131,10 @@ def add_product(
     )
     builder.launch(kernel, operands, [parts], label="packed weights")
     items = product.rows * product.columns // (2 if pairs else 1)
-    name = _variant("totals", is_gated=is_gated).name
+    name = totals_variant(is_gated=is_gated).name
+    constants["PART_TERMS"] = _SEGMENT
     kernel = PlainKernel(name, launch_size(builder.operator_name, items), constants, (items, *rest))
     builder.launch(kernel, [*operands, parts], [builder.writes["output_tensor"]], label="sums of segments")
 
 
-__all__ = ["add_product", "is_faster", "variants"]
+__all__ = ["add_product", "is_faster", "totals_variant", "variants"]

@@ -93,6 +93,10 @@ layout(constant_id = 19) const uint BLOCK = 1u;
 
 #define SEGMENT 1024u
 #define SEGMENTS ((parameters.terms + (SEGMENT - 1u)) / SEGMENT)
+#if defined(HAS_PARTS) || defined(MAKES_PARTS)
+// Terms of the sums that kernels leave for block_totals.glsl: a segment, but for those who permit a device its own arithmetic.
+layout(constant_id = 25) const uint PART_TERMS = SEGMENT;
+#endif
 
 uint left_index(uint row, uint term)
 {

@@ -1,24 +1,25 @@
-// Adds what block_tiles.glsl made of segments, in their order, and finishes the results. The compile script passes what
+// Adds what block_tiles.glsl made of segments, in their order, and finishes the results; or what block_matrices.glsl made of parts. The compile script passes what
 // block_products.glsl is passed, with HAS_PARTS.
 #include "products/block_products.glsl"
 
 layout(local_size_x = 256) in;
 
 #define SEGMENTS_AT_ONCE 4u
+#define PARTS ((parameters.terms + (PART_TERMS - 1u)) / PART_TERMS)
 
 uint total_of(uint row, uint column, uint number, uint offset, uint step)
 {
     uint total = 0u;
-    [[dont_unroll]] for (uint first = 0u; first < SEGMENTS; first += SEGMENTS_AT_ONCE) {
+    [[dont_unroll]] for (uint first = 0u; first < PARTS; first += SEGMENTS_AT_ONCE) {
         uint sums[SEGMENTS_AT_ONCE];
         [[unroll]] for (uint i = 0u; i < SEGMENTS_AT_ONCE; ++i) {
-            sums[i] = words_parts[BASE_WORD(parts) + min(first + i, SEGMENTS - 1u) * step + offset];
+            sums[i] = words_parts[BASE_WORD(parts) + min(first + i, PARTS - 1u) * step + offset];
         }
         [[unroll]] for (uint i = 0u; i < SEGMENTS_AT_ONCE; ++i) {
-            if (first + i < SEGMENTS) {
+            if (first + i < PARTS) {
                 if (!is_finite(uintBitsToFloat(sums[i]))) {
-                    uint from = (first + i) * SEGMENT;
-                    sums[i] = exact_sum(row, column, number, from, min(from + SEGMENT, parameters.terms));
+                    uint from = (first + i) * PART_TERMS;
+                    sums[i] = exact_sum(row, column, number, from, min(from + PART_TERMS, parameters.terms));
                 }
                 total = first + i == 0u ? sums[i] : sum_plus(total, sums[i]);
             }

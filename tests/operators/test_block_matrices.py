@@ -1,0 +1,205 @@
+"""Products of few rows with packed weights by matrices that subgroups hold together: who gets them, and what they give.
+
+No processor here has such matrices: the kernels run with a file in the place of the include that names them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk import functions as F
+from dmlvk.conformance.execution import Workbench
+from dmlvk.kernels import library
+from dmlvk.kernels.library.compiler import Compiler
+from dmlvk.kernels.library.sources import SourceTree
+from dmlvk.kernels.products.block_matrices import multiplies, variants
+from dmlvk.kernels.products.block_weights import weights_of
+from dmlvk.kernels.target import GPU
+from dmlvk.operators.block_quantization import Dequantize
+from dmlvk.spirv.specialization import MATRICES_LIE_IN_QUADS
+from dmlvk.trials.matrix_trial import matrices_lie_in_quads
+from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid, imitate_matrices
+from tests.operators.test_cooperative_attention import VARIANTS as TRIALS
+from tests.operators.test_products import on_llvmpipe
+
+_VARIANTS = {variant.name: variant for variant in variants()}
+_BLOCK = 32
+_ABLE = dataclasses.replace(
+    GPU,
+    has_cooperative_halves=True,
+    has_half_arithmetic=True,
+    device_arithmetic=True,
+    shared_memory=32768,
+    work_group_size=1024,
+    buffers=16,
+)
+
+
+@NEEDS_VALIDATOR
+@pytest.mark.parametrize("name", _VARIANTS)
+def test_modules_are_valid(name: str) -> None:
+    assert_valid(name)
+
+
+@pytest.fixture
+def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices have such matrices, or what imitates them."""
+    imitate_matrices(tmp_path)
+    pattern = tmp_path / "shaders" / "patterns" / "products" / "block_matrices.glsl"
+    pattern.write_text(pattern.read_text().replace("[[unroll]] ", ""))  # what is not written out is compiled sooner
+    compiler, load, made = Compiler.find(SourceTree(tmp_path / "shaders")), library.load, {**_VARIANTS, **TRIALS}
+    monkeypatch.setattr(library, "load", lambda name: compiler.compile(made[name]) if name in made else load(name))
+    monkeypatch.setattr(dml.Device, "target", property(lambda _: _ABLE))
+
+
+@contextlib.contextmanager
+def _device(benches: list[Workbench], *, in_registers: bool) -> Iterator[dml.Device]:
+    """llvmpipe, which makes matrices of weights in registers or by way of memory."""
+    with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
+        found = matrices_lie_in_quads if in_registers else lambda engine: False
+        device.engine.shaders.trials = {**device.engine.shaders.trials, MATRICES_LIE_IN_QUADS: found}
+        yield device
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A product, or two of which one is the gate of the other."""
+
+    rows: int
+    terms: int
+    columns: int
+    data_type: dml.DataType = dml.UINT4
+    has_zeros: bool = False
+    is_gated: bool = False
+    launches: int = 2
+
+    def graph(self, device: dml.Device) -> dml.CompiledGraph:
+        graph = dml.Graph(device)
+        x = graph.input("x", dml.FLOAT16, (self.rows, self.terms))
+        products = [self._product(graph, x, name) for name in (("gate", "up") if self.is_gated else ("up",))]
+        y = products[0]
+        if self.is_gated:
+            y = F.activation_swish(products[0], sigmoid_input_scale=1.0) * products[1]
+        return graph.compile(flags=dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC, y=y)
+
+    def _product(self, graph: dml.Graph, x: Any, name: str) -> Any:
+        blocks = (self.columns, self.terms // _BLOCK)
+        quantization, kind = [graph.input(f"{name} scale", dml.FLOAT16, blocks)], dml.QuantizationType.SCALE
+        if self.has_zeros:
+            quantization.append(graph.input(f"{name} zero", self.data_type, blocks))
+            kind = dml.QuantizationType.SCALE_ZERO_POINT
+        integers = graph.input(f"{name} weights", self.data_type, (self.columns, self.terms))
+        numbers = graph.apply(
+            "DEQUANTIZE",
+            {"input_tensor": integers, "quantization_tensors": quantization},
+            {"quantization_type": kind, "quantization_tensor_count": len(quantization)},
+        )
+        transforms = {"trans_a": dml.MatrixTransform.NONE, "trans_b": dml.MatrixTransform.TRANSPOSE}
+        return graph.apply("GEMM", {"a_tensor": x, "b_tensor": numbers}, {**transforms, "alpha": 1.0, "beta": 0.0})
+
+    def inputs(self) -> dict[str, npt.NDArray[Any]]:
+        random, low = np.random.default_rng(7), 0 if self.data_type is dml.UINT4 else -8
+        blocks, integer = (self.columns, self.terms // _BLOCK), np.int8 if low else np.uint8
+        found: dict[str, npt.NDArray[Any]] = {"x": random.standard_normal((self.rows, self.terms)).astype(np.float16)}
+        for name in ("gate", "up") if self.is_gated else ("up",):
+            found[f"{name} weights"] = random.integers(low, low + 16, (self.columns, self.terms)).astype(integer)
+            found[f"{name} scale"] = random.uniform(0.001, 0.02, blocks).astype(np.float16)
+            if self.has_zeros:
+                found[f"{name} zero"] = random.integers(low, low + 16, blocks).astype(integer)
+        return found
+
+    def expected(self, given: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
+        def product(name: str) -> npt.NDArray[np.float64]:
+            zero = given.get(f"{name} zero", np.zeros(1, np.int8)).astype(np.float32)
+            zero = np.repeat(zero, _BLOCK, axis=1) if self.has_zeros else zero
+            scale = np.repeat(given[f"{name} scale"], _BLOCK, axis=1).astype(np.float32)
+            numbers = ((given[f"{name} weights"].astype(np.float32) - zero) * scale).astype(np.float16)
+            return np.asarray(given["x"].astype(np.float64) @ numbers.T.astype(np.float64))
+
+        if not self.is_gated:
+            return product("up")
+        gate = product("gate")
+        return np.asarray(gate / (1 + np.exp(-gate)) * product("up"))
+
+
+_CASES = {
+    "zeros": Case(19, 1152, 70, has_zeros=True),
+    "signed": Case(5, 256, 300, dml.INT4),
+    "a gate": Case(32, 640, 150, is_gated=True),
+    "a gate with zeros": Case(8, 1152, 24, has_zeros=True, is_gated=True),
+    "subgroups share terms": Case(7, 2048, 71, has_zeros=True, launches=1),
+    "subgroups share terms of signed weights": Case(8, 1024, 40, dml.INT4, launches=1),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "in_registers"),
+    [
+        ("zeros", True),
+        pytest.param("signed", True, marks=pytest.mark.sweep),
+        pytest.param("a gate", True, marks=pytest.mark.sweep),
+        pytest.param("a gate with zeros", False, marks=pytest.mark.sweep),
+        pytest.param("subgroups share terms", True, marks=pytest.mark.sweep),
+        ("subgroups share terms of signed weights", False),
+    ],
+    ids=str,
+)
+def test_results_are_those_of_the_weights(
+    benches: list[Workbench], imitated: None, name: str, in_registers: bool
+) -> None:
+    case = _CASES[name]
+    with _device(benches, in_registers=in_registers) as device:
+        graph = case.graph(device)
+        assert [".matrices." in step.kernel.variant for step in graph.steps] == [True, False][: case.launches]
+        inputs = case.inputs()
+        np.testing.assert_allclose(device.run(graph, inputs)["y"], case.expected(inputs), rtol=4e-3, atol=2e-2)
+
+
+def _is_for(case: Case, **lacking: Any) -> bool:
+    desc = dml.Gemm(
+        a_tensor=dml.TensorDesc(dml.FLOAT16, (case.rows, case.terms)),
+        b_tensor=dml.TensorDesc(dml.FLOAT16, (case.columns, case.terms)),
+        output_tensor=dml.TensorDesc(dml.FLOAT16, (case.rows, case.columns)),
+        trans_a=dml.MatrixTransform.NONE,
+        trans_b=dml.MatrixTransform.TRANSPOSE,
+        alpha=1.0,
+        beta=0.0,
+        fused_activation=None,
+    )
+    blocks = (case.columns, case.terms // _BLOCK)
+    numbers = Dequantize(
+        input_tensor=dml.TensorDesc(case.data_type, (case.columns, case.terms)),
+        quantization_type=dml.QuantizationType.SCALE,
+        quantization_tensor_count=1,
+        quantization_tensors=(dml.TensorDesc(dml.FLOAT16, blocks),),
+        output_tensor=dml.TensorDesc(dml.FLOAT16, (case.columns, case.terms)),
+    )
+    weights = weights_of(numbers, desc)
+    assert weights is not None
+    return multiplies(desc, weights, dataclasses.replace(_ABLE, **lacking), is_gated=case.is_gated)
+
+
+def test_they_are_for_few_rows_of_devices_that_have_all_of_it() -> None:
+    assert all(_is_for(case) for case in _CASES.values())
+    for case in (Case(1, 256, 64), Case(33, 256, 64), Case(8, 192, 64), Case(8, 256, 64, dml.INT8)):
+        assert not _is_for(case), case
+    for lacking in (
+        {"device_arithmetic": False},
+        {"has_cooperative_halves": False},
+        {"has_half_arithmetic": False},
+        {"subgroup_size": 64},
+        {"buffers": 6},
+        {"shared_memory": 8192},
+        {"work_group_size": 128},
+    ):
+        assert not _is_for(Case(8, 256, 64), **lacking), lacking
+    assert not _is_for(Case(8, 256, 64, is_gated=True), buffers=9)
