@@ -14,7 +14,7 @@ from dmlvk.objects.binding import Bindings, BindingTable, BoundRange, check_usab
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ALREADY_INITIALIZED, CompiledOperator, Dispatchable, OperatorInitializer
 from dmlvk.runtime.kompute import Allocation, Launch, Recording
-from dmlvk.runtime.waiting import submitted_again
+from dmlvk.runtime.waiting import run_again, submitted_again
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -340,6 +340,9 @@ class CommandRecorder:
                 one is initialized a second time.
             DeviceRemovedError: when the device is lost or closed.
         """
+        again = self._submitted_before()
+        if again is not None and run_again(self._device.engine, again, self._check_usable):
+            return
         self.submit()
         self.wait()
 

@@ -46,7 +46,7 @@ from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.submissions import Submissions
 from dmlvk.runtime.transfers import Transfers
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, open_instance
-from dmlvk.runtime.waiting import once_free, wait_for
+from dmlvk.runtime.waiting import once_free, run_again, wait_for
 from dmlvk.runtime.work import Allocation, Chain, Launch, Recording
 from dmlvk.support.weak_calls import weakly
 
@@ -503,10 +503,11 @@ class Engine:
 
         No other thread runs or awaits the same recording.
         """
-        with self.afterwards, self.afterwards.visit():
-            self.submit(recording)
-            with Guard(self, "running on the device"):
-                self.submissions.finish(recording)
+        if not run_again(self, recording):
+            with self.afterwards, self.afterwards.visit():
+                self.submit(recording)
+                with Guard(self, "running on the device"):
+                    self.submissions.finish(recording)
 
     def run_whole(self, recording: Recording) -> None:
         """Runs a recording that uploads all that it reads, downloads all that it writes, and shares no memory.

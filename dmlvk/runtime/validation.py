@@ -307,10 +307,16 @@ def synchronization_enabled() -> bool:
         return _begin().mode == "sync"
 
 
+def is_watching() -> bool:
+    """Whether there may be messages, without the lock, which a small operator would notice."""
+    session = _session
+    return session is not None and session.mode in ("on", "sync")
+
+
 def new_messages() -> list[ValidationMessage]:
     """Errors and warnings that the layer has written since the last call; always empty when validation is off."""
     session = _session
-    if session is None or session.mode not in ("on", "sync"):  # a small operator would notice the lock
+    if session is None or not is_watching():
         return []
     with _lock:
         return session.read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from dmlvk.runtime.afterwards import INSIDE
 from dmlvk.runtime.guard import Guard
 from dmlvk.runtime.work import Recording
 
@@ -81,6 +82,25 @@ def submitted_again(engine: Engine, recording: Recording, check: Callable[[], ob
             return False
         engine.begin(recording)
         return True
+
+
+def run_again(engine: Engine, recording: Recording, check: Callable[[], object] | None = None) -> bool:
+    """:func:`submitted_again`, and the wait for it: one visit and one guard for both.
+
+    Not in the middle of another call of the same thread, which may be waiting for this very recording.
+    """
+    visit = engine.afterwards.visit()
+    if visit is INSIDE:
+        return False
+    with engine.afterwards, visit, Guard(engine, _RUNNING):
+        with engine.lock:
+            if check is not None:
+                check()
+            if engine.submissions.running:
+                return False
+            engine.begin(recording)
+        engine.submissions.finish_outside(recording)
+    return True
 
 
 def wait_for(engine: Engine, found: Callable[[], list[Recording]]) -> None:
