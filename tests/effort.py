@@ -17,7 +17,7 @@ are five ways to say what may be left out:
   Of tests on devices that have several lists of parameters (``@pytest.mark.parametrize``) so many that nothing in a
   list is missing, without being marked.
 - :class:`Turns`: for all cases of an operator but one, all drivers but one. With ``--all``: for cases whose data types
-  others show, and of each case for what comes after its first inputs,
+  others show (their samples in two of four layouts each), and of each case for what comes after its first inputs,
   or for each second one.
 - ``IS_QUICK``: what a test makes of it, for example fewer random examples.
 """
