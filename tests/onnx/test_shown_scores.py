@@ -200,3 +200,26 @@ def test_a_beam_that_is_none_is_refused_and_on_the_device_reads_nothing_outside(
     assert np.isfinite(session.run_with_ort_values(["y"], given)[0].numpy()).all()
     feed["beams"][..., :past] = 0
     assert session.run(None, feed)[0].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("seed", [5, 3])
+def test_beams_have_the_bits_of_caches_that_were_put_in_order(any_device: dml.Device, seed: int) -> None:
+    op_type = "DecoderMaskedMultiHeadAttention"
+    model, feed = _of_beams(seed, op_type, shows=True)
+    found = ort.InferenceSession(model, device=any_device, strict=True).run(None, feed)
+    past, beams = int(feed["past"][0]), feed["beams"].reshape(len(feed["q"]), -1)
+    group = np.arange(len(beams)) // feed["beams"].shape[1] * feed["beams"].shape[1]
+    other = {name: values for name, values in feed.items() if name not in ("beams", "width")}
+    for name in ("past_key", "past_value"):
+        other[name] = feed[name].copy()
+        for sequence, first in enumerate(group):
+            for place in range(past):
+                other[name][sequence, :, place] = feed[name][first + beams[sequence, place], :, place]
+    names = ("q", "k", "v", "mask", "added", "past_key", "past_value", "past", "", "", "bias")
+    order = [name if name in other else "" for name in names]
+    heads = feed["past_key"].shape[1]
+    options = {"num_heads": heads, "past_present_share_buffer": 1, "output_qk": 1}
+    alone = _model(op_type, order, other, _OUTPUTS, {}, **options)
+    wanted = ort.InferenceSession(alone, device=any_device, strict=True).run(None, other)
+    assert found[0].tobytes() == wanted[0].tobytes()
+    assert found[3].tobytes() == wanted[3].tobytes()
