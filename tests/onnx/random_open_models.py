@@ -144,7 +144,10 @@ def compared(case: OpenCase, device: dml.Device) -> Outcome:
                     alone = _of(own, feed)
             except dml.DmlError as error:
                 alone = f"{type(error).__name__}: {error}"
-            wanted = _expected(reference, feed)
+            ends_it = 0 in sizes.values() and any(node.op_type == "Einsum" for node in case.model.graph.node)
+            wanted = (
+                "its Einsum divides by a size of 0, and ends the process" if ends_it else _expected(reference, feed)
+            )
             if isinstance(wanted, str):
                 outcome.refusals += 1
             if difference := _bits(found, alone) or _numbers(found, wanted, tolerance):
