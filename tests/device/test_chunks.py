@@ -5,6 +5,7 @@ Chunks are small here; what is cut and what is not is the same.
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 from collections.abc import Callable
@@ -257,23 +258,25 @@ def test_what_fails_in_a_piece_is_raised_and_the_next_run_works(
 def test_nobody_works_at_a_run_that_was_interrupted(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     x = _numbers(2**16)
     model = compiled(fresh, sign(floats(x.size)))
-    execute, main, calls = RunCache.execute, threading.get_ident(), [0]
+    execute, main, calls = RunCache.execute, threading.get_ident(), list[int]()
+    numbers = itertools.count(1)  # each is one thread's alone
 
     def interrupted(runs: RunCache, *arguments: Any, **more: Any) -> Any:
-        calls[0] += 1
-        if calls[0] == 10:
+        number = next(numbers)
+        calls.append(number)
+        if number == 10:
             signal.pthread_kill(main, signal.SIGINT)
         return execute(runs, *arguments, **more)
 
     monkeypatch.setattr(RunCache, "execute", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fresh.run(model, {"InputTensor": x})
-    before = calls[0]
+    before = len(calls)
     assert before < 2**16 * 4 // _CHUNK, "all pieces were computed"
     assert not fresh.engine.afterwards.is_visited()
     monkeypatch.setattr(RunCache, "execute", execute)
     assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.sign(x))
-    assert calls[0] == before
+    assert len(calls) == before
 
 
 @NEEDS_FENCES
