@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import subprocess
@@ -14,9 +15,9 @@ import pytest
 from dmlvk.support.files import check_writable, write_whole
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def a_small_disk() -> Iterator[None]:
-    """No file may have more than 64 bytes."""
+    """No file may have more than 64 bytes, which ends with the test's body: what pytest prints may go to one."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64, before[1]))
     try:
@@ -25,7 +26,7 @@ def a_small_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.usefixtures("a_small_disk")
+@a_small_disk()
 def test_what_a_file_held_stays_where_there_is_no_room_for_more(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     write_whole(path, "before")
