@@ -74,7 +74,12 @@ class Finding:
     line: int = 0
 
 
-_OF_HALVES = ("blocks.float16.*.halves", "gemm.float16.cooperative.*.packed", "trial.half_products")
+_OF_HALVES = (
+    "blocks.float16.*.halves",
+    "blocks.float16.*.matrices.*",
+    "gemm.float16.cooperative.*.packed",
+    "trial.half_products",
+)
 """Variants that calculate in FLOAT16."""
 
 _FLOAT_COMPARISONS = opcode_range("OpIsNan", "OpUnordered") | opcode_range("OpFOrdEqual", "OpFUnordGreaterThanEqual")
@@ -322,7 +327,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         for variant, rule, instruction in (
             *((name, "capability", "OpCapability Float16") for name in _OF_HALVES),
             *((name, "type-width", "*OpTypeFloat 16") for name in _OF_HALVES),
-            *((name, "float-conversion", "*OpFConvert*") for name in _OF_HALVES[:2]),
+            *((name, "float-conversion", "*OpFConvert*") for name in _OF_HALVES[:3]),
         )
     ),
     *(
@@ -364,7 +369,11 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             "OpDecorate %* RelaxedPrecision",
             "GLSL declares gl_SubgroupInvocationID mediump; it, its quotients and remainders are below 32",
         )
-        for variants in ("convolution.float16.cooperative.*.channels*", "gemm.float16.cooperative.*")
+        for variants in (
+            "convolution.float16.cooperative.*.channels*",
+            "gemm.float16.cooperative.*",
+            "blocks.float16.*.matrices.*",
+        )
     ),
     *(
         Exemption(
@@ -416,11 +425,12 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
     *(
         Exemption(
             rule,
-            "*.float16.cooperative.*",
+            variants,
             instruction,
             "cooperative matrices of FLOAT16: taken only where their features were enabled, by those who permit a "
             "device its own arithmetic",
         )
+        for variants in ("*.float16.cooperative.*", "blocks.float16.*.matrices.*")
         for rule, instruction in (
             ("capability", "OpCapability Float16"),
             ("capability", "OpCapability GroupNonUniform"),
@@ -464,7 +474,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             "OpMemberDecorate %* 0 NonWritable",
             "operands of products by cooperative matrices, which no product may be written over",
         )
-        for variants in ("gemm.*.cooperative.*", "convolution.*.cooperative.*")
+        for variants in ("gemm.*.cooperative.*", "convolution.*.cooperative.*", "blocks.float16.*.matrices.*")
     ),
     Exemption(
         "shared-memory",

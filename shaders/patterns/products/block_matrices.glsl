@@ -133,7 +133,7 @@ shared uvec4 weight_lines[MATRICES_LIE_IN_QUADS ? 1 : SUBGROUPS * 16 * 3];
             precise f16vec2 high_products = high * scale; \
             pairs = uvec2(packFloat2x16(low_products), packFloat2x16(high_products)); \
         } else { \
-            vec4 integers = vec4(uvec4(moved, moved >> 16u, moved >> 4u, moved >> 20u) & 15u); \
+            vec4 integers = vec4(ivec4(uvec4(moved, moved >> 16u, moved >> 4u, moved >> 20u) & 15u)); \
             precise vec4 differences = integers - zero; \
             precise vec4 products = differences * uintBitsToFloat((entry).x); \
             uvec4 rounded = floatBitsToUint(products); \
