@@ -117,13 +117,17 @@ class Case:
                 found[f"{name} zero"] = random.integers(low, low + 16, blocks).astype(integer)
         return found
 
+    def numbers(self, given: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[np.float64]:
+        """Weights as DEQUANTIZE makes them."""
+        zero = given.get(f"{name} zero", np.zeros(1, np.int8)).astype(np.float32)
+        zero = np.repeat(zero, _BLOCK, axis=1) if self.has_zeros else zero
+        scale = np.repeat(given[f"{name} scale"], _BLOCK, axis=1).astype(np.float32)
+        rounded = ((given[f"{name} weights"].astype(np.float32) - zero) * scale).astype(np.float16)
+        return rounded.astype(np.float64)
+
     def expected(self, given: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
         def product(name: str) -> npt.NDArray[np.float64]:
-            zero = given.get(f"{name} zero", np.zeros(1, np.int8)).astype(np.float32)
-            zero = np.repeat(zero, _BLOCK, axis=1) if self.has_zeros else zero
-            scale = np.repeat(given[f"{name} scale"], _BLOCK, axis=1).astype(np.float32)
-            numbers = ((given[f"{name} weights"].astype(np.float32) - zero) * scale).astype(np.float16)
-            return np.asarray(given["x"].astype(np.float64) @ numbers.T.astype(np.float64))
+            return np.asarray(given["x"].astype(np.float64) @ self.numbers(given, name).T)
 
         if not self.is_gated:
             return product("up")
@@ -161,7 +165,31 @@ def test_results_are_those_of_the_weights(
         graph = case.graph(device)
         assert [".matrices." in step.kernel.variant for step in graph.steps] == [True, False][: case.launches]
         inputs = case.inputs()
-        np.testing.assert_allclose(device.run(graph, inputs)["y"], case.expected(inputs), rtol=4e-3, atol=2e-2)
+        found, expected = device.run(graph, inputs)["y"].astype(np.float64), case.expected(inputs)
+        if case.is_gated:
+            np.testing.assert_allclose(found, expected, rtol=4e-3, atol=2e-2)
+            return
+        magnitudes = np.abs(inputs["x"].astype(np.float64)) @ np.abs(case.numbers(inputs, "up")).T
+        allowed = (case.terms + 2) * 2.0**-24 * magnitudes + 2.0**-11 * np.abs(expected)
+        assert (np.abs(found - expected) <= allowed).all(), (
+            f"by {np.max(np.abs(found - expected) / allowed):.2f} of that"
+        )
+
+
+@pytest.mark.parametrize("name", ["subgroups share terms of signed weights", "signed"])
+def test_what_is_not_finite_stays_in_its_row(benches: list[Workbench], imitated: None, name: str) -> None:
+    case = _CASES[name]
+    with _device(benches, in_registers=True) as device:
+        inputs = case.inputs()
+        clean = device.run(case.graph(device), inputs)["y"]
+        inputs["x"][1, 3], inputs["x"][2, 5], inputs["x"][3, [7, 9]] = np.inf, np.nan, (np.inf, -np.inf)
+        found = device.run(case.graph(device), inputs)["y"]
+        with np.errstate(invalid="ignore"):
+            expected = case.expected(inputs)
+        assert np.array_equal(np.isnan(found), np.isnan(expected))
+        assert np.array_equal(found[np.isinf(expected)], expected[np.isinf(expected)])
+        others = [row for row in range(case.rows) if row not in (1, 2, 3)]
+        assert np.array_equal(found[others], clean[others])
 
 
 def _is_for(case: Case, **lacking: Any) -> bool:
