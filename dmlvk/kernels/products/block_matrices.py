@@ -11,9 +11,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.products.block_parts import add_in_parts, product_parameters
 from dmlvk.kernels.products.block_weights import BlockWeights, ZeroKind
 from dmlvk.kernels.products.matrix import Product, gemm_product
 from dmlvk.kernels.products.matrix_tiles import CORES
@@ -174,7 +175,7 @@ def add_product(
     *,
     is_gated: bool,
 ) -> None:
-    """Adds both kernels.
+    """Adds its kernels.
 
     Args:
         builder: to which they are added.
@@ -190,9 +191,6 @@ def add_product(
     columns = -(-product.columns // tile.across(is_gated=is_gated))
     pairs = given["OUTPUT_HAS_PAIRS"] and product.columns % 2 == 0
     constants = {**given, "OUTPUT_HAS_PAIRS": int(pairs), "BLOCK": _BLOCK}
-    steps = (*product.left[:2], *product.others[4:6], *product.others[8:10])  # of the addend, and of the output
-    sizes = (product.rows, product.columns, product.terms, 1, columns)
-    rest = (*sizes, *steps, float32_bits(desc.alpha), float32_bits(desc.beta))
     length = product.terms if tile.splits_terms else part_terms(product, tile, is_gated=is_gated)
     parts = -(-product.terms // length)
     if not tile.splits_terms:
@@ -201,18 +199,15 @@ def add_product(
         tile.variant(is_gated=is_gated).name,
         launch_size(builder.operator_name, columns * parts * tile.invocations, tile.invocations),
         constants,
-        (columns * parts, *rest),
+        (columns * parts, *product_parameters(desc, product, (1, columns))),
         work_group_size=tile.invocations,
     )
-    output = builder.writes["output_tensor"]
     if tile.splits_terms:
-        builder.launch(kernel, operands, [output], label="packed weights")
+        builder.launch(kernel, operands, [builder.writes["output_tensor"]], label="packed weights")
         return
-    region = builder.scratch(parts * product.rows * product.columns * (2 if is_gated else 1) * 4)
-    builder.launch(kernel, operands, [region], label="packed weights")
-    items = product.rows * product.columns // (2 if pairs else 1)
-    kernel = PlainKernel(totals.name, launch_size(builder.operator_name, items), constants, (items, *rest))
-    builder.launch(kernel, [*operands, region], [output], label="sums of parts")
+    add_in_parts(
+        builder, product, operands, kernel, totals, constants, parts=parts, part_terms=length, is_gated=is_gated
+    )
 
 
 __all__ = ["MatricesTile", "add_product", "multiplies", "part_terms", "tile_for", "variants"]

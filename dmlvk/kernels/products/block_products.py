@@ -11,12 +11,13 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 
-from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products import block_matrices, block_tiles
+from dmlvk.kernels.products.block_parts import product_parameters
 from dmlvk.kernels.products.block_weights import LEAST_BLOCK, WORD_BITS, BlockWeights, ZeroKind, weights_of_blocks
 from dmlvk.kernels.products.matrix import PackedRight, Product, gemm_product
 from dmlvk.kernels.products.matrix import lower_product as lower_dense
@@ -408,13 +409,11 @@ def _add_rows(
     tiles = -(-product.rows // rows), -(-product.columns // across)
     groups = tiles[0] * tiles[1]
     work_groups = launch_size(builder.operator_name, groups * invocations, invocations)
-    steps = (*product.left[:2], *product.others[4:6], *product.others[8:10])  # of the addend, and of the output
-    alpha, beta = float32_bits(desc.alpha), float32_bits(desc.beta)
     kernel = PlainKernel(
         variant.name,
         work_groups,
         constants,
-        (groups, product.rows, product.columns, product.terms, *tiles, *steps, alpha, beta),
+        (groups, *product_parameters(desc, product, tiles)),
         work_group_size=invocations,
     )
     builder.launch(kernel, operands.bound(), [builder.writes["output_tensor"]], label="packed weights")

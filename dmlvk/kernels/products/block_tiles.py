@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.products.block_parts import add_in_parts, product_parameters
 from dmlvk.kernels.products.block_weights import BlockWeights, ZeroKind
 from dmlvk.kernels.products.matrix import Product
 from dmlvk.kernels.program import ProgramBuilder, Region
@@ -115,26 +116,26 @@ def add_product(
     rows, columns, segments = _groups(product, is_gated=is_gated)
     pairs = given["OUTPUT_HAS_PAIRS"] and product.columns % 2 == 0
     constants = {**given, "OUTPUT_HAS_PAIRS": int(pairs), "BLOCK": _STAGE}
-    steps = (*product.left[:2], *product.others[4:6], *product.others[8:10])  # of the addend, and of the output
-    sizes = (product.rows, product.columns, product.terms, rows, columns)
-    rest = (*sizes, *steps, float32_bits(desc.alpha), float32_bits(desc.beta))
-    sums = product.rows * product.columns * (2 if is_gated else 1)
-    parts = builder.scratch(segments * sums * 4)
     has_halves = builder.target.has_half_arithmetic and weights.zero_kind is not ZeroKind.FLOAT
     groups = rows * columns * segments
     kernel = PlainKernel(
         _variant("tiles", is_gated=is_gated, has_halves=has_halves).name,
         launch_size(builder.operator_name, groups * _INVOCATIONS, _INVOCATIONS),
         constants,
-        (groups, *rest),
+        (groups, *product_parameters(desc, product, (rows, columns))),
         work_group_size=_INVOCATIONS,
     )
-    builder.launch(kernel, operands, [parts], label="packed weights")
-    items = product.rows * product.columns // (2 if pairs else 1)
-    name = totals_variant(is_gated=is_gated).name
-    constants["PART_TERMS"] = _SEGMENT
-    kernel = PlainKernel(name, launch_size(builder.operator_name, items), constants, (items, *rest))
-    builder.launch(kernel, [*operands, parts], [builder.writes["output_tensor"]], label="sums of segments")
+    add_in_parts(
+        builder,
+        product,
+        operands,
+        kernel,
+        totals_variant(is_gated=is_gated),
+        constants,
+        parts=segments,
+        part_terms=_SEGMENT,
+        is_gated=is_gated,
+    )
 
 
 __all__ = ["add_product", "is_faster", "totals_variant", "variants"]
