@@ -25,7 +25,7 @@ import dmlvk as dml
 from dmlvk.conformance.samples import Sample, SampleCase, sample_cases
 from dmlvk.conformance.sampling import LAYOUTS, laid_out, stored_input
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.program import BindingKind, KernelStep, Program
+from dmlvk.kernels.program import BindingKind, KernelStep, Program, Region
 from dmlvk.kernels.target import Target
 from tests.binding.support import floats, sign
 from tests.graphs.random_graphs import Builder
@@ -163,6 +163,10 @@ def test_work_groups_that_read_what_others_write_are_found(any_device: dml.Devic
     (step,) = lower(desc, any_device.target).steps
     moved = dataclasses.replace(step.reads[0], offset=16)
     contents = {(BindingKind.INPUT, 0): np.arange(2**15 + 4, dtype=np.float32).view(np.uint8)}
-    for written, is_told in ((moved, True), (step.writes[0], False)):
+
+    def is_found(written: Region) -> bool:
         with closing(ProbedSteps(any_device, [dataclasses.replace(step, writes=(written,))], contents)) as probed:
-            assert bool(list(probed.faults(mirrors=True))) == is_told
+            return bool(list(probed.faults(mirrors=True)))
+
+    assert any(is_found(moved) for _ in range(20))  # on a busy processor its work groups may happen to be in order
+    assert not is_found(step.writes[0])
