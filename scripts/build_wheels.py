@@ -325,7 +325,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-check", action="store_true", help="install nothing at the end")
     options = parser.parse_args(arguments)
     output = options.output.resolve()
+    platforms = list(TARGETS) if "all" in options.platform else options.platform
     try:
+        for platform in platforms:  # before minutes have gone into the wheels of this system
+            TARGETS[platform].check_compiler()
         if sys.platform != "linux":
             raise WheelError("auditwheel repairs wheels on Linux only")
         pythons = chosen_pythons(options.python) if options.python else found_pythons()
@@ -339,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             build_compiler(tools)
             pure = build_pure(tools, output)
             build_own(tools, pure, output, Path(name))
-            for platform in TARGETS if "all" in options.platform else options.platform:
+            for platform in platforms:
                 build_elsewhere(platform, pure, pythons, output, Path(name), options.table)
             for version, python in {} if options.no_check else pythons.items():
                 folder = Path(name) / f"{version[0]}.{version[1]}"

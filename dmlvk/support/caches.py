@@ -29,7 +29,9 @@ def user_cache(name: str) -> Path | None:
         elif sys.platform == "darwin":
             base = Path.home() / "Library" / "Caches"
         else:
-            base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+            # One that is relative is to be ignored (XDG Base Directory Specification): it would be a folder here.
+            base = chosen if chosen.is_absolute() else Path.home() / ".cache"
     except RuntimeError:
         return None
     return base / "dmlvk" / name

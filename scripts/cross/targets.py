@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import shutil
 import sys
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ class Platform:
         tag: the platform of a wheel's name.
         system: ``"win32"``, ``"darwin"`` or ``"linux"``, as ``sys.platform`` says it there.
         compiler: the C++ compiler's words.
-        packages: Debian's packages that bring it.
+        packages: Debian's packages that bring it; none where it is PyPI's ziglang.
         flags: for compiling and linking.
         link: for linking a shared library.
         program_link: for linking a program.
@@ -57,6 +58,8 @@ class Platform:
             raise CrossBuildError(
                 f"{self.name}: {self.compiler[0]} is not here (apt install {' '.join(self.packages)})"
             )
+        if "ziglang" in self.compiler and importlib.util.find_spec("ziglang") is None:
+            raise CrossBuildError(f"{self.name}: {sys.executable} has no ziglang (pip install ziglang)")
 
 
 _ZIG = (sys.executable, "-m", "ziglang", "c++")

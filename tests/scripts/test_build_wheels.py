@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts import build_wheels
+from scripts.cross.targets import TARGETS
 
 
 def program(folder: Path, text: str) -> str:
@@ -54,6 +55,18 @@ def test_a_step_that_fails_is_named(capsys: pytest.CaptureFixture[str], monkeypa
     with pytest.raises(build_wheels.WheelError, match="exit status 1: false a b"):
         build_wheels.run(["false", "a", "b"])
     assert "build_wheels.py: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("platform", TARGETS)
+def test_what_builds_for_another_system_is_looked_for_first(
+    platform: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda name: None if "-linux-gnu-" in name or "mingw" in name else name)
+    assert build_wheels.main(["--platform", platform, "--output", str(tmp_path / "dist")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"build_wheels.py: {platform}: ") and " install " in said and said.count("\n") == 1, said
+    assert not (tmp_path / "dist").exists()
 
 
 def test_no_compiler_goes_out_without_its_licenses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,22 @@ import ast
 import functools
 import itertools
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "dmlvk"
 MEASURING = ("dmlvk.conformance", "dmlvk.bench")
 """Only the command, and these themselves, import them."""
+
+AT_THE_TOP = {
+    *(".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"),
+    *("dmlvk", "docs", "examples", "scripts", "shaders", "tests"),
+}
+"""What git keeps at the top."""
 
 
 def _name(path: Path) -> str:
@@ -72,6 +81,15 @@ def test_only_the_command_imports_what_measures() -> None:
         if module.startswith(MEASURING) and not name.startswith((*MEASURING, "dmlvk.cli", "scripts", "tests"))
     ]
     assert not wrong
+
+
+def test_nothing_but_the_project_lies_at_the_top() -> None:
+    """Commands that are tried leave files behind, which are easily committed."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = {name.split("/")[0] for name in listed.split("\0") if name}
+    assert found <= AT_THE_TOP, f"{sorted(found - AT_THE_TOP)} at the top of what git keeps"
 
 
 def test_the_page_on_architecture_names_every_folder_and_no_other() -> None:

@@ -14,6 +14,8 @@ def test_the_users_cache_is_where_the_system_has_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert user_cache("kernels") == tmp_path / "dmlvk" / "kernels"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert user_cache("kernels") == Path.home() / ".cache" / "dmlvk" / "kernels"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert user_cache("kernels") == Path.home() / ".cache" / "dmlvk" / "kernels"
     monkeypatch.setattr("sys.platform", "darwin")
