@@ -34,6 +34,7 @@ from dmlvk.torch.parts import DevicePart
 from dmlvk.torch.residency import Residency
 from dmlvk.torch.sizes import NoNumber
 from dmlvk.torch.support import NOT_LOWERED
+from dmlvk.torch.views import is_host_view, share_memory_of_results
 
 assert operators  # importing it registers the lowerings
 
@@ -121,6 +122,7 @@ class _CompilerSetting:
         are_lasting: whether these seldom change.
         returned: how many results the program gets; the others are for the backward graph. ``None``: all.
         is_open: whether sizes are open.
+        shares_memory: whether results that are views of one another are made so; in training AOTAutograd does that.
     """
 
     device: Device
@@ -129,6 +131,7 @@ class _CompilerSetting:
     are_lasting: bool = False
     returned: int | None = None
     is_open: bool = False
+    shares_memory: bool = False
 
 
 def _compiled(
@@ -144,6 +147,7 @@ def _compiled(
             are_lasting=kind is _Kind.INFERENCE,
             returned=metadata.num_forward if kind is _Kind.FORWARD else None,
         )
+    setting = dataclasses.replace(setting, shares_memory=kind is _Kind.INFERENCE)
     is_open = any(isinstance(item, (torch.SymInt, torch.SymFloat)) for item in examples) or any(
         isinstance(size, torch.SymInt) for item in examples if isinstance(item, torch.Tensor) for size in item.shape
     )
@@ -201,6 +205,8 @@ class _Supported(OperatorSupportBase):
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
         """PyTorch's question."""
+        if is_host_view(node):
+            return False
         if node.target is operator.getitem and isinstance(node.args[0], Node):
             return self.is_node_supported(submodules, node.args[0])
         return node.name not in self._refused and has_lowering(node)
@@ -210,6 +216,9 @@ def _in_parts(setting: _CompilerSetting, module: GraphModule) -> Callable[..., A
     """The graph with as few and as large parts on the device as make no circles."""
     refused: set[str] = set()
     reasons: dict[str, str] = {}
+    module = GraphModule(module, _copied(module.graph))
+    if setting.shares_memory:
+        share_memory_of_results(module)
     while True:
         copy = GraphModule(module, _copied(module.graph))
         parts, nodes = _partitioned(copy, refused)
@@ -270,7 +279,9 @@ def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, l
     partitioner = CapabilityBasedPartitioner(module, _Supported(refused), allows_single_node_partition=True)
     found = partitioner.propose_partitions()
     computed = [
-        node for node in module.graph.nodes if node.op == "call_function" and node.target is not operator.getitem
+        node
+        for node in module.graph.nodes
+        if node.op == "call_function" and node.target is not operator.getitem and not is_host_view(node)
     ]
     large = [part for part in found if len(part.nodes) >= _LEAST_NODES or len(part.nodes) == len(computed)]
     fused = partitioner.fuse_partitions(large)
@@ -280,7 +291,7 @@ def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, l
 def _tell(module: GraphModule, reasons: Mapping[str, str]) -> None:
     """Says once what the CPU computes."""
     for node in module.graph.nodes:
-        if node.op != "call_function" or node.target is operator.getitem:
+        if node.op != "call_function" or node.target is operator.getitem or is_host_view(node):
             continue
         name = name_of(node) or str(node.target)
         if name not in _said:

@@ -1,0 +1,72 @@
+"""Results that are views of one another: they share memory, as those of eager PyTorch do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+_MARK = "dmlvk_is_host_view"
+
+
+def share_memory_of_results(module: GraphModule) -> None:
+    """Has results that are views of one another made of one tensor, on the host, where a view costs nothing.
+
+    The device gives each of its results memory of its own. So it gives only the tensor that the others are views of,
+    and the nodes that make these of it are repeated for the host; what the device itself reads stays as it is.
+
+    Args:
+        module: a graph of ATen's operators, which is changed.
+    """
+    output = next(iter(reversed(module.graph.nodes)))
+    results = list(output.args[0])
+    made: dict[Node, Node] = {}
+    with module.graph.inserting_before(output):
+        for storage, sharing in _related(module, results).items():
+            for result in sharing:
+                _repeat(result, storage, made)
+    if not made:
+        return
+    output.args = ([made.get(each, each) for each in results],)
+    for node in reversed(made):
+        if not node.users:
+            module.graph.erase_node(node)
+    module.recompile()
+
+
+def is_host_view(node: Node) -> bool:
+    """Whether a node is one that makes a result of another one, on the host."""
+    return _MARK in node.meta
+
+
+def _related(module: GraphModule, results: list[Any]) -> dict[int, list[Node]]:
+    """Results by the memory that they share; what shares an argument's memory is AOTAutograd's."""
+    places: dict[int, list[Node]] = {}
+    for result in results:
+        for storage in _storages(result) if isinstance(result, Node) else ():
+            places.setdefault(storage, []).append(result)
+    of_arguments = {storage for node in module.graph.nodes if node.op == "placeholder" for storage in _storages(node)}
+    return {
+        storage: sharing for storage, sharing in places.items() if len(set(sharing)) > 1 and storage not in of_arguments
+    }
+
+
+def _storages(node: Node) -> list[int]:
+    """Whose memory a node's results have."""
+    value = node.meta.get("val")
+    listed = value if isinstance(value, (tuple, list)) else [value]
+    strided = [item for item in listed if isinstance(item, torch.Tensor) and item.layout is torch.strided]
+    return [item.untyped_storage()._cdata for item in strided]
+
+
+def _repeat(node: Node, storage: int, made: dict[Node, Node]) -> Node:
+    """A node once more, with what it is a view of likewise; the one whose memory it is stays itself."""
+    source = next((each for each in node.all_input_nodes if storage in _storages(each)), None)
+    if source is None:
+        return node
+    if node not in made:
+        sources = {source: _repeat(source, storage, made)}
+        made[node] = node.graph.node_copy(node, lambda each: sources.get(each, each))
+        made[node].meta[_MARK] = True
+    return made[node]
