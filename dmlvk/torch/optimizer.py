@@ -93,8 +93,12 @@ class Adam(torch.optim.Optimizer):
                 _Arena(self._device, self._residency, parameters, [self.state[each] for each in parameters])
                 for parameters in wanted.values()
             ]
-        for arena, (number, _, before) in zip(self._arenas, wanted, strict=True):
-            arena.update(self.param_groups[number], before + 1)
+        made = [
+            arena.computed(self.param_groups[number], before + 1)
+            for arena, (number, _, before) in zip(self._arenas, wanted, strict=True)
+        ]
+        for arena, results in zip(self._arenas, made, strict=True):
+            arena.take(results)
         return loss
 
     def state_dict(self) -> dict[str, Any]:
@@ -129,6 +133,32 @@ class _Row:
     each: list[Array]
     whole: Array
 
+    def like(self, whole: Array) -> _Row:
+        """The same tensors in other memory."""
+        each = [
+            Array(
+                whole.device, whole.storage, one.tensor, whole.offset + one.offset - self.whole.offset, is_whole=False
+            )
+            for one in self.each
+        ]
+        return _Row(each, whole)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Results:
+    """What a step gives: nothing of an arena is changed by it until all of it is there.
+
+    Attributes:
+        step: which one it is.
+        first, second: the moments.
+        parameters: all of them behind one another, on the host.
+    """
+
+    step: int
+    first: Array
+    second: Array
+    parameters: Any
+
 
 class _Arena:
     """Parameters that make their steps together.
@@ -152,6 +182,7 @@ class _Arena:
             self._row([to_numpy(s[name]) if name in s else zero for s, zero in zip(states, zeros, strict=True)])
             for name in ("exp_avg", "exp_avg_sq")
         )
+        self._spare: tuple[Array, Array] | None = None  # where the next moments go: those of a step may be needed yet
         for parameter, array in zip(parameters, self._values.each, strict=True):
             residency.keep(parameter, array)
 
@@ -162,8 +193,8 @@ class _Arena:
         tensor = TensorDesc(last.data_type, (end // last.dtype.itemsize,))
         return _Row(each, Array(self._device, last.storage, tensor))
 
-    def update(self, group: dict[str, Any], step: int) -> None:
-        """Makes a step.
+    def computed(self, group: dict[str, Any], step: int) -> _Results:
+        """Computes a step. The parameters' memory on the device is changed by it, their tensors and moments are not.
 
         Args:
             group: its numbers.
@@ -173,13 +204,11 @@ class _Arena:
             if self._residency.found(parameter) is not array:  # changed, or read by a graph before
                 self._device.arrays.overwrite(array, to_numpy(parameter))
         gradients = self._row([self._gradient(each) for each in self.parameters]).whole
-        values, first, second = self._values.whole, self._first.whole, self._second.whole
+        values = self._values.whole
         if group["weight_decay"]:
             gradients = self._decayed(gradients, float(group["weight_decay"]))
-        tensor = values.tensor
-        members = dict.fromkeys(_MEMBERS, tensor)
         adam = AdamOptimizer(
-            **members,
+            **dict.fromkeys(_MEMBERS, values.tensor),
             training_step_tensor=TensorDesc("UINT32", (1,)),
             learning_rate=float(group["lr"]),
             beta1=float(group["betas"][0]),
@@ -188,22 +217,28 @@ class _Arena:
         )
         given: dict[str, Any] = {
             "input_parameters_tensor": values,
-            "input_first_moment_tensor": first,
-            "input_second_moment_tensor": second,
+            "input_first_moment_tensor": self._first.whole,
+            "input_second_moment_tensor": self._second.whole,
             "gradient_tensor": gradients,
             "training_step_tensor": np.array([step], np.uint32),
         }
-        written = {
-            "output_parameters_tensor": values,
-            "output_first_moment_tensor": first,
-            "output_second_moment_tensor": second,
-        }
-        self._device.run(adam, given, keep=True, out=written)
-        self.step = step
-        contents = values.numpy()
+        # Until a step is done, the host's parameters hold: should it fail, whoever reads them uploads them again.
+        torch.autograd.graph.increment_version(self.parameters)
+        written = {"output_parameters_tensor": values}
+        if self._spare is not None:
+            written |= zip(("output_first_moment_tensor", "output_second_moment_tensor"), self._spare, strict=True)
+        made = self._device.run(adam, given, keep=True, out=written)
+        moments = (made[f"Output{name}MomentTensor"] for name in ("First", "Second"))
+        return _Results(step, *moments, values.numpy())
+
+    def take(self, results: _Results) -> None:
+        """Makes what was computed the state: moments, and the parameters' tensors."""
+        self._spare = self._first.whole, self._second.whole
+        self._first, self._second = self._first.like(results.first), self._second.like(results.second)
+        self.step = results.step
         for parameter, array in zip(self.parameters, self._values.each, strict=True):
             begin = array.offset // array.dtype.itemsize
-            made = contents[begin : begin + array.size].reshape(tuple(parameter.shape))
+            made = results.parameters[begin : begin + array.size].reshape(tuple(parameter.shape))
             parameter.copy_(torch.from_numpy(made))
             self._residency.keep(parameter, array)
 
