@@ -228,8 +228,7 @@ class _Arena:
         if self._spare is not None:
             written |= zip(("output_first_moment_tensor", "output_second_moment_tensor"), self._spare, strict=True)
         made = self._device.run(adam, given, keep=True, out=written)
-        moments = (made[f"Output{name}MomentTensor"] for name in ("First", "Second"))
-        return _Results(step, *moments, values.numpy())
+        return _Results(step, made["OutputFirstMomentTensor"], made["OutputSecondMomentTensor"], values.numpy())
 
     def take(self, results: _Results) -> None:
         """Makes what was computed the state: moments, and the parameters' tensors."""
