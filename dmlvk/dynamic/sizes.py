@@ -42,6 +42,9 @@ _log = logging.getLogger("dmlvk")
 FEWEST = 2
 """What every open size is at least: 0 and 1 are planned as such."""
 
+_LARGE = 256
+"""An open size by which sizes are put in order."""
+
 _HOLDS: Mapping[str, Callable[[int], bool]] = {
     "==": lambda difference: difference == 0,
     "!=": lambda difference: difference != 0,
@@ -170,22 +173,24 @@ class Guards:
             self._conditions[key] = _caller()
         return outcome
 
-    def typical(self, terms: Terms) -> int:
-        """A polynomial's value at typical sizes: see :func:`typical`."""
+    def typical(self, terms: Terms, every: int | None = None) -> int:
+        """A polynomial's value at typical sizes, or where every open size is one number: see :func:`typical`."""
         total = 0
         for monomial, coefficient in terms.items():
             product = coefficient
             for atom in monomial:
-                product *= self._typical_atom(atom)
+                product *= self._typical_atom(atom, every)
             total += product
         return total
 
-    def _typical_atom(self, atom: int) -> int:
+    def _typical_atom(self, atom: int, every: int | None) -> int:
         made = self._atoms[atom]
         if isinstance(made, Applied):
-            return made.function(self.typical(dict(made.argument)))
+            return made.function(self.typical(dict(made.argument), every))
         if made is not None:
-            return self.typical(dict(made.numerator)) // (self.typical(dict(made.divisor)) or 1)
+            return self.typical(dict(made.numerator), every) // (self.typical(dict(made.divisor), every) or 1)
+        if every is not None:
+            return every
         value = self.values[atom]
         below = 2 ** ((value - 1).bit_length() - 1)  # and at most twice that
         self.compared({(atom,): 1, (): -below}, value - below, ">")
@@ -517,6 +522,18 @@ def typical(number: int) -> int:
     return given.guards.typical(given.terms) if isinstance(given, DynamicSize) else number
 
 
+def when_large(number: int) -> int:
+    """A plain number by which sizes are put in order where any order is right: what it is when open sizes are large.
+
+    Unlike :func:`typical` it asks for no guard.
+
+    Args:
+        number: an integer or a dynamic size.
+    """
+    given: object = number
+    return given.guards.typical(given.terms, _LARGE) if isinstance(given, DynamicSize) else number
+
+
 def applied(function: Callable[[int], int], number: int) -> int:
     """What a function gives for a number, which of a dynamic size is not followed: it is called for every size.
 
@@ -572,4 +589,5 @@ __all__ = [
     "tells_multiples",
     "typical",
     "value_of",
+    "when_large",
 ]

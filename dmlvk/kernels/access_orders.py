@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic.sizes import is_dynamic, is_multiple, tells_multiples, typical
+from dmlvk.dynamic.sizes import applied, is_dynamic, is_multiple, tells_multiples, typical
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, work_groups
 from dmlvk.kernels.layout import ANY_SIZE, FoldedLayout, open_ended
 from dmlvk.kernels.target import Target
@@ -100,20 +100,19 @@ def plan(
     """
     if _is_small_of_any_rest(layout, types):
         return _strided(layout, types)
-    chosen = _plan(layout, types)
+    # Tiles gain processors nothing, and waiting for others costs them much.
+    chosen = _plan(layout, types, may_tile=not target.is_cpu)
     if not target.is_cpu:
         return _with_two_vectors(chosen, types, takes_a_while)
-    if chosen.access_order == "tiled":  # it gains processors nothing, and waiting for others costs them much
-        return _strided(layout, types)
     return _with_deferral(chosen, defers_slow_path)
 
 
-def _plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan:
+def _plan(layout: FoldedLayout, types: tuple[DataType, ...], *, may_tile: bool) -> AccessPlan:
     if layout.is_contiguous:
         return _contiguous(layout, types)
     if _has_vector_rows(layout, lanes("rows", types)):
         return _rows(layout, types)
-    tiled = _tiled_axis(layout, types)
+    tiled = _tiled_axis(layout, types) if may_tile else None
     return _strided(layout, types) if tiled is None else _tiles(layout, types, tiled)
 
 
@@ -123,7 +122,7 @@ def _is_small_of_any_rest(layout: FoldedLayout, types: tuple[DataType, ...]) -> 
         return False
     elements = math.prod(layout.sizes)
     is_known = not is_dynamic(elements) or is_multiple(elements, lanes("contiguous", types))
-    return not is_known and not tells_multiples(elements) and typical(elements) <= _MOST_OF_ANY_REST
+    return not is_known and not tells_multiples(elements) and elements <= _MOST_OF_ANY_REST
 
 
 def tiles(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan | None:
@@ -153,7 +152,7 @@ def _with_two_vectors(
     if (
         chosen.access_order not in ("contiguous", "rows")
         or chosen.repeats > 1
-        or typical(vectors) < 2 * _FEWEST_WITH_TWO_VECTORS
+        or vectors < 2 * _FEWEST_WITH_TWO_VECTORS
     ):
         return chosen
     is_narrow = types[-1].size_in_bits < max(data_type.size_in_bits for data_type in types)
@@ -174,7 +173,7 @@ def _with_deferral(chosen: AccessPlan, defers_slow_path: Callable[[AccessOrder],
     invocations = -(-chosen.invocations // _VECTORS_ON_PROCESSORS)
     if (
         chosen.access_order != "contiguous"
-        or typical(invocations) < _FEWEST_ON_PROCESSORS
+        or invocations < _FEWEST_ON_PROCESSORS
         or not defers_slow_path(chosen.access_order)
     ):
         return chosen
@@ -204,7 +203,7 @@ def _has_vector_rows(layout: FoldedLayout, lane_count: int) -> bool:
 def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan:
     lane_count = lanes("rows", types)
     vectors = math.prod(layout.sizes) // lane_count
-    layout, repeats, stride = _without_repeats(layout, lane_count, typical(vectors) // _FEWEST_INVOCATIONS)
+    layout, repeats, stride = _without_repeats(layout, lane_count, vectors)
     size, *others = layout.sizes
     groups_per_row = size // lane_count if others else ANY_SIZE  # a single row ends where the work does
     sizes = (size if others else ANY_SIZE, *open_ended(others))
@@ -213,8 +212,13 @@ def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan:
     return AccessPlan("rows", vectors // repeats, vectors // repeats, geometry, repeats)
 
 
-def _without_repeats(layout: FoldedLayout, lane_count: int, most: int) -> tuple[FoldedLayout, int, int]:
-    """Takes a few repeats of every result, at most ``most``, out of an axis along which no input changes.
+def _without_repeats(layout: FoldedLayout, lane_count: int, vectors: int) -> tuple[FoldedLayout, int, int]:
+    """Takes a few repeats of every result out of an axis along which no input changes.
+
+    Args:
+        layout: the layout.
+        lane_count: elements of a vector.
+        vectors: how many there are; what is left of them has to keep the device busy.
 
     Returns:
         what is left of the layout, the number of repeats, and how far apart in the output they lie, in elements.
@@ -223,7 +227,8 @@ def _without_repeats(layout: FoldedLayout, lane_count: int, most: int) -> tuple[
     for number, size in enumerate(layout.sizes):
         if not any(strides[number] for strides in layout.strides[:-1]):
             count = size // lane_count if number == 0 else size
-            repeats, axis = max((repeats, axis), (_largest_divisor(count, min(most, _MOST_REPEATS)), number))
+            most = min(typical(vectors) // _FEWEST_INVOCATIONS, _MOST_REPEATS)
+            repeats, axis = max((repeats, axis), (_largest_divisor(count, most), number))
     output = layout.strides[-1][axis]
     left = layout.sizes[axis] // repeats
     strides = [list(operand) for operand in layout.strides]
@@ -246,12 +251,11 @@ def _tiled_axis(layout: FoldedLayout, types: tuple[DataType, ...]) -> int | None
     per_word = max(1, 32 // types[-1].size_in_bits)
     output = layout.strides[-1]
     has_words = output[0] == 1 and all(is_multiple(stride, per_word) for stride in output[1:])
-    if not has_words or 4 * typical(layout.sizes[0]) < tile_size(types):
+    if not has_words:
         return None
-    for axis in range(1, len(layout.sizes)):
-        if 4 * typical(layout.sizes[axis]) >= tile_size(types) and _tiled_inputs(layout, types, axis):
-            return axis
-    return None
+    side = tile_size(types)
+    axes = (axis for axis in range(1, len(layout.sizes)) if _tiled_inputs(layout, types, axis))
+    return next((axis for axis in axes if 4 * layout.sizes[0] >= side and 4 * layout.sizes[axis] >= side), None)
 
 
 def _tile_words(inputs: int, types: tuple[DataType, ...], tiles: int) -> tuple[int, ...]:
@@ -332,13 +336,17 @@ def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan:
     if packed and not all(is_multiple(stride, lane_count) for stride in output[1:]):
         groups_per_row = (size + 2 * (lane_count - 1)) // lane_count  # a row may begin in the middle of a group of four
     else:
-        # Any interleave serves any size.
-        while not packed and interleave < _MOST_INTERLEAVE and 2 * interleave * lane_count <= typical(size):
-            interleave *= 2
+        # Any interleave serves any size: so it is a number of the launch where the size is one.
+        interleave = 1 if packed else applied(_interleave, size // lane_count)
         groups_per_row = -(-size // (lane_count * interleave)) * interleave
     invocations = math.prod(layout.sizes[1:]) * groups_per_row
     sizes = (size, *open_ended(layout.sizes[1:]))
     return AccessPlan("strided", invocations, invocations, _geometry(layout, sizes, groups_per_row, packed, interleave))
+
+
+def _interleave(vectors: int) -> int:
+    """How far apart an invocation's elements lie along an axis with so many elements for each that it takes."""
+    return max(1, min(_MOST_INTERLEAVE, 1 << vectors.bit_length() >> 1))
 
 
 def _geometry(

@@ -144,6 +144,8 @@ class _CacheCandidates:
         self._inputs, self._outputs = {info.name for info in model.inputs}, {info.name for info in model.outputs}
         self._readers: dict[str, int] = {}
         for step in steps:
+            if step.proto.op_type in ("Shape", "Size") and not step.domain:
+                continue  # which only count
             for name in step.reads:
                 self._readers[name] = self._readers.get(name, 0) + 1
 
@@ -153,7 +155,7 @@ class _CacheCandidates:
         return step.domain == "com.microsoft" and len(made) > 3 and made[3] in self._readers
 
     def of(self, step: Step, kind: Appending) -> list[tuple[str, str]]:
-        """Inputs and outputs of the model that a node reads and writes as caches, and no other one reads."""
+        """Inputs and outputs of the model that a node reads and writes as caches; others read only shapes of them."""
         given, made = list(step.proto.input), list(step.proto.output)
         pasts = [given[index] for index in kind.past if index < len(given)]
         return [

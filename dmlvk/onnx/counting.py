@@ -71,6 +71,8 @@ class Counting:
         constants: values that are known, by name.
         lengths: names of values that are lengths.
         masks: names of values that are masks.
+        counts_again: whether others that read what is counted on the way count it themselves: with sizes that they
+            know, where the host only gives contents.
 
     Raises:
         ValueError: when something else leads to them, too.
@@ -83,6 +85,8 @@ class Counting:
         constants: Mapping[str, Any],
         lengths: Collection[str],
         masks: Collection[str] = (),
+        *,
+        counts_again: bool = False,
     ) -> None:
         self._model = model
         self._constants = constants
@@ -91,10 +95,12 @@ class Counting:
         counted = of_lengths.steps | of_masks.steps
         self._read, self._shapes = of_lengths.read | of_masks.read, of_lengths.shapes | of_masks.shapes
         self.steps = tuple(step for step in steps if step in counted)
-        self.rest = tuple(step for step in steps if step not in counted)
         shown = {info.name for info in model.outputs}
+        given = {*lengths, *masks}
+        self.rest = _leading_to(shown, steps, given) if counts_again else tuple(s for s in steps if s not in counted)
         read_by_rest = {name for step in self.rest for name in step.reads} | shown
-        self.made = tuple(name for step in self.steps for name in step.proto.output if name in read_by_rest)
+        made = read_by_rest & given if counts_again else read_by_rest
+        self.made = tuple(name for step in self.steps for name in step.proto.output if name in made)
         self.dropped = frozenset(info.name for info in model.inputs if info.name not in read_by_rest)
         self._work = [(step, _quick(step, constants)) for step in self.steps]
         self._again: dict[Step, Repeated] = {}
@@ -124,6 +130,16 @@ class Counting:
                 self._again[step] = Repeated(step, self._model.opsets, self._model.name)
             values.update(zip(step.proto.output, results, strict=True))
         return values
+
+
+def _leading_to(names: Collection[str], steps: Sequence[Step], given: Collection[str]) -> tuple[Step, ...]:
+    """The nodes that lead to values, in order, where some others are given."""
+    wanted, found = set(names), []
+    for step in reversed(steps):
+        if not wanted.isdisjoint(name for name in step.proto.output if name not in given):
+            found.append(step)
+            wanted.update(step.reads)
+    return tuple(found[::-1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,6 +213,11 @@ def is_counted(model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, 
     return name not in constants
 
 
+def is_size(step: Step) -> bool:
+    """Whether a node reads nothing of a value but its shape."""
+    return step.proto.op_type in _SHAPES and not step.domain
+
+
 def conditions_of(steps: Sequence[Step]) -> set[str]:
     """The values that decide which branches of steps are taken."""
     return {step.proto.input[0] for step in steps if step.proto.op_type == "If" and not step.domain}
@@ -240,4 +261,4 @@ def _quick(step: Step, constants: Mapping[str, Any]) -> Callable[[Mapping[str, A
     return None
 
 
-__all__ = ["Counting", "conditions_of", "is_counted", "makers_of"]
+__all__ = ["Counting", "conditions_of", "is_counted", "is_size", "makers_of"]

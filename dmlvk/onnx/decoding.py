@@ -15,9 +15,10 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.cache_masks import MOST_ELEMENTS, is_wide, widened, widened_masks
 from dmlvk.onnx.cache_pairs import cache_pairs, masks_of, with_rows
 from dmlvk.onnx.caches import Cache, CachePair, Caches, Lengths, check_lengths, rounded_rows
-from dmlvk.onnx.counting import Counting, conditions_of, is_counted
+from dmlvk.onnx.counting import Counting, conditions_of, is_counted, is_size
 from dmlvk.onnx.execution import DeviceValue, Resident
 from dmlvk.onnx.loading import OnnxModel, Step
+from dmlvk.onnx.round_plans import Live
 from dmlvk.onnx.values import Array
 from dmlvk.tensors import TensorDesc, packed_strides
 
@@ -68,9 +69,20 @@ class Decoding:
         model: the model.
         pairs: its caches.
         counting: what makes its lengths.
+        is_open: whether sizes on the device follow from lengths: of masks that are made there, say.
     """
 
-    def __init__(self, device: Device, model: OnnxModel, pairs: Sequence[CachePair], counting: Counting) -> None:
+    def __init__(
+        self,
+        device: Device,
+        model: OnnxModel,
+        pairs: Sequence[CachePair],
+        counting: Counting,
+        *,
+        is_open: bool = False,
+    ) -> None:
+        self.is_open = is_open
+        self._reads_rows = _reads_rows(counting.rest, pairs)
         self._model = model
         self._infos = {info.name: info for info in model.inputs}
         self._pairs = tuple(pairs)
@@ -95,14 +107,20 @@ class Decoding:
     ) -> Decoding | None:
         """A model as a decoder; ``None`` where it has no caches, or lengths that are more than counts."""
         masks = widened_masks(model, steps, constants, masks_of(steps))
-        counted_masks, rows = with_rows(model, steps, masks)
+        on_device = {name for _, names in masks_of(steps) for name in names if name not in constants} - masks
+        counted_masks, rows = with_rows(model, steps, masks | on_device)
         pairs = cache_pairs(model, counted_masks, masks)
         if not pairs:
             return None
         lengths = {name for pair in pairs for name in (pair.ends, pair.total, pair.counts) if name}
         lengths |= {name for name in conditions_of(steps) if is_counted(model, counted_masks, constants, name)}
         try:
-            return cls(device, model, pairs, Counting(model, [*rows, *counted_masks], constants, lengths, masks))
+            all_steps = [*rows, *counted_masks]
+            counting = Counting(model, all_steps, constants, lengths, masks)
+            is_open = bool(on_device) or _reads_rows(counting.rest, pairs)
+            if is_open:
+                counting = Counting(model, all_steps, constants, lengths, masks, counts_again=True)
+            return cls(device, model, pairs, counting, is_open=is_open)
         except ValueError as reason:
             _log.debug("%s: its lengths are computed on the device: %s", model.name, reason)
             return None
@@ -263,9 +281,12 @@ class Decoding:
         room for, or masks have other keys.
         """
         tokens = {of.ends: of.tokens for of in lengths}
+        masked = {of.ends: of.masked for of in lengths if of.masked is not None}
         for cache in run.caches:
             whole = cache.rows + tokens.get(cache.pair.ends, 0)
             if cache.pair.grows and any(run.counted[name].shape[-1] != whole for name in cache.pair.masks):
+                return None
+            if cache.pair.grows and masked.get(cache.pair.ends, whole) != whole:
                 return None
         caches = tuple(
             dataclasses.replace(cache, shown=cache.rows + tokens.get(cache.pair.ends, 0)) if cache.pair.grows else cache
@@ -274,6 +295,17 @@ class Decoding:
         if any(cache.shown > cache.shape[2] for cache in caches):
             return None
         return dataclasses.replace(run, caches=caches)
+
+    def has_plan(self, run: DecoderRun) -> bool:
+        """Whether a run may be one of a decoder's plan: not where something reads that caches have no rows."""
+        return not (self._reads_rows and any(cache.rows == 0 for cache in run.caches))
+
+    def live(self, run: DecoderRun) -> dict[str, Live]:
+        """The caches of a run as something sees them that reads their shapes."""
+        if not self._reads_rows:
+            return {}
+        shapes = {cache.pair.past: (*cache.shape[:2], cache.rows, cache.shape[3]) for cache in run.caches}
+        return {cache.pair.past: Live(cache.element, shapes[cache.pair.past]) for cache in run.caches}
 
     @property
     def counted_inputs(self) -> Collection[str]:
@@ -345,6 +377,12 @@ class Decoding:
     def shown(self, run: DecoderRun, memory: Mapping[str, DeviceArray]) -> dict[str, DeviceValue]:
         """What the outputs show when the run was handed to the device."""
         return {cache.pair.present: self._caches.shown(cache, memory[cache.pair.present]) for cache in run.caches}
+
+
+def _reads_rows(steps: Sequence[Step], pairs: Sequence[CachePair]) -> bool:
+    """Whether nodes read shapes of caches."""
+    caches = {name for pair in pairs for name in (pair.past, pair.present)}
+    return any(is_size(step) and not caches.isdisjoint(step.reads) for step in steps)
 
 
 def _shape_of(value: Any) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.onnx.assembly import Assembled
+from dmlvk.onnx.caches import Cache, Lengths
 from dmlvk.onnx.execution import DeviceValue, Resident, Usage, Weights
 from dmlvk.onnx.host import Repeated
 from dmlvk.onnx.loading import Step
@@ -27,6 +28,7 @@ from dmlvk.onnx.whole_runs import WholeRun, bytes_of
 from dmlvk.running.open_runs import fit
 
 if TYPE_CHECKING:
+    from dmlvk.arrays.device_array import Array as DeviceArray
     from dmlvk.device import Device
     from dmlvk.runtime.kompute import Allocation, Recording
 
@@ -165,13 +167,14 @@ class DynamicSegment:
         ]
 
     def run(
-        self, sizes: tuple[int, ...], values: Mapping[str, Any]
+        self, sizes: tuple[int, ...], values: Mapping[str, Any], memory: Mapping[str, DeviceArray] | None = None
     ) -> tuple[dict[str, Resident | DeviceValue], dict[str, Array]]:
         """Uploads, runs, and says where the outputs lie, until the next run; those of their own memory for ever.
 
         Args:
             sizes: the open sizes, for which the plan's guards hold.
             values: the model's inputs.
+            memory: that of outputs which are written where they lie already.
 
         Returns:
             The outputs, and what the host computes from the sizes.
@@ -189,7 +192,7 @@ class DynamicSegment:
                 self._bound.popitem(last=False)
         self._bound.move_to_end(sizes)
         self._upload(bound, values)
-        device_values = self._device_values(bound, values)
+        device_values = self._device_values(bound, values, memory or {})
         if device_values:
             self._device.engine.submit_prepared(lambda: self._recording(bound, device_values, numbers))
         else:
@@ -209,7 +212,9 @@ class DynamicSegment:
                 self._buffers[BindingKind.INPUT, number].upload(stored(np.asarray(bound.arrays[name])))
         self._last = bound
 
-    def _device_values(self, bound: _BoundPlan, values: Mapping[str, Any]) -> dict[str, DeviceValue]:
+    def _device_values(
+        self, bound: _BoundPlan, values: Mapping[str, Any], memory: Mapping[str, DeviceArray]
+    ) -> dict[str, DeviceValue]:
         """What lies elsewhere in a run, and new memory for the outputs that get their own."""
         found = {}
         for (slot, number), name in self._elsewhere.items():
@@ -219,7 +224,8 @@ class DynamicSegment:
                 found[name] = value if packed is value.on_device else dataclasses.replace(value, on_device=packed)
             else:
                 tensor, shape = self._tensors[number], bound.shapes[number]
-                found[name] = DeviceValue(tensor.element, shape, self._device.empty(shape, tensor.data_type))
+                lies = memory[name] if name in memory else self._device.empty(shape, tensor.data_type)
+                found[name] = DeviceValue(tensor.element, shape, lies)
         return found
 
     def _recording(
@@ -314,7 +320,7 @@ class DynamicSegment:
 
 def _empty(value: Any) -> Array:
     """An array of a value's type and shape, without contents."""
-    dtype = NUMPY_TYPES[value.element] if isinstance(value, DeviceValue) else value.dtype
+    dtype = NUMPY_TYPES[value.element] if isinstance(value, (Cache, DeviceValue)) else value.dtype
     return np.broadcast_to(np.zeros((), dtype), value.shape)
 
 
@@ -326,10 +332,21 @@ class DynamicRound:
         guards: what it is for.
         segment: its graph on the device.
         offsets: how many numbers stand for operands' places.
+        capacities: how many rows the caches have to which it appends, by the outputs that show them.
     """
 
-    def __init__(self, plan: RoundPlan, guards: Guards, segment: DynamicSegment, offsets: int) -> None:
+    def __init__(
+        self,
+        plan: RoundPlan,
+        guards: Guards,
+        segment: DynamicSegment,
+        offsets: int,
+        capacities: Mapping[str, int] | None = None,
+    ) -> None:
         self.plan = plan
+        self.capacities = capacities
+        lengths = [(of.batch, of.tokens, -1 if of.masked is None else of.masked) for of in plan.assembly.lengths]
+        self._of_lengths = guards.function(tuple(lengths))
         self.guards = guards
         self.segment = segment
         self._test = guards.test()
@@ -339,6 +356,14 @@ class DynamicRound:
     def arrays(self) -> dict[str, Array]:
         """Arrays of the shapes of the last run, with the contents that the plan is for."""
         return {name: self.plan.contents.get(name, array) for name, array in self.segment.empty_inputs.items()}
+
+    def lengths(self, sizes: Sequence[int]) -> list[Lengths]:
+        """What it knows of lengths, for these open sizes."""
+        numbers = self._of_lengths(*sizes, *self._unused)
+        return [
+            dataclasses.replace(of, batch=batch, tokens=tokens, masked=None if of.masked is None else masked)
+            for of, (batch, tokens, masked) in zip(self.plan.assembly.lengths, numbers, strict=True)
+        ]
 
     def is_for(self, sizes: Sequence[int]) -> bool:
         """Whether it is a plan for these open sizes."""

@@ -12,6 +12,7 @@ import numpy as np
 from dmlvk.dynamic.sizes import FEWEST, Guards
 from dmlvk.errors import DmlError
 from dmlvk.graphs.dynamic import open_sizes
+from dmlvk.onnx.caches import Cache
 from dmlvk.onnx.dynamic_execution import DynamicRound
 from dmlvk.onnx.execution import DeviceValue
 from dmlvk.onnx.loading import OnnxModel
@@ -112,6 +113,7 @@ class DynamicRounds:
 
     def __init__(self, model: OnnxModel, *, tells_multiples: bool) -> None:
         self._tells_multiples = tells_multiples
+        self._inputs = frozenset(info.name for info in model.inputs)
         self._open = {
             info.name: info.shape
             for info in model.inputs
@@ -134,7 +136,7 @@ class DynamicRounds:
         ("past + new", as exporters write it) is that sum where it is true.
 
         Args:
-            values: the inputs.
+            values: the inputs, and what is counted of them, whose sizes are all open.
             kept: outputs that get memory of their own on the device.
         """
         if not self._open:
@@ -147,9 +149,15 @@ class DynamicRounds:
             if isinstance(value, DeviceValue):
                 element = value.element
                 elsewhere.add(name)
+            declared = self._open.get(name, value.shape) if name in self._inputs else None
+            if isinstance(value, Cache):  # its room is no open size, and where it has more than rows, these are one
+                said = None if declared is None else declared[2]
+                grows, rows = value.rows != value.shape[2], value.rows or value.shape[2]  # nothing reads that of none
+                of_rows = found.of(rows, said if isinstance(said, str) else None, (name, 2)) if grows else rows
+                shapes[name] = (value.element, [*value.shape[:2], of_rows, value.shape[3]])
+                continue
             if element is None or 0 in value.shape:
                 return None
-            declared = self._open.get(name, value.shape)
             made: list[_Size] = []
             for axis, size in enumerate(value.shape):
                 said = None if declared is None else declared[axis]

@@ -31,13 +31,14 @@ from dmlvk.onnx.index_checks import IndexChecks
 from dmlvk.onnx.joining import Joined, joined, joined_integers
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Budget, Limits, size_of
 from dmlvk.onnx.loading import OnnxModel, Step, subgraph
+from dmlvk.onnx.looking import described, needed
 from dmlvk.onnx.made_rounds import KEPT_PLANS, MadeRound, MadeRounds, has_contents
 from dmlvk.onnx.pending import Pending
 from dmlvk.onnx.planning import Planner
 from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, readers_of, viewed
 from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.states import State
-from dmlvk.onnx.values import NUMPY_TYPES, Array, dense, memory_of
+from dmlvk.onnx.values import NUMPY_TYPES, dense, memory_of
 from dmlvk.support.collection import collection_paused
 from dmlvk.support.weak_calls import weakly
 
@@ -92,19 +93,19 @@ class DeviceModel:
         self._flags = flags
         shown = [info.name for info in model.outputs]
         self._shown = frozenset(shown)
-        needed = joined_integers(_needed(model), model.constants, shown) if joins else _needed(model)
-        folding = folded(model, needed, self._limits, self._budget)
+        steps = joined_integers(needed(model), model.constants, shown) if joins else needed(model)
+        folding = folded(model, steps, self._limits, self._budget)
         self._constants, self._steps, self._unfolded = folding.constants, folding.steps, folding.unfolded
         if joins:
             self._steps = joined(self._steps, self._constants, shown)
         self.pending = Pending.of(self._steps)
         self._readers = readers_of(model)
         # No method: weights that lead back here would be a circle, which keeps the device of a session that is dropped.
-        self._described = functools.partial(_described, self._constants, self._readers)
+        self._described = functools.partial(described, self._constants, self._readers)
         self._weights = Weights(device, described=self._described)
         self._weights.upload_ahead(self._steps, self._constants)
         self._rounds = MadeRounds()
-        self._dynamic = DynamicRounds(model, tells_multiples=not device.target.is_cpu)
+        self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
         self._parts: Parts = {}
         self._inside: dict[tuple[Step, str], DeviceModel] = {}
         self.index_checks = IndexChecks(model, self._steps, self._constants)
@@ -116,8 +117,11 @@ class DeviceModel:
         """Frees what lies on the device."""
         self._rounds, self.last, self._inside = MadeRounds(), [], {}
         self._decoder_plans = DecoderPlans(KEPT_PLANS)
-        self._dynamic = DynamicRounds(self.model, tells_multiples=not self.device.target.is_cpu)
+        self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
         self._weights = Weights(self.device, described=self._described)
+
+    def _no_open_plans(self) -> DynamicRounds:
+        return DynamicRounds(self.model, tells_multiples=not self.device.target.is_cpu)
 
     def plan_static_shapes(self) -> None:
         """Plans a model whose input shapes are all given, and whose plan depends on nothing else."""
@@ -212,8 +216,12 @@ class DeviceModel:
         """Computes everything by a decoder's plan; ``None`` where one graph on the device does not do."""
         assert self.decoding is not None  # its run was taken
         state = State(self._constants, run.arrays)
+        if not self.decoding.has_plan(run):
+            return None
+        if self.decoding.is_open and self._decoded_for_open_sizes(run, state, kept, targets):
+            return state
         state.known.update(run.known)
-        key = state.key(), run.branches
+        key = state.key(), run.branches, tuple(self.decoding.live(run).items())
         made: MadeRound | None = self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state))
         settled = None if made is None else self.decoding.settled(run, made.plan.assembly.lengths)
         if made is None or made.segment is None or settled is None:
@@ -231,6 +239,38 @@ class DeviceModel:
             self.last, self.placements = [made], {**self.constant_placements(), **made.plan.placements}
         return state
 
+    def _decoded_for_open_sizes(self, run: DecoderRun, state: State, kept: Collection[str], targets: Targets) -> bool:
+        """Computes everything by a decoder's plan that is for all lengths of its masks; whether there can be one."""
+        assert self.decoding is not None  # its run was taken
+        kept_apart = {*kept, *run.capacities}
+        opening = None if state.known.maps[0] else self._open_decoder.opening(state.values, kept_apart)
+        if opening is None:
+            return False
+        opening = dataclasses.replace(opening, key=(opening.key, run.branches, tuple(run.capacities.items())))
+        if opening.key in self._open_decoder.refused:
+            return False
+        state.known.update(run.known)
+        made = self._open_decoder.find(opening, lambda _: True)
+        if made is None:
+            made = self._open_decoder.make(
+                opening, lambda *given: self._made_for_open_sizes(state, opening.elsewhere, run.capacities, *given)
+            )
+        lengths = [] if made is None else made.lengths(opening.sizes)
+        settled = None if made is None else self.decoding.settled(run, lengths)
+        if made is None or settled is None:
+            return False
+        memory = self.decoding.memory(settled, lengths, targets, kept)
+        found, of_host = made.segment.run(opening.sizes, state.values, memory)
+        state.known.update(made.plan.known)
+        state.known.update(of_host)
+        state.values.update(found)
+        state.values.update(self.decoding.shown(settled, memory))
+        for name, value in run.counted.items():
+            state.values.setdefault(name, value)
+        if self.last != [made]:
+            self.last, self.placements = [made], {**self.constant_placements(), **made.plan.placements}
+        return True
+
     def standing_step(self, arrays: Mapping[str, Any], targets: Targets) -> StandingStep | None:
         """A decoder's run as it lies on the device, without running it; ``None`` where no plan of all lengths does it.
 
@@ -239,11 +279,11 @@ class DeviceModel:
             targets: likewise, for all caches.
         """
         run = None if self.decoding is None else self.decoding.taken(arrays)
-        if self.decoding is None or run is None:
+        if self.decoding is None or run is None or not self.decoding.has_plan(run):
             return None
         state = State(self._constants, run.arrays)
         state.known.update(run.known)
-        key = state.key(), run.branches
+        key = state.key(), run.branches, tuple(self.decoding.live(run).items())
         made: MadeRound | None = self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state))
         settled = None if made is None else self.decoding.settled(run, made.plan.assembly.lengths)
         if made is None or made.segment is None or settled is None:
@@ -253,15 +293,21 @@ class DeviceModel:
 
     def _made_for_decoder(self, run: DecoderRun, state: State) -> MadeRound | None:
         assert self.decoding is not None  # its run was taken
-        planner = self.planner(state.known, state.live(), state.host_array, {**run.capacities, **run.widths})
-        plan = planner.planned(Pending.of(self.decoding.steps))
+        live = state.live() | self.decoding.live(run)
+        planner = self.planner(state.known, live, state.host_array, {**run.capacities, **run.widths})
+        plan = planner.planned(self._decoder_steps)
         appended = plan.outputs.keys() & plan.assembly.appended
         if plan.rest or plan.host or plan.contents or plan.fetched or not run.capacities.keys() <= appended:
             return None
+        self._note_counting(plan)
+        return self._made(plan, state, run.capacities)
+
+    def _note_counting(self, plan: RoundPlan) -> None:
+        """Notes where the nodes are computed of which a decoder's plan reads the results."""
+        assert self.decoding is not None  # the plan is a decoder's
         for step in self.decoding.counting_steps:
             name = step.proto.name or next(iter(step.proto.output), "")
             plan.placements[step.index] = Placement(name, step.proto.op_type, "host", "counts, before each run")
-        return self._made(plan, state, run.capacities)
 
     def _may_have_open_sizes(self, state: State, kept: Collection[str]) -> bool:
         """Whether a plan for open sizes is worth while: on the device sizes often stay the same, so not at once."""
@@ -277,7 +323,7 @@ class DeviceModel:
         made = self._dynamic.find(opening, lambda made: has_contents(made.plan, state))
         if made is None:
             made = self._dynamic.make(
-                opening, lambda *given: self._made_for_open_sizes(state, opening.elsewhere, *given)
+                opening, lambda *given: self._made_for_open_sizes(state, opening.elsewhere, None, *given)
             )
         if made is None:
             return False
@@ -298,11 +344,18 @@ class DeviceModel:
         self,
         state: State,
         elsewhere: Collection[str],
+        capacities: Mapping[str, int] | None,
         guards: Guards,
         live: Mapping[str, Live],
         offsets: Sequence[int],
     ) -> DynamicRound:
-        plan = self.planner(state.known, live, state.host_array, guards=guards).planned(self.pending)
+        planner = self.planner(state.known, live, state.host_array, capacities, guards)
+        plan = planner.planned(self.pending if capacities is None else self._decoder_steps)
+        if capacities is not None:
+            self._note_counting(plan)
+            is_appended = capacities.keys() <= plan.outputs.keys() & plan.assembly.appended
+            if plan.contents or not is_appended or any(of.scores for of in plan.assembly.lengths):
+                raise NotDynamicError("caches are not appended to where they lie")
         assembled = plan.assembly.assembled(list(plan.outputs.values()))
         if assembled is None:
             raise NotDynamicError("there is nothing for the device to compute")
@@ -323,7 +376,11 @@ class DeviceModel:
             fuse=self._fuse,
             flags=self._flags,
         )
-        return DynamicRound(plan, guards, segment, len(offsets))
+        return DynamicRound(plan, guards, segment, len(offsets), capacities)
+
+    @functools.cached_property
+    def _decoder_steps(self) -> Pending:
+        return Pending.of([] if self.decoding is None else self.decoding.steps)
 
     def graphs_of_last(self) -> list[CompiledGraph]:
         """The graphs of the last run; one for open sizes as it is for that run's."""
@@ -331,13 +388,15 @@ class DeviceModel:
         for index, made in enumerate(rounds):
             if isinstance(made, DynamicRound):
                 state = State(self._constants, made.arrays)
-                rounds[index] = self._made(self._planned(self.pending, state), state)
+                planner = self.planner(state.known, state.live(), state.host_array, made.capacities)
+                plan = planner.planned(self.pending if made.capacities is None else self._decoder_steps)
+                rounds[index] = self._made(plan, state, made.capacities or ())
         return [made.segment.compiled for made in rounds if isinstance(made, MadeRound) and made.segment is not None]
 
     @property
     def plan_count(self) -> int:
         """The plans that are kept."""
-        return len(self._dynamic) + sum(1 for _ in self._rounds) + len(self._decoder_plans)
+        return len(self._dynamic) + len(self._open_decoder) + sum(1 for _ in self._rounds) + len(self._decoder_plans)
 
     @property
     def usage(self) -> Usage:
@@ -354,14 +413,14 @@ class DeviceModel:
     def _constant_placements(self) -> dict[int, Placement]:
         members = [step.body if isinstance(step, Joined) else (step,) for step in self._steps]
         left = {step.index for together in members for step in together}
-        needed = {step.index for step in _needed(self.model)}
+        read = {step.index for step in needed(self.model)}
         return {
             step.index: Placement(
                 step.proto.name or next(iter(step.proto.output), ""),
                 step.proto.op_type,
                 "constant",
-                "" if step.index in needed else _UNREAD,
-                OWN if step.index in needed else "",
+                "" if step.index in read else _UNREAD,
+                OWN if step.index in read else "",
             )
             for step in self.model.steps
             if step.index not in left
@@ -529,27 +588,6 @@ class DeviceModel:
         names = {info.name for info in program.model.inputs}
         state = program.run({name: value for name, value in values.items() if name in names})
         return [state.host_array(info.name) for info in program.model.outputs]
-
-
-def _needed(model: OnnxModel) -> list[Step]:
-    """The nodes that lead to an output, in order; what nobody reads is not computed, as ONNX Runtime has it."""
-    wanted = {info.name for info in model.outputs}
-    needed = []
-    for step in reversed(model.steps):
-        if not wanted.isdisjoint(step.proto.output):
-            needed.append(step)
-            wanted.update(step.reads)
-    return needed[::-1]
-
-
-def _described(constants: Mapping[str, Any], readers: Mapping[str, Sequence[Step | None]], array: Array) -> str:
-    """A constant by its name, with the node that reads it."""
-    there = memory_of(array)
-    for name, value in constants.items():
-        if isinstance(value, np.ndarray) and memory_of(dense(value)) == there:
-            read_by = [step.label for step in readers.get(name, ()) if step is not None]
-            return f"the value {name!r}, which the {read_by[0]} reads" if read_by else f"the value {name!r}"
-    return f"a constant of {array.nbytes} bytes"
 
 
 class _NotThereError(Exception):

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic.sizes import is_dynamic, typical
+from dmlvk.dynamic.sizes import is_dynamic, when_large
 from dmlvk.graphs.fusion.functions import Function
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.graphs.spaces import Axes, NodeOperand, Space, axes_of, joined
@@ -338,7 +338,7 @@ class _Grouping:
             if value.kind == "node"
         ]
         # Which is done first changes no result.
-        edges.sort(key=lambda edge: -typical(self._network.sizes[edge[0]]))
+        edges.sort(key=lambda edge: -when_large(self._network.sizes[edge[0]]))
         # What two groups cannot do they can never do: a path between them stays when others on it become one. An edge
         # is tried again when one of its groups has grown.
         refused: dict[int, tuple[Group, Group]] = {}
