@@ -78,7 +78,8 @@ def _recurrent_sizes(desc: Gru | Lstm | Rnn | Draft, gates: int, activations: in
         "peephole_tensor": (1, 1, directions, 3 * hidden),
     }
     for member, sizes in optional.items():
-        if getattr(desc, member, None) is not None:
+        tensor = getattr(desc, member, None)
+        if tensor is not None and tuple(tensor.sizes) != sizes:
             check_sizes(desc, member, sizes, f"for {directions} x {hidden} units and {batch} sequences")
     given = len(desc.activation_descs)
     if given != activations * directions:

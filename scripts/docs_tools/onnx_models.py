@@ -140,6 +140,8 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   graphs.
 - Sizes that a model leaves open are bound by each run's inputs. A plan with its compiled graphs is kept for each set of
   input shapes, up to 16 of them: a later run of the same shapes compiles nothing and allocates nothing on the device.
+  Most models need one plan for many shapes; RNN, GRU and LSTM one for each power of two of steps (with `clip` one for
+  each number of them).
 - What a model may ask for is bounded, before anything is computed, so that no small file takes all memory or never
   ends: `SessionOptions` has `most_nodes` (131,072, with functions in place), `most_iterations` (32,768 of all loops and
   scans of a run together; where they are inside one another, their product), `most_result_bytes` (1 GiB for one result
@@ -179,9 +181,9 @@ The same is done for `MultiHeadAttention` (with `past_sequence_length`, or cache
 model and read by nothing else. Masks and biases beside them, as inputs or as exporters make them of an attention_mask
 and of shapes, are made by the host before each run, as wide as the caches have rows, so that they are in no plan
 either; a mask whose keys are not those of the past and the new tokens is refused. An If by a length (angles of long
-texts) is a plan for each branch. What else makes a mask, and a model that joins its caches by Concat, leaves caches
-that grow to plans for open sizes, which copy them: about two for each power of two of lengths, whether they lie on the
-host or stay on the device; where such caches are shared there is a plan for each length. Scores are an output of
+texts) is a plan for each branch. Masks that the device has to make (by a logarithm, say), and nodes that read shapes of
+caches, go with one plan for all lengths as well, whose sizes are numbers of its launches. A model that joins its caches
+by Concat leaves them to plans for open sizes, which copy them. Scores are an output of
 `MultiHeadAttention` and `DecoderMaskedMultiHeadAttention`, scores or shares (`qk_output`) one of `GroupQueryAttention`
 (not with `sliding_window_cache` and `query_seqlens`): as ONNX Runtime's CPU gives them out, 0 where a query does not
 see a key, also with one plan for all lengths, where nothing in the model reads them. Sequences of beams

@@ -9,6 +9,9 @@ multiplies the states of all units times their reset gates, each of which is a p
 no work group of Vulkan can wait for all others.
 
 There are as many launches more, of GEMM's kernels, where those are faster: ``recurrent_steps.step_tile``.
+
+Where the number of steps is an open size, there are launches up to the next power of two, and those of steps that a run
+does not have compute nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic.sizes import applied, is_dynamic, value_of
 from dmlvk.errors import DeviceLimitError
-from dmlvk.kernels.composed.recurrent_steps import StepShape, StepTime, has_unusual, step_kernel, step_tile
+from dmlvk.kernels.composed.recurrent_steps import StepShape, StepTime, has_unusual, launched, step_kernel, step_tile
 from dmlvk.kernels.elementwise.elementwise import converted_bits
 from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.products.matrix import float32_sum_kernels, gemm_product
@@ -53,10 +57,26 @@ class _Kernels:
     right: Region
     sums: Region
 
-    def add(self, builder: ProgramBuilder, label: str, *, is_independent: bool = False) -> None:
+    def add(self, builder: ProgramBuilder, label: str, *, is_independent: bool = False, count: int = 1) -> None:
         for number, kernel in enumerate(self.kernels):
             free = is_independent and number == 0
+            kernel = launched(kernel, count)
             builder.launch(kernel, [self.left, self.right, self.left], [self.sums], label=label, is_independent=free)
+
+
+def _rounded_up(steps: int) -> int:
+    """The power of two that steps do not exceed, but would the half of it: guards of a plan."""
+    most = 1 << (value_of(steps) - 1).bit_length()
+    assert most // 2 < steps <= most
+    return most
+
+
+def _is_some(steps: int) -> int:
+    return int(steps > 0)
+
+
+def _at_least_0(time: int) -> int:
+    return max(time, 0)
 
 
 class _RecurrentProgram:
@@ -97,6 +117,8 @@ class _RecurrentProgram:
             )
         # Steps that begin at multiples of eight elements need no copy of the input.
         self.steps_at_once = min(self.steps, most if most < 8 else most // 8 * 8)
+        self.is_open = is_dynamic(self.steps) and self.steps_at_once == self.steps
+        self.most_steps = _rounded_up(self.steps) if self.is_open else int(self.steps)
         self.projections_of_direction = -(-self.steps_at_once * step_bytes // 256) * 64
         self.second_recurrences = 0
         self.product = gemm_product(self._gemm(self._state_tensor(), desc.recurrence_tensor))
@@ -113,28 +135,35 @@ class _RecurrentProgram:
         state_products = self._state_products() if self.tile is None else []
         shape = self._shape()
         there = [-1] * self.directions
-        for step in range(self.steps):
+        for step in range(self.most_steps):
             times = [self._time(direction, step) for direction in range(self.directions)]
             for direction, time in enumerate(times):
-                chunk = time // self.steps_at_once
+                chunk = 0 if self.is_open else time // self.steps_at_once
                 if there[direction] != chunk:
                     there[direction] = chunk
                     input_products[direction][chunk].add(
                         self.builder, "products of the input", is_independent=direction > 0
                     )
-            self._add_step(shape, self._step_time(times, step), state_products)
+            count = applied(_is_some, self.steps - step) if step >= self._sure_steps else 1
+            self._add_step(shape, self._step_time(times, step, count), state_products)
         self._add_outputs()
         return self.builder.program()
 
+    @property
+    def _sure_steps(self) -> int:
+        """Steps that every run has."""
+        return self.most_steps // 2 + 1 if self.is_open else self.most_steps
+
     def _time(self, direction: int, step: int) -> int:
         backward = direction == 1 or self.desc.direction is RecurrentNetworkDirection.BACKWARD
-        return self.steps - 1 - step if backward else step
+        time = self.steps - 1 - step if backward else step
+        return applied(_at_least_0, time) if step >= self._sure_steps and backward else time
 
-    def _step_time(self, times: Sequence[int], step: int) -> StepTime:
+    def _step_time(self, times: Sequence[int], step: int, count: int = 1) -> StepTime:
         """What kernels are told of a step: states lie in two places in turn where other work groups read them."""
-        positions = [time % self.steps_at_once for time in times]
+        positions = times if self.is_open else [time % self.steps_at_once for time in times]
         read, written = (0, 0) if self.tile is None else (step % 2, 1 - step % 2)
-        return StepTime(times, positions, read * self.state_words, written * self.state_words)
+        return StepTime(times, positions, read * self.state_words, written * self.state_words, count)
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 
@@ -264,8 +293,8 @@ class _RecurrentProgram:
         weights = self._part(self.desc.weight_tensor, self.builder.reads["weight_tensor"], 1, direction, 1)
         size = self.projections_of_direction * 4
         made = []
-        for first in range(0, self.steps, self.steps_at_once):
-            count = min(self.steps_at_once, self.steps - first)
+        for first in [0] if self.is_open else range(0, self.steps, self.steps_at_once):
+            count = self.steps if self.is_open else min(self.steps_at_once, self.steps - first)
             part, read = self._part(source, region, 1, first, count)
             strides = part.element_strides
             by = strides[1] if self.batch == 1 else strides[2]
@@ -327,11 +356,11 @@ class _RecurrentProgram:
 
     def _add_step(self, shape: StepShape, time: StepTime, products: Sequence[_Kernels]) -> None:
         for before in products[:1]:
-            before.add(self.builder, "products of the state")
+            before.add(self.builder, "products of the state", count=time.count)
         if self.is_product_reset:
             self._add_gates(shape, "gru_reset", time)
             for before in products[1:]:
-                before.add(self.builder, "products of the reset state")
+                before.add(self.builder, "products of the reset state", count=time.count)
         name = "rnn" if isinstance(self.desc, Rnn) else "lstm" if isinstance(self.desc, Lstm) else "gru"
         is_linear = isinstance(self.desc, Gru) and not self.is_product_reset
         self._add_gates(shape, "gru_linear" if is_linear else name, time)

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.kernels.elementwise.elementwise import converted_bits
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
@@ -290,12 +291,22 @@ class StepTime:
         positions: by direction, where that stands among the products of the input.
         read_state: where the hidden state begins that is read, in words.
         written_state: the same of the one that is written.
+        count: 1; 0 where a run has no such step, and nothing is computed.
     """
 
     times: Sequence[int]
     positions: Sequence[int]
     read_state: int
     written_state: int
+    count: int = 1
+
+
+def launched(kernel: PlainKernel, count: int) -> PlainKernel:
+    """A kernel with all of its work groups; with one of a column, the least of a launch, where a dynamic size is 0."""
+    if not is_dynamic(count):
+        return kernel
+    columns, rows, layers = kernel.work_groups
+    return dataclasses.replace(kernel, work_groups=((columns - 1) * count + 1, rows, layers))
 
 
 def step_kernel(
@@ -315,7 +326,7 @@ def step_kernel(
         work_groups = launch_size(shape.operator_name, work_items * invocations, invocations)
     kinds_word = sum(kind << (_FLAG_BITS + 8 * number) for number, kind in enumerate(kinds))
     parameters = (
-        work_items,
+        work_items * time.count,
         shape.flags | kinds_word,
         shape.batch,
         shape.hidden,
@@ -335,14 +346,16 @@ def step_kernel(
     unusual = any(kind >= _USUAL for kind in kinds)
     if tile is None:
         variant = _variant_name(name, shape.data_type, unusual)
-        return PlainKernel(variant, work_groups, parameters=(*parameters, shape.second_recurrences))
-    return PlainKernel(
+        plain = PlainKernel(variant, work_groups, parameters=(*parameters, shape.second_recurrences))
+        return launched(plain, time.count)
+    kernel = PlainKernel(
         _variant_name(name, shape.data_type, unusual, tile),
         work_groups,
         dict(zip(_VECTORS, map(int, shape.vectors), strict=True)) if isinstance(tile, StepTile) else {},
         (*parameters, *shape.weight_strides),
         work_group_size=invocations,
     )
+    return launched(kernel, time.count)
 
 
 def _attribute_words(fused: FusedActivation, data_type: DataType) -> tuple[int, int]:
