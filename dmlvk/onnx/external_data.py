@@ -132,7 +132,9 @@ class ExternalData:
         except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links that lead in circles
             raise ValueError(f"its data must lie in a file of the model's folder: {error}") from error
         if not is_there:
-            raise ValueError(f"its data must lie in a file inside the model's folder; got {location!r}")
+            is_missing = location and not os.path.isabs(location) and is_inside and not path.exists()
+            what = f"there is no file {path}" if is_missing else f"got {location!r}"
+            raise ValueError(f"its data must lie in a file inside the model's folder; {what}")
         return path
 
 

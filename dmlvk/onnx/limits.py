@@ -85,7 +85,12 @@ class Limits:
         width = NUMPY_TYPES[element].itemsize if element in NUMPY_TYPES else _TEXT_BYTES
         if len(shape) > MOST_AXES:
             raise ModelFileError(f"{model}: {step.label}: its result would have {len(shape)} axes; {MOST_AXES} at most")
-        if min(shape, default=1) < 0 or math.prod(shape) * width > self.result_bytes:
+        if min(shape, default=1) < 0:
+            raise ModelFileError(
+                f"{model}: {step.label}: its result of {element_name(element)} would have the shape {list(shape)}: "
+                "sizes are not below 0"
+            )
+        if math.prod(shape) * width > self.result_bytes:
             raise ModelFileError(
                 f"{model}: {step.label}: its result of {element_name(element)} would have the shape {list(shape)}, "
                 f"which is more than {self.result_bytes} bytes (SessionOptions.most_result_bytes)"

@@ -125,6 +125,8 @@ def test_external_data_outside_the_folder_or_of_another_size_is_refused(any_devi
     for location in ("../secret", str(tmp_path / "secret"), "link", "", ".", "nothing", "a\0b"):
         with pytest.raises(dml.ModelFileError, match="inside the model's folder"):
             ort.InferenceSession(_with_external(folder, location), device=any_device)
+    with pytest.raises(dml.ModelFileError, match=f"there is no file {folder / 'nothing'}"):
+        ort.InferenceSession(_with_external(folder, "nothing"), device=any_device)
     for length, offset in ((8, 0), (12, 4), (12, -4), (2**62, 0)):
         with pytest.raises(dml.ModelFileError, match="12 bytes are needed"):
             ort.InferenceSession(_with_external(folder, "weights", length=length, offset=offset), device=any_device)
@@ -172,6 +174,28 @@ def test_a_broken_node_is_named(any_device: dml.Device, case: tuple[onnx.ModelPr
     with pytest.raises(dml.ModelFileError, match=message):
         session = ort.InferenceSession(made, device=any_device)
         session.run(None, {"x": np.zeros((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_a_shape_with_sizes_below_minus_one_is_none(is_constant: bool, device: dml.Device) -> None:
+    """NumPy takes all of them for -1."""
+    shape = np.array([-2, 3])
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"], name="bad")
+    made = model([node], {"x": ["n", 3]}, ["y"], {"shape": shape} if is_constant else {})
+    feed = {"x": np.zeros((2, 3), np.float32)}
+    if not is_constant:
+        made.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, [2]))
+        feed["shape"] = shape
+    with pytest.raises(dml.ModelFileError, match=r"node 'bad'.*\[-2, 3\] has a size below -1"):
+        ort.InferenceSession(made, device=device).run(None, feed)
+
+
+def test_results_of_negative_sizes_are_not_called_too_large(device: dml.Device) -> None:
+    node = helper.make_node("Tile", ["x", "times"], ["y"], name="bad")
+    with pytest.raises(dml.ModelFileError, match=r"node 'bad'.*the shape \[-2, 3\]: sizes are not below 0"):
+        ort.InferenceSession(model([node], {"x": [2, 3]}, ["y"], {"times": np.array([-1, 1])}), device=device).run(
+            None, {"x": np.zeros((2, 3), np.float32)}
+        )
 
 
 @pytest.mark.parametrize("shape", [[2**40, 2**40], [-1], [2**31, 2**31]])

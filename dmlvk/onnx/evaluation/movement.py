@@ -96,6 +96,8 @@ def reshape(call: Call) -> Array:
                 if axis >= array.ndim:
                     raise ValueError(f"the shape {sizes} keeps a size that {list(array.shape)} does not have")
                 sizes[axis] = array.shape[axis]
+    if min(sizes, default=0) < -1:  # which NumPy would take for -1
+        raise ValueError(f"the shape {sizes} has a size below -1")
     if -1 in sizes and 0 in sizes and call.integer("allowzero", 0):
         raise ValueError(f"the shape {sizes} has both 0 and -1")
     return array.reshape(sizes)

@@ -76,6 +76,8 @@ def _asked_for(node: Node, index: int, given: tuple[int, ...]) -> tuple[int, ...
     sizes = node.integers(index)
     if node.integer("allowzero") and 0 in sizes:
         raise NotOnDevice("DirectML has no tensors without elements")
+    if min(sizes, default=0) < -1:
+        raise NotOnDevice(f"{sizes} has a size below -1")
     if any(size == 0 and position >= len(given) for position, size in enumerate(sizes)):
         raise NotOnDevice(f"{sizes} is no shape for {list(given)}")
     kept = [given[position] if size == 0 else size for position, size in enumerate(sizes)]
