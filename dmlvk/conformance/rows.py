@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from dmlvk.datatypes import DataType
 
 Array = npt.NDArray[Any]
 Float64Array = npt.NDArray[np.float64]
+_Number = TypeVar("_Number", int, float)
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 64, 128, 129, 255, 257, 1000, 1024, 1025, 2053, 4096, 4097, 5000, 20011)
 """Of rows: primes, and what is next to the numbers at which the way of computing changes."""
@@ -71,7 +72,8 @@ def row_inputs(
         if not names_axes:
             repeated = RowShape((rows, shape.sizes[-1]), None)
         count = math.prod(repeated.sizes) // length
-        values = np.concatenate([_kind(kind, length, data_type, random) for kind in range(count)])
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.concatenate([_kind(kind, length, data_type, random) for kind in range(count)])
         turned = [axis for axis in range(len(repeated.sizes)) if axis not in repeated.row_axes]
         order = [*turned, *repeated.row_axes]
         tensor = np.transpose(values.reshape([repeated.sizes[axis] for axis in order]), np.argsort(order))
@@ -80,28 +82,32 @@ def row_inputs(
 
 def _kind(number: int, length: int, data_type: DataType, random: np.random.Generator) -> Array:
     """A row of the kind of that number, the kinds in turn."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        made = _KINDS[number % len(_KINDS)](length, data_type, random)
-        return made if made.dtype == data_type.numpy_dtype else made.astype(data_type.numpy_dtype)
+    made = _KINDS[number % len(_KINDS)](length, data_type, random)
+    return made if made.dtype == data_type.numpy_dtype else made.astype(data_type.numpy_dtype)
+
+
+def _one_of(values: Sequence[_Number], random: np.random.Generator) -> _Number:
+    """The one that ``random.choice`` gives, which first makes an array of a few values, for each of many short rows."""
+    return values[random.integers(0, len(values))]
 
 
 def _ordinary(length: int, data_type: DataType, random: np.random.Generator) -> Array:
     """Of any spread, about any middle."""
-    spread, middle = 2.0 ** random.uniform(-12, 6), random.choice((0.0, 1.0, -30.0, 1000.0, -0.001))
+    spread, middle = 2.0 ** random.uniform(-12, 6), _one_of((0.0, 1.0, -30.0, 1000.0, -0.001), random)
     return np.asarray(random.normal(middle, spread, length))
 
 
 def _one_above(length: int, data_type: DataType, random: np.random.Generator) -> Array:
     """One element is far above all others, or a few are: results next to 1 and 0, logarithms next to 0."""
-    gap = random.choice((0.5, 3.0, 12.0, 17.0, 30.0, 87.0, 88.5, 104.0, 109.9, 110.1, 150.0))
+    gap = _one_of((0.5, 3.0, 12.0, 17.0, 30.0, 87.0, 88.5, 104.0, 109.9, 110.1, 150.0), random)
     values = random.normal(0, 0.3, length) - gap
-    values[random.integers(0, length, random.integers(1, 3))] = random.choice((0.0, 2.0**-20, 5.0))
+    values[random.integers(0, length, random.integers(1, 3))] = _one_of((0.0, 2.0**-20, 5.0), random)
     return np.asarray(values)
 
 
 def _far_below(length: int, data_type: DataType, random: np.random.Generator) -> Array:
     """Differences from 0 to beyond all that a power can be, in steps."""
-    return np.asarray(-random.permutation(length) * random.choice((0.03, 1.0, 30.0)) - random.normal(0, 10))
+    return np.asarray(-random.permutation(length) * _one_of((0.03, 1.0, 30.0), random) - random.normal(0, 10))
 
 
 def _equal(length: int, data_type: DataType, random: np.random.Generator) -> Array:
@@ -116,14 +122,14 @@ def _tiny(length: int, data_type: DataType, random: np.random.Generator) -> Arra
     bits = patterns.bits_dtype(data_type)
     sign = random.integers(0, 2, length).astype(bits) << bits.type(data_type.size_in_bits - 1)
     hidden = 2**10 if data_type is DataType.FLOAT16 else 2**23
-    patterns_of_tiny = random.integers(0, random.choice((2, 4 * hidden)), length).astype(bits) | sign
+    patterns_of_tiny = random.integers(0, _one_of((2, 4 * hidden), random), length).astype(bits) | sign
     return np.asarray(patterns_of_tiny.view(data_type.numpy_dtype))
 
 
 def _huge(length: int, data_type: DataType, random: np.random.Generator) -> Array:
     """Up to the largest numbers: differences overflow."""
     largest = float(np.finfo(data_type.numpy_dtype).max)
-    return np.asarray(random.uniform(-largest, largest, length) * random.choice((1.0, 1e-3)))
+    return np.asarray(random.uniform(-largest, largest, length) * _one_of((1.0, 1e-3), random))
 
 
 def _numbers(length: int, data_type: DataType, random: np.random.Generator) -> Array:
@@ -137,7 +143,7 @@ def _numbers(length: int, data_type: DataType, random: np.random.Generator) -> A
 def _with_infinities_below(length: int, data_type: DataType, random: np.random.Generator) -> Array:
     """Some or all are -infinity, as masks make them."""
     values = np.asarray(random.normal(0, 3, length))
-    values[random.random(length) < random.choice((0.1, 0.9, 1.0))] = -np.inf
+    values[random.random(length) < _one_of((0.1, 0.9, 1.0), random)] = -np.inf
     return values
 
 
@@ -146,7 +152,7 @@ def _without_result(length: int, data_type: DataType, random: np.random.Generato
     values = np.asarray(random.normal(0, 3, length)).astype(data_type.numpy_dtype)
     special = patterns.special_patterns(data_type).view(data_type.numpy_dtype)
     special = special[~np.isfinite(special)]
-    chosen = random.random(length) < random.choice((0.02, 0.5, 1.1))
+    chosen = random.random(length) < _one_of((0.02, 0.5, 1.1), random)
     chosen[random.integers(0, length)] = True
     values[chosen] = random.choice(special, int(chosen.sum()))
     return values
