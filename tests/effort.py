@@ -17,8 +17,8 @@ are five ways to say what may be left out:
   Of tests on devices that have several lists of parameters (``@pytest.mark.parametrize``) so many that nothing in a
   list is missing, without being marked.
 - :class:`Turns`: for all cases of an operator but one, all drivers but one. With ``--all``: for cases whose data types
-  others show (their samples in two of four layouts each), and of each case for what comes after its first inputs,
-  or for each second one.
+  others show (their samples in one of four layouts each), and of each case for what comes after its first inputs,
+  or for each second one; of samples that several cases of an operator have, for all layouts but two.
 - ``IS_QUICK``: what a test makes of it, for example fewer random examples.
 """
 
@@ -61,10 +61,17 @@ class Turns:
         chosen = covering([(case, shown({"case": case})) for case in cases]) if IS_QUICK or TAKES_TURNS else cases
         self._on_all = {case.name for case in chosen}
         self._numbers: dict[str, int] = {}
+        self._cases: collections.defaultdict[Any, list[Any]] = collections.defaultdict(list)
+        for case in cases:
+            self._cases[case.desc_class].append(case)
         counts: collections.Counter[Any] = collections.Counter()
         for case in chosen if IS_QUICK else cases:
             self._numbers[case.name] = counts[case.desc_class]
             counts[case.desc_class] += 1
+
+    def on_all(self, case: Any) -> list[Any]:
+        """The cases of the same operator that are run on all devices, in their order."""
+        return [other for other in self._cases[case.desc_class] if other.name in self._on_all]
 
     def devices(self, case: Any, devices: Sequence[_Device]) -> list[_Device]:
         """Of all devices those that the case is run on."""

@@ -145,6 +145,7 @@ def check_case(
     layouts_for_each: int = len(LAYOUTS),
     *,
     step: int = 1,
+    first_layout: int | None = None,
     chosen: Callable[[Sequence[Workbench], int], Sequence[Workbench]] = lambda benches, _: benches,
 ) -> int:
     """Runs all samples of a case in all layouts on every device; all must give what the reference says, and equal bits.
@@ -154,6 +155,7 @@ def check_case(
         case: operator and data types.
         layouts_for_each: so many of the layouts for each sample, in turn. Cases begin with different ones.
         step: each so many-th sample alone, at least one. Cases begin with different ones.
+        first_layout: the number of the layout of the first sample; ``None``: it follows from the case's name.
         chosen: which of the devices a sample's layout of a number runs on.
 
     Returns:
@@ -167,6 +169,8 @@ def check_case(
     samples: Iterable[Sample] = case.samples()
     if step > 1 and (every := list(samples)):
         samples = every[rotation % min(step, len(every)) :: step]
+    if first_layout is not None:
+        rotation = first_layout
     for sample in samples:
         layouts = [LAYOUTS[(rotation + number) % len(LAYOUTS)] for number in range(layouts_for_each)]
         rotation += layouts_for_each

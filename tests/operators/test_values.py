@@ -23,7 +23,7 @@ TURNS = Turns(value_cases())
 FEWER = 4 if IS_QUICK else 1
 """So many times fewer patterns of strided tensors are tried."""
 
-FEWER_SHAPES = 4 if IS_QUICK else 2 if TAKES_TURNS else 1
+FEWER_SHAPES = 4 if IS_QUICK else 1
 """So many times fewer shapes along axes."""
 
 FEWER_ACTIVATIONS = 4 if TAKES_TURNS else 1
@@ -36,6 +36,10 @@ MOST_SETS = 4 if IS_QUICK else None
 """Of attributes, with which all patterns are tried; the first ones are those with which results differ widely."""
 
 ALONG_AXES = [case for case in value_cases() if (case.desc_class.declaration.pattern == "rows")]
+
+
+def _names_axes(case: ValueCase) -> bool:
+    return bool(axes_attributes(case.desc_class, (0,)))
 
 
 def _in_chunks(batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -52,12 +56,13 @@ def _sparse_batches(case: ValueCase, step: int, total: int, most_attribute_sets:
     """The inputs of a case, made so that drivers need not compile long functions more often than the test needs.
 
     Along axes every shape is a pipeline of its own: of these every ``step``-th one is taken, each case beginning with
-    another one. All shapes of all cases are what ``dmlvk conformance`` runs.
+    another one, so that as many cases have all shapes between them. All of all cases are what ``dmlvk conformance``
+    runs.
     """
     made = batches(case, total, most_attribute_sets)
     if case in ALONG_AXES:
-        index = ALONG_AXES.index(case)
-        return itertools.islice(made, (index + index // 4) % step, None, step)
+        alike = [other for other in ALONG_AXES if _names_axes(other) == _names_axes(case)]
+        return itertools.islice(made, alike.index(case) % step, None, step)
     if any(field.fusable for field in case.desc_class.fields):
         return itertools.islice(made, 0, None, FEWER_ACTIVATIONS)
     return _in_chunks(made) if case.desc_class.operator_name == "ELEMENT_WISE_POW" else made
@@ -70,9 +75,9 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     """Every pattern of 8 and 16 bits (two operands of 8 bits: every pair), and 2**24 or 2**20 of the wider types.
 
     A sixteenth of that without some optional tensor: the operator's function is the same. Half of the shapes along axes
-    that can be named, so that FLOAT32 has those that FLOAT16 leaves out (where tests take turns a quarter of them); a
-    third of the others (a sixth), whose kernels are those of the former. The first inputs on every device, the others
-    on each in turn.
+    that can be named, so that FLOAT32 has those that FLOAT16 leaves out; a third of the others, whose kernels are those
+    of the former. Where tests take turns a sixth of either, so that the six cases have all of them. The first inputs on
+    every device, the others on each in turn.
     """
     tried = 0
     results: set[int] = set()
@@ -80,7 +85,9 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     swept = case.desc_class.operator_name in SWEPT
     patterns, most_sets = (PATTERNS, MOST_SETS) if swept else (PATTERNS // 16, MOST_SETS or 24)
     patterns = max(patterns // (FEWER_PATTERNS * (16 if case.lacks_tensors else 1)), 2**16)
-    step = 1 if case not in ALONG_AXES else FEWER_SHAPES * (2 if axes_attributes(case.desc_class, (0,)) else 3)
+    step = 1
+    if case in ALONG_AXES:
+        step = 6 if TAKES_TURNS and not IS_QUICK else FEWER_SHAPES * (2 if _names_axes(case) else 3)
     for number, batch in enumerate(_sparse_batches(case, step, patterns, most_sets)):
         expected = check_batch(first_on_all(devices, number), case, "contiguous", batch)
         bits = as_bits(expected)
@@ -103,10 +110,16 @@ def _cases_and_layouts() -> list[tuple[ValueCase, str]]:
 
 
 def _first_of_operators() -> list[Any]:
-    """The same; the quick command takes the first case of each operator."""
+    """The same; the quick command takes the first case of each operator.
+
+    Where tests take turns, without those whose data types and optional tensors others show: test_packed_tensors has
+    them.
+    """
     seen: set[str] = set()
     parameters = []
     for case, layout in _cases_and_layouts():
+        if TAKES_TURNS and case not in TURNS.on_all(case):
+            continue
         repeats = case.desc_class.operator_name in seen
         seen.add(case.desc_class.operator_name)
         marks = [pytest.mark.sweep] if repeats else []
@@ -118,11 +131,12 @@ def _first_of_operators() -> list[Any]:
 def test_strided_tensors(case: ValueCase, layout: str, benches: list[Workbench]) -> None:
     """Every pattern of 8 and 16 bits, and 2**18 of the wider types, with the access orders that know strides.
 
-    A fifth of the shapes along axes: test_rows.py has rows of many lengths in every access order.
+    A fifth of the shapes along axes, where tests take turns a tenth: test_rows.py has rows of many lengths in every
+    access order.
     """
     swept = case.desc_class.operator_name in SWEPT
     total = 2**18 if swept else 2**14 if case.lacks_tensors else 2**17
-    for batch in _sparse_batches(case, 5, total // FEWER, most_attribute_sets=6 if swept else 3):
+    for batch in _sparse_batches(case, 10 if TAKES_TURNS else 5, total // FEWER, most_attribute_sets=6 if swept else 3):
         check_batch(benches, case, layout, batch)
 
 
