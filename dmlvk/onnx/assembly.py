@@ -97,6 +97,7 @@ class Assembly:
         lengths: what nodes read that append to such caches.
         appended: the outputs that show caches to which nodes append.
         propagates_nan: as for :class:`~dmlvk.onnx.loading.OnnxModel`.
+        follows: integers that nodes made of open sizes, and that no value of the model has, by names of their own.
     """
 
     def __init__(self, device: Device, parts: Parts | None = None, capacities: Mapping[str, int] | None = None) -> None:
@@ -110,6 +111,7 @@ class Assembly:
         self._operators: dict[object, tuple[Operator, Mapping[str, Any]]] = {}
         self._constants: dict[tuple[int, int], DeviceSource] = {}
         self.of_sizes: dict[str, DeviceSource] = {}
+        self.follows: dict[str, Derived] = {}
 
     def capacity_of(self, output: str) -> int | None:
         """How many rows the cache has that an output shows and that is written where it lies; ``None``: it is none."""
@@ -140,6 +142,17 @@ class Assembly:
             size = size_in_bytes(DATA_TYPES[value.element], value.numbers.shape)
             source = self.of_sizes[value.name] = DeviceSource("input", size, name=value.name)
         return Tensor(source, value.element, value.numbers.shape, packed_strides(value.numbers.shape))
+
+    def size(self, number: int, element: int) -> Tensor:
+        """A tensor of one integer that follows from open sizes.
+
+        Args:
+            number: a dynamic size.
+            element: INT32 or INT64.
+        """
+        name = f"size {len(self.follows)}"
+        value = self.follows[name] = Derived(name, element, np.array([number], object))
+        return self.derived(value)
 
     def part(self, tensor: Tensor, axis: int, start: int, stop: int) -> Tensor:
         """A part of a constant along an axis, as a constant of its own."""

@@ -161,7 +161,7 @@ class Planner:
             tuple(self._host),
             rest,
             self._found,
-            {name: value for name, value in self._values.items() if isinstance(value, Derived)},
+            self._assembly.follows | {name: each for name, each in self._values.items() if isinstance(each, Derived)},
             tuple(self._prelude),
             self._looked_at,
             self._placements,

@@ -141,7 +141,7 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
 - Sizes that a model leaves open are bound by each run's inputs. A plan with its compiled graphs is kept for each set of
   input shapes, up to 16 of them: a later run of the same shapes compiles nothing and allocates nothing on the device.
   Most models need one plan for many shapes; RNN, GRU and LSTM one for each power of two of steps (with `clip` one for
-  each number of them).
+  each number of them), and Resize to sizes that are no constants, or with align_corners, one for each size.
 - What a model may ask for is bounded, before anything is computed, so that no small file takes all memory or never
   ends: `SessionOptions` has `most_nodes` (131,072, with functions in place), `most_iterations` (32,768 of all loops and
   scans of a run together; where they are inside one another, their product), `most_result_bytes` (1 GiB for one result

@@ -1,6 +1,7 @@
 """GridSample: elements at places that a grid names, by gathered elements and their weights.
 
-All places are computed in FLOAT32, in the order of ONNX's reference, since a last bit decides what nearest takes.
+All places are computed in FLOAT32, in the order of ONNX's reference, since a last bit decides what nearest takes. Open
+lengths of a picture are numbers in memory: FLOAT32 has them, and their halves, exactly.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from onnx import TensorProto
 
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair, same_shape
 from dmlvk.onnx.operators.heads import both, chosen, compared
@@ -25,6 +28,45 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 _MOST_TAPS = 16
 _CUBIC = -0.75
 """Keys' parameter, which GridSample does not leave open."""
+
+
+_LONGEST = 2**22
+"""Of an open length, of which FLOAT32 has all that is made of it."""
+
+_Number: TypeAlias = float | Tensor
+"""One that is known, or that follows from open sizes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Length:
+    """The length of an axis of a picture.
+
+    Attributes:
+        whole: it.
+        last: the place of its last element.
+        low: where the picture begins.
+        high: where it ends.
+        span: what lies between these.
+    """
+
+    whole: _Number
+    last: _Number
+    low: float
+    high: _Number
+    span: _Number
+
+    @classmethod
+    def of(cls, node: Node, length: int, *, corners: bool) -> _Length:
+        """The length, whose first and last places are those of its outermost elements, or their edges."""
+        if not is_dynamic(length) or length > _LONGEST:
+            whole, last = float(length), length - 1.0
+            return cls(whole, last, *((0.0, last, last) if corners else (-0.5, length - 0.5, whole)))
+        size, place, twice = (
+            node.cast(node.assembly.size(number, TensorProto.INT32), TensorProto.FLOAT)
+            for number in (length, length - 1, 2 * length - 1)
+        )
+        edges = (0.0, place, place) if corners else (-0.5, _Numbers(node).times(twice, 0.5), size)
+        return cls(size, place, *edges)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,23 +90,25 @@ class _Numbers:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def _pair(self, operator: str, a: Tensor, b: Tensor | float) -> Tensor:
-        other = b if isinstance(b, Tensor) else self._node.scalar(b, a.element)
-        return pair(self._node, f"ELEMENT_WISE_{operator}", a, other)
+    def _pair(self, operator: str, a: Tensor, b: _Number) -> Tensor:
+        return pair(self._node, f"ELEMENT_WISE_{operator}", a, self._tensor(b, a))
 
-    def plus(self, a: Tensor, b: Tensor | float) -> Tensor:
+    def _tensor(self, number: _Number, beside: Tensor) -> Tensor:
+        return number if isinstance(number, Tensor) else self._node.scalar(number, beside.element)
+
+    def plus(self, a: Tensor, b: _Number) -> Tensor:
         """A + b."""
         return self._pair("ADD", a, b)
 
-    def minus(self, a: Tensor, b: Tensor | float) -> Tensor:
+    def minus(self, a: Tensor, b: _Number) -> Tensor:
         """A - b."""
         return self._pair("SUBTRACT", a, b)
 
-    def times(self, a: Tensor, b: Tensor | float) -> Tensor:
+    def times(self, a: Tensor, b: _Number) -> Tensor:
         """A * b."""
         return self._pair("MULTIPLY", a, b)
 
-    def over(self, a: Tensor, b: float) -> Tensor:
+    def over(self, a: Tensor, b: _Number) -> Tensor:
         """A / b."""
         return self._pair("DIVIDE", a, b)
 
@@ -72,28 +116,30 @@ class _Numbers:
         """The next integer below."""
         return same_shape(self._node, a, "ELEMENT_WISE_FLOOR")
 
-    def clipped(self, a: Tensor, low: float, high: float) -> Tensor:
-        """Brought between two numbers."""
+    def clipped(self, a: Tensor, low: float, high: _Number) -> Tensor:
+        """Brought between two numbers; what is none becomes the second one."""
+        if isinstance(high, Tensor):
+            return self._pair("MAX", self._pair("MIN", a, high), low)
         return same_shape(self._node, a, "ELEMENT_WISE_CLIP", min=low, max=high)
 
-    def outside(self, a: Tensor, low: float, high: float) -> Tensor:
+    def outside(self, a: Tensor, low: float, high: _Number) -> Tensor:
         """Whether it is below the one or above the other."""
-        bounds = [self._node.scalar(bound, a.element) for bound in (low, high)]
+        bounds = [self._tensor(bound, a) for bound in (low, high)]
         below = compared(self._node, "LESS_THAN", a, bounds[0])
         above = compared(self._node, "GREATER_THAN", a, bounds[1])
         return pair(self._node, "ELEMENT_WISE_LOGICAL_OR", below, above, TensorProto.BOOL)
 
-    def reflected(self, a: Tensor, low: float, high: float) -> Tensor:
+    def reflected(self, a: Tensor, length: _Length) -> Tensor:
         """Thrown back from both bounds as often as needed."""
-        span = high - low
-        if span <= 0:
+        low, high, span = length.low, length.high, length.span
+        if not isinstance(span, Tensor) and span <= 0:
             return self.plus(self.times(a, 0.0), low)
         distance = same_shape(self._node, self.minus(a, low), "ELEMENT_WISE_ABS")
         times = self.floor(self.over(distance, span))
         rest = self.minus(distance, self.times(times, span))
         half = self.floor(self.times(times, 0.5))
         is_odd = compared(self._node, "GREATER_THAN", self.minus(times, self.times(half, 2.0)), self._half(a))
-        turned = self.minus(self._node.scalar(high, a.element).broadcast(rest.shape), rest)
+        turned = self.minus(self._tensor(high, a).broadcast(rest.shape), rest)
         return chosen(self._node, is_odd, turned, self.plus(rest, low))
 
     def _half(self, a: Tensor) -> Tensor:
@@ -118,7 +164,14 @@ def grid_sample(node: Node) -> None:
     node.check_element(1, *FLOATS)
     shape = (*tensor.shape[:2], *grid.shape[1:-1])
     taps = [
-        _taps(node, _component(node, grid, count - 1 - axis), axes[axis], mode, padding, bool(corners))
+        _taps(
+            node,
+            _component(node, grid, count - 1 - axis),
+            _Length.of(node, axes[axis], corners=bool(corners)),
+            mode,
+            padding,
+            bool(corners),
+        )
         for axis in range(count)
     ]
     source = tensor if mode == "nearest" else node.cast(tensor, TensorProto.FLOAT)
@@ -135,26 +188,25 @@ def _component(node: Node, grid: Tensor, number: int) -> Tensor:
     return node.cast(taken.viewed((rows.shape[0], 1, rows.shape[1])), TensorProto.FLOAT)
 
 
-def _taps(node: Node, positions: Tensor, length: int, mode: str, padding: str, corners: bool) -> list[_GridTap]:
+def _taps(node: Node, positions: Tensor, length: _Length, mode: str, padding: str, corners: bool) -> list[_GridTap]:
     """What counts along an axis."""
     do = _Numbers(node)
-    low, high = (0.0, length - 1.0) if corners else (-0.5, length - 0.5)
     if corners:
-        x = do.times(do.times(do.plus(positions, 1.0), 0.5), length - 1.0)
+        x = do.times(do.times(do.plus(positions, 1.0), 0.5), length.last)
     else:
-        x = do.times(do.minus(do.times(do.plus(positions, 1.0), float(length)), 1.0), 0.5)
+        x = do.times(do.minus(do.times(do.plus(positions, 1.0), length.whole), 1.0), 0.5)
     if mode == "nearest":
         x = same_shape(node, x, "ELEMENT_WISE_ROUND", rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
     if padding != "zeros" and mode != "cubic":  # of cubic ones each tap is brought inside by itself, as PyTorch does it
-        inside = do.clipped(x, 0.0, length - 1.0) if padding == "border" else do.reflected(x, low, high)
-        x = chosen(node, do.outside(x, low, high), inside, x)
+        inside = do.clipped(x, 0.0, length.last) if padding == "border" else do.reflected(x, length)
+        x = chosen(node, do.outside(x, length.low, length.high), inside, x)
     if mode == "nearest":
-        return [_tap(node, do, x, None, length, padding, (low, high))]
+        return [_tap(node, do, x, None, length, padding)]
     base = do.floor(x)
     weights = _weights(do, do.minus(x, base), mode)
     first = 0 if mode == "linear" else -1
     return [
-        _tap(node, do, do.plus(base, float(first + number)), weight, length, padding, (low, high))
+        _tap(node, do, do.plus(base, float(first + number)), weight, length, padding)
         for number, weight in enumerate(weights)
     ]
 
@@ -164,16 +216,16 @@ def _tap(
     do: _Numbers,
     position: Tensor,
     weight: Tensor | None,
-    length: int,
+    length: _Length,
     padding: str,
-    bounds: tuple[float, float],
 ) -> _GridTap:
     is_inside = None
     if padding == "zeros":
-        is_inside = same_shape(node, do.outside(position, 0.0, length - 1.0), "ELEMENT_WISE_LOGICAL_NOT")
+        is_inside = same_shape(node, do.outside(position, 0.0, length.last), "ELEMENT_WISE_LOGICAL_NOT")
     elif padding == "reflection":
-        position = chosen(node, do.outside(position, *bounds), do.reflected(position, *bounds), position)
-    return _GridTap(node.cast(do.clipped(position, 0.0, length - 1.0), TensorProto.INT32), is_inside, weight)
+        is_outside = do.outside(position, length.low, length.high)
+        position = chosen(node, is_outside, do.reflected(position, length), position)
+    return _GridTap(node.cast(do.clipped(position, 0.0, length.last), TensorProto.INT32), is_inside, weight)
 
 
 def _weights(do: _Numbers, part: Tensor, mode: str) -> list[Tensor]:
@@ -218,7 +270,8 @@ def _element(node: Node, flat: Tensor, axes: Sequence[int], taps: tuple[_GridTap
     for tap, step in zip(taps, steps, strict=True):
         part = tap.index
         if step > 1:
-            part = pair(node, "ELEMENT_WISE_MULTIPLY", part, node.scalar(step, TensorProto.INT32))
+            factor = _integer(node, step)
+            part = pair(node, "ELEMENT_WISE_MULTIPLY", part, factor)
         index = part if index is None else pair(node, "ELEMENT_WISE_ADD", index, part)
         is_inside = both(node, is_inside, tap.is_inside)
     assert index is not None  # there is an axis
@@ -231,3 +284,9 @@ def _element(node: Node, flat: Tensor, axes: Sequence[int], taps: tuple[_GridTap
         axis=2,
     )
     return found if is_inside is None else chosen(node, is_inside, found, node.scalar(0, flat.element))
+
+
+def _integer(node: Node, number: int) -> Tensor:
+    return (
+        node.assembly.size(number, TensorProto.INT32) if is_dynamic(number) else node.scalar(number, TensorProto.INT32)
+    )
