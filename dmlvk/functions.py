@@ -46,7 +46,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
     try:
         return _functions[name]
     except KeyError:
-        hint = suggestion(name, __all__) or f"; it has {', '.join(__all__)}"
+        hint = suggestion(name, __all__) or "; dir(dmlvk.functions) lists those that there are"
         raise AttributeError(f"dmlvk.functions has no {name!r}{hint}") from None
 
 

@@ -36,6 +36,7 @@ from dmlvk.models.values import (
 )
 from dmlvk.objects.compilation import CompiledOperator, ExecutionFlags, Operator, is_owned
 from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, ScaleBias, Size2D
+from dmlvk.operators.declaration import other_operators
 from dmlvk.operators.members import directml_prefix
 from dmlvk.tensors import TensorDesc, TensorFlags
 
@@ -211,7 +212,7 @@ def _operator_class(node: JsonNode, name: str, what: str) -> type[OperatorDesc]:
     desc_class = OPERATORS.get(name.removeprefix(_OPERATOR_PREFIX))
     if desc_class is None:
         short = name.removeprefix(_OPERATOR_PREFIX)
-        raise node.error(f"{what}: dmlvk has no operator {shortened(short)}; it has {', '.join(sorted(OPERATORS))}")
+        raise node.error(f"{what}: dmlvk has no operator {shortened(short)}; {other_operators(short[:100])}")
     return desc_class
 
 

@@ -568,11 +568,15 @@ def _operator(name: str) -> type[OperatorDesc]:
         raise InvalidArgumentError(f"an operator's name must be a string; got {name!r}")
     short = name.removeprefix("DML_OPERATOR_").removeprefix("DML_").removesuffix("_OPERATOR_DESC")
     if short not in OPERATORS:
-        longer = [known for known in sorted(OPERATORS) if known.endswith(f"_{short.upper()}")]
-        close = longer or difflib.get_close_matches(short.upper(), OPERATORS, 1, 0.7)
-        rest = f"did you mean {' or '.join(close)}?" if close else "'dmlvk operators' lists those that there are"
-        raise UnsupportedError(f"{short}: dmlvk has no such operator; {rest}")
+        raise UnsupportedError(f"{short}: dmlvk has no such operator; {other_operators(short)}")
     return OPERATORS[short]
+
+
+def other_operators(name: str) -> str:
+    """What may have been meant by a name that no operator has, or where those are listed that there are."""
+    longer = [known for known in sorted(OPERATORS) if known.endswith(f"_{name.upper()}")]
+    close = longer or difflib.get_close_matches(name.upper(), OPERATORS, 1, 0.7)
+    return f"did you mean {' or '.join(close)}?" if close else "'dmlvk operators' lists those that there are"
 
 
 def _by_attribute(desc_class: type[OperatorDesc], members: Mapping[str, object]) -> dict[str, Any]:

@@ -119,11 +119,11 @@ def sign_with(**changes: Any) -> dict[str, Any]:
         ({"type": "dmlSerializedGraph"}, "a serialized graph ('dmlSerializedGraph') is not supported by this version"),
         (
             {"type": "element_wise_sign"},
-            "the dispatchable 'D': dmlvk has no operator 'element_wise_sign'; it has ACTIVATION_",
+            "the dispatchable 'D': dmlvk has no operator 'element_wise_sign'; did you mean ELEMENT_WISE_SIGN",
         ),
         (
             {"type": "DML_OPERATOR_SHUFFLE_CARDS"},
-            "the dispatchable 'D': dmlvk has no operator 'SHUFFLE_CARDS'; it has ACTIVATION_",
+            "the dispatchable 'D': dmlvk has no operator 'SHUFFLE_CARDS'; 'dmlvk operators' lists those",
         ),
         (
             {"type": "ELEMENT_WISE_SIGN", **SIGN, "dmlCompileType": "fast"},
@@ -202,6 +202,23 @@ def sign_with(**changes: Any) -> dict[str, Any]:
 )
 def test_refusals(refused: Refused, members: dict[str, Any], message: str) -> None:
     assert message in refused(model(members)).split(": ", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("CLIP", "did you mean ELEMENT_WISE_CLIP?"),
+        ("DML_OPERATOR_ELEMENT_WISE_SINE", "did you mean ELEMENT_WISE_SIN?"),
+        ("nothing of the kind", "'dmlvk operators' lists those that there are"),
+        ("9" * 5000, "'dmlvk operators' lists those that there are"),
+    ],
+    ids=["short", "misspelt", "unknown", "long"],
+)
+def test_an_unknown_operator_is_named_with_the_one_that_was_meant(refused: Refused, name: str, hint: str) -> None:
+    """Not with all that there are."""
+    message = refused(model({"type": name, "desc": SIGN}))
+    assert message.endswith(hint)
+    assert len(message) < 400
 
 
 def test_the_place_is_that_of_the_member(refused: Refused) -> None:
