@@ -22,6 +22,7 @@ from dmlvk.kernels.products.convolution import convolution_product
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
     EIGHT_ROWS,
+    LARGE_FUSED,
     MEDIUM,
     ON_PROCESSORS,
     ON_PROCESSORS_OF_A_SHAPE,
@@ -171,6 +172,26 @@ def test_tiles_load_operands_along_either_axis(
         expected = expected_outputs(desc, inputs)
         for bench in on_llvmpipe(benches):
             assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
+
+
+@pytest.mark.combinations
+@pytest.mark.parametrize("sizes", [(70, 1072, 140), (9, 2053, 37)], ids=["fours", "odd"])
+@pytest.mark.parametrize("transforms", [(_N, _T), (_T, _N)])
+def test_two_tiles_that_take_turns_give_the_same_bits(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, transforms: Any, sizes: tuple[int, int, int]
+) -> None:
+    """Where terms fill all tiles, so that the last one is loaded twice, and where not; along either axis."""
+    only(monkeypatch, LARGE_FUSED, SEQUENTIAL)
+    random = np.random.default_rng(14)
+    desc = gemm_desc(dml.FLOAT16, *sizes, trans_a=transforms[0], trans_b=transforms[1])
+    a = values("normal", desc.a_tensor.sizes, dml.FLOAT16, random)
+    b = values("normal", desc.b_tensor.sizes, dml.FLOAT16, random)
+    rows = a if transforms[0] is _N else a.T
+    rows[1, 3], rows[2, [5, 1050]], rows[3, 1060] = np.inf, (np.inf, -np.inf), np.nan
+    inputs = {"ATensor": a, "BTensor": b}
+    expected = expected_outputs(desc, inputs)
+    for bench in on_llvmpipe(benches):
+        assert sample_fault("two tiles", run_sample(bench, desc, inputs), expected) is None
 
 
 _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = {

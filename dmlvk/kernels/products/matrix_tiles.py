@@ -181,18 +181,27 @@ class MatrixTile:
         return _variant(family, data_type, name, self.source, defines)
 
 
-def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, int], fewest_groups: int) -> MatrixTile:
+def _shared(
+    name: str,
+    rows: int,
+    columns: int,
+    terms: int,
+    results: tuple[int, int],
+    fewest_groups: int,
+    *,
+    has_two_tiles: bool = False,
+) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_tiles.glsl``."""
     invocations = rows * columns // (results[0] * results[1])
-    memory = terms * (rows // 4 + 1 + columns // 4) * 16 + terms * 16 + 8
+    memory = terms * (rows + columns + 4) * 4 * (2 if has_two_tiles else 1) + terms * 16 + 8  # four behind each line
     sizes = {"ROWS": rows, "COLUMNS": columns, "TERMS": terms}
     defines = {f"TILE_{key}": str(value) for key, value in sizes.items()}
     defines |= {"RESULT_ROWS": str(results[0]), "RESULT_COLUMNS": str(results[1]), "INVOCATIONS": str(invocations)}
     assert invocations % columns == 0  # what convolutions want
+    if has_two_tiles:
+        defines["TWO_TILES"] = "1"
     source, described = "matrix/tiles.comp", tuple(defines.items())
-    # With eight by eight results, which products with fused additions have, it is 1% slower to know.
-    step = terms if results != (8, 8) else 0
-    return MatrixTile(name, rows, columns, invocations, memory, source, described, fewest_groups, step=step)
+    return MatrixTile(name, rows, columns, invocations, memory, source, described, fewest_groups, step=terms)
 
 
 def _windows(name: str, columns: int, invocations: int) -> MatrixTile:
@@ -398,7 +407,9 @@ spilling; no such card was there to time them."""
 LARGE = _shared("64x128", 64, 128, 16, (8, 4), 500)
 """For products of large matrices, and convolutions with many results."""
 
-LARGE_FUSED = dataclasses.replace(_shared("64x128.8x8", 64, 128, 16, (8, 8), 500), families=("gemm",))
+LARGE_FUSED = dataclasses.replace(
+    _shared("64x128.8x8", 64, 128, 16, (8, 8), 500, has_two_tiles=True), families=("gemm",)
+)
 """As ``LARGE`` for products whose additions are one instruction with them. (Convolutions lose by it.)"""
 
 TALL = _shared("128x64", 128, 64, 16, (8, 4), 350)

@@ -188,7 +188,13 @@ void main()
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
         products[r] = 0.0;
     }
-    [[dont_unroll]] for (uint first = 0u; first < SIZE / 8u; first += EIGHTS_OF_ITERATION) {
+    // Behind the last key a chain has nothing to add: where a core has a second work group, of a segment that has just begun, that
+    // takes little from the first one.
+    uint first_of_chain = begin + chain * CHAIN;
+    bool has_chain = first_of_chain <= seen.y && first_of_chain + CHAIN > seen.x;
+    uint eights = has_chain ? SIZE / 8u : 0u;
+    uint keys_of_chain = has_chain ? min(CHAIN, seen.y + 1u - first_of_chain) : 0u;
+    [[dont_unroll]] for (uint first = 0u; first < eights; first += EIGHTS_OF_ITERATION) {
         [[unroll]] for (uint eight = 0u; eight < EIGHTS_OF_ITERATION; ++eight) {
             [[unroll]] for (uint i = 0u; i < 2u; ++i) {
                 vec2 one = uintBitsToFloat(float32_from_float16_pair(keys[eight][2u * i]));
@@ -231,10 +237,10 @@ void main()
         totals[r] = 0.0;
     }
     // Keys that are not seen have a share of 0, and a value of 0 here: with them no bit of a sum is another one.
-    [[dont_unroll]] for (uint first_in_chain = 0u; first_in_chain < CHAIN; first_in_chain += VALUES_OF_ITERATION) {
+    [[dont_unroll]] for (uint first_in_chain = 0u; first_in_chain < keys_of_chain; first_in_chain += VALUES_OF_ITERATION) {
         uvec2 bits[VALUES_OF_ITERATION];
         [[unroll]] for (uint i = 0u; i < VALUES_OF_ITERATION; ++i) {
-            uint key = begin + chain * CHAIN + first_in_chain + i;
+            uint key = first_of_chain + first_in_chain + i;
             bits[i] = key >= seen.x && key <= seen.y ? values[i] : uvec2(0u);
 #ifdef APPENDS
             bits[i] = has_new_key && key == past ? new_value : bits[i];

@@ -1,8 +1,9 @@
 // Tiles of results, one for each work group: operands go through shared memory, TILE_TERMS terms at a time, and each invocation keeps
 // RESULT_ROWS x RESULT_COLUMNS results in registers. For GPUs.
 //
-// There is one tile of each operand: what is loaded for the next terms waits in registers until the present ones have been computed
-// with. A second tile instead takes shared memory, with which fewer work groups fit beside each other, and was slower.
+// What is loaded for the next terms waits in registers until the present ones have been computed with. There is one tile of each operand,
+// or, with TWO_TILES, two that take turns: then there is one barrier for TILE_TERMS terms, not two. That is for tiles whose products and
+// additions are one instruction; others have less to compute between barriers for what they read, and more work groups beside one another.
 //
 // The compile script passes TILE_ROWS, TILE_COLUMNS, TILE_TERMS, RESULT_ROWS and RESULT_COLUMNS (4 or 8 each) and INVOCATIONS =
 // (TILE_ROWS / RESULT_ROWS) * (TILE_COLUMNS / RESULT_COLUMNS). For convolutions that is a multiple of TILE_COLUMNS, and
@@ -21,13 +22,27 @@ layout(local_size_x = INVOCATIONS) in;
 // How many fours hold what an invocation multiplies.
 #define ROW_FOURS (RESULT_ROWS / 4)
 #define COLUMN_FOURS (RESULT_COLUMNS / 4)
-// Fours of a line of terms; four more floats move the lines of the left tile, which is often written across, to other banks.
-#define LEFT_LINE (TILE_ROWS / 4 + 1)
+// Fours of a line, which holds what there is of a term. More floats move those to other banks that are often written across: four behind
+// each line of the left tile, or eight behind each four lines of both.
 #define RIGHT_LINE (TILE_COLUMNS / 4)
-#define RIGHT_TILE (TILE_TERMS * LEFT_LINE)
+#ifdef TWO_TILES
+#define LEFT_LINE (TILE_ROWS / 4)
+#define BEHIND_LINES(terms) ((terms) / 4u * 2u)
+#else
+#define LEFT_LINE (TILE_ROWS / 4 + 1)
+#define BEHIND_LINES(terms) 0u
+#endif
+#define LEFT_AT(term) ((term) * LEFT_LINE + BEHIND_LINES(term))
+#define RIGHT_TILE LEFT_AT(TILE_TERMS)
+#define RIGHT_AT(term) (RIGHT_TILE + (term) * RIGHT_LINE + BEHIND_LINES(term))
+#define BOTH_TILES RIGHT_AT(TILE_TERMS)
 
 // Results lie here too before they are stored.
-shared vec4 tiles[RIGHT_TILE + TILE_TERMS * RIGHT_LINE];
+#ifdef TWO_TILES
+shared vec4 tiles[2u * BOTH_TILES];
+#else
+shared vec4 tiles[BOTH_TILES];
+#endif
 #if LOOKS_AT_DENORMALS
 shared uint left_lowest;
 shared uint right_lowest;
@@ -42,6 +57,13 @@ shared uvec4 term_positions[TILE_TERMS];
 layout(constant_id = 39) const bool TERMS_FILL_TILES = false;
 #else
 layout(constant_id = 12) const bool TERMS_FILL_TILES = false;
+#endif
+
+// Then the last terms are loaded once more behind themselves: drivers wait at a branch's end for what is loaded in it.
+#ifdef TWO_TILES
+#define LOADS_WITHOUT_BRANCH TERMS_FILL_TILES
+#else
+#define LOADS_WITHOUT_BRANCH false
 #endif
 
 #define LEFT_FOURS (TILE_ROWS * TILE_TERMS / 4)
@@ -171,10 +193,10 @@ Four right_four(Batch batch, uint beginning, bool is_whole, uint i, uint column,
 #endif
 
 // Writes what was loaded in the i-th iteration into an operand's tile.
-void put_left(uint i, vec4 four, uint invocation)
+void put_left(uint i, vec4 four, uint tile, uint invocation)
 {
     uvec2 position = left_position(i, invocation);
-    uint at = position.y * LEFT_LINE + position.x / 4u;
+    uint at = tile + LEFT_AT(position.y) + position.x / 4u;
     if (LEFT_ALONG_TERMS) {
         tiles[at][position.x & 3u] = four.x;
         tiles[at + LEFT_LINE][position.x & 3u] = four.y;
@@ -184,10 +206,10 @@ void put_left(uint i, vec4 four, uint invocation)
         tiles[at] = four;
     }
 }
-void put_right(uint i, vec4 four, uint invocation)
+void put_right(uint i, vec4 four, uint tile, uint invocation)
 {
     uvec2 position = right_position(i, invocation);
-    uint at = RIGHT_TILE + position.x * RIGHT_LINE + position.y / 4u;
+    uint at = tile + RIGHT_AT(position.x) + position.y / 4u;
     if (!RIGHT_IS_ACROSS) {
         tiles[at][position.y & 3u] = four.x;
         tiles[at + RIGHT_LINE][position.y & 3u] = four.y;
@@ -203,7 +225,12 @@ void put_right(uint i, vec4 four, uint invocation)
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         left_loaded[i] = left_four(batch, left_next[i], is_whole, i, first_row, term, end, invocation); \
     }
+#define ADVANCE_LEFT(terms) \
+    [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
+        left_next[i] += (terms) * parameters.left_term; \
+    }
 #if CONVOLUTION
+#define ADVANCE_RIGHT(terms)
 #define POSITION_TERMS(term) \
     if (!RIGHT_HAS_VECTORS && invocation < TILE_TERMS) { \
         term_positions[invocation] = position_of_term((term) + invocation, end); \
@@ -221,10 +248,13 @@ void put_right(uint i, vec4 four, uint invocation)
     }
 #else
 #define POSITION_TERMS(term)
+#define ADVANCE_RIGHT(terms) \
+    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+        right_next[i] += (terms) * parameters.right_term; \
+    }
 #define LOAD_RIGHT(term, is_whole) \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
         right_loaded[i] = right_four(batch, right_next[i], is_whole, i, first_column, term, end, invocation); \
-        right_next[i] += TILE_TERMS * parameters.right_term; \
     }
 #define LOAD_TILES(term) \
     if (TERMS_FILL_TILES || (term) + TILE_TERMS <= end) { \
@@ -238,33 +268,39 @@ void put_right(uint i, vec4 four, uint invocation)
 
 #define PUT_TILES \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
-        left_next[i] += TILE_TERMS * parameters.left_term; \
         if (is_left_four(i, invocation)) { \
             uvec4 bits = operands_of(left_loaded[i], LEFT_HAS_VECTORS); \
             LOOK_AT(own_left_lowest, bits) \
-            put_left(i, uintBitsToFloat(bits), invocation); \
+            put_left(i, uintBitsToFloat(bits), tile, invocation); \
         } \
     } \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
         if (is_right_four(i, invocation)) { \
             uvec4 bits = operands_of(right_loaded[i], RIGHT_HAS_VECTORS); \
             LOOK_AT(own_right_lowest, bits) \
-            put_right(i, uintBitsToFloat(bits), invocation); \
+            put_right(i, uintBitsToFloat(bits), tile, invocation); \
         } \
     }
 
+// Every other row of results from its end on: then neighbours have an operand in common, which a core reads once.
+#ifdef TWO_TILES
+#define IN_ORDER(i, number) (((i) & 1u) == 0u ? (number) : RESULT_COLUMNS - 1u - (number))
+#else
+#define IN_ORDER(i, number) (number)
+#endif
 #define ADD_PRODUCTS \
     [[unroll]] for (uint step = 0u; step < TILE_TERMS; ++step) { \
         vec4 a[ROW_FOURS]; \
         vec4 b[COLUMN_FOURS]; \
         [[unroll]] for (uint i = 0u; i < ROW_FOURS; ++i) { \
-            a[i] = tiles[step * LEFT_LINE + i * INVOCATION_ROWS + own_row]; \
+            a[i] = tiles[tile + LEFT_AT(step) + i * INVOCATION_ROWS + own_row]; \
         } \
         [[unroll]] for (uint i = 0u; i < COLUMN_FOURS; ++i) { \
-            b[i] = tiles[RIGHT_TILE + step * RIGHT_LINE + i * INVOCATION_COLUMNS + own_column]; \
+            b[i] = tiles[tile + RIGHT_AT(step) + i * INVOCATION_COLUMNS + own_column]; \
         } \
         [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) { \
-            [[unroll]] for (uint j = 0u; j < RESULT_COLUMNS; ++j) { \
+            [[unroll]] for (uint number = 0u; number < RESULT_COLUMNS; ++number) { \
+                uint j = IN_ORDER(i, number); \
                 sums[i * RESULT_COLUMNS + j] = product_plus(a[i / 4u][i & 3u], b[j / 4u][j & 3u], sums[i * RESULT_COLUMNS + j]); \
             } \
         } \
@@ -397,8 +433,16 @@ void main()
 #endif
     uint stored_column = first_column + invocation % (TILE_COLUMNS / AT_ONCE) * AT_ONCE;
     uint column_index = output_index(batch, 0u, min(stored_column, parameters.columns - 1u)) - batch.results;
+#ifdef TWO_TILES
+    // 32 neighbours have 4 x 8 blocks of results, two rows in turn: so a core reads what several of them want once.
+    uint block = invocation / 32u;
+    uint own_row = block / (INVOCATION_COLUMNS / 8u) * 4u + (invocation >> 4u & 1u) * 2u + (invocation & 1u);
+    uint own_column = block % (INVOCATION_COLUMNS / 8u) * 8u + (invocation >> 1u & 7u);
+#else
     uint own_row = invocation / INVOCATION_COLUMNS;
     uint own_column = invocation % INVOCATION_COLUMNS;
+#endif
+    uint tile = 0u; // where the present one begins
     Four left_loaded[LEFT_LOADS];
     Four right_loaded[RIGHT_LOADS];
     uint left_next[LEFT_LOADS];
@@ -443,11 +487,18 @@ void main()
             PUT_TILES
             POSITION_TERMS(term + TILE_TERMS)
             barrier();
-            if (term + TILE_TERMS < end) {
-                LOAD_TILES(term + TILE_TERMS)
+            uint further = term + TILE_TERMS < end ? TILE_TERMS : 0u;
+            ADVANCE_LEFT(further)
+            ADVANCE_RIGHT(further)
+            if (LOADS_WITHOUT_BRANCH || further > 0u) {
+                LOAD_TILES(term + further)
             }
             ADD_PRODUCTS
+#ifdef TWO_TILES
+            tile = BOTH_TILES - tile; // whoever writes there next has seen all wait who read there
+#else
             barrier();
+#endif
         }
         bool plain = true;
 #if LOOKS_AT_DENORMALS
@@ -488,6 +539,9 @@ void main()
 #endif
             continue;
         }
+#ifdef TWO_TILES
+        barrier(); // all have read the last tile: results may lie in its place
+#endif
         for (uint iteration = 0u; iteration < RESULT_ROWS; ++iteration) {
             [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
                 if (iteration == i) {
