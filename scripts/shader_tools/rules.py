@@ -299,6 +299,12 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         "size of the shared memory is unknown: *",
         "below 16384 but for rows' tiles and wide work groups; dmlvk/kernels/rows/scan.py looks for room for these",
     ),
+    Exemption(
+        "shared-memory",
+        "gemm.*.64x128.8x8*",
+        "* bytes of shared memory, limit 16384",
+        "two tiles of each operand; dmlvk/kernels/products/matrix_choice.py gives them to devices that have room",
+    ),
     *(
         Exemption(
             "shared-memory",
