@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no annotations
 from onnx import helper
 
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.loading import Step, subgraphs
 from dmlvk.onnx.translation import translation_of
 from dmlvk.onnx.values import Known, Tensor, Value
@@ -79,7 +80,10 @@ def _body(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int])
 
 def _type_of(value: Value | None) -> onnx.TypeProto:
     if isinstance(value, Tensor):
-        return helper.make_tensor_type_proto(value.element, value.shape)
+        # What a body makes of a size is for that size only: it is not told those that are open.
+        return helper.make_tensor_type_proto(
+            value.element, [None if is_dynamic(size) else size for size in value.shape]
+        )
     if isinstance(value, Known) and isinstance(value.value, np.ndarray):
         return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.value.dtype), value.value.shape)
     return onnx.TypeProto()
