@@ -53,6 +53,15 @@ def all_compute_as_gpus(monkeypatch: pytest.MonkeyPatch, *, as_gpus: bool = True
     monkeypatch.setattr(dml.Device, "target", property(taken_for_gpu if as_gpus else as_it_is))
 
 
+MOST_PLANS_OF_GPUS = 8
+"""For all sizes of a node: GPUs load vectors where sizes are multiples of four, and have kernels for short lines."""
+
+
+def most_plans(device: dml.Device, on_processors: int) -> int:
+    """How many plans a node with open sizes may have, however many sizes it meets."""
+    return on_processors if device.target.is_cpu else max(on_processors, MOST_PLANS_OF_GPUS)
+
+
 def kernel_of(desc: dml.OperatorDesc, target: Target = GPU) -> ElementwiseKernel:
     """The only kernel of an operator on a device."""
     (step,) = lower(desc, target).steps

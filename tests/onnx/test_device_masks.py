@@ -16,6 +16,7 @@ import dmlvk.onnx as ort
 from dmlvk.onnx.dynamic_execution import DynamicSegment
 from dmlvk.onnx.execution import Segment
 from tests.onnx.counted_calls import calls_of
+from tests.targets import most_plans
 
 Array = npt.NDArray[Any]
 
@@ -198,7 +199,8 @@ def test_nothing_is_planned_from_the_second_length_on(
     made = _steps(session, model, rows, parts)
     count = len(plans) + len(open_plans)
     # A prompt, and a token; where shapes of caches are read, the prompt without any has rounds of its own.
-    assert count <= (4 if kind == "growing, by the caches" else 2), f"{count} plans for {len(parts)} lengths"
+    most = most_plans(device, 4 if kind == "growing, by the caches" else 2)
+    assert count <= most, f"{count} plans for {len(parts)} lengths"
     for part, (own, expected) in enumerate(zip(made, _steps(theirs, model, rows, parts), strict=True)):
         for name, got, wanted in zip(_OUTPUTS, own, expected, strict=True):
             np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5, err_msg=f"{name} of part {part}")
