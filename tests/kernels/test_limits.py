@@ -81,9 +81,11 @@ def kernels(desc: OperatorDesc, target: Target) -> list[Kernel]:
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT8], ids=lambda t: t.name)
 def test_products_fit_the_least_device_that_vulkan_has(data_type: DataType, target: Target) -> None:
     count = 0
+    larger = [tile.name for tile in matrix_tiles.TILES if tile.shared_memory > _LEAST_SHARED_MEMORY]
     for desc in products(data_type):
         for kernel in kernels(desc, target):
             count += 1
+            assert not any(f".{name}" in kernel.variant for name in larger), f"{kernel.variant}, of more shared memory"
             assert kernel.work_group_size <= _LEAST_INVOCATIONS, kernel.variant
             assert max(kernel.work_groups) <= _LEAST_WORK_GROUPS, kernel.variant
     assert count > 40
@@ -121,13 +123,13 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
         for family in matrix_tiles.FAMILIES
         for has_dot_product in (False, True)
     }
-    for_more_memory = {  # devices with cooperative matrices have more, which is asked for first
+    for_more_memory = {  # devices with cooperative matrices have more, which is asked for first, as for tiles of 8x8
         tile.variant(family, has_dot_product=False).name: (tile.invocations, tile.shared_memory)
         for tile in packed_products.COOPERATIVE_TILES
         for family in matrix_tiles.FAMILIES
     }
     plans |= for_more_memory
-    for_more_memory |= {name: plan for name, plan in plans.items() if ".cooperative." in name}
+    for_more_memory |= {name: plan for name, plan in plans.items() if ".cooperative." in name or ".8x8" in name}
     plans |= {f"{family}_integer.packed_operand": (128, 0) for family in matrix_tiles.FAMILIES}
     plans["packed_sums"] = (64, 256)
     assert set(plans) >= {variant.name for variant in matrix_tiles.matrix_variants()}
