@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from dmlvk.onnx.caches import CachePair
+from dmlvk.onnx.counting import is_size
 from dmlvk.onnx.joining.pattern import JOINED
 from dmlvk.onnx.loading import OnnxModel, Step
 
@@ -144,8 +145,8 @@ class _CacheCandidates:
         self._inputs, self._outputs = {info.name for info in model.inputs}, {info.name for info in model.outputs}
         self._readers: dict[str, int] = {}
         for step in steps:
-            if step.proto.op_type in ("Shape", "Size") and not step.domain:
-                continue  # which only count
+            if is_size(step):
+                continue
             for name in step.reads:
                 self._readers[name] = self._readers.get(name, 0) + 1
 

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 from dmlvk.onnx.execution import DeviceValue
 from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.loading import OnnxModel, Step
+from dmlvk.onnx.looking import leading_to
 from dmlvk.onnx.values import Array
 
 _COUNTS = frozenset(
@@ -97,7 +98,9 @@ class Counting:
         self.steps = tuple(step for step in steps if step in counted)
         shown = {info.name for info in model.outputs}
         given = {*lengths, *masks}
-        self.rest = _leading_to(shown, steps, given) if counts_again else tuple(s for s in steps if s not in counted)
+        self.rest = (
+            tuple(leading_to(shown, steps, given)) if counts_again else tuple(s for s in steps if s not in counted)
+        )
         read_by_rest = {name for step in self.rest for name in step.reads} | shown
         made = read_by_rest & given if counts_again else read_by_rest
         self.made = tuple(name for step in self.steps for name in step.proto.output if name in made)
@@ -130,16 +133,6 @@ class Counting:
                 self._again[step] = Repeated(step, self._model.opsets, self._model.name)
             values.update(zip(step.proto.output, results, strict=True))
         return values
-
-
-def _leading_to(names: Collection[str], steps: Sequence[Step], given: Collection[str]) -> tuple[Step, ...]:
-    """The nodes that lead to values, in order, where some others are given."""
-    wanted, found = set(names), []
-    for step in reversed(steps):
-        if not wanted.isdisjoint(name for name in step.proto.output if name not in given):
-            found.append(step)
-            wanted.update(step.reads)
-    return tuple(found[::-1])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,17 @@ from dmlvk.onnx.values import Array, dense, memory_of
 
 def needed(model: OnnxModel) -> list[Step]:
     """The nodes that lead to an output, in order; what nobody reads is not computed, as ONNX Runtime has it."""
-    wanted = {info.name for info in model.outputs}
-    needed = []
-    for step in reversed(model.steps):
-        if not wanted.isdisjoint(step.proto.output):
-            needed.append(step)
+    return leading_to((info.name for info in model.outputs), model.steps)
+
+
+def leading_to(names: Iterable[str], steps: Sequence[Step], given: Collection[str] = ()) -> list[Step]:
+    """The nodes that lead to values, in order, where some others are given."""
+    wanted, found = set(names), []
+    for step in reversed(steps):
+        if not wanted.isdisjoint(name for name in step.proto.output if name not in given):
+            found.append(step)
             wanted.update(step.reads)
-    return needed[::-1]
+    return found[::-1]
 
 
 def described(constants: Mapping[str, Any], readers: Mapping[str, Sequence[Step | None]], array: Array) -> str:
@@ -32,4 +36,4 @@ def described(constants: Mapping[str, Any], readers: Mapping[str, Sequence[Step 
     return f"a constant of {array.nbytes} bytes"
 
 
-__all__ = ["described", "needed"]
+__all__ = ["described", "leading_to", "needed"]
