@@ -15,14 +15,15 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.dynamic_execution import DynamicSegment
 from dmlvk.onnx.execution import Segment
+from tests.onnx.bound_caches import CACHES as _CACHES
+from tests.onnx.bound_caches import PRESENTS, bound, bound_steps
 from tests.onnx.counted_calls import calls_of
 
 Array = npt.NDArray[Any]
 
 _HEADS, _SIZE, _CAPACITY, _BATCH = 4, 8, 40, 2
 _HIDDEN = _HEADS * _SIZE
-_OUTPUTS = ["y", "present_key", "present_value"]
-_CACHES = ("past_key", "past_value")
+_OUTPUTS = ["y", *PRESENTS]
 _FLOAT, _INT32 = TensorProto.FLOAT, TensorProto.INT32
 _EXTRAS: dict[str, tuple[int, list[str | int | None]]] = {
     "mask": (_INT32, ["batch", "all"]),
@@ -158,27 +159,10 @@ def _steps(session: Any, model: onnx.ModelProto, rows: int, parts: list[int]) ->
 
 def _bound_steps(session: ort.InferenceSession, model: onnx.ModelProto, rows: int, parts: list[int]) -> Array:
     """The same on caches that stay on the device: shared buffers, or ones that grow."""
-    whole, total, found = _whole(), 0, []
+    whole = _whole()
+    feeds = (_feed(model, whole, sum(parts[: at + 1]), tokens) for at, tokens in enumerate(parts))
     empty = np.zeros((_BATCH, _HEADS, rows, _SIZE), np.float32)
-    caches = {name: ort.OrtValue.ortvalue_from_numpy(empty, "dml") for name in _CACHES}
-    for tokens in parts:
-        total += tokens
-        binding = session.io_binding()
-        for name, array in _feed(model, whole, total, tokens).items():
-            binding.bind_cpu_input(name, array)
-        binding.bind_output("y")
-        for past, present in zip(_CACHES, _OUTPUTS[1:], strict=True):
-            binding.bind_ortvalue_input(past, caches[past])
-            if rows:
-                binding.bind_ortvalue_output(present, caches[past])
-            else:
-                binding.bind_output(present, "dml")
-        binding.run()
-        y, *presents = binding.get_outputs()
-        found.append(y.numpy())
-        if not rows:
-            caches = dict(zip(_CACHES, presents, strict=True))
-    return np.concatenate(found, axis=1)
+    return np.concatenate(list(bound_steps(session, feeds, empty)), axis=1)
 
 
 _KINDS = [
@@ -235,13 +219,7 @@ def test_a_mask_of_other_keys_is_refused_and_shared_caches_stay(any_device: dml.
     feed = _feed(model, _whole(), 6, 1) | {"mask": np.ones((_BATCH, 9), np.int32)}
     values = np.ones((_BATCH, _HEADS, rows, _SIZE), np.float32)
     caches = {name: ort.OrtValue.ortvalue_from_numpy(values, "dml") for name in _CACHES}
-    binding = session.io_binding()
-    for name, array in feed.items():
-        binding.bind_cpu_input(name, array)
-    binding.bind_output("y")
-    for past, present in zip(_CACHES, _OUTPUTS[1:], strict=True):
-        binding.bind_ortvalue_input(past, caches[past])
-        binding.bind_ortvalue_output(present, caches[past])
+    binding = bound(session, feed, caches, are_shared=True)
     with pytest.raises(dml.DmlError, match="5 tokens and 1 new ones contradict a mask of 9 keys"):
         binding.run()
     assert all(cache.numpy().tobytes() == values.tobytes() for cache in caches.values())
@@ -254,13 +232,7 @@ def test_keys_and_values_of_different_rows_are_refused_and_stay(any_device: dml.
     of_rows = zip(_CACHES, (rows, rows - 1), strict=True)
     values = {name: np.ones((_BATCH, _HEADS, count, _SIZE), np.float32) for name, count in of_rows}
     caches = {name: ort.OrtValue.ortvalue_from_numpy(array, "dml") for name, array in values.items()}
-    binding = session.io_binding()
-    for name, array in feed.items():
-        binding.bind_cpu_input(name, array)
-    binding.bind_output("y")
-    for past, present in zip(_CACHES, _OUTPUTS[1:], strict=True):
-        binding.bind_ortvalue_input(past, caches[past])
-        binding.bind_ortvalue_output(present, caches[past])
+    binding = bound(session, feed, caches, are_shared=True)
     message = "'past_key' and 'past_value' must have as many sequences, heads and rows; got"
     with pytest.raises(dml.InvalidArgumentError, match=message):
         binding.run()

@@ -15,6 +15,8 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.dynamic_execution import DynamicSegment
 from dmlvk.onnx.execution import Segment
+from tests.onnx.bound_caches import CACHES as _CACHES
+from tests.onnx.bound_caches import PRESENTS, bound, bound_steps
 from tests.onnx.counted_calls import calls_of
 from tests.targets import most_plans
 
@@ -22,8 +24,7 @@ Array = npt.NDArray[Any]
 
 _HEADS, _SIZE, _CAPACITY, _BATCH = 4, 8, 40, 2
 _HIDDEN = _HEADS * _SIZE
-_OUTPUTS = ["y", "present_key", "present_value"]
-_CACHES = ("past_key", "past_value")
+_OUTPUTS = ["y", *PRESENTS]
 _FLOAT, _INT32, _INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 _node = helper.make_node
 
@@ -159,30 +160,6 @@ def _steps(session: Any, model: onnx.ModelProto, rows: int, parts: list[int]) ->
     return found
 
 
-def _bound_steps(session: ort.InferenceSession, model: onnx.ModelProto, rows: int, parts: list[int]) -> list[Array]:
-    """The same on caches that stay on the device: shared buffers, or ones that grow."""
-    found = []
-    empty = np.zeros((_BATCH, _HEADS, rows, _SIZE), np.float32)
-    caches = {name: ort.OrtValue.ortvalue_from_numpy(empty, "dml") for name in _CACHES}
-    for feed in _feeds(model, parts):
-        binding = session.io_binding()
-        for name, array in feed.items():
-            binding.bind_cpu_input(name, array)
-        binding.bind_output("y")
-        for past, present in zip(_CACHES, _OUTPUTS[1:], strict=True):
-            binding.bind_ortvalue_input(past, caches[past])
-            if rows:
-                binding.bind_ortvalue_output(present, caches[past])
-            else:
-                binding.bind_output(present, "dml")
-        binding.run()
-        y, *presents = binding.get_outputs()
-        found.append(y.numpy())
-        if not rows:
-            caches = dict(zip(_CACHES, presents, strict=True))
-    return found
-
-
 _KINDS = ["shared, groups", "shared, heads", "growing, heads", "growing, ONNX", "growing, by the caches"]
 
 
@@ -204,8 +181,9 @@ def test_nothing_is_planned_from_the_second_length_on(
     for part, (own, expected) in enumerate(zip(made, _steps(theirs, model, rows, parts), strict=True)):
         for name, got, wanted in zip(_OUTPUTS, own, expected, strict=True):
             np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5, err_msg=f"{name} of part {part}")
-    bound = _bound_steps(session, model, rows, parts)
-    differing = [part for part, (a, b) in enumerate(zip(bound, made, strict=True)) if a.tobytes() != b[0].tobytes()]
+    empty = np.zeros((_BATCH, _HEADS, rows, _SIZE), np.float32)
+    on_device = bound_steps(session, _feeds(model, parts), empty)
+    differing = [part for part, (a, b) in enumerate(zip(on_device, made, strict=True)) if a.tobytes() != b[0].tobytes()]
     assert not differing, f"on caches that stay on the device parts {differing} have other bits"
     assert len(plans) + len(open_plans) <= count + 2  # for the room of other caches
 
@@ -232,13 +210,7 @@ def test_a_mask_of_other_keys_is_refused_and_shared_caches_stay(any_device: dml.
     values = np.ones((_BATCH, _HEADS, rows, _SIZE), np.float32)
     caches = {name: ort.OrtValue.ortvalue_from_numpy(values, "dml") for name in _CACHES}
     feed = _feeds(model, [5, 1])[1] | {"attention_mask": np.ones((_BATCH, 9), np.int64)}
-    binding = session.io_binding()
-    for name, array in feed.items():
-        binding.bind_cpu_input(name, array)
-    binding.bind_output("y")
-    for past, present in zip(_CACHES, _OUTPUTS[1:], strict=True):
-        binding.bind_ortvalue_input(past, caches[past])
-        binding.bind_ortvalue_output(present, caches[past])
+    binding = bound(session, feed, caches, are_shared=True)
     with pytest.raises(dml.DmlError, match="5 tokens and 1 new ones contradict a mask of 9 keys"):
         binding.run()
     assert all(cache.numpy().tobytes() == values.tobytes() for cache in caches.values())
