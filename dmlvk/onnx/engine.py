@@ -233,10 +233,7 @@ class DeviceModel:
         state.values.update(made.segment.run(arrays, kept, memory))
         state.values.update(self.decoding.with_scores(run, made.plan.assembly.lengths, state.values))
         state.values.update(self.decoding.shown(run, memory))
-        for name, value in run.counted.items():
-            state.values.setdefault(name, value)
-        if self.last != [made]:
-            self.last, self.placements = [made], {**self.constant_placements(), **made.plan.placements}
+        self._note_decoded(run, made, state)
         return state
 
     def _decoded_for_open_sizes(self, run: DecoderRun, state: State, kept: Collection[str], targets: Targets) -> bool:
@@ -265,11 +262,15 @@ class DeviceModel:
         state.known.update(of_host)
         state.values.update(found)
         state.values.update(self.decoding.shown(settled, memory))
+        self._note_decoded(run, made, state)
+        return True
+
+    def _note_decoded(self, run: DecoderRun, made: MadeRound | DynamicRound, state: State) -> None:
+        """Notes what the host counted in a decoder's run, and which plan it was."""
         for name, value in run.counted.items():
             state.values.setdefault(name, value)
         if self.last != [made]:
             self.last, self.placements = [made], {**self.constant_placements(), **made.plan.placements}
-        return True
 
     def standing_step(self, arrays: Mapping[str, Any], targets: Targets) -> StandingStep | None:
         """A decoder's run as it lies on the device, without running it; ``None`` where no plan of all lengths does it.
