@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +22,7 @@ from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.runtime.kompute import Engine
+    from dmlvk.runtime.vulkan import DeviceInfo
 
 _PATTERNS = 2**16
 _SIZE_IN_BYTES = 2 * _PATTERNS
@@ -29,6 +32,22 @@ _FACTORS = (*range(16), -1, -7, 85, 127, 128, 170, 254, 255)
 
 _SIGN, _FLOAT32_SIGN = 0x8000, 0x80000000
 _FLOAT32_NANS = (0x7F800001, 0x7FBFFFFF, 0x7FC00000, 0x7FFFFFFF)
+
+_X86 = ("x86_64", "amd64", "i386", "i686")
+_MESA_THAT_UNPACKS = 25
+"""Mesa 22.3 (Debian 12) gives LLVM an invalid cast for ``unpackHalf2x16`` on Arm; 25.0 (Debian 13) was tried there."""
+
+
+def compiles_unpacking(info: DeviceInfo, processor: str) -> bool:
+    """Whether ``unpackHalf2x16`` may be tried: llvmpipe's compiler ends the process for it on processors but x86.
+
+    Args:
+        info: the device.
+        processor: what ``platform.machine()`` says, on which llvmpipe runs.
+    """
+    mesa = re.match(r"Mesa (\d+)\.", info.driver_version)
+    is_old = mesa is None or int(mesa[1]) < _MESA_THAT_UNPACKS
+    return not (info.driver == "llvmpipe" and is_old and processor.lower() not in _X86)
 
 
 def unpacks_denormals(engine: Engine) -> bool:
@@ -41,6 +60,8 @@ def unpacks_denormals(engine: Engine) -> bool:
         OutOfMemoryError: when the device has no memory for it.
         DeviceRemovedError: when the device is lost or closed.
     """
+    if not compiles_unpacking(engine.info, platform.machine()):
+        return False
     patterns = np.arange(_PATTERNS, dtype=np.uint16)
     ones = np.full(_PATTERNS, _ONE, np.uint16)
     tensor = TensorDesc(DataType.FLOAT16, (_PATTERNS,))

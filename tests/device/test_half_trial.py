@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import platform
 from functools import partial
 from pathlib import Path
 
@@ -171,3 +173,33 @@ def test_products_of_float16_are_tried(
         broken = PRODUCT_FAULTS[fault].replace("PRODUCT", f"({product})")
         break_shader(monkeypatch, tmp_path, "patterns/elementwise/half_products.glsl", product, broken)
     assert half_trial.multiplies_halves(device.engine) is (fault is None)
+
+
+@pytest.mark.parametrize(
+    ("driver", "version", "processor", "is_tried"),
+    [
+        ("llvmpipe", "Mesa 22.3.6 (LLVM 15.0.6)", "aarch64", False),
+        ("llvmpipe", "Mesa 24.2.8 (LLVM 17.0.6)", "aarch64", False),
+        ("llvmpipe", "Mesa 25.0.7 (LLVM 19.1.7)", "aarch64", True),
+        ("llvmpipe", "Mesa 22.3.6 (LLVM 15.0.6)", "riscv64", False),
+        ("llvmpipe", "of nobody knows which Mesa", "aarch64", False),
+        ("llvmpipe", "Mesa 22.3.6 (LLVM 15.0.6)", "x86_64", True),
+        ("llvmpipe", "Mesa 22.3.6 (LLVM 15.0.6)", "AMD64", True),
+        ("v3dv", "Mesa 22.3.6", "aarch64", True),
+    ],
+)
+def test_a_compiler_that_would_end_the_process_is_not_asked(
+    device: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    driver: str,
+    version: str,
+    processor: str,
+    is_tried: bool,
+) -> None:
+    info = dataclasses.replace(device.info, driver=driver, driver_version=version)
+    monkeypatch.setattr(platform, "machine", lambda: processor)
+    launches: list[object] = []
+    monkeypatch.setattr(half_trial, "run_once", lambda *_: launches.append(1))
+    monkeypatch.setattr(device.engine, "info", info)
+    half_trial.unpacks_denormals(device.engine)
+    assert bool(launches) == is_tried
