@@ -11,6 +11,7 @@
     scripts/compile_for_gpus.py --every 20             every twentieth
     scripts/compile_for_gpus.py --changed-since main   those that a change touches; with --every 80, of the others some
     scripts/compile_for_gpus.py --seconds 60           as many as can be compiled in that time: what is left is said
+    scripts/compile_for_gpus.py --jobs 16              by so many processes side by side
     scripts/compile_for_gpus.py --json all.json        everything that the driver tells
 
 Launches are those that operators make for tensors of many kinds and sizes, and networks and decoders besides, drawn
@@ -20,8 +21,8 @@ Intel's driver anv takes a library for the kernel, built from Mesa's source once
 needs gcc and libdrm-dev). Those of Raspberry Pi (v3dv), Qualcomm (turnip) and Arm (panvk) are Debian's for arm64, with
 such libraries under qemu (``scripts/cross/foreign_drivers.py``). They execute nothing. A launch is bad that does not
 compile, spills vector registers or needs scratch memory, or takes more than two seconds of a processor to compile
-(``--most-seconds``; beside other programs it may take twice as long). How long a compiler takes under qemu says
-nothing: there it is bad only beyond five minutes.
+(``--most-seconds``; beside other programs it may take twice as long: what has taken too long beside other processes
+of ``--jobs`` is compiled again at the end, alone). How long a compiler takes under qemu says nothing there.
 
 Exit status: 0 no launch is bad, 1 some are, 2 wrong usage, 3 there is no such driver here.
 """
@@ -29,6 +30,8 @@ Exit status: 0 no launch is bad, 1 some are, 2 wrong usage, 3 there is no such d
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import json
 import math
 import os
@@ -54,6 +57,7 @@ from scripts.cross.targets import CrossBuildError
 from scripts.shader_tools.changes import UnknownCommitError, changes_since
 from scripts.shader_tools.launches import TARGETS, RealLaunch, real_launches
 from scripts.shader_tools.pipelines import UNCACHED, Compiled, DriverCompiler, PipelineCompiler
+from scripts.shader_tools.side_by_side import Opening, Rows, described, outcomes
 
 MOST_SECONDS = 2.0
 
@@ -85,9 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--most-seconds", metavar="N", type=float, default=MOST_SECONDS, help="that one may take (%(default)s)"
     )
+    parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes at a time (%(default)s)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write what the driver tells of each")
     parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
     options = parser.parse_args(arguments)
+    if options.jobs < 1:
+        parser.error(f"--jobs {options.jobs}: at least one process is needed")
     try:
         return _by_driver(options, arguments)
     except UnknownCommitError as error:
@@ -111,13 +118,17 @@ def _by_driver(options: argparse.Namespace, arguments: Sequence[str] | None) -> 
         return _again_with_shim(options.family, arguments)
     try:
         with loader.Instance() as instance:
-            device = instance.physical_devices()[0]
-            info = describe(instance, 0, device)
-            with PipelineCompiler(instance, device) as compiler:
-                return _compiled(compiler, info.name, f"{Target.of(info).registers} registers", options)
+            info = describe(instance, 0, instance.physical_devices()[0])
+        return _compiled(_opened, info.name, f"{Target.of(info).registers} registers", options)
     except (DmlError, IndexError) as error:
         print(f"compile_for_gpus.py: {options.family} cannot be compiled for: {error}", file=sys.stderr)
         return 3
+
+
+@contextlib.contextmanager
+def _opened() -> Iterator[PipelineCompiler]:
+    with loader.Instance() as instance, PipelineCompiler(instance, instance.physical_devices()[0]) as compiler:
+        yield compiler
 
 
 def chosen_launches(options: argparse.Namespace, target: str) -> list[RealLaunch]:
@@ -150,8 +161,10 @@ def chosen_launches(options: argparse.Namespace, target: str) -> list[RealLaunch
 
 def _by_foreign_driver(options: argparse.Namespace) -> int:
     try:
-        with foreign_drivers.ForeignCompiler(options.family) as compiler:
-            return _compiled(compiler, compiler.device, compiler.family.target, options)
+        opening = functools.partial(foreign_drivers.ForeignCompiler, options.family)
+        with opening() as compiler:
+            name, target = compiler.device, compiler.family.target
+        return _compiled(opening, name, target, options)
     except (CrossBuildError, DmlError) as error:
         print(f"compile_for_gpus.py: {options.family} cannot be compiled for: {error}", file=sys.stderr)
         return 3
@@ -175,52 +188,83 @@ def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
     return subprocess.run(words, env=environment, check=False).returncode
 
 
-def _compiled(compiler: DriverCompiler, name: str, target: str, options: argparse.Namespace) -> int:
+def _compiled(opening: Opening, name: str, target: str, options: argparse.Namespace) -> int:
     title, driver = gpus_and_driver(options.family)
-    foreign = foreign_drivers.FAMILIES.get(options.family)
-    most_seconds = math.inf if foreign is not None and foreign.is_emulated else options.most_seconds
-    rows: list[dict[str, Any]] = []
-    compiled = 0
     launches = chosen_launches(options, target)
-    end = time.monotonic() + options.seconds
-    for launch in launches:
-        if time.monotonic() > end:
-            break
-        compiled += 1
-        for row in _rows_of(compiler, launch, most_seconds):
-            rows.append(row)
-            if fault := row.get("fault"):
-                row["known"] = _is_known((driver, options.family), launch.variant, fault)
-                known = " (known)" if row["known"] else ""
-                print(f"{launch.variant} {list(launch.constants)} ({launch.operator}): {fault}{known}", flush=True)
+    found = compiled_launches(opening, launches, options, time.monotonic() + options.seconds)
+    rows = [row for _, each in sorted(found.items()) for row in each]
     if options.json is not None:
         options.json.write_text(json.dumps({"device": name, "launches": rows}, indent=1) + "\n", encoding="utf-8")
     bad = sum(not row["known"] for row in rows if "fault" in row)
     seconds = sorted(row.get("seconds", 0.0) for row in rows) or [0.0]
     middle = f"half of them within {seconds[len(seconds) // 2] * 1000:.0f} ms, all {seconds[-1]:.2f} s"
     variants = len({row["variant"] for row in rows})
-    left = f"; {len(launches) - compiled} are left, for which there was no time" if compiled < len(launches) else ""
-    print(f"{name}: {compiled} launches of {variants} modules compiled, {middle}; {bad} are bad{left}")
+    left = f"; {len(launches) - len(found)} are left, for which there was no time" if len(found) < len(launches) else ""
+    print(f"{name}: {len(found)} launches of {variants} modules compiled, {middle}; {bad} are bad{left}")
     if options.table is not None:
-        more = f"{compiled} launches of {variants} modules are compiled for {options.family} by {driver}, {bad} badly"
+        more = f"{len(found)} launches of {variants} modules are compiled for {options.family} by {driver}, {bad} badly"
         add_row(options.table, f"{title} on Linux, {options.family}", {"built": "as Linux", "more": more + left})
     return 1 if bad else 0
 
 
-def _rows_of(compiler: DriverCompiler, launch: RealLaunch, most_seconds: float) -> Iterator[dict[str, Any]]:
+def compiled_launches(
+    opening: Opening, launches: Sequence[RealLaunch], options: argparse.Namespace, end: float
+) -> dict[int, Rows]:
+    """What a driver makes of launches, by their places; what is bad is shown.
+
+    What takes too long beside others is compiled again afterwards, alone: the time is to be the compiler's.
+
+    Args:
+        opening: opens the driver.
+        launches: what to compile.
+        options: the command line's.
+        end: when no further one is begun, by the monotonic clock.
+    """
+    foreign = foreign_drivers.FAMILIES.get(options.family)
+    most = math.inf if foreign is not None and foreign.is_emulated else options.most_seconds
+    alone = functools.partial(_rows_of, most_seconds=most)
+    beside = functools.partial(_rows_of, most_seconds=math.inf) if options.jobs > 1 else alone
+    found: dict[int, Rows] = {}
+    slow: list[int] = []
+    for place, rows in outcomes(opening, launches, beside, jobs=options.jobs, end=end):
+        if options.jobs > 1 and any(row.get("seconds", 0.0) > most for row in rows):
+            slow.append(place)
+        else:
+            found[place] = _told(launches[place], rows, options.family)
+    if slow:
+        print(f"{len(slow)} launches took more than {most} s beside others: again, alone", flush=True)
+    for number, rows in outcomes(opening, [launches[place] for place in slow], alone):
+        found[slow[number]] = _told(launches[slow[number]], rows, options.family)
+    return found
+
+
+def _told(launch: RealLaunch, rows: Rows, family: str) -> Rows:
+    """The same rows, those with a fault with whether it is known; faults are shown."""
+    for row in rows:
+        if fault := row.get("fault"):
+            row["known"] = _is_known((gpus_and_driver(family)[1], family), launch.variant, fault)
+            known = " (known)" if row["known"] else ""
+            print(f"{launch.variant} {list(launch.constants)} ({launch.operator}): {fault}{known}", flush=True)
+    return rows
+
+
+def _rows_of(compiler: DriverCompiler, launch: RealLaunch, most_seconds: float) -> Rows:
     """What a compiler says of a launch, in each of its module's forms."""
-    for spirv in launch.forms:
-        row: dict[str, Any] = {"variant": launch.variant, "constants": launch.constants, "operator": launch.operator}
-        try:
-            made = compiler.compile(spirv, launch.constants, binding_count(spirv), launch.push_words)
-            if made.seconds > most_seconds:  # what else runs may have slowed it down: the quicker of two counts
-                again = compiler.compile(spirv, launch.constants, binding_count(spirv), launch.push_words)
-                made = min(made, again, key=lambda each: each.seconds)
-            row |= {"seconds": round(made.seconds, 3), **made.statistics}
-            fault = fault_of(made, most_seconds)
-        except DmlError as error:
-            fault = str(error)
-        yield {**row, "fault": fault} if fault else row
+    return [_row_of(compiler, launch, spirv, most_seconds) for spirv in launch.forms]
+
+
+def _row_of(compiler: DriverCompiler, launch: RealLaunch, spirv: bytes, most_seconds: float) -> dict[str, Any]:
+    row = described(launch)
+    try:
+        made = compiler.compile(spirv, launch.constants, binding_count(spirv), launch.push_words)
+        if made.seconds > most_seconds:  # what else runs may have slowed it down: the quicker of two counts
+            again = compiler.compile(spirv, launch.constants, binding_count(spirv), launch.push_words)
+            made = min(made, again, key=lambda each: each.seconds)
+        row |= {"seconds": round(made.seconds, 3), **made.statistics}
+        fault = fault_of(made, most_seconds)
+    except DmlError as error:
+        fault = str(error)
+    return {**row, "fault": fault} if fault else row
 
 
 def _is_known(names: Sequence[str], variant: str, fault: str) -> bool:

@@ -7,6 +7,7 @@
     scripts/try_linux.py aarch64 --wheels dist       the wheels of scripts/build_wheels.py, installed by pip there
     scripts/try_linux.py aarch64 --every 10          every tenth operator and family only
     scripts/try_linux.py aarch64_debian13 --minutes 30 --keep DIR     a part of all, and the next when called again
+    scripts/try_linux.py aarch64_debian13 --jobs 16  by so many processes side by side
     scripts/try_linux.py debian13 --table docs/how-to/install.md     put what is found into the table
 
 Debian's packages are unpacked into a folder of the user's cache, known by what was asked for, which becomes the root of
@@ -34,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.build_wheels import FIND_HEADERS, WheelError, found_pythons
 from scripts.cross import kompute
-from scripts.cross.both import SCRIPTS, Command, run_both
+from scripts.cross.both import SCRIPTS, Command, run_both, settings_of
 from scripts.cross.debian_roots import ROOTS, Root, command, unpacked, why_not_here
 from scripts.cross.platform_table import add_row, is_well, table_row
 from scripts.cross.targets import CrossBuildError
@@ -67,10 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--keep", metavar="DIR", type=Path, help="keep results; those of this state are not computed again"
     )
     parser.add_argument("--minutes", metavar="N", type=float, default=math.inf, help="what is not run then is left")
+    parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes at a time (%(default)s)")
     parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
     options = parser.parse_args(arguments)
     if options.small and options.table is not None:
         parser.error("--small: the table is filled by whole conformance cases")
+    if options.jobs < 1:
+        parser.error(f"--jobs {options.jobs}: at least one process is needed")
     root: Root = ROOTS[options.system]
     try:
         if reason := why_not_here(root):
@@ -84,11 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = f"{options.every}{'-small' if options.small else ''}"
         kept = options.keep and options.keep / f"{options.system}-{state_of(options.wheels)}-{what}.jsonl"
         result = run_both(
-            lambda *words: Command(python_command(root, folder, script, *words)),
+            lambda *words: Command(python_command(root, folder, script, *words, **settings_of(options.jobs))),
             options.every,
             is_small=options.small,
             kept=kept,
             seconds=60 * options.minutes,
+            jobs=options.jobs,
         )
     except NoLinuxError as error:
         print(f"try_linux.py: not tried: {error}", file=sys.stderr)
@@ -108,8 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def state_of(wheels: Path | None) -> str:
-    """A digest of what is tried: the wheels, or the checkout."""
+    """A digest of what is tried: the wheels and what runs them, or the checkout."""
     digest = hashlib.sha256()
+    if wheels is not None:
+        for name in SCRIPTS:
+            digest.update((ROOT / "scripts" / "cross" / f"{name}.py").read_bytes())
     for folder in (wheels,) if wheels is not None else (ROOT / "dmlvk", ROOT / "shaders", ROOT / "scripts"):
         for path in sorted(each for each in folder.rglob("*") if each.is_file() and "__pycache__" not in each.parts):
             digest.update(f"{path.relative_to(folder)} {path.stat().st_size} ".encode())
@@ -123,8 +131,8 @@ def inside(root: Root, folder: Path, *arguments: str) -> subprocess.CompletedPro
     return subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
 
 
-def python_command(root: Root, folder: Path, *words: str) -> list[str]:
-    """The command that runs that system's Python with arguments."""
+def python_command(root: Root, folder: Path, *words: str, **environment: str) -> list[str]:
+    """The command that runs that system's Python with arguments, and further environment variables."""
     driver = next((folder / "usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
     libraries = f"/usr/lib/{root.triplet}"
     settings = {
@@ -135,6 +143,7 @@ def python_command(root: Root, folder: Path, *words: str) -> list[str]:
         "VK_DRIVER_FILES": f"/usr/share/vulkan/icd.d/{driver.name}",
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
+        **environment,
     }
     return command(root, folder, [f"/usr/bin/python3.{root.minor}", *words], settings)
 

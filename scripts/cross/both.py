@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -12,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from scripts.cross.platform_table import Found, compared
 
@@ -44,7 +46,13 @@ Platform = Callable[..., Command]
 
 
 def run_both(
-    there: Platform, every: int, *, is_small: bool = False, kept: Path | None = None, seconds: float = math.inf
+    there: Platform,
+    every: int,
+    *,
+    is_small: bool = False,
+    kept: Path | None = None,
+    seconds: float = math.inf,
+    jobs: int = 1,
 ) -> dict[str, Any]:
     """What is the same on both; see :func:`scripts.cross.platform_table.compared`. It is told meanwhile how it goes on.
 
@@ -54,10 +62,18 @@ def run_both(
         is_small: whether to run a small conformance case of every family instead of whole ones.
         kept: a file that keeps what was found there; what it has already is not run again.
         seconds: that the other platform has for all.
+        jobs: processes side by side, on either platform.
     """
-    here = results_of(_here, every, is_small=is_small)
+    environment = {**os.environ, **settings_of(jobs)}
+    here = results_of(lambda *words: _here(words, environment), every, is_small=is_small, jobs=jobs)
     progress = f"of {here.count} there"
-    return compared(here, results_of(there, every, is_small=is_small, progress=progress, kept=kept, seconds=seconds))
+    found = results_of(there, every, is_small=is_small, progress=progress, kept=kept, seconds=seconds, jobs=jobs)
+    return compared(here, found)
+
+
+def settings_of(jobs: int) -> dict[str, str]:
+    """What llvmpipe is told where processes run side by side: together they have a thread for each processor."""
+    return {"LP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs))} if jobs > 1 else {}
 
 
 def results_of(
@@ -69,6 +85,7 @@ def results_of(
     progress: str = "here",
     kept: Path | None = None,
     seconds: float = math.inf,
+    jobs: int = 1,
 ) -> Found:
     """Everything, also where a part of it ends the process: what comes after it is run by another one.
 
@@ -80,44 +97,138 @@ def results_of(
         progress: what is told meanwhile beside the number of results.
         kept: a file that keeps what is found; what it has already is not run again.
         seconds: after so long what is not run is left.
+        jobs: processes side by side, each of which is asked for what none was asked for before.
     """
-    lines: dict[int, dict[str, Any]] = {}
-    if kept is not None and kept.is_file():
-        lines = {line["number"]: line for line in map(json.loads, kept.read_text(encoding="utf-8").splitlines())}
-    noticed = time.monotonic()
-    end = noticed + seconds
-    while time.monotonic() < end:
-        begun: dict[str, Any] | None = None
-        errors = bytearray()
-        words = ["--every", str(every), *(["--small"] if is_small else []), "--but", ",".join(map(str, lines))]
-        with _started(platform(*words)) as process:
-            for begun in map(json.loads, _lines(process, errors, silent_seconds, end)):
-                if "found" not in begun:
+    results = _Results(kept, progress)
+    command = platform("--every", str(every), *(["--small"] if is_small else []))
+    numbers = (number for number in itertools.count() if number not in results.lines)
+    end = time.monotonic() + seconds
+    faults = []
+    has_more = True
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(_Process(command, numbers)) for _ in range(jobs)]
+        while running:
+            silent = min(process.heard for process in running) + silent_seconds
+            streams = [stream for process in running for stream in process.streams]
+            ready = select.select(streams, [], [], max(0.0, min(silent, end) - time.monotonic()))[0]
+            if time.monotonic() >= end:
+                return dataclasses.replace(_found(results.lines.values()), is_cut=True)
+            for process in [*running]:
+                for line in process.answers(ready, silent_seconds):
+                    results.add(line)
+                if process.streams:
                     continue
-                _keep(begun, lines, kept)
-                begun = None
-                if time.monotonic() - noticed > _SECONDS_BETWEEN_NOTICES:
-                    noticed = time.monotonic()
-                    print(f"  {len(lines)} {progress}: {lines[max(lines)]['name']}", file=sys.stderr, flush=True)
-            status = process.wait()
-        reason = _reason(errors.decode(errors="replace"), status, silent_seconds)
-        if time.monotonic() >= end:
-            break
-        if begun is not None and status != 0:
-            _keep({**begun, "ended": reason}, lines, kept)
-        elif status == 0:
-            return _found(lines.values())
-        else:
-            return _found([*lines.values(), {"kind": "operators", "name": "", "ended": reason}])
-    return dataclasses.replace(_found(lines.values()), is_cut=True)
+                running.remove(process)
+                status, reason = process.ended(silent_seconds)
+                if status == 0:
+                    has_more = False  # numbers rise: nothing has the next ones, either
+                elif process.begun is None:
+                    faults.append({"kind": "operators", "name": "", "ended": reason})
+                else:
+                    results.add({**process.begun, "ended": reason})
+                    if has_more:
+                        running.append(stack.enter_context(_Process(command, numbers)))
+    return _found([*results.lines.values(), *faults])
 
 
-def _keep(line: dict[str, Any], lines: dict[int, dict[str, Any]], kept: Path | None) -> None:
-    lines[line["number"]] = line
-    if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with kept.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+class _Results:
+    """What was found, by number; it is kept in a file at once, and told now and then.
+
+    Args:
+        kept: the file, which may have some already; ``None`` for none.
+        progress: what is told beside the number of results.
+    """
+
+    def __init__(self, kept: Path | None, progress: str) -> None:
+        self.lines: dict[int, dict[str, Any]] = {}
+        if kept is not None and kept.is_file():
+            self.lines = {line["number"]: line for line in map(json.loads, kept.read_text("utf-8").splitlines())}
+        self._kept = kept
+        self._progress = progress
+        self._noticed = time.monotonic()
+
+    def add(self, line: dict[str, Any]) -> None:
+        self.lines[line["number"]] = line
+        if self._kept is not None:
+            self._kept.parent.mkdir(parents=True, exist_ok=True)
+            with self._kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        if time.monotonic() - self._noticed > _SECONDS_BETWEEN_NOTICES:
+            self._noticed = time.monotonic()
+            print(f"  {len(self.lines)} {self._progress}: {line['name']}", file=sys.stderr, flush=True)
+
+
+class _Process:
+    """A process that is asked for one thing after another. A context manager, which ends it.
+
+    Args:
+        command: what runs it.
+        numbers: of what to ask for.
+
+    Attributes:
+        streams: what it writes to, as long as it does.
+        heard: when it said something last, by the monotonic clock.
+        begun: what it was running when it ended; ``None`` for nothing.
+    """
+
+    def __init__(self, command: Command, numbers: Iterator[int]) -> None:
+        pipe = subprocess.PIPE  # for errors, too: Python for Windows does not start with a file of Linux there
+        words, folder, environment = list(command.words), command.folder, command.environment
+        self._process = subprocess.Popen(
+            words, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0
+        )
+        assert self._process.stdout is not None and self._process.stderr is not None
+        self.streams: list[IO[bytes]] = [self._process.stdout, self._process.stderr]
+        self.heard = time.monotonic()
+        self.begun: dict[str, Any] | None = None
+        self._numbers = numbers
+        self._pending = b""
+        self._errors = bytearray()
+        self._ask()
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._process:
+            self._process.kill()
+
+    def _ask(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended, as its output will tell
+            self._process.stdin.write(b"%d\n" % next(self._numbers))
+
+    def answers(self, ready: Sequence[IO[bytes]], silent_seconds: float) -> Iterator[dict[str, Any]]:
+        """What it has found meanwhile; it is asked for more. It is ended if it says nothing.
+
+        Args:
+            ready: streams that can be read.
+            silent_seconds: how long it may say nothing.
+        """
+        readable = [stream for stream in self.streams if stream in ready]
+        if readable:
+            self.heard = time.monotonic()
+        elif time.monotonic() >= self.heard + silent_seconds:
+            self._process.kill()
+            self.streams = []
+        for stream in readable:
+            said = os.read(stream.fileno(), 65536)
+            if not said:
+                self.streams.remove(stream)
+            elif stream is self._process.stderr:
+                self._errors += said
+            else:
+                *lines, self._pending = (self._pending + said).split(b"\n")
+                for self.begun in map(json.loads, lines):
+                    if "found" in self.begun:
+                        yield self.begun
+                        self.begun = None
+                        self._ask()
+
+    def ended(self, silent_seconds: float) -> tuple[int, str]:
+        """Its exit status, and why it ended."""
+        status = self._process.wait()
+        return status, _reason(self._errors.decode(errors="replace"), status, silent_seconds)
 
 
 def _found(lines: Iterable[Mapping[str, Any]]) -> Found:
@@ -128,41 +239,6 @@ def _found(lines: Iterable[Mapping[str, Any]]) -> Found:
     return Found(of("operators", "found"), of("cases", "found"), of("operators", "ended"), of("cases", "ended"))
 
 
-def _started(command: Command) -> subprocess.Popen[bytes]:
-    pipe = subprocess.PIPE  # for errors, too: Python for Windows does not start with a file of Linux there
-    words, folder, environment = list(command.words), command.folder, command.environment
-    return subprocess.Popen(
-        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0
-    )
-
-
-def _lines(process: subprocess.Popen[bytes], errors: bytearray, silent_seconds: float, end: float) -> Iterator[bytes]:
-    """A process's output by line, until it ends, or is ended because it says nothing or the time is over.
-
-    Args:
-        process: one that has just started.
-        errors: takes what it says to the error stream.
-        silent_seconds: how long it may say nothing.
-        end: by the monotonic clock.
-    """
-    pending = b""
-    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
-    while streams:
-        ready = select.select(streams, [], [], max(0.0, min(silent_seconds, end - time.monotonic())))[0]
-        if not ready:
-            process.kill()
-            return
-        for stream in ready:
-            found = os.read(stream.fileno(), 65536)
-            if not found:
-                streams.remove(stream)
-            elif stream is process.stderr:
-                errors += found
-            else:
-                *lines, pending = (pending + found).split(b"\n")
-                yield from lines
-
-
 def _reason(said: str, status: int, silent_seconds: float) -> str:
     """The line that tells most: LLVM's error where there is one, else the last."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
@@ -170,5 +246,6 @@ def _reason(said: str, status: int, silent_seconds: float) -> str:
     return f"{found} (ended after {silent_seconds:.0f} s without a result)" if status == -9 else found
 
 
-def _here(*words: str) -> Command:
-    return Command([sys.executable, str(Path(__file__).with_name("results.py")), *words])
+def _here(words: Sequence[str], environment: Mapping[str, str]) -> Command:
+    script = Path(__file__).with_name("results.py")
+    return Command([sys.executable, str(script), *words], environment=environment)

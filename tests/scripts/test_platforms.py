@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import hashlib
 import io
+import json
+import math
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -113,6 +119,59 @@ def test_a_bad_launch_is_named(seconds: float, statistics: dict[str, int], fault
     assert found == fault if fault is None else (found or "").startswith(fault)
 
 
+LAUNCHES = list(real_launches(TARGETS["any"], "DEPTH_TO_SPACE*"))[:4]
+
+
+class Driver:
+    """Takes 3 s for a launch at its first time, 1 s then, and 4 s for the last launch; ends the process at another."""
+
+    def __init__(self, folder: Path, fatal: int | None = None) -> None:
+        self.folder = folder
+        self.fatal = fatal
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def compile(self, spirv: bytes, constants: Sequence[int], bindings: int, push_words: int) -> Compiled:
+        place = next(
+            place for place, each in enumerate(LAUNCHES) if spirv in each.forms and each.constants == constants
+        )
+        if place == self.fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        known = self.folder / hashlib.sha256(spirv + repr(constants).encode()).hexdigest()
+        is_new = not known.exists()
+        known.touch()
+        return Compiled(4.0 if place == len(LAUNCHES) - 1 else 3.0 if is_new else 1.0, {"SGPRs": place})
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_launch_that_ends_its_process_is_named_and_the_others_are_compiled(tmp_path: Path, jobs: int) -> None:
+    options = argparse.Namespace(family="GFX1100", jobs=jobs, most_seconds=5.0)
+    driver = functools.partial(Driver, tmp_path, 1)
+    found = compile_for_gpus.compiled_launches(driver, LAUNCHES, options, math.inf)
+    assert sorted(found) == [0, 1, 2, 3]
+    assert [row.get("SGPRs") for place in (0, 2, 3) for row in found[place][:1]] == [0, 2, 3]
+    (row,) = found[1]
+    assert (row["variant"], row["fault"]) == (LAUNCHES[1].variant, "the driver's compiler ends the process (-9)")
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_what_took_too_long_beside_others_is_compiled_again(
+    tmp_path: Path, jobs: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = argparse.Namespace(family="GFX1100", jobs=jobs, most_seconds=2.0)
+    driver = functools.partial(Driver, tmp_path)
+    found = compile_for_gpus.compiled_launches(driver, LAUNCHES, options, math.inf)
+    told = capsys.readouterr().out
+    assert {place for place, rows in found.items() if any("fault" in row for row in rows)} == {3}, told
+    assert f"{LAUNCHES[3].operator}): takes 4.0 s to compile" in told
+    assert ("4 launches took more than 2.0 s beside others: again, alone" in told) == (jobs > 1)
+    left = compile_for_gpus.compiled_launches(driver, LAUNCHES, options, -math.inf)
+    assert left == {}
+
+
 def test_families_with_other_matrices_get_their_launches_and_only_the_modules_asked_for() -> None:
     options = argparse.Namespace(operators="MULTIHEAD_ATTENTION1", modules="*.of64*", changed_since=None, every=None)
     target = foreign_drivers.FAMILIES["navi31"].target
@@ -164,46 +223,66 @@ def kept(digest: str) -> dict[str, str]:
 
 
 ELSEWHERE = """
-import json, os, sys, time
-for number, (kind, name) in enumerate([("operators", "abs"), ("operators", "if"), ("cases", "abs"), ("cases", "gemm")]):
-    if str(number) in sys.argv[-1].split(","):
-        continue
+import json, os, pathlib, sys, time
+things = [("cases", "abs"), ("cases", "gemm"), ("operators", "abs"), ("operators", "if")]
+for number in map(int, sys.stdin):
+    if number >= len(things):
+        break
+    kind, name = things[number]
     told = {"number": number, "kind": kind, "name": name}
     print(json.dumps({**told, "begun": True}), flush=True)
+    if len(sys.argv) > 4:  # two processes wait for one another
+        (pathlib.Path(sys.argv[4]) / str(number)).touch()
+        while number < 2 and not (pathlib.Path(sys.argv[4]) / str(1 - number)).exists():
+            time.sleep(0.01)
     if name == "if":
         print("words\\nLLVM ERROR: no\\ncore dumped", file=sys.stderr, flush=True)
         os.abort()
-    if name == "gemm":
+    if (kind, name) == ("cases", sys.argv[1]):
         time.sleep(60)
     found = {"operators": "1", "cases": {"sha256": "2", "fault": ""}}[kind]
     print(json.dumps({**told, "found": found}), flush=True)
 """
 
 
+def elsewhere(program: str, hanging: str = "", *more: str) -> Callable[..., Command]:
+    return lambda *words: Command([sys.executable, "-c", program, hanging, *words, *more])
+
+
 def test_what_comes_after_something_that_ends_the_process_is_run_by_another_and_kept(tmp_path: Path) -> None:
     kept_lines = tmp_path / "results.jsonl"
-    found = both.results_of(
-        lambda *words: Command([sys.executable, "-c", ELSEWHERE, *words]), 2, silent_seconds=1.0, kept=kept_lines
-    )
+    found = both.results_of(elsewhere(ELSEWHERE, "gemm"), 2, silent_seconds=1.0, kept=kept_lines)
     assert found.operators == {"abs": "1"}
     assert found.cases == {"abs": kept("2")}
     assert found.operators_ended == {"if": "LLVM ERROR: no"}
     assert found.cases_ended == {"gemm": "it says nothing (ended after 1 s without a result)"}
-    nothing_left = "import sys; assert set(sys.argv[-1].split(',')) == set('0123')"
-    again = both.results_of(lambda *words: Command([sys.executable, "-c", nothing_left, *words]), 2, kept=kept_lines)
-    assert again == found
+    nothing_left = "assert input() == '4'"
+    assert both.results_of(elsewhere(nothing_left), 2, kept=kept_lines) == found
+    assert both.results_of(elsewhere("input()"), 2, kept=kept_lines, jobs=3) == found
 
 
-def test_what_does_not_fit_into_the_time_is_left() -> None:
-    found = both.results_of(lambda *words: Command([sys.executable, "-c", ELSEWHERE, *words]), 1, seconds=1.0)
+def test_processes_side_by_side_find_what_one_finds(tmp_path: Path) -> None:
+    kept_lines = tmp_path / "results.jsonl"
+    one = both.results_of(elsewhere(ELSEWHERE), 2)
+    several = both.results_of(elsewhere(ELSEWHERE, "", str(tmp_path)), 2, kept=kept_lines, jobs=2)
+    assert one == several
+    assert one.operators_ended == {"if": "LLVM ERROR: no"} and set(one.cases) == {"abs", "gemm"}
+    lines = map(json.loads, kept_lines.read_text().splitlines())
+    assert sorted(line["number"] for line in lines) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_does_not_fit_into_the_time_is_left(jobs: int) -> None:
+    found = both.results_of(elsewhere(ELSEWHERE, "gemm"), 1, seconds=1.5, jobs=jobs)
     assert found.is_cut
-    assert found.operators in ({"abs": "1"}, {})  # as far as a busy machine has come
+    assert found.cases in ({"abs": kept("2")}, {})  # as far as a busy machine has come
     assert not found.cases_ended
+    assert jobs == 2 or not found.operators
 
 
 def test_a_platform_without_a_device_is_not_asked_again() -> None:
     program = "raise SystemExit('dmlvk.errors.DeviceNotFoundError: none')"
-    found = both.results_of(lambda *words: Command([sys.executable, "-c", program, *words]), 1)
+    found = both.results_of(elsewhere(program), 1)
     assert found == Found({}, {}, {"": "dmlvk.errors.DeviceNotFoundError: none"})
 
 
