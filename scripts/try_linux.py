@@ -159,6 +159,7 @@ def prepared(root: Root, wheels: Path | None) -> Path:
         CrossBuildError: something cannot be built or had.
     """
     folder = unpacked(root)
+    _compile_bytecode(root, folder, f"usr/lib/python3.{root.minor}", "usr/lib/python3")
     checkout = folder / "checkout"
     shutil.rmtree(checkout, ignore_errors=True)
     shutil.rmtree(folder / "usr/local/lib", ignore_errors=True)
@@ -179,10 +180,12 @@ def prepared(root: Root, wheels: Path | None) -> Path:
     return folder
 
 
-def _compile_bytecode(root: Root, folder: Path, directory: str) -> None:
-    """Does what that system's Python would do at its first import, which takes a minute under an emulator."""
-    words = ["-m", "compileall", "-q", "-s", str(folder), "-p", "/", str(folder / directory)]
-    subprocess.run([_same_python(root), *words], stdout=subprocess.DEVNULL, check=False)  # what fails is compiled there
+def _compile_bytecode(root: Root, folder: Path, *directories: str) -> None:
+    """Does what that system's Python would do at its first import, which takes minutes under an emulator."""
+    for directory in directories:
+        words = ["-m", "compileall", "-q", "-s", str(folder), "-p", "/", str(folder / directory)]
+        # What fails is compiled there.
+        subprocess.run([_same_python(root), *words], stdout=subprocess.DEVNULL, check=False)
 
 
 def _same_python(root: Root) -> str:
@@ -200,13 +203,16 @@ def _kompute(root: Root, made: Path) -> list[Path]:
 
 
 def _install(root: Root, folder: Path, wheels: Path) -> None:
-    """What a user does: pip, which comes as a wheel and runs from it, with what Debian has of the dependencies."""
+    """What a user does: pip, which comes as a wheel, with what Debian has of the dependencies."""
     shutil.rmtree(folder / "wheels", ignore_errors=True)
     shutil.copytree(wheels, folder / "wheels")
+    shutil.rmtree(folder / "pip", ignore_errors=True)
     (pip,) = Path(ensurepip.__file__).parent.glob("_bundled/pip-*.whl")
-    shutil.copy(pip, folder)
+    with zipfile.ZipFile(pip) as archive:
+        archive.extractall(folder / "pip")
+    _compile_bytecode(root, folder, "pip")
     words = ["install", "--quiet", "--no-index", "--break-system-packages", "--root-user-action=ignore", "--no-compile"]
-    done = inside(root, folder, f"/{pip.name}/pip", *words, "--find-links", "/wheels", "dmlvk")
+    done = inside(root, folder, "/pip/pip", *words, "--find-links", "/wheels", "dmlvk")
     if done.returncode != 0:
         raise CrossBuildError(f"pip does not install: {(done.stdout + done.stderr).strip()[-2000:]}")
 
