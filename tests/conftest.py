@@ -25,7 +25,7 @@ _choose_drivers()  # before anything loads Vulkan
 
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
 from dmlvk.spirv.specialization import NAIVE_DRIVERS  # noqa: E402
-from tests.effort import IS_QUICK, TAKES_TURNS, OfTurn, items_of_turns, quick_items  # noqa: E402
+from tests.effort import IS_QUICK, TAKES_TURNS, OfTurn, items_of_turns, quick_items, t_way_items  # noqa: E402
 from tests.reversal import TURNS_AROUND, turn_around_what_nothing_orders  # noqa: E402  # likewise
 
 if TURNS_AROUND:
@@ -45,8 +45,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out: list[pytest.Item] = []
     if IS_QUICK:
         items[:], left_out = quick_items(items)
+    items[:], repeated = t_way_items(items)
     items[:], others = items_of_turns(items, {_short_name(info): info for info in _DEVICES})
-    config.hook.pytest_deselected(items=left_out + others)
+    config.hook.pytest_deselected(items=left_out + repeated + others)
 
 
 def pytest_collection_finish() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,9 @@ import pytest
 import dmlvk as dml
 from dmlvk.kernels.products.block_products import RowTile
 from dmlvk.kernels.target import Target
-from tests.effort import some
 from tests.targets import all_compute_as_gpus
 
 COLUMNS, BLOCK = 40, 32
-CASES = tuple(
-    itertools.product((dml.FLOAT16, dml.FLOAT32), (dml.UINT4, dml.INT8), (False, True), ((1, 2080), (3, 1152), (9, 96)))
-)
-"""Of numbers and integers, whether there are zero points, and rows and terms."""
-
 pytestmark = pytest.mark.every_driver  # one driver skips them
 
 
@@ -74,15 +67,24 @@ def _as_gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     all_compute_as_gpus(monkeypatch, registers=256)
 
 
-@pytest.mark.parametrize("number", some(range(len(CASES)), 5))
+@pytest.mark.combinations
+@pytest.mark.t_way(3)
+@pytest.mark.parametrize("size", [(1, 2080), (3, 1152), (9, 96)], ids=["1 row", "3 rows", "9 rows"])
+@pytest.mark.parametrize("has_zero", [False, True], ids=["without zero points", "zero points"])
+@pytest.mark.parametrize("integer", [dml.UINT4, dml.INT8], ids=lambda integer: integer.name)
+@pytest.mark.parametrize("data_type", [dml.FLOAT16, dml.FLOAT32], ids=lambda data_type: data_type.name)
 def test_a_gated_product_is_one_kernel_with_the_bits_of_four(
-    device: dml.Device, monkeypatch: pytest.MonkeyPatch, number: int
+    device: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    data_type: dml.DataType,
+    integer: dml.DataType,
+    has_zero: bool,
+    size: tuple[int, int],
 ) -> None:
     """All types, few rows and several, sums of several segments; denormals and infinities among the operands."""
     _as_gpu(device, monkeypatch)
-    data_type, integer, has_zero, size = CASES[number]
     fused, single = (_gated(device, (data_type, integer), size, has_zero=has_zero, fuse=fuse) for fuse in (True, False))
-    inputs = _inputs(fused, number)
+    inputs = _inputs(fused, sum(size))
     inputs["gate.s"][2, 0], inputs["up.s"][5, 1], inputs["x"][0, 7] = 6e-8, np.inf, 6e-8
     with np.errstate(all="ignore"):
         results = [device.run(graph, inputs)["y"] for graph in (fused, single)]

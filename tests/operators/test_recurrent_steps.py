@@ -113,6 +113,7 @@ def assert_same_bits(
 
 
 @pytest.mark.combinations
+@pytest.mark.t_way(2)
 @pytest.mark.parametrize(("shape", "network", "tile", "data_type"), _shapes_in_turn())
 def test_own_products_give_the_bits_of_gemm(
     benches: list[Workbench],
@@ -131,6 +132,7 @@ def test_own_products_give_the_bits_of_gemm(
 
 
 @pytest.mark.combinations
+@pytest.mark.t_way(2)
 @EACH_TYPE
 @TILES
 @pytest.mark.parametrize(
@@ -152,6 +154,7 @@ def test_products_of_several_segments(
 
 
 @pytest.mark.combinations
+@pytest.mark.t_way(2)
 @EACH_TYPE
 @EACH_NETWORK
 @pytest.mark.parametrize(
@@ -178,6 +181,7 @@ def test_weights_in_columns_and_optional_tensors(
         assert_same_bits(benches, with_tile, tile, desc, recurrent_inputs(desc, np.random.default_rng(3)))
 
 
+@pytest.mark.t_way(2)
 @EACH_TYPE
 @EACH_TILE
 @EACH_NETWORK
@@ -217,6 +221,7 @@ def test_every_sum_of_a_whole_segment_may_need_care(
 
 
 @pytest.mark.combinations
+@pytest.mark.t_way(2)
 @EACH_TYPE
 @pytest.mark.parametrize("tile", [USUAL, SMALL_BLOCK, WIDE_BLOCK], ids=lambda tile: tile.name)
 @EACH_NETWORK

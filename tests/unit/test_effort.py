@@ -12,7 +12,17 @@ import pytest
 from dmlvk.conformance.cases import ValueCase, value_cases
 from dmlvk.conformance.samples import SampleCase, sample_cases
 from tests import effort
-from tests.effort import OfTurn, Turns, covering, first_on_all, in_turn, items_of_turns, quick_items, shown
+from tests.effort import (
+    OfTurn,
+    Turns,
+    covering,
+    first_on_all,
+    in_turn,
+    items_of_turns,
+    quick_items,
+    shown,
+    t_way_items,
+)
 
 
 @dataclasses.dataclass(eq=False)
@@ -72,6 +82,34 @@ def test_quick_tests_on_devices_show_what_is_in_each_list_of_parameters() -> Non
     for item in listed:
         item.fixturenames = []
     assert quick_items(listed) == (listed, []), "what runs on no device is cheap"
+
+
+@pytest.mark.parametrize("t", [1, 2, 3, 4, 5])
+def test_where_tests_take_turns_any_t_values_meet_in_a_test_on_each_device(
+    monkeypatch: pytest.MonkeyPatch, t: int
+) -> None:
+    monkeypatch.setattr(effort, "TAKES_TURNS", True)
+    monkeypatch.setattr(effort, "IS_QUICK", False)
+    marked = _items("marked", None, device="xy", first="abc", second="defg", third="hi", fourth="jkl")
+    marked = [item for item in marked if "a-d" not in item.nodeid]  # which never meet
+    for item in marked:
+        item.get_closest_marker = lambda name: pytest.mark.t_way(t).mark if name == "t_way" else None
+    others = _items("other", None, first="ab", second="cd") + _items("plain", None)
+    taken, left_out = t_way_items([*marked, *others])
+    assert sorted(item.nodeid for item in [*taken, *left_out]) == sorted(item.nodeid for item in [*marked, *others])
+    assert [item for item in taken if item not in marked] == others
+
+    def meetings(items: list[Any], device: str) -> set[tuple[str, ...]]:
+        each = (sorted(item.callspec.params.items()) for item in items if item.callspec.params["device"] == device)
+        values = ([value for name, value in params if name != "device"] for params in each)
+        return {met for row in values for met in itertools.combinations(row, min(t, 4))}
+
+    kept = [item for item in taken if item in marked]
+    for device in "xy":
+        assert meetings(kept, device) == meetings(marked, device)
+    assert len(kept) < 2 * {1: 6, 2: 20, 3: 50}.get(t, 73)
+    monkeypatch.setattr(effort, "TAKES_TURNS", False)
+    assert t_way_items([*marked, *others]) == ([*marked, *others], [])
 
 
 @pytest.mark.parametrize("takes_turns", [True, False])
