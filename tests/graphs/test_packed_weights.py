@@ -26,7 +26,10 @@ SIZES = ((1, 40, 2048 + 96), (3, 33, 1152), (17, 40, 512), (40, 72, 320))
 TYPES = tuple(itertools.product((dml.FLOAT16, dml.FLOAT32), (dml.UINT4, dml.INT4, dml.UINT8, dml.INT8), (False, True)))
 """Of numbers and integers, and whether there are zero points."""
 
-pytestmark = pytest.mark.every_driver  # one driver skips most of them
+ON_GPUS = pytest.param("a GPU's", marks=pytest.mark.every_driver)
+"""One driver skips what computes as GPUs do."""
+
+EACH_KIND = pytest.mark.parametrize("kernels", ["its own", ON_GPUS])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +127,7 @@ def _as(monkeypatch: pytest.MonkeyPatch, device: dml.Device, kernels: str) -> No
         all_compute_as_gpus(monkeypatch, registers=256)
 
 
-@pytest.mark.parametrize("kernels", ["its own", "a GPU's"])
+@EACH_KIND
 @pytest.mark.parametrize("number", some(range(len(TYPES)), 5))
 def test_packed_weights_give_the_bits_of_numbers(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, number: int, kernels: str
@@ -138,6 +141,7 @@ def test_packed_weights_give_the_bits_of_numbers(
     assert used[0].startswith(f"blocks.{types[0].name.lower()}.{types[1].size_in_bits}."), used
 
 
+@pytest.mark.every_driver
 @pytest.mark.parametrize("number", [number for number, types in enumerate(TYPES) if types[0] is dml.FLOAT16])
 def test_weights_that_are_made_by_arithmetic_of_float16_have_the_same_bits(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, number: int
@@ -163,7 +167,7 @@ def test_weights_across_columns_are_packed_too(device: dml.Device, rows: int) ->
     assert check(device, weights, weights.inputs(1))[0] == "blocks.float16.4.numbers"
 
 
-@pytest.mark.parametrize("kernels", ["its own", "a GPU's"])
+@EACH_KIND
 def test_rare_scales_and_operands_give_the_same_bits(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, kernels: str
 ) -> None:
@@ -179,6 +183,7 @@ def test_rare_scales_and_operands_give_the_same_bits(
             check(device, weights, inputs)
 
 
+@pytest.mark.every_driver
 def test_every_tile_of_rows_gives_the_same_bits(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever a device of another size chooses."""
     _as(monkeypatch, device, "a GPU's")
@@ -194,6 +199,7 @@ def test_every_tile_of_rows_gives_the_same_bits(device: dml.Device, monkeypatch:
     assert len(products) == len(block_products.row_tiles(4))
 
 
+@pytest.mark.every_driver
 @pytest.mark.parametrize("has_zero", [False, True])
 def test_tiles_of_rows_give_the_same_bits(device: dml.Device, monkeypatch: pytest.MonkeyPatch, has_zero: bool) -> None:
     """Sums of segments of another kernel, added by one more; with scales and numbers that are rare, too."""

@@ -69,6 +69,7 @@ def _operand(shape: str, length: int, seed: int) -> npt.NDArray[np.float32]:
 
 @pytest.mark.sweep
 @pytest.mark.combinations
+@pytest.mark.t_way(2)
 @pytest.mark.parametrize("length", _LENGTHS)
 @pytest.mark.parametrize(
     ("data_type", "scale", "bias", "relu"),
