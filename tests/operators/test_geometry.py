@@ -27,7 +27,7 @@ from dmlvk.kernels.target import CPU, GPU
 from dmlvk.kernels.variants import lanes, operand_types, tile_size
 from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc, check_operator
 from dmlvk.runtime import shader_forms
-from tests.effort import IS_QUICK
+from tests.effort import IS_QUICK, TAKES_TURNS
 from tests.operators.geometries import FIXED, REPEATED, TRANSPOSED, Geometry, geometries, overlaps
 from tests.targets import all_compute_as_gpus, kernel_of
 
@@ -239,7 +239,7 @@ def test_work_groups_in_several_rows(
     """Work groups beyond what one dimension can count lie in rows: here with rows of 5 instead of 65,535.
 
     As with the listed geometries, operators that share an access order with one that is tested whole take some of them
-    in turn.
+    in turn; where tests take turns, one each.
     """
     if case.desc_class.declaration.pattern == "rows":
         return  # tests/operators/test_rows.py has these
@@ -251,7 +251,7 @@ def test_work_groups_in_several_rows(
     lengths = (5 * group, 5 * group + 1, 6 * group, 11 * group - 7, 25 * group)
     listed = [Geometry(name, (length,), (1,), ((1,),)) for length in lengths]
     listed += [Geometry(name, (rows, 2), (4, 1), ((1, rows),)) for rows in (2051, 6400)]
-    step = 1 if case.desc_class.operator_name in SWEPT else 3 if SHARE == 1 else len(listed)
+    step = 1 if case.desc_class.operator_name in SWEPT else len(listed) if TAKES_TURNS else 3
     for geometry in listed[number % step :: step]:
         check_geometry(benches, case, geometry)
     beyond = describe(
