@@ -13,6 +13,7 @@ from typing import Final
 from dmlvk.spirv import opcodes
 from dmlvk.spirv.modules import HEADER_WORDS
 from dmlvk.spirv.specialization import PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
+from scripts.shader_tools.length import MOST_COMPARISONS, MOST_INSTRUCTIONS, length_of
 from scripts.shader_tools.spirv import Instruction, Module, UnknownSizeError, decode_string
 
 MAX_INVOCATIONS: Final = 256
@@ -154,6 +155,17 @@ def push_constants(module: Module) -> Iterator[Objection]:
             continue
         if size > MAX_PUSH_CONSTANT_BYTES:
             yield variable.offset, f"{size} bytes of push constants, limit {MAX_PUSH_CONSTANT_BYTES}"
+
+
+def length(module: Module) -> Iterator[Objection]:
+    """Object to modules that drivers for GPUs take seconds to compile."""
+    if len(list(module.named("OpEntryPoint"))) != 1:
+        return  # another rule's
+    found = length_of(module)
+    if found.instructions > MOST_INSTRUCTIONS:
+        yield 0, f"{found.instructions} instructions with all calls in their places, limit {MOST_INSTRUCTIONS}"
+    if found.comparisons > MOST_COMPARISONS:
+        yield 0, f"{found.comparisons} comparisons of loads and stores with what is known, limit {MOST_COMPARISONS}"
 
 
 def shared_memory(module: Module) -> Iterator[Objection]:

@@ -113,11 +113,7 @@ RULES: Final[tuple[Rule, ...]] = (
         check=checks.capabilities,
     ),
     Rule("extension", "nor is an extension enabled on every device", check=checks.extensions),
-    Rule(
-        "instruction-set",
-        "only GLSL.std.450 is understood by every driver",
-        check=checks.instruction_sets,
-    ),
+    Rule("instruction-set", "only GLSL.std.450 is understood by every driver", check=checks.instruction_sets),
     Rule(
         "type-width",
         "16-, 8- and 64-bit types need optional features; SwiftShader has none of them",
@@ -148,11 +144,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "abs() and sign() may flush denormals, and sign(NaN) is not defined: use the sign bit",
         functions=_FLOAT_SIGN,
     ),
-    Rule(
-        "packing",
-        "each may round as it likes",
-        functions=_PACKING,
-    ),
+    Rule("packing", "each may round as it likes", functions=_PACKING),
     Rule(
         "half-conversion",
         "unpackHalf2x16 flushes denormals on some devices, packHalf2x16 misrounds on others (SwiftShader's spills bits "
@@ -235,6 +227,11 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("undefined-value", "an undefined value differs from driver to driver", instructions=opcodes("Undef")),
     Rule("entry-point", "Kompute starts `main`", check=checks.entry_points),
     Rule("execution-mode", "every mode but the local size needs an extension", check=checks.execution_modes),
+    Rule(
+        "length",
+        "AMD's compiler takes seconds: call from fewer places, write out in blocks of their own (`ALWAYS`)",
+        check=checks.length,
+    ),
     Rule("local-size", "SwiftShader's limit is 256 invocations in a work group", check=checks.local_size),
     Rule(
         "push-constants",
@@ -287,6 +284,7 @@ KNOWN_INSTRUCTIONS: Final = (
 nothing to contract but the multiply or add beside it, which carries its own decoration."""
 
 EXEMPTIONS: Final[tuple[Exemption, ...]] = (
+    Exemption("length", "register_rows", "*", "were its slow path not behind either sum, Intel's compiler would spill"),
     Exemption(
         "shared-memory",
         "*.tiled",

@@ -13,9 +13,7 @@
 #include "prescaling.glsl"
 #include "saturation.glsl"
 
-// Integers to the power of floats, and any with a ScaleBias, take thousands of instructions for each lane: Mesa takes up to nine
-// seconds to compile sixteen lanes of them for AMD's GPUs. They go into a loop there, too; those of tiles by way of the one that
-// processors have, beside which lanes written out are compiled in vain.
+// Integers to the power of floats, and any with a ScaleBias, take thousands of instructions for each lane: they go into a loop on GPUs, too.
 #define float32 0
 #define float16 1
 #define int64 2
@@ -27,12 +25,9 @@
 #define uint16 2
 #define uint8 2
 #if INPUT_0 == 2 && (INPUT_1 != 2 || HAS_SCALE_BIAS)
-#if ACCESS_ORDER == 2
-#define ON_PROCESSOR true
-#else
+#define ELEMENTS_IN_LOOP
 #undef FOR_EACH_LANE
 #define FOR_EACH_LANE(DO) { FOR_EACH_LANE_IN_LOOP(DO) }
-#endif
 #endif
 #undef float32
 #undef float16

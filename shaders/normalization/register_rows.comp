@@ -199,12 +199,17 @@ uint normalized(uint x, uint scale, uint bias)
     }
     return canonical_f32(result);
 }
+#define NORMALIZE(lane) \
+    if (ALWAYS) { \
+        result.lane = finished(normalized(x.lane, scale.lane, bias.lane)); \
+    }
 uvec4 all_normalized(uvec4 x, uint element)
 {
     uvec4 scale = scale_of(element);
     uvec4 bias = bias_of(element);
-    return uvec4(normalized(x.x, scale.x, bias.x), normalized(x.y, scale.y, bias.y), normalized(x.z, scale.z, bias.z),
-        normalized(x.w, scale.w, bias.w));
+    uvec4 result;
+    NORMALIZE(x) NORMALIZE(y) NORMALIZE(z) NORMALIZE(w)
+    return result;
 }
 
 // The same without a look at what may be denormal: right where the product with Scale is 2^-100 at least, Scale below 2^26, so that the
@@ -288,7 +293,7 @@ void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
     }
     for (uint block = first; block < first + 4u; ++block) {
         if (is_row && IS_THERE(block)) {
-            store_four(output_row + FIRST_OF(block), all_finished(all_normalized(loaded_again(block), FIRST_OF(block))));
+            store_four(output_row + FIRST_OF(block), all_normalized(loaded_again(block), FIRST_OF(block)));
         }
     }
 }
@@ -315,7 +320,7 @@ void slow_path_row(bool is_row)
     factor = words_of_row(words).x;
     for (uint block = 0u; block < BLOCKS_OF_LANE; ++block) {
         if (is_row && IS_THERE(block)) {
-            store_four(output_row + FIRST_OF(block), all_finished(all_normalized(loaded_again(block), FIRST_OF(block))));
+            store_four(output_row + FIRST_OF(block), all_normalized(loaded_again(block), FIRST_OF(block)));
         }
     }
 }

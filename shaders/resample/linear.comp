@@ -222,6 +222,11 @@ vec4 averages_of_row(uint at, Columns columns, inout uint least)
         store_four_values(output_at + row * ROW_OUTPUT_STEP, AVERAGE_OF(x), AVERAGE_OF(y), AVERAGE_OF(z), AVERAGE_OF(w)); \
     }
 #define AVERAGE_OF(lane) RESULT_OF(OUTPUT, floatBitsToUint(weighted(first.lane, second.lane, location.fraction)))
+#define AVERAGES_OF_ROW(name, number) \
+    vec4 name; \
+    if (ALWAYS) { \
+        name = averages_of_row(source.at + number * STRIDE_B, columns, least); \
+    }
 bool has_block(Source source, uint output_at, Columns columns)
 {
     uint begin = between(POSITION(B, source.b)).element;
@@ -230,10 +235,10 @@ bool has_block(Source source, uint output_at, Columns columns)
     }
     uint last = EXTENT_B - 1u;
     uint least = 0xffffffffu;
-    vec4 a = averages_of_row(source.at + begin * STRIDE_B, columns, least);
-    vec4 b = averages_of_row(source.at + min(begin + 1u, last) * STRIDE_B, columns, least);
-    vec4 c = averages_of_row(source.at + min(begin + 2u, last) * STRIDE_B, columns, least);
-    vec4 d = averages_of_row(source.at + min(begin + 3u, last) * STRIDE_B, columns, least);
+    AVERAGES_OF_ROW(a, begin)
+    AVERAGES_OF_ROW(b, min(begin + 1u, last))
+    AVERAGES_OF_ROW(c, min(begin + 2u, last))
+    AVERAGES_OF_ROW(d, min(begin + 3u, last))
 #if INPUT_BITS == 32
     if (least < LEAST_PLAIN - 1u) {
         return false;
@@ -288,7 +293,10 @@ vec4 doubled_row(uint at, uvec4 columns, vec4 fraction, inout uint least, inout 
 #define FINITE_RESULT(x) RESULT_OF(OUTPUT, floatBitsToUint(x))
 #endif
 #define DOUBLED_ROW(name, number) \
-    vec4 name = doubled_row(source.at + POSITION_OF(row + number, EXTENT_B) * STRIDE_B, columns, fraction, least, magnitudes);
+    vec4 name; \
+    if (ALWAYS) { \
+        name = doubled_row(source.at + POSITION_OF(row + number, EXTENT_B) * STRIDE_B, columns, fraction, least, magnitudes); \
+    }
 #define STORE_DOUBLED(number, first, second, inside) \
     if (source.b + number < OUTPUT_ROWS) { \
         vec4 result = averages(first, second, vec4(fraction_at(row + (number + 1) / 2, EXTENT_B, inside))); \

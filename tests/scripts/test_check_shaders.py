@@ -105,6 +105,15 @@ IMAGE = "layout(r32ui, set = 0, binding = 2) uniform uimage2D im;"
 UNPACKS = "layout(constant_id = 1002) const bool UNPACKS = false; layout(constant_id = 1) const bool OTHER = false;"
 SPECIALIZED = "layout(constant_id = 0) const int N = 7; const int QUOTIENT = N / 2;"
 
+CALLS = "uint f0(uint x) { return (x ^ x >> 3) * 5u; } " + " ".join(
+    f"uint f{k}(uint x) {{ return {' + '.join([f'f{k - 1}(x)'] * 20)}; }}" for k in range(1, 4)
+)
+"""The last function has the first one's code 8,000 times."""
+
+STORES = f"""layout(constant_id = 9) const bool ALWAYS = true;
+uint f(uint x) {{ {" ".join(f"uint x{k} = x + {k}u; x ^= x{k};" for k in range(60))} return x; }}"""
+"""A function of sixty variables, which Mesa remembers behind each call."""
+
 # Rule, statements in main, declarations before it.
 SOURCES = [
     ("capability", "b[i] = uint(uint64_t(a[i]) >> 3);", INT64),
@@ -187,6 +196,8 @@ SOURCES = [
         "b[i] = p.c[0];",
         "layout(constant_id = 0) const uint N = 2u; layout(push_constant) uniform P { uint c[N]; } p;",
     ),
+    ("length", "b[i] = f3(a[i]);", CALLS),
+    ("length", " ".join(f"b[{k}] = f(a[{k}]);" for k in range(100)), STORES),
     ("shared-memory", "s[0] = a[i]; barrier(); b[i] = s[1];", "shared uint s[4097];"),
     ("shared-memory", "s[0] = a[i]; t[1] = a[i];", "shared uint s[4096]; shared uint t[2];"),
     ("shared-memory", "s[0] = a[i];", "layout(constant_id = 0) const uint N = 2u; shared uint s[N];"),
@@ -243,6 +254,11 @@ def without_decoration(number: int) -> Callable[[bytes], bytes]:
         return words.tobytes()
 
     return change
+
+
+def test_calls_in_blocks_of_their_own_are_short_enough(empty_project: Project) -> None:
+    statements = " ".join(f"if (ALWAYS) {{ b[{k}] = f(a[{k}]); }}" for k in range(100))
+    assert "length" not in rules_broken(empty_project.spirv(shader(statements, STORES)))
 
 
 # What GLSL cannot say, or glslang would not write: rule and a change to a compiled shader.

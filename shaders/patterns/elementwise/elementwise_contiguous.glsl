@@ -5,22 +5,20 @@
 
 #define STORE_EVERYWHERE(at) STORE_RESULTS(at)
 
-#define FETCH_INPUT(n, array) FETCH(array##n, input_##n, INPUT_##n##_BITS, group)
-#define FETCH_SECOND_INPUT(n, array) FETCH(array##n, input_##n, INPUT_##n##_BITS, second)
+// Whether some invocations have less than all their groups to do, and whether one of them has a part of a group. Where the
+// launch fits the tensor neither is checked.
+layout(constant_id = 2) const bool LAUNCH_EXCEEDS_GROUPS = true;
+layout(constant_id = 3) const bool HAS_PARTIAL_GROUP = true;
+layout(constant_id = 4) const bool TWO_VECTORS = false; // for every invocation
 
-void compute_whole_group(uint group)
-{
-    FOR_EACH_INPUT(FETCH_INPUT, fetched_)
-    COMPUTE_VECTOR(group)
-}
-
-void compute_two_whole_groups(uint group, uint second)
-{
-    FOR_EACH_INPUT(FETCH_INPUT, fetched_)
-    FOR_EACH_INPUT(FETCH_SECOND_INPUT, second_)
-    COMPUTE_VECTOR(group)
-    COMPUTE_SECOND_VECTOR(second)
-}
+#define FETCH_INPUT(n, array) FETCH_AT(array##n, input_##n, INPUT_##n##_BITS, group)
+#define FETCH_VECTOR(item, target, arrays) \
+    { \
+        uint group = item; \
+        FOR_EACH_INPUT(FETCH_INPUT, arrays) \
+    } \
+    target = item;
+#include "elementwise/elementwise_two_vectors.glsl"
 
 // The last group, where fewer than LANES elements are left; in the place of the missing ones the last element is read again.
 // Loads and atomics have loops of their own: beside a long operation they made SwiftShader take half a minute to compile it.
@@ -39,7 +37,7 @@ void compute_partial_group(uint group)
     FOR_EACH_FURTHER_OUTPUT(DECLARE_FURTHER_ELEMENTS, FURTHER_)
 #define LOADED(n, lane) elements_##n[lane]
 #define KEEP_FURTHER(n, lane) further_elements_##n[lane] = further_##n;
-#define COMPUTE_ELEMENT(lane) { result[lane] = APPLY(LOADED, lane); FOR_EACH_FURTHER_OUTPUT(KEEP_FURTHER, lane) }
+#define COMPUTE_ELEMENT(lane) if (ALWAYS) { result[lane] = APPLY(LOADED, lane); FOR_EACH_FURTHER_OUTPUT(KEEP_FURTHER, lane) }
     FOR_EACH_LANE_IN_LOOP(COMPUTE_ELEMENT)
 #define STORE_FURTHER_ELEMENT(n, lane) \
     STORE(FURTHER_##n##_BITS, words_further_output_##n, \
@@ -50,12 +48,6 @@ void compute_partial_group(uint group)
     }
 }
 
-// Whether some invocations have less than all their groups to do, and whether one of them has a part of a group. Where the
-// launch fits the tensor neither is checked.
-layout(constant_id = 2) const bool LAUNCH_EXCEEDS_GROUPS = true;
-layout(constant_id = 3) const bool HAS_PARTIAL_GROUP = true;
-layout(constant_id = 4) const bool TWO_GROUPS = false; // for every invocation
-
 // A file whose one input and output are FLOAT32 may define, beside OPERATION:
 //   FAST_PATH_OPERATION(x, needs_slow_path)   the same result in fewer instructions, or any with needs_slow_path set
 // Drivers for processors execute both sides of a branch. So an invocation computes what is ordinary of many vectors there, and then in
@@ -65,7 +57,7 @@ layout(constant_id = 4) const bool TWO_GROUPS = false; // for every invocation
 layout(constant_id = 5) const bool DEFERS_SLOW_PATH = false;
 #define VECTORS_ON_PROCESSORS 8u // a bit of a word for every element
 #define COMPUTE_FAST_PATH_LANE(lane) \
-    { \
+    if (ALWAYS) { \
         bool needs_slow_path; \
         uint value = FAST_PATH_OPERATION(fetched_0[lane], needs_slow_path); \
         result[lane] = needs_slow_path ? fetched_0[lane] : value; \
@@ -75,6 +67,7 @@ layout(constant_id = 5) const bool DEFERS_SLOW_PATH = false;
 // Computes one vector and returns a bit for every element that is left. These keep their operands, which the output may have overwritten.
 uint compute_fast_path_group(uint group)
 {
+    FOR_EACH_INPUT(DECLARE_INPUT, fetched_)
     FOR_EACH_INPUT(FETCH_INPUT, fetched_)
     uint result[LANES];
     uint slow_path = 0u;
@@ -109,40 +102,29 @@ void compute_fast_then_slow_path()
 }
 #endif
 
-void compute_group(uint group)
-{
-    if (LAUNCH_EXCEEDS_GROUPS) {
-        uint whole_groups = parameters.work_items / LANES;
-        if (group < whole_groups) {
-            compute_whole_group(group);
-        } else if (HAS_PARTIAL_GROUP) {
-            if (group == whole_groups) {
-                compute_partial_group(group);
-            }
-        }
-    } else {
-        compute_whole_group(group);
-    }
-}
-
 void main()
 {
 #ifdef FAST_PATH_OPERATION
     if (DEFERS_SLOW_PATH) {
         compute_fast_then_slow_path();
-    } else
+        return;
+    }
 #endif
-    if (TWO_GROUPS) {
-        uint group = work_group_index() * VECTORS_OF_GROUP + index_in_group();
-        uint second = group + INVOCATIONS_WITH_TWO;
-        if (!LAUNCH_EXCEEDS_GROUPS || second < parameters.work_items / LANES) {
-            compute_two_whole_groups(group, second);
-        } else {
-            for (; group <= second; group += INVOCATIONS_WITH_TWO) {
-                compute_group(group);
-            }
+    uint whole_groups = parameters.work_items / LANES;
+    uint group = invocation_index();
+    uint second = group;
+    if (TWO_VECTORS) {
+        group = work_group_index() * VECTORS_OF_GROUP + index_in_group();
+        second = group + INVOCATIONS_WITH_TWO;
+    }
+    if (TWO_VECTORS && (!LAUNCH_EXCEEDS_GROUPS || second < whole_groups)) {
+        compute_two_vectors(group, second);
+    } else if (!LAUNCH_EXCEEDS_GROUPS || group < whole_groups) {
+        compute_one_vector(group);
+    }
+    if (LAUNCH_EXCEEDS_GROUPS && HAS_PARTIAL_GROUP) {
+        if (group == whole_groups || (TWO_VECTORS && second == whole_groups)) {
+            compute_partial_group(whole_groups);
         }
-    } else {
-        compute_group(invocation_index());
     }
 }

@@ -22,7 +22,6 @@ layout(constant_id = OWN_CONSTANT + 2) const bool TWO_VECTORS = false; // for ev
     { uvec2 one = value; for (int i = 0; i < WORDS_OF(64); i += 2) { array[i] = one.x; array[i + 1] = one.y; } }
 #define FILL(array, count, word) { uint one = word; for (int i = 0; i < count; ++i) { array[i] = one; } }
 
-#define DECLARE_INPUT(n, array) uint array##n[WORDS_OF(INPUT_##n##_BITS)];
 #define ROW_OF_INPUT(n, type) type row_input_##n = 0u;
 #define FETCH_INPUT(n, array) \
     if (STRIDE_input_##n##_0 == 0u) { \
@@ -32,10 +31,7 @@ layout(constant_id = OWN_CONSTANT + 2) const bool TWO_VECTORS = false; // for ev
         FETCH_AT(array##n, input_##n, INPUT_##n##_BITS, row_input_##n / LANES + group) \
     }
 
-// Declares and fills arrays with the operands of one vector, and `target`: which vector of the output that is.
 #define FETCH_VECTOR(item, target, arrays) \
-    uint target; \
-    FOR_EACH_INPUT(DECLARE_INPUT, arrays) \
     { \
         uint row = item / GROUPS_PER_ROW; \
         uint group = item % GROUPS_PER_ROW; \
@@ -45,35 +41,19 @@ layout(constant_id = OWN_CONSTANT + 2) const bool TWO_VECTORS = false; // for ev
         FOR_EACH_INPUT(FETCH_INPUT, arrays) \
         target = row_output / LANES + group; \
     }
-
-void compute_vector(uint item)
-{
-    FETCH_VECTOR(item, target, fetched_)
-    COMPUTE_VECTOR(target)
-}
-
-void compute_two_vectors(uint item, uint second)
-{
-    FETCH_VECTOR(item, target, fetched_)
-    FETCH_VECTOR(second, second_target, second_)
-    COMPUTE_VECTOR(target)
-    COMPUTE_SECOND_VECTOR(second_target)
-}
+#include "elementwise/elementwise_two_vectors.glsl"
 
 void main()
 {
+    uint item = invocation_index();
+    uint second = item;
     if (TWO_VECTORS) {
-        uint item = work_group_index() * VECTORS_OF_GROUP + index_in_group();
-        uint second = item + INVOCATIONS_WITH_TWO;
-        if (second < parameters.work_items) {
-            compute_two_vectors(item, second);
-        } else if (item < parameters.work_items) {
-            compute_vector(item);
-        }
-    } else {
-        uint item = invocation_index();
-        if (item < parameters.work_items) {
-            compute_vector(item);
-        }
+        item = work_group_index() * VECTORS_OF_GROUP + index_in_group();
+        second = item + INVOCATIONS_WITH_TWO;
+    }
+    if (TWO_VECTORS && second < parameters.work_items) {
+        compute_two_vectors(item, second);
+    } else if (item < parameters.work_items) {
+        compute_one_vector(item);
     }
 }

@@ -132,10 +132,17 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
     DO((first + 0u)) DO((first + 1u)) DO((first + 2u)) DO((first + 3u)) \
     DO((first + 4u)) DO((first + 5u)) DO((first + 6u)) DO((first + 7u))
 #endif
-#ifdef LONG_OPERATION
+// A file of an operation that is to stand in a loop on GPUs, too, defines ELEMENTS_IN_LOOP.
+#define FOR_EACH_ELEMENT_IN_LOOP(DO) \
+    for (uint element_ = 0u; element_ < ELEMENTS; ++element_) { \
+        DO(element_) \
+    }
+#ifdef ELEMENTS_IN_LOOP
+#define FOR_EACH_ELEMENT(DO) FOR_EACH_ELEMENT_IN_LOOP(DO)
+#elif defined(LONG_OPERATION)
 #define FOR_EACH_ELEMENT(DO) \
     if (ON_PROCESSOR) { \
-        for (uint element_ = 0u; element_ < ELEMENTS; ++element_) DO(element_) \
+        FOR_EACH_ELEMENT_IN_LOOP(DO) \
     } else { \
         FOR_EACH_ELEMENT_WRITTEN_OUT(DO) \
     }
@@ -214,7 +221,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
     }
 #define OPERAND(n, element) operand_##n
 #define COMPUTE_ELEMENT(element) \
-    { \
+    if (ALWAYS) { \
         FOR_EACH_INPUT(DECLARE_OPERAND, element) \
         VALUE(OUTPUT) value = APPLY(OPERAND, element); \
         INSERT(OUTPUT_BITS, results, element, value); \
@@ -232,7 +239,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
         } \
     }
 #define COMPUTE_QUICK_ELEMENT(element) \
-    { \
+    if (ALWAYS) { \
         FOR_EACH_INPUT(DECLARE_OPERAND, element) \
         INSERT(OUTPUT_BITS, results, element, APPLY_QUICK(OPERAND, element)); \
     }

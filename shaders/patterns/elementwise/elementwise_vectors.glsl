@@ -53,8 +53,12 @@
     uint slow_path = uint(ON_PROCESSOR); \
     FOR_EACH_INPUT(GATHER_SLOW_PATH_BITS, words) \
     if (slow_path == 0u) { FOR_EACH_LANE(COMPUTE_QUICK) } else { FOR_EACH_LANE(COMPUTE) }
-#define COMPUTE_QUICK_LANE(lane) INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(FETCHED, lane));
-#define COMPUTE_SECOND_QUICK_LANE(lane) INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(FETCHED_SECOND, lane));
+#define COMPUTE_QUICK_LANE(lane) COMPUTE_QUICK_LANE_OF(FETCHED, lane)
+#define COMPUTE_SECOND_QUICK_LANE(lane) COMPUTE_QUICK_LANE_OF(FETCHED_SECOND, lane)
+#define COMPUTE_QUICK_LANE_OF(OPERAND, lane) \
+    if (ALWAYS) { \
+        INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(OPERAND, lane)); \
+    }
 #elif defined(LONG_OPERATION) && (LANES == 16 || defined(WORD_BY_WORD))
 // Sixteen times a long operation, or eight times one for which a file defines WORD_BY_WORD, takes drivers of GPUs seconds to compile. A
 // loop computes the lanes of a word of every operand, of four, and moves the words on: those that are in use are indexed by constants and
@@ -94,7 +98,7 @@
 #define COMPUTE_LANE(lane) COMPUTE_LANE_OF(FETCHED, lane)
 #define COMPUTE_SECOND_LANE(lane) COMPUTE_LANE_OF(FETCHED_SECOND, lane)
 #define COMPUTE_LANE_OF(OPERAND, lane) \
-    { \
+    if (ALWAYS) { \
         VALUE(OUTPUT) value = APPLY(OPERAND, lane); \
         INSERT(OUTPUT_BITS, result, lane, value); \
         FOR_EACH_FURTHER_OUTPUT(INSERT_FURTHER, lane) \

@@ -199,21 +199,17 @@ void store_block(uint item)
 }
 #endif
 
-void store_element(uint element)
+// An element, or four neighbours that may lie in several rows, or be fewer.
+void store_elements(uint item)
 {
-    uint output_at;
-    Source source = source_of(element, output_at);
-    VALUE(OUTPUT) value = resampled(source);
-    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + output_at, value);
-}
-
-// Four neighbours that may lie in several rows, or be fewer.
-void store_four(uint item)
-{
-    for (uint lane = 0u; lane < 4u; ++lane) {
-        uint element = item * 4u + lane;
-        if (element < parameters.elements) {
-            store_element(element);
+    uint count = OUTPUT_PACKED ? 4u : 1u;
+    for (uint lane = 0u; lane < count; ++lane) {
+        uint element = item * count + lane;
+        if (!OUTPUT_PACKED || element < parameters.elements) {
+            uint output_at;
+            Source source = source_of(element, output_at);
+            VALUE(OUTPUT) value = resampled(source);
+            STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + output_at, value);
         }
     }
 }
@@ -230,14 +226,12 @@ void main()
         return;
     }
 #endif
-    if (!OUTPUT_PACKED) {
-        store_element(item);
-    } else if (ROWS_OF_FOUR) {
+    if (OUTPUT_PACKED && ROWS_OF_FOUR) {
         uint output_at;
         Source source = source_of(item * 4u, output_at);
         store_row_of_four(source, output_at);
     } else {
-        store_four(item);
+        store_elements(item);
     }
 }
 
