@@ -27,6 +27,9 @@ from dmlvk.spirv.specialization import (
 
 NumberArray = npt.NDArray[np.uint32]
 
+ALWAYS = 1007
+"""The ``constant_id`` of a condition of ``processors.glsl`` that is true in every module."""
+
 VARIANTS = (
     "activation_hardmax.float16.alone",
     "activation_log_softmax.float16.long",
@@ -91,7 +94,7 @@ def test_constants_become_the_numbers_that_a_tool_makes_of_them(name: str, tmp_p
     choices = random.Random(name)
     truths |= {ON_PROCESSOR: True, ON_NAIVE_DRIVER: True}
     given = {i: choices.choice((0, 1) if is_truth else (1, 2, 3, 8, 16, 300)) for i, is_truth in truths.items()}
-    given |= {ON_PROCESSOR: 1, ON_NAIVE_DRIVER: 1, UNPACKS_DENORMALS: 0, PACKS_TO_NEAREST_EVEN: 0}
+    given |= {ON_PROCESSOR: 1, ON_NAIVE_DRIVER: 1, UNPACKS_DENORMALS: 0, PACKS_TO_NEAREST_EVEN: 0, ALWAYS: 1}
     values = tuple(given.get(i, 0) for i in range(max(i for i in truths if i < ON_PROCESSOR) + 1))
     after = specialized(spirv, values)
     assert not any(opcode in SPEC_CONSTANTS for _, opcode, _ in module_instructions(module_words(after)))
