@@ -25,7 +25,14 @@ _choose_drivers()  # before anything loads Vulkan
 
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
 from dmlvk.spirv.specialization import NAIVE_DRIVERS  # noqa: E402
-from tests.effort import IS_QUICK, TAKES_TURNS, OfTurn, items_of_turns, quick_items, t_way_items  # noqa: E402
+from tests.effort import (  # noqa: E402  # likewise
+    IS_QUICK,
+    TAKES_TURNS,
+    OfTurn,
+    items_of_turns,
+    quick_items,
+    t_way_items,
+)
 from tests.reversal import TURNS_AROUND, turn_around_what_nothing_orders  # noqa: E402  # likewise
 
 if TURNS_AROUND:

@@ -23,8 +23,8 @@ MOST_INSTRUCTIONS: Final = 85_000
 MOST_COMPARISONS: Final = 14_000_000
 """Of loads and stores with what is known. From 16 million on AMD's compiler took 1.5 s and more of a core."""
 
-_FUNCTION, _CALL, _LABEL, _LOAD, _STORE, _ENTRY_POINT = map(
-    opcodes.opcode, ("OpFunction", "OpFunctionCall", "OpLabel", "OpLoad", "OpStore", "OpEntryPoint")
+_FUNCTION, _CALL, _LABEL, _LOAD, _STORE = map(
+    opcodes.opcode, ("OpFunction", "OpFunctionCall", "OpLabel", "OpLoad", "OpStore")
 )
 _MERGES = opcodes.opcodes("SelectionMerge LoopMerge")
 _FLOW = _MERGES | {_FUNCTION, _CALL, _LABEL, _LOAD, _STORE}

@@ -35,8 +35,3 @@
     UNPACK_FOUR(array, 4, fours_##name[(BASE_WORD(name) >> 2u) + 2u * (at) + 1u])
 #define UNPACK_FOUR(array, first, loaded) \
     { uvec4 four = loaded; array[first] = four.x; array[first + 1] = four.y; array[first + 2] = four.z; array[first + 3] = four.w; }
-
-// FETCH(array, name, bits, at): declares the array too.
-#define FETCH(array, name, bits, at) \
-    uint array[WORDS_OF(bits)]; \
-    FETCH_AT(array, name, bits, at)
