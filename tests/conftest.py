@@ -22,9 +22,11 @@ def _choose_drivers() -> None:
 
 
 _choose_drivers()  # before anything loads Vulkan
+os.environ["DMLVK_RAISE_FAULTS"] = "1"  # in processes that tests start, too
 
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
 from dmlvk.spirv.specialization import NAIVE_DRIVERS  # noqa: E402
+from dmlvk.support import faults  # noqa: E402  # likewise
 from tests.effort import (  # noqa: E402  # likewise
     IS_QUICK,
     TAKES_TURNS,
@@ -121,6 +123,14 @@ def pytest_report_header() -> list[str]:
     extent += ["most tests on one of the devices; scripts/test.sh --every-driver: on each"] if TAKES_TURNS else []
     extent += ["dispatches that do not wait for one another run in the opposite order"] if TURNS_AROUND else []
     return extent + [f"Vulkan device {info.index}: {info.name} ({info.kind}, {info.driver})" for info in _DEVICES]
+
+
+@pytest.fixture(autouse=True)
+def no_fault_is_lost() -> Iterator[None]:
+    """A test fails for a fault of dmlvk's own that something on its way took for a refusal."""
+    faults.reported.clear()
+    yield
+    assert not faults.reported, "\n".join(faults.reported)
 
 
 @pytest.fixture(scope="session", params=_DEVICES, ids=_short_name)
