@@ -9,7 +9,7 @@ tests, it is raised::
         translate(node)
     except NotOnDevice:
         ...
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - told
         faults.report(error, f"translating {node.label}")
         ...  # as for a refusal
 """
