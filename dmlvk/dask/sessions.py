@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlvk.dask.models import Array, Block, BlockModel, chosen, in_working_order
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.onnx.session import InferenceSession
+from dmlvk.onnx.api.session import InferenceSession
 
 
 class SessionModel(BlockModel):

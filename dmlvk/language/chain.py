@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph
     from dmlvk.language.sampling import Chooser
     from dmlvk.objects.binding import BufferBinding
-    from dmlvk.onnx.standing import StandingStep
+    from dmlvk.onnx.decoding.standing import StandingStep
 
 _Memory = Array | Storage | Buffer
 _Locations = dict[tuple[BindingKind, int], tuple[Allocation, int]]

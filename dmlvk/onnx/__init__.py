@@ -14,14 +14,13 @@ try:
 except ImportError as _error:  # pragma: no cover - the tests have it
     raise ImportError("dmlvk.onnx needs the onnx package: pip install dmlvk[onnx]") from _error
 
-from dmlvk.onnx import absent as _absent
-from dmlvk.onnx import environment as _environment
-from dmlvk.onnx.absent import *  # noqa: F403  # each module says what it exports
-from dmlvk.onnx.arguments import ModelMetadata, NodeArg
-from dmlvk.onnx.environment import *  # noqa: F403  # each module says what it exports
-from dmlvk.onnx.execution import Usage
-from dmlvk.onnx.installation import install
-from dmlvk.onnx.options import (
+from dmlvk.onnx.api import absent as _absent
+from dmlvk.onnx.api import environment as _environment
+from dmlvk.onnx.api.absent import *  # noqa: F403  # each module says what it exports
+from dmlvk.onnx.api.arguments import ModelMetadata, NodeArg
+from dmlvk.onnx.api.environment import *  # noqa: F403  # each module says what it exports
+from dmlvk.onnx.api.installation import install
+from dmlvk.onnx.api.options import (
     PROVIDER,
     ExecutionMode,
     ExecutionOrder,
@@ -29,9 +28,10 @@ from dmlvk.onnx.options import (
     RunOptions,
     SessionOptions,
 )
-from dmlvk.onnx.ort_values import IOBinding, OrtValue
-from dmlvk.onnx.round_plans import Placement
-from dmlvk.onnx.session import InferenceSession
+from dmlvk.onnx.api.ort_values import IOBinding, OrtValue
+from dmlvk.onnx.api.session import InferenceSession
+from dmlvk.onnx.plan.execution import Usage
+from dmlvk.onnx.plan.round_plans import Placement
 
 from dmlvk.onnx import capi  # isort: skip  # has the names of this module
 

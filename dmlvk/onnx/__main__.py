@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dmlvk.onnx.installation import install
+from dmlvk.onnx.api.installation import install
 
 _USAGE = "usage: python -m dmlvk.onnx PROGRAM [ARGUMENT ...] | -m MODULE [ARGUMENT ...]"
 

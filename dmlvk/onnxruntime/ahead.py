@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import OutOfMemoryError
-from dmlvk.onnx.whole_runs import Bytes, WholeRun, bytes_of
+from dmlvk.onnx.plan.whole_runs import Bytes, WholeRun, bytes_of
 from dmlvk.onnxruntime.kept_rows import KeptRows
 from dmlvk.onnxruntime.memory import Content
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlvk.errors import DmlError, ModelFileError
-from dmlvk.onnx.engine import DeviceModel
-from dmlvk.onnx.loading import OnnxModel, Step
-from dmlvk.onnx.round_plans import Live, Placement
-from dmlvk.onnx.translation import translation_of
-from dmlvk.onnx.values import NUMPY_TYPES
+from dmlvk.onnx.model.loading import OnnxModel, Step
+from dmlvk.onnx.nodes.translation import translation_of
+from dmlvk.onnx.nodes.values import NUMPY_TYPES
+from dmlvk.onnx.plan.engine import DeviceModel
+from dmlvk.onnx.plan.round_plans import Live, Placement
 from dmlvk.onnxruntime.graphs import GraphNode, RuntimeGraph, constant_names, read_by, written_by
 
 if TYPE_CHECKING:

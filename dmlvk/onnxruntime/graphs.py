@@ -15,7 +15,7 @@ import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
 from dmlvk.errors import DmlError
-from dmlvk.onnx.loading import OnnxModel, reloaded
+from dmlvk.onnx.model.loading import OnnxModel, reloaded
 from dmlvk.onnxruntime.interface import Api, array_of, as_text
 
 Shape = tuple[int | str | None, ...]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from onnx import TensorProto, helper
 
 from dmlvk.errors import DmlError
-from dmlvk.onnx.values import NUMPY_TYPES
+from dmlvk.onnx.nodes.values import NUMPY_TYPES
 from dmlvk.onnxruntime.library import ProviderLibrary
 
 _P, _I, _I32, _S = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from dmlvk.errors import DeviceLimitError, DmlError, OutOfMemoryError
 from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.binding import BufferBinding
-from dmlvk.onnx.execution import DeviceValue, Resident
-from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, stored
+from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES, stored
+from dmlvk.onnx.plan.execution import DeviceValue, Resident
 from dmlvk.onnxruntime.interface import array_of
 from dmlvk.operators import operator_desc
 from dmlvk.tensors import TensorDesc

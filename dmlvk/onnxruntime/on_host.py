@@ -15,8 +15,8 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 from dmlvk.errors import DeviceLimitError, ModelFileError, OutOfMemoryError, UnsupportedError
-from dmlvk.onnx.execution import DeviceValue, Resident
-from dmlvk.onnx.loading import OnnxModel
+from dmlvk.onnx.model.loading import OnnxModel
+from dmlvk.onnx.plan.execution import DeviceValue, Resident
 
 DEVICE_CANNOT = (DeviceLimitError, ModelFileError, OutOfMemoryError, UnsupportedError)
 """What is tried on the host: neither a lost device nor inputs that contradict one another."""

@@ -14,12 +14,12 @@ import numpy as np
 
 from dmlvk.errors import DmlError
 from dmlvk.objects.recording import KernelTime
-from dmlvk.onnx.engine import DeviceModel
-from dmlvk.onnx.execution import DeviceValue, Resident
-from dmlvk.onnx.loading import OnnxModel
-from dmlvk.onnx.states import State
-from dmlvk.onnx.values import NUMPY_TYPES, element_of, stored
-from dmlvk.onnx.whole_runs import Bytes, bytes_of
+from dmlvk.onnx.model.loading import OnnxModel
+from dmlvk.onnx.nodes.values import NUMPY_TYPES, element_of, stored
+from dmlvk.onnx.plan.engine import DeviceModel
+from dmlvk.onnx.plan.execution import DeviceValue, Resident
+from dmlvk.onnx.plan.states import State
+from dmlvk.onnx.plan.whole_runs import Bytes, bytes_of
 from dmlvk.onnxruntime.ahead import Ahead
 from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import ProviderLibrary

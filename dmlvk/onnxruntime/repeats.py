@@ -16,19 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import DmlError
-from dmlvk.onnx.execution import DeviceValue, Resident, Segment
-from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES
-from dmlvk.onnx.whole_runs import WholeRun
+from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES
+from dmlvk.onnx.plan.execution import DeviceValue, Resident, Segment
+from dmlvk.onnx.plan.whole_runs import WholeRun
 from dmlvk.onnxruntime.ahead import Ahead
 from dmlvk.onnxruntime.kept_rows import KeptRows
 from dmlvk.onnxruntime.memory import Content, size_of
 
 if TYPE_CHECKING:
     from dmlvk.arrays.device_array import Array as DeviceArray
-    from dmlvk.onnx.caches import Cache, Lengths
-    from dmlvk.onnx.decoding import DecoderRun, Decoding
-    from dmlvk.onnx.dynamic_execution import DynamicSegment
-    from dmlvk.onnx.engine import DeviceModel
+    from dmlvk.onnx.decoding.caches import Cache, Lengths
+    from dmlvk.onnx.decoding.decoder_runs import DecoderRun, Decoding
+    from dmlvk.onnx.plan.dynamic_execution import DynamicSegment
+    from dmlvk.onnx.plan.engine import DeviceModel
 
 ADDRESS, ELEMENT, MEMORY, RANK, SIZES = range(5)
 """Columns of a table of inputs: address, element type, whether it is on the device, how many dimensions; these."""

@@ -20,8 +20,8 @@ import onnxruntime
 from onnx.backend.test.runner import Runner
 
 import dmlvk.onnxruntime
-from dmlvk.onnx.exclusions import reason_for
-from dmlvk.onnx.suite import KINDS, cases, data_sets, plain, put_table
+from dmlvk.onnx.backend.exclusions import reason_for
+from dmlvk.onnx.backend.suite import KINDS, cases, data_sets, plain, put_table
 
 OUTCOMES = ("device", "shared", "host", "folded", "excluded", "refused", "wrong")
 _SHOWN = ("Device", "Shared", "Host", "Folded", "Excluded")

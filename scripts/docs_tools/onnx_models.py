@@ -8,14 +8,14 @@ from typing import Any
 
 import onnx
 
-import dmlvk.onnx.operators as operators
+import dmlvk.onnx.nodes.operators as operators
 from dmlvk.datatypes import DataType
-from dmlvk.onnx.exclusions import EXCLUSIONS
-from dmlvk.onnx.host import HOST_ONLY
-from dmlvk.onnx.joining.pattern import JOINED
-from dmlvk.onnx.suite import table_in
-from dmlvk.onnx.translation import FLOATS, TRANSLATIONS, Translation
-from dmlvk.onnx.values import DATA_TYPES, element_name
+from dmlvk.onnx.backend.exclusions import EXCLUSIONS
+from dmlvk.onnx.backend.suite import table_in
+from dmlvk.onnx.host.evaluators import HOST_ONLY
+from dmlvk.onnx.nodes.joining.pattern import JOINED
+from dmlvk.onnx.nodes.translation import FLOATS, TRANSLATIONS, Translation
+from dmlvk.onnx.nodes.values import DATA_TYPES, element_name
 from dmlvk.operators import OPERATORS, FeatureLevel
 from scripts.docs_tools.markdown import page, table
 
@@ -216,7 +216,7 @@ node. Three programs do so, in this order; `session.partition` names which:
 - `onnxruntime`: ONNX Runtime's CPU package, which `dmlvk[onnx]` brings and which is imported when a node needs it. One
   thread computes a node. The last bits of its floats may differ from one kind of processor to another.
 - `onnx`: the onnx package's reference evaluator, for those versions of operators only that a test compared with ONNX
-  Runtime or with the suite below (`dmlvk/onnx/evaluation/compared.py`).
+  Runtime or with the suite below (`dmlvk/onnx/host/evaluation/compared.py`).
 
 What none of them knows is refused, with the reason of each. Without ONNX Runtime more is refused, and nothing is
 computed otherwise.
@@ -237,8 +237,8 @@ not name (ai.onnx.ml and so on), as far as ONNX Runtime has them:"""
 
 
 _SUITE = """\
-`python -m dmlvk.onnx.suite --page FILE` runs every case of the package onnx, and fills in this table. Device: right,
-and the host computed nothing but shapes and constants. Host: right, with nodes on the host; most of these cases are one
+`python -m dmlvk.onnx.backend.suite --page FILE` runs every case of the package onnx, and fills in this table. Device:
+right, and the host computed nothing but shapes and constants. Host: right, with nodes on the host; most of these cases are one
 node, and the device has nothing to do in them (launch nothing)."""
 
 
@@ -246,7 +246,8 @@ def onnx_page(before: Path) -> str:
     """The document.
 
     Args:
-        before: the document as it is, of which the table is kept that ``python -m dmlvk.onnx.suite --page`` fills.
+        before: the document as it is, of which the table is kept that ``python -m dmlvk.onnx.backend.suite --page``
+            fills.
 
     Raises:
         ValueError: when it has no such table, or several.

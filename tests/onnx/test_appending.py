@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.execution import Segment
+from dmlvk.onnx.plan.execution import Segment
 from tests.onnx.test_attention import Array, Arrays, model_of, numbers, runtime
 
 _BATCH, _HEADS, _KEY_HEADS, _SIZE, _CAPACITY = 2, 4, 2, 8, 12

@@ -13,8 +13,8 @@ from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.operators import normalization
-from dmlvk.onnx.suite import run_suite
+from dmlvk.onnx.backend.suite import run_suite
+from dmlvk.onnx.nodes.operators import normalization
 
 runtime = pytest.importorskip("onnxruntime")
 

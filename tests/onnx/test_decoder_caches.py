@@ -15,9 +15,9 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.kernels.composed import cached_attention
 from dmlvk.kernels.target import Target
-from dmlvk.onnx.caches import CachePair, Caches
-from dmlvk.onnx.execution import Segment
-from dmlvk.onnx.loading import load
+from dmlvk.onnx.decoding.caches import CachePair, Caches
+from dmlvk.onnx.model.loading import load
+from dmlvk.onnx.plan.execution import Segment
 from tests.onnx import decoder
 from tests.onnx.counted_calls import calls_of
 from tests.onnx.test_attention import model_of

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.dynamic_execution import DynamicSegment
-from dmlvk.onnx.execution import Segment
+from dmlvk.onnx.plan.dynamic_execution import DynamicSegment
+from dmlvk.onnx.plan.execution import Segment
 from tests.onnx.bound_caches import CACHES as _CACHES
 from tests.onnx.bound_caches import PRESENTS, bound, bound_steps
 from tests.onnx.counted_calls import calls_of

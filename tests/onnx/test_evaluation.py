@@ -20,11 +20,11 @@ from onnx.backend.test.runner import Runner
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.evaluation import reference, runtime
-from dmlvk.onnx.evaluation.compared import COMPARED
-from dmlvk.onnx.host import own_results
-from dmlvk.onnx.loading import load
-from dmlvk.onnx.suite import cases, data_sets, plain
+from dmlvk.onnx.backend.suite import cases, data_sets, plain
+from dmlvk.onnx.host.evaluation import reference, runtime
+from dmlvk.onnx.host.evaluation.compared import COMPARED
+from dmlvk.onnx.host.evaluators import own_results
+from dmlvk.onnx.model.loading import load
 from tests.effort import IS_QUICK
 from tests.onnx.random_nodes import results
 

@@ -12,7 +12,7 @@ from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.dynamic_execution import DynamicRound
+from dmlvk.onnx.plan.dynamic_execution import DynamicRound
 from dmlvk.runtime.pipelines import Pipelines
 from tests.onnx.models import model
 

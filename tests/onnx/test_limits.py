@@ -19,9 +19,9 @@ from onnx import TensorProto, helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.kernels import registry
-from dmlvk.onnx.evaluation.text_patterns import TextPattern
-from dmlvk.onnx.loading import Step
-from dmlvk.onnx.planning import Planner
+from dmlvk.onnx.host.evaluation.text_patterns import TextPattern
+from dmlvk.onnx.model.loading import Step
+from dmlvk.onnx.plan.planning import Planner
 from tests.onnx.models import model
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.loading import load
+from dmlvk.onnx.model.loading import load
 from dmlvk.support.mapped_files import file_of, files_of
 from tests.onnx.models import model, two_branches
 

@@ -13,8 +13,8 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.bench.open_size_models import MODELS
 from dmlvk.kernels import access_orders
-from dmlvk.onnx.dynamic_execution import DynamicRound
-from dmlvk.onnx.dynamic_shapes import clipped_slice
+from dmlvk.onnx.nodes.dynamic_shapes import clipped_slice
+from dmlvk.onnx.plan.dynamic_execution import DynamicRound
 from tests.effort import some
 from tests.onnx.models import model
 

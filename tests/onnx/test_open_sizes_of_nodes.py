@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.dynamic_execution import DynamicRound
+from dmlvk.onnx.plan.dynamic_execution import DynamicRound
 
 Sizes = tuple[int | str, ...]
 

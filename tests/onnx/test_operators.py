@@ -233,7 +233,7 @@ def test_a_large_constant_matrix_is_multiplied_in_parts_with_the_same_bits(
             model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
         with monkeypatch.context() as patched:
             bits.append(ort.InferenceSession(model, device=any_device).run(None, feed)[0].tobytes())
-            patched.setattr("dmlvk.onnx.operators.matrix.largest_operand", lambda node: 1500)
+            patched.setattr("dmlvk.onnx.nodes.operators.matrix.largest_operand", lambda node: 1500)
             session = ort.InferenceSession(model, device=any_device, strict=True)
             bits.append(session.run(None, feed)[0].tobytes())
             assert len(session._program._parts) == 4

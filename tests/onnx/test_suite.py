@@ -1,4 +1,4 @@
-"""A sample of the ONNX project's test suite; ``python -m dmlvk.onnx.suite`` runs all of it."""
+"""A sample of the ONNX project's test suite; ``python -m dmlvk.onnx.backend.suite`` runs all of it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from onnx.backend.test.runner import Runner
 
 import dmlvk as dml
 import dmlvk.onnx.backend
-from dmlvk.onnx.exclusions import EXCLUSIONS, reason_for
-from dmlvk.onnx.suite import cases, put_table, run_case, run_suite, table_in
+from dmlvk.onnx.backend.exclusions import EXCLUSIONS, reason_for
+from dmlvk.onnx.backend.suite import cases, put_table, run_case, run_suite, table_in
 
 SAMPLE = (
     "test_(add_bcast|and3d|cast_FLOAT_to_FLOAT16|clip_example|concat_2d_axis_0|div_uint8|expand_dim_changed|"

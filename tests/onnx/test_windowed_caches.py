@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.execution import Segment
+from dmlvk.onnx.plan.execution import Segment
 from tests.onnx.counted_calls import calls_of
 
 _HEADS, _KEY_HEADS, _SIZE, _POSITIONS = 4, 2, 16, 700

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dmlvk.onnxruntime
-from dmlvk.onnx.whole_runs import WholeRun
+from dmlvk.onnx.plan.whole_runs import WholeRun
 from tests.language.small_llama import KEY_HEADS, LAYERS, write_folder
 
 genai = pytest.importorskip("onnxruntime_genai")

@@ -20,8 +20,8 @@ import dmlvk as dml
 import dmlvk.onnx
 import dmlvk.onnxruntime
 from dmlvk.bench.onnx_models import WIDTH, chain, model_of
-from dmlvk.onnx.engine import DeviceModel
-from dmlvk.onnx.loading import OnnxModel
+from dmlvk.onnx.model.loading import OnnxModel
+from dmlvk.onnx.plan.engine import DeviceModel
 from dmlvk.onnxruntime import PROVIDER, parts
 from tests.onnxruntime.models import BOTH, alone, inputs, parts_of, session_of
 

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 import dmlvk.onnxruntime
-from dmlvk.onnx.whole_runs import WholeRun
+from dmlvk.onnx.plan.whole_runs import WholeRun
 from tests.language.small_llama import KEY_HEADS, LAYERS, write_folder
 from tests.onnxruntime.models import alone, session_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dmlvk.onnx.suite import KINDS, table_in
+from dmlvk.onnx.backend.suite import KINDS, table_in
 from dmlvk.onnxruntime.suite import run_suite
 
 ROOT = Path(__file__).parent.parent.parent

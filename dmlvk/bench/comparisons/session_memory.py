@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.cli.onnx_models import random_input
-from dmlvk.onnx.loading import load
+from dmlvk.onnx.model.loading import load
 
 MOST = 1.3
 """How much a session may take, as a part of the weights."""

@@ -6,17 +6,17 @@ is installed.
 
 from typing import Any
 
-from dmlvk.onnx import absent, environment, exceptions, options
-from dmlvk.onnx.absent import *  # noqa: F403  # each module says what it exports
-from dmlvk.onnx.arguments import ModelMetadata, NodeArg
-from dmlvk.onnx.environment import *  # noqa: F403  # each module says what it exports
-from dmlvk.onnx.evaluation.runtime import onnx_runtime
-from dmlvk.onnx.exceptions import *  # noqa: F403  # each module says what it exports
-from dmlvk.onnx.options import *  # noqa: F403  # each module says what it exports
-from dmlvk.onnx.options import SessionOptions
-from dmlvk.onnx.ort_values import IOBinding as SessionIOBinding
-from dmlvk.onnx.ort_values import OrtValue
-from dmlvk.onnx.session import InferenceSession
+from dmlvk.onnx.api import absent, environment, exceptions, options
+from dmlvk.onnx.api.absent import *  # noqa: F403  # each module says what it exports
+from dmlvk.onnx.api.arguments import ModelMetadata, NodeArg
+from dmlvk.onnx.api.environment import *  # noqa: F403  # each module says what it exports
+from dmlvk.onnx.api.exceptions import *  # noqa: F403  # each module says what it exports
+from dmlvk.onnx.api.options import *  # noqa: F403  # each module says what it exports
+from dmlvk.onnx.api.options import SessionOptions
+from dmlvk.onnx.api.ort_values import IOBinding as SessionIOBinding
+from dmlvk.onnx.api.ort_values import OrtValue
+from dmlvk.onnx.api.session import InferenceSession
+from dmlvk.onnx.host.evaluation.runtime import onnx_runtime
 
 __all__ = [
     "InferenceSession",

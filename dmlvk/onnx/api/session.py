@@ -1,0 +1,574 @@
+"""Sessions: a model that is loaded once and run as often as needed, by ONNX Runtime's names."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from dmlvk.device import Device
+from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError
+from dmlvk.objects.compilation import ExecutionFlags
+from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
+from dmlvk.objects.profiling import median_times, write_trace
+from dmlvk.objects.recording import KernelTime
+from dmlvk.onnx.api.accepted import AcceptedNames
+from dmlvk.onnx.api.arguments import ModelMetadata, NodeArg, node_arg
+from dmlvk.onnx.api.feeds import check_name, checked_inputs, checked_outputs
+from dmlvk.onnx.api.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
+from dmlvk.onnx.api.ort_values import IOBinding, OrtValue, value_of
+from dmlvk.onnx.api.overriding import Overriding
+from dmlvk.onnx.decoding.standing import StandingStep
+from dmlvk.onnx.model.limits import Limits, memory_checked
+from dmlvk.onnx.model.loading import OnnxModel, load, reloaded, save_as_it_is
+from dmlvk.onnx.plan.engine import DeviceModel
+from dmlvk.onnx.plan.execution import DeviceValue, Usage
+from dmlvk.onnx.plan.round_plans import Placement
+from dmlvk.onnx.plan.states import State
+from dmlvk.operators import FeatureLevel
+from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
+from dmlvk.support.collection import collection_paused
+from dmlvk.support.tokens import token_of
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _SessionOrigin(Origin):
+    """What a session was made from: the model with the contents of its files, wherever they lay."""
+
+    feature_level: FeatureLevel
+    name: str
+    contents: bytes
+    constants: Mapping[str, Any]
+    strict: bool
+    fuse: bool
+    flags: ExecutionFlags
+    limits: Limits
+    joins: bool
+    propagates_nan: bool
+
+    @functools.cached_property
+    def token(self) -> str:
+        how = [self.strict, self.fuse, int(self.flags), self.joins, self.propagates_nan]
+        return token_of([self.feature_level, self.contents, self.constants, *how])
+
+    def made(self, device: Device) -> InferenceSession:
+        session = InferenceSession.__new__(InferenceSession)
+        loaded = reloaded(self.name, self.contents, self.constants)
+        loaded = dataclasses.replace(loaded, propagates_nan=self.propagates_nan)
+        how = {"strict": self.strict, "fuse": self.fuse, "joins": self.joins}
+        session._open(loaded, device, flags=self.flags, limits=self.limits, **how)
+        return session
+
+
+class InferenceSession(AcceptedNames, Portable):
+    """A model, ready to run.
+
+    It pickles with its model; where it arrives it is planned when it is used for the first time.
+
+    Args:
+        path_or_bytes: a path, the bytes of a model's file, or a ``ModelProto``.
+        sess_options: sizes that are fixed, whether times are noted, and whether nodes are joined; all else in it is
+            accepted for ONNX Runtime's sake.
+        providers: accepted for ONNX Runtime's sake.
+        provider_options: likewise; in either, ``device_id`` for ``DmlExecutionProvider`` chooses a device where
+            ``device`` does not, and ``arithmetic`` stands for the argument of that name.
+        disabled_optimizers: accepted for ONNX Runtime's sake.
+        enable_fallback: likewise.
+        read_config_from_model: likewise.
+        device: where to run: a device, or what ``dmlvk.Device`` takes to choose one. A device that is given stays open.
+        feature_level: of a device that is opened here.
+        strict: refuses models of which the host would compute more than shapes and constants.
+        fuse: whether stretches of element-wise operators become one kernel; the results are the same.
+        arithmetic: ``"portable"`` or ``"device"``, as ``dmlvk.Device`` takes it; ``None``: as the device was opened.
+
+    Raises:
+        InvalidArgumentError: when ``arithmetic`` is none of these, or asks a device for the same bits everywhere that
+            was opened for its own.
+        ModelFileError: when the model cannot be read or breaks a rule.
+        DeviceNotFoundError, UnsupportedError: when there is no device for it.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes | onnx.ModelProto,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        disabled_optimizers: Sequence[str] | None = None,
+        enable_fallback: bool = True,
+        *,
+        read_config_from_model: bool = False,
+        device: Device | int | str | None = None,
+        feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4,
+        strict: bool = False,
+        fuse: bool = True,
+        arithmetic: Arithmetic | None = None,
+    ) -> None:
+        if not isinstance(sess_options, (SessionOptions, type(None))):
+            raise InvalidArgumentError(
+                f"InferenceSession: sess_options must be a SessionOptions or None; got {sess_options!r}"
+            )
+        said = option_of(providers, provider_options, "arithmetic") if arithmetic is None else arithmetic
+        wanted = None if said is None else checked_arithmetic(said, "InferenceSession: arithmetic")
+        options = SessionOptions() if sess_options is None else sess_options
+        limits = options.limits()
+        with collection_paused(), memory_checked("InferenceSession"):
+            loaded = options.fixed(load(path_or_bytes, limits.nodes, options.given_initializers))
+        selector = device_id_of(providers, provider_options) if device is None else device
+        if isinstance(selector, Device):
+            opened, owns_device = selector, False
+        elif options.shares_device:
+            opened, owns_device = shared_device(self, selector, feature_level, wanted), False
+        else:
+            opened, owns_device = Device(selector, feature_level=feature_level, arithmetic=wanted), True
+        if wanted == "portable" and opened.arithmetic == "device":
+            raise InvalidArgumentError(
+                "InferenceSession: arithmetic cannot be 'portable': the device was opened with arithmetic='device'"
+            )
+        flags = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if wanted == "device" else ExecutionFlags.NONE
+        how = {"strict": strict, "fuse": fuse, "joins": options.joins_nodes}
+        self._open(loaded, opened, owns_device=owns_device, flags=flags, limits=limits, **how)
+        self._options = options
+        if options.optimized_model_filepath:
+            save_as_it_is(path_or_bytes, options.optimized_model_filepath)
+        self._model_path: str | None = (
+            os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
+        )
+
+    def _open(
+        self,
+        model: OnnxModel,
+        device: Device,
+        *,
+        owns_device: bool = False,
+        strict: bool,
+        fuse: bool,
+        joins: bool,
+        flags: ExecutionFlags,
+        limits: Limits,
+    ) -> None:
+        self._model = model
+        self._joins = joins
+        self._limits = limits
+        self._options = SessionOptions()
+        self._model_path = None
+        self._times: list[KernelTime] = []
+        self._begun = time.time_ns()
+        self._lock = threading.RLock()
+        self._owns_device = owns_device
+        self._is_closed = False
+        self._strict, self._fuse = strict, fuse
+        self._overriding: Overriding[InferenceSession] = Overriding(model)
+        self._flags = flags | device.own_flags
+        self.device = device
+        try:
+            with collection_paused(), memory_checked(model.name):
+                self._program = DeviceModel(
+                    self.device, self._model, strict=strict, fuse=fuse, joins=joins, flags=self._flags, limits=limits
+                )
+                self._program.plan_static_shapes()
+        except BaseException:
+            self._close_device()
+            raise
+
+    def _with_inputs(self, names: frozenset[str]) -> InferenceSession:
+        """The model with some of its initializers as inputs that must be given."""
+        self._check_open()
+        origin = self._made_from()
+        kept = {name: array for name, array in origin.constants.items() if name not in names}
+        made = dataclasses.replace(origin, constants=kept).made(self.device)
+        made._options = self._options
+        return made
+
+    def _made_from(self) -> _SessionOrigin:
+        contents = self._model.proto.SerializeToString(deterministic=True)
+        level = self.device.feature_level
+        return _SessionOrigin(
+            level,
+            self._model.name,
+            contents,
+            self._model.constants,
+            self._strict,
+            self._fuse,
+            self._flags,
+            self._limits,
+            self._joins,
+            self._model.propagates_nan,
+        )
+
+    def __repr__(self) -> str:
+        if self.is_pending:
+            return "<dmlvk.onnx.InferenceSession, not opened yet>"
+        return f"<dmlvk.onnx.InferenceSession {self._model.name} on {self.device.info.name}>"
+
+    def __enter__(self) -> InferenceSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees what lies on the device; closes the device, where it was opened for sessions and no other one uses it.
+
+        A run of another thread ends before. A session that is closed runs no more.
+        """
+        self._is_closed = True
+        if self.device.engine.is_removed:  # perhaps in a process that was forked, where a lock may be held for ever
+            self._program.forget()
+            return
+        with self._lock:
+            self._program.forget()
+            self._overriding.close()
+            self._close_device()
+
+    def _close_device(self) -> None:
+        if self._owns_device:
+            self.device.close()
+        else:
+            leave_device(self, self.device)
+
+    def _check_open(self) -> None:
+        """Refuses what comes after the end.
+
+        Raises:
+            DeviceRemovedError: when the session is closed, or the device is closed or lost.
+        """
+        if self._is_closed:
+            raise DeviceRemovedError(f"{self._model.name}: the session was closed")
+        self.device.engine.check_open()
+
+    # What the model says.
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs that must be given."""
+        return [node_arg(info) for info in self._model.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs, in order."""
+        return [node_arg(info) for info in self._model.outputs]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The initializers that the model lists as inputs, too: constants, until a run gives them."""
+        return [node_arg(info) for info in self._model.overridable if info.name in self._overriding.names]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model's file says of itself."""
+        proto = self._model.proto
+        return ModelMetadata(
+            {entry.key: entry.value for entry in proto.metadata_props},
+            proto.doc_string,
+            proto.domain,
+            proto.graph.doc_string,
+            proto.graph.name,
+            proto.producer_name,
+            proto.model_version,
+        )
+
+    def get_providers(self) -> list[str]:
+        """What computes: dmlvk, under the name of the provider that it stands in for, and the host."""
+        return [PROVIDER, HOST_PROVIDER]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """What computes, with the device's index."""
+        return {PROVIDER: {"device_id": str(self.device.info.index)}, HOST_PROVIDER: {}}
+
+    def get_session_options(self) -> SessionOptions:
+        """What the session was made with."""
+        return self._options
+
+    @property
+    def partition(self) -> list[Placement]:
+        """Where each node was computed in the last run, and why; the nodes of the model's file in order.
+
+        Empty before the first run of a model whose input shapes are not all given.
+        """
+        placements = self._program.placements
+        return [placements[index] for index in sorted(placements)]
+
+    # Running.
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Any]:
+        """Runs the model.
+
+        Args:
+            output_names: the outputs that are wanted; ``None``: all, in order.
+            input_feed: an array for each input, of its type and of a shape that fits; a ``dmlvk.Array`` of the
+                session's device and an OrtValue there are read where they are.
+            run_options: accepted for ONNX Runtime's sake.
+
+        Returns:
+            The outputs as new arrays.
+
+        Raises:
+            InvalidArgumentError: when an input is missing, unknown or does not fit, or an output is unknown.
+            ModelFileError: when a node cannot be computed.
+            UnsupportedError: when ``strict`` refuses it.
+            DeviceLimitError, OutOfMemoryError: when the device cannot do it.
+        """
+        other = self._overriding.session_for(input_feed, self._with_inputs)
+        if other is not None:
+            return other.run(output_names, input_feed, run_options)
+        names = self._checked_outputs(output_names)
+        arrays = self._checked_inputs(input_feed)
+        self._check_open()  # before the lock, which a thread of a parent process may have
+        with self._lock, memory_checked(self._model.name):
+            self._check_open()
+            state = self._ran(arrays)
+            return [_own_array(state, name) for name in names]
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """As :meth:`run`, with values; outputs that the device computes stay there.
+
+        Raises:
+            DmlError: as for :meth:`run`.
+        """
+        names = self._checked_outputs(output_names)
+        return self.run_where_it_is(names, input_dict_ort_values, names)
+
+    def run_where_it_is(
+        self,
+        names: Sequence[str],
+        feed: Mapping[str, Any],
+        kept: Sequence[str],
+        targets: Mapping[str, OrtValue] | None = None,
+    ) -> list[OrtValue]:
+        """As :meth:`run`, with values. dmlvk's own.
+
+        Args:
+            names: the outputs that are wanted.
+            feed: the inputs.
+            kept: the outputs that are to lie on the device.
+            targets: values that outputs are bound to: a cache that is one with its input is appended to where it lies.
+
+        Raises:
+            DmlError: as for :meth:`run`.
+        """
+        other = self._overriding.session_for(feed, self._with_inputs)
+        if other is not None:
+            return other.run_where_it_is(names, feed, kept, targets)
+        wanted = self._checked_outputs(names)
+        infos = {info.name: info for info in self._model.outputs}
+        arrays = self._checked_inputs(feed)
+        self._check_open()
+        bound = {name: value.taken(self.device) for name, value in (targets or {}).items() if name in kept}
+        with self._lock, memory_checked(self._model.name):
+            self._check_open()
+            state = self._ran(arrays, kept, bound)
+            values = []
+            for name in wanted:
+                there = state.values.get(name)
+                is_resident = isinstance(there, DeviceValue) and name in kept
+                result = there if is_resident else _own_array(state, name)
+                value = value_of(result, infos[name].element, is_on_device=name in kept)
+                value.taken(self.device)
+                values.append(value)
+            return values
+
+    def standing_step(self, feed: Mapping[str, Any], caches: Mapping[str, OrtValue]) -> StandingStep | None:
+        """A decoder's run as it lies on the device, without running it. dmlvk's own.
+
+        Args:
+            feed: the inputs; all but the caches come from the host.
+            caches: the values that the caches' outputs are bound to.
+
+        Returns:
+            What runs where; ``None`` where the model is no decoder that one plan of all lengths does.
+
+        Raises:
+            DmlError: as for :meth:`run`.
+        """
+        arrays = self._checked_inputs(feed)
+        self._check_open()
+        bound = {name: value.taken(self.device) for name, value in caches.items()}
+        with self._lock, memory_checked(self._model.name):
+            self._check_open()
+            return self._program.standing_step(arrays, bound)
+
+    def io_binding(self) -> IOBinding:
+        """What :meth:`run_with_iobinding` takes: inputs and outputs that may lie on the device."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Runs the model on what is bound.
+
+        Raises:
+            DmlError: as for :meth:`run`.
+        """
+        if not isinstance(iobinding, IOBinding):
+            raise InvalidArgumentError(
+                f"{self._model.name}: iobinding must be what io_binding() returned; got {iobinding!r}"
+            )
+        iobinding.run(run_options)
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Any], Any, str], object],
+        user_data: Any = None,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """As :meth:`run`, in a thread of its own.
+
+        Args:
+            output_names: as for :meth:`run`.
+            input_feed: likewise.
+            callback: called with the outputs, ``user_data``, and what went wrong (empty: nothing).
+            user_data: anything.
+            run_options: accepted for ONNX Runtime's sake.
+
+        Raises:
+            InvalidArgumentError: when ``callback`` cannot be called.
+        """
+        if not callable(callback):
+            raise InvalidArgumentError(f"{self._model.name}: run_async: callback must be a function; got {callback!r}")
+
+        def work() -> None:
+            outputs: list[Any] = []
+            try:
+                outputs = self.run(output_names, input_feed, run_options)
+                message = ""
+            except DmlError as error:
+                message = str(error) or type(error).__name__
+            except BaseException as error:  # noqa: BLE001  # whoever waits for the callback must hear of it
+                message = f"{type(error).__name__}: {error}"
+            callback(outputs, user_data, message)
+
+        threading.Thread(target=work, name="dmlvk run_async").start()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When the session was made, in nanoseconds since 1970."""
+        return self._begun
+
+    def end_profiling(self) -> str:
+        """Writes what each kernel of the runs took, of a session that was made with ``enable_profiling``.
+
+        Returns:
+            The file's name, for chrome://tracing and https://ui.perfetto.dev; empty where nothing was noted.
+
+        Raises:
+            InvalidArgumentError: when the file cannot be written.
+        """
+        if not self._options.enable_profiling:
+            return ""
+        moment = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(self._begun / 1e9))
+        path = f"{self._options.profile_file_prefix}{moment}.json"
+        with self._lock:
+            try:
+                write_trace(path, self._times, self.device)
+            except (OSError, ValueError) as error:
+                raise InvalidArgumentError(f"{self._model.name}: end_profiling: {path}: {error}") from error
+            self._times = []
+        return path
+
+    def _ran(
+        self, arrays: Mapping[str, Any], kept: Sequence[str] = (), targets: Mapping[str, Any] | None = None
+    ) -> State:
+        if not self._options.enable_profiling or not self.device.info.limits.timestamp_valid_bits:
+            return self._program.run(arrays, kept=kept, targets=targets)
+        taken: list[KernelTime] = []
+        state = self._program.run(arrays, taken)
+        end = max((time.start + time.seconds for time in self._times), default=0.0)
+        self._times += [dataclasses.replace(time, start=end + time.start) for time in taken]
+        return state
+
+    @property
+    def usage(self) -> Usage:
+        """Launches, waits and memory of the last run, without what graphs inside of nodes (If, Loop, Scan) took."""
+        return self._program.usage
+
+    def profile(self, input_feed: Mapping[str, npt.ArrayLike], repeats: int = 10) -> list[KernelTime]:
+        """Runs the model several times, and tells what each kernel takes on the device.
+
+        Args:
+            input_feed: as for :meth:`run`.
+            repeats: how many runs the medians are taken of, after one that does not count.
+
+        Raises:
+            UnsupportedError: when the device has no timestamps.
+        """
+        if not isinstance(repeats, int) or repeats < 1:
+            raise InvalidArgumentError(f"profile: repeats must be a positive integer; got {repeats!r}")
+        arrays = self._checked_inputs(input_feed)
+        self._check_open()
+        with self._lock, memory_checked(self._model.name):
+            self._check_open()
+            runs = []
+            for _ in range(repeats + 1):
+                times: list[KernelTime] = []
+                self._program.run(arrays, times)
+                runs.append(times)
+        return median_times(runs[1:])
+
+    def write_picture(self, path: str | os.PathLike[str]) -> list[Path]:
+        """Writes pictures of the graphs of the last run to .svg (or .dot) files; more than one are numbered.
+
+        Raises:
+            InvalidArgumentError: when nothing was planned yet, or nothing runs on the device.
+        """
+        graphs = self._program.graphs_of_last()
+        if not graphs:
+            raise InvalidArgumentError("write_picture: nothing was run on the device yet")
+        target = Path(path)
+        paths = [target]
+        paths += [target.with_stem(f"{target.stem}-{number}") for number in range(2, len(graphs) + 1)]
+        for graph, file in zip(graphs, paths, strict=True):
+            graph.write_picture(file)
+        return paths
+
+    # Names of the interface, checked.
+
+    def _checked_outputs(self, output_names: Sequence[str] | None) -> list[str]:
+        return checked_outputs(self._model, output_names)
+
+    def _checked_inputs(self, feed: Mapping[str, npt.ArrayLike]) -> dict[str, Any]:
+        return checked_inputs(self._model, feed, self.device)
+
+    def check_output(self, name: object) -> None:
+        """Raises where the model has no such output.
+
+        Raises:
+            InvalidArgumentError: when it has not.
+        """
+        check_name(self._model, name, "output", self._model.outputs)
+
+    def check_input(self, name: object) -> None:
+        """Raises where the model has no such input.
+
+        Raises:
+            InvalidArgumentError: when it has not.
+        """
+        if name not in self._overriding.names:
+            check_name(self._model, name, "input", self._model.inputs)
+
+
+def _own_array(state: State, name: str) -> Any:
+    """A result as an array of the caller's own, who may write to it."""
+    value = state.host_array(name)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
+        return value.astype(object)  # texts are so in ONNX Runtime
+    if isinstance(value, np.ndarray):
+        return value.copy() if name in state.known or value.base is not None or not value.flags.owndata else value
+    return value
+
+
+__all__ = ["InferenceSession", "RunOptions", "SessionOptions"]

@@ -1,0 +1,63 @@
+"""Single nodes by the onnx package's reference evaluator: those versions of operators only that a test compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from dmlvk.onnx.host.evaluation.call import NotComputed
+from dmlvk.onnx.host.evaluation.compared import COMPARED, OF_BFLOAT16
+from dmlvk.onnx.model.loading import Step
+
+
+def is_compared(step: Step) -> bool:
+    """Whether the evaluator's results for a version of an operator were compared with another program's."""
+    return step.version in COMPARED.get((step.domain, step.proto.op_type), ())
+
+
+def computed(step: Step, values: Mapping[str, Any], opsets: Mapping[str, int]) -> list[Any]:
+    """What a node gives.
+
+    Args:
+        step: the node.
+        values: its inputs and whatever its subgraphs read, by name.
+        opsets: versions of the operator sets.
+
+    Raises:
+        NotComputed: when this version of the operator was not compared.
+        ValueError: when the node cannot be computed from these values.
+    """
+    is_narrow = any(isinstance(value, np.ndarray) and value.dtype.name == "bfloat16" for value in values.values())
+    is_known = is_narrow and step.version in OF_BFLOAT16.get((step.domain, step.proto.op_type), ())
+    if not is_known and not is_compared(step):
+        raise NotComputed(f"its version {step.version} was not compared with another program")
+    return evaluated(step, values, opsets)
+
+
+def evaluated(step: Step, values: Mapping[str, Any], opsets: Mapping[str, int]) -> list[Any]:
+    """What the evaluator makes of a node, right or not.
+
+    Raises:
+        ValueError: when the node cannot be computed from these values.
+    """
+    anything = onnx.TypeProto()
+    graph = helper.make_graph(
+        [step.proto],
+        "node",
+        [helper.make_value_info(name, anything) for name in step.reads],
+        [helper.make_value_info(name, anything) for name in step.proto.output if name],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid(*item) for item in opsets.items()])
+    feeds = {name: values[name] for name in step.reads}
+    try:
+        with np.errstate(all="ignore"):
+            found = iter(ReferenceEvaluator(proto).run(None, feeds))
+    except Exception as error:  # the evaluator raises whatever NumPy and Python do
+        raise ValueError(" ".join(f"{type(error).__name__}: {error}".split())[:500]) from error
+    results = [next(found) if name else None for name in step.proto.output]
+    return [np.asarray(result) if isinstance(result, np.generic) else result for result in results]

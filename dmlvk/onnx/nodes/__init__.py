@@ -1,0 +1,1 @@
+"""From nodes to DirectML's operators: translators by family, patterns of several nodes, rules for shapes."""

@@ -1,0 +1,570 @@
+"""ONNX's rules for shapes, for shapes with open sizes; and arithmetic with integers that follow from them.
+
+ONNX's own inference knows numbers only. A rule here is checked against it each time a node is planned: its shapes must
+be those of ONNX for the sizes of the run that is planned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx import helper
+
+from dmlvk.dynamic.sizes import is_dynamic, value_of
+from dmlvk.onnx.model.loading import Step
+from dmlvk.onnx.nodes.values import Derived, Known, NotOnDevice, Tensor, Value, broadcast_shape
+
+Shape: TypeAlias = tuple[Any, ...]
+
+
+_NO_BOUND = (2**31 - 1, 2**63 - 1)
+"""Ends of Slice that stand for no end."""
+
+
+class NoRuleError(Exception):
+    """There is no rule here for a node; its sizes are plain numbers from now on."""
+
+
+class Given:
+    """A node's inputs and attributes, as rules look at them."""
+
+    def __init__(self, step: Step, inputs: Sequence[Value | None]) -> None:
+        self.step = step
+        self.inputs = inputs
+        self.outputs = len(step.proto.output)
+        self._attributes = {attribute.name: attribute for attribute in step.proto.attribute}
+
+    def has(self, index: int) -> bool:
+        """Whether an input is there."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def shape(self, index: int = 0) -> Shape:
+        """The shape of an input."""
+        value = self.inputs[index] if self.has(index) else None
+        if isinstance(value, Tensor):
+            return value.shape
+        if isinstance(value, Derived):
+            return value.numbers.shape
+        if isinstance(value, Known) and isinstance(value.value, np.ndarray):
+            return value.value.shape
+        raise NoRuleError
+
+    def numbers(self, index: int) -> list[Any] | None:
+        """The contents of an input; ``None`` where it is absent."""
+        if not self.has(index):
+            return None
+        value = self.inputs[index]
+        if isinstance(value, Derived):
+            return list(value.numbers.reshape(-1))
+        if isinstance(value, Known) and isinstance(value.value, np.ndarray) and value.value.dtype.kind in "iu":
+            return [int(number) for number in value.value.reshape(-1)]
+        raise NoRuleError
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute's value, where it is given."""
+        if name in self._attributes:
+            return helper.get_attribute_value(self._attributes[name])
+        return default
+
+    def axes(self, index: int, rank: int) -> list[int] | None:
+        """Axes by an attribute or by an input, which is known."""
+        axes = self.attribute("axes")
+        found = self.numbers(index) if axes is None else list(axes)
+        if found is None:
+            return None
+        if is_dynamic(found):
+            raise NoRuleError
+        return [axis % rank for axis in found]
+
+
+_Rule: TypeAlias = Callable[[Given], Sequence[Shape]]
+_RULES: dict[str, _Rule] = {}
+
+
+def _rule(*op_types: str) -> Callable[[_Rule], _Rule]:
+    def register(function: _Rule) -> _Rule:
+        _RULES.update(dict.fromkeys(op_types, function))
+        return function
+
+    return register
+
+
+@_rule(
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BiasGelu", "BitwiseNot", "Cast"),
+    *("Ceil", "Celu", "Clip", "Cos", "Cosh", "CumSum", "DequantizeLinear", "Dropout", "Elu", "Erf", "Exp", "FastGelu"),
+    *(
+        "Floor",
+        "Gelu",
+        "GroupNormalization",
+        "HardSigmoid",
+        "HardSwish",
+        "Hardmax",
+        "Identity",
+        "InstanceNormalization",
+    ),
+    *("IsInf", "IsNaN", "LRN", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization", "MeanVarianceNormalization"),
+    *("Mish", "Neg", "Not", "PRelu", "QuantizeLinear", "QuickGelu", "RMSNormalization", "Reciprocal", "Relu", "Round"),
+    *("RotaryEmbedding", "Selu", "Sigmoid", "Sign", "SimplifiedLayerNormalization", "Sin", "Sinh", "Softmax"),
+    *("Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "LayerNormalization"),
+    *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "CastLike", "ScatterElements", "ScatterND"),
+    *("CumProd", "ReverseSequence", "Scatter", "Shrink"),
+)
+def _same(given: Given) -> Sequence[Shape]:
+    if given.outputs != 1 and any(given.step.proto.output[1:]):
+        raise NoRuleError
+    return [given.shape()]
+
+
+@_rule(
+    *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual"),
+    *("Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor"),
+)
+def _broadcast(given: Given) -> Sequence[Shape]:
+    return [broadcast_shape(*(given.shape(index) for index in range(len(given.inputs))))]
+
+
+@_rule("MatMul", "FusedMatMul", "MatMulInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
+def _product(given: Given) -> Sequence[Shape]:
+    a, b = given.shape(0), given.shape(1)
+    if given.attribute("transBatchA") or given.attribute("transBatchB") or min(len(a), len(b)) < 1:
+        raise NoRuleError
+    a = (*a[:-2], a[-1], a[-2]) if given.attribute("transA") and len(a) > 1 else a
+    b = (*b[:-2], b[-1], b[-2]) if given.attribute("transB") and len(b) > 1 else b
+    left, right = (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
+    if left[-1] != right[-2]:
+        raise NoRuleError
+    rows = [] if len(a) == 1 else [left[-2]]
+    columns = [] if len(b) == 1 else [right[-1]]
+    return [(*broadcast_shape(left[:-2], right[:-2]), *rows, *columns)]
+
+
+@_rule("MatMulNBits")
+def _packed_product(given: Given) -> Sequence[Shape]:
+    return [(*given.shape()[:-1], int(given.attribute("N")))]
+
+
+@_rule("Attention")
+def _attention(given: Given) -> Sequence[Shape]:
+    if given.step.domain:
+        raise NoRuleError
+    queries, keys, values = (given.shape(index) for index in range(3))
+    past = given.shape(4)[2] if given.has(4) else 0
+    if len(queries) == 4:
+        batch, heads, rows, _ = queries
+        of_keys = batch, keys[1], past + keys[2]
+        return [
+            (batch, heads, rows, values[3]),
+            (*of_keys, keys[3]),
+            (*of_keys, values[3]),
+            (batch, heads, rows, of_keys[2]),
+        ]
+    heads, key_heads = given.attribute("q_num_heads"), given.attribute("kv_num_heads")
+    batch, rows = queries[:2]
+    of_keys = batch, key_heads, past + keys[1]
+    each = keys[2] // key_heads, values[2] // key_heads
+    return [
+        (batch, rows, heads * each[1]),
+        (*of_keys, each[0]),
+        (*of_keys, each[1]),
+        (batch, heads, rows, of_keys[2]),
+    ]
+
+
+@_rule("Gemm")
+def _gemm(given: Given) -> Sequence[Shape]:
+    a, b = given.shape(0), given.shape(1)
+    return [(a[1 if given.attribute("transA") else 0], b[0 if given.attribute("transB") else 1])]
+
+
+@_rule("DynamicQuantizeLinear")
+def _quantized(given: Given) -> Sequence[Shape]:
+    return [given.shape(), (), ()]
+
+
+@_rule("Transpose")
+def _transposed(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    order = given.attribute("perm") or list(reversed(range(len(shape))))
+    return [tuple(shape[axis] for axis in order)]
+
+
+@_rule("Reshape")
+def _reshaped(given: Given) -> Sequence[Shape]:
+    source, wanted = given.shape(), given.numbers(1)
+    if wanted is None:
+        raise NoRuleError
+    keeps_zeros = bool(given.attribute("allowzero", 0))
+    sizes = [source[i] if not keeps_zeros and size == 0 else size for i, size in enumerate(wanted)]
+    if any(size == -1 for size in sizes):
+        known = math.prod(size for size in sizes if size != -1)
+        sizes = [math.prod(source) // known if size == -1 else size for size in sizes]
+    return [tuple(sizes)]
+
+
+@_rule("Flatten")
+def _flattened(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    axis = given.attribute("axis", 1)
+    axis = axis + len(shape) if axis < 0 else axis
+    return [(math.prod(shape[:axis]), math.prod(shape[axis:]))]
+
+
+@_rule("Squeeze")
+def _squeezed(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    axes = given.axes(1, len(shape))
+    if axes is None:
+        return [tuple(size for size in shape if size != 1)]
+    if any(shape[axis] != 1 for axis in axes):
+        raise NoRuleError
+    return [tuple(size for axis, size in enumerate(shape) if axis not in axes)]
+
+
+@_rule("Unsqueeze")
+def _unsqueezed(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    axes = given.axes(1, 2**31)
+    if axes is None:
+        raise NoRuleError
+    rank = len(shape) + len(axes)
+    removed = [axis - 2**31 + rank if axis >= 2**30 else axis for axis in axes]
+    rest = iter(shape)
+    return [tuple(1 if axis in removed else next(rest) for axis in range(rank))]
+
+
+@_rule("Expand")
+def _expanded(given: Given) -> Sequence[Shape]:
+    wanted = given.numbers(1)
+    if wanted is None:
+        raise NoRuleError
+    return [broadcast_shape(given.shape(), tuple(wanted))]
+
+
+@_rule("ConstantOfShape")
+def _constant(given: Given) -> Sequence[Shape]:
+    numbers = given.numbers(0)
+    return [tuple(numbers or ())]
+
+
+@_rule("Range")
+def _counted(given: Given) -> Sequence[Shape]:
+    start, limit, delta = (_one(given.numbers(index)) for index in range(3))
+    if is_dynamic(delta) or delta == 0:
+        raise NoRuleError
+    count = -(-(limit - start) // delta)
+    return [(count if count > 0 else 0,)]
+
+
+def _one(numbers: list[Any] | None) -> Any:
+    if numbers is None or len(numbers) != 1:
+        raise NoRuleError
+    return numbers[0]
+
+
+@_rule("Concat")
+def _joined(given: Given) -> Sequence[Shape]:
+    shapes = [given.shape(index) for index in range(len(given.inputs))]
+    axis = given.attribute("axis", 1) % len(shapes[0])
+    first = shapes[0]
+    for shape in shapes[1:]:
+        if any(a != b for number, (a, b) in enumerate(zip(shape, first, strict=True)) if number != axis):
+            raise NoRuleError
+    return [(*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])]
+
+
+@_rule("Split")
+def _parts(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    axis = given.attribute("axis", 0) % len(shape)
+    given_sizes = given.attribute("split")
+    sizes = given.numbers(1) if given_sizes is None else list(given_sizes)
+    if sizes is None:
+        count = int(given.attribute("num_outputs", given.outputs))
+        each = -(-shape[axis] // count)
+        sizes = [each] * (count - 1) + [shape[axis] - each * (count - 1)]
+    return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
+
+
+def clipped_slice(start: Any, end: Any, step: int, size: Any) -> tuple[Any, Any]:
+    """The elements that Slice takes along an axis: the first index, and how many there are.
+
+    Unlike Python's, a start before the first one is the first one; and backwards an end without bound, too, is behind
+    the last element that is taken, as ONNX Runtime has it.
+
+    Args:
+        start: from here on; negative numbers count from the end.
+        end: up to here, likewise.
+        step: not 0.
+        size: of the axis.
+    """
+    if step < 0 and any(end == bound for bound in _NO_BOUND):
+        end = -size - 1
+    first, last = (bound + size if bound < 0 else bound for bound in (start, end))
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+    first = highest if first > highest else first if first > 0 else 0
+    last = highest if last > highest else last if last > lowest else lowest
+    count = -(-(last - first) // step) if step > 0 else -(-(first - last) // -step)
+    return first, count if count > 0 else 0
+
+
+@_rule("Slice")
+def _sliced(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    if given.step.version < 10:
+        starts, ends = given.attribute("starts"), given.attribute("ends")
+        axes, steps = given.attribute("axes"), None
+    else:
+        starts, ends, axes, steps = (given.numbers(index) for index in range(1, 5))
+    if starts is None or ends is None:
+        raise NoRuleError
+    sizes = list(shape)
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        axis = number if axes is None else axes[number] % len(shape)
+        step = 1 if steps is None else steps[number]
+        if is_dynamic(step) or is_dynamic(axis):
+            raise NoRuleError
+        sizes[axis] = clipped_slice(start, end, step, shape[axis])[1]
+    return [tuple(sizes)]
+
+
+@_rule("Gather")
+def _gathered(given: Given) -> Sequence[Shape]:
+    shape = given.shape(0)
+    axis = given.attribute("axis", 0) % len(shape)
+    return [(*shape[:axis], *given.shape(1), *shape[axis + 1 :])]
+
+
+@_rule("GatherElements")
+def _gathered_elements(given: Given) -> Sequence[Shape]:
+    return [given.shape(1)]
+
+
+@_rule(
+    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
+    *("ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin"),
+)
+def _reduced(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    if given.step.proto.op_type.startswith("Arg"):
+        axes: list[int] | None = [given.attribute("axis", 0) % len(shape)]
+    else:
+        axes = given.axes(1, len(shape))
+        if not axes and given.attribute("noop_with_empty_axes", 0):
+            return [shape]
+    chosen = axes or list(range(len(shape)))
+    if given.attribute("keepdims", 1):
+        return [tuple(1 if axis in chosen else size for axis, size in enumerate(shape))]
+    return [tuple(size for axis, size in enumerate(shape) if axis not in chosen)]
+
+
+@_rule("Pad")
+def _padded(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    if given.step.version < 11:
+        raise NoRuleError
+    pads, axes = given.numbers(1), given.numbers(3)
+    if pads is None:
+        raise NoRuleError
+    chosen = list(range(len(shape))) if axes is None else [axis % len(shape) for axis in axes]
+    sizes = list(shape)
+    for index, axis in enumerate(chosen):
+        sizes[axis] = sizes[axis] + pads[index] + pads[index + len(chosen)]
+    return [tuple(sizes)]
+
+
+@_rule("Tile")
+def _tiled(given: Given) -> Sequence[Shape]:
+    repeats = given.numbers(1)
+    if repeats is None:
+        raise NoRuleError
+    return [tuple(size * count for size, count in zip(given.shape(), repeats, strict=True))]
+
+
+@_rule("TopK")
+def _largest(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    axis = given.attribute("axis", -1) % len(shape)
+    made = (*shape[:axis], _one(given.numbers(1)), *shape[axis + 1 :])
+    return [made, made]
+
+
+@_rule("OneHot")
+def _one_hot(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    axis = given.attribute("axis", -1) % (len(shape) + 1)
+    return [(*shape[:axis], _one(given.numbers(1)), *shape[axis:])]
+
+
+@_rule("GatherND")
+def _gathered_parts(given: Given) -> Sequence[Shape]:
+    source, indices = given.shape(0), given.shape(1)
+    return [(*indices[:-1], *source[given.attribute("batch_dims", 0) + int(indices[-1]) :])]
+
+
+@_rule("GridSample")
+def _sampled(given: Given) -> Sequence[Shape]:
+    return [(*given.shape(0)[:2], *given.shape(1)[1:-1])]
+
+
+@_rule("RoiAlign")
+def _regions(given: Given) -> Sequence[Shape]:
+    sizes = (given.attribute("output_height", 1), given.attribute("output_width", 1))
+    return [(given.shape(1)[0], given.shape(0)[1], *sizes)]
+
+
+@_rule("MaxRoiPool")
+def _regions_pooled(given: Given) -> Sequence[Shape]:
+    return [(given.shape(1)[0], given.shape(0)[1], *given.attribute("pooled_shape"))]
+
+
+@_rule("GRU", "LSTM", "RNN")
+def _recurrent(given: Given) -> Sequence[Shape]:
+    first, second, _ = given.shape()
+    directions, _, hidden = given.shape(2)
+    if given.attribute("layout", 0):
+        return [(first, second, directions, hidden), *[(first, directions, hidden)] * 2]
+    return [(first, directions, second, hidden), *[(directions, second, hidden)] * 2]
+
+
+@_rule("Einsum")
+def _summed(given: Given) -> Sequence[Shape]:
+    """By the sizes of its letters; with an ellipsis there is none."""
+    left, arrow, right = bytes(given.attribute("equation")).decode().replace(" ", "").partition("->")
+    if "." in left or not arrow:
+        raise NoRuleError
+    sizes: dict[str, Any] = {}
+    for index, letters in enumerate(left.split(",")):
+        for letter, size in zip(letters, given.shape(index), strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise NoRuleError
+    return [tuple(sizes[letter] for letter in right)]
+
+
+@_rule("DepthToSpace")
+def _spread(given: Given) -> Sequence[Shape]:
+    (batch, channels, *sizes), block = given.shape(), given.attribute("blocksize")
+    return [(batch, channels // (block * block), *(size * block for size in sizes))]
+
+
+@_rule("SpaceToDepth")
+def _folded(given: Given) -> Sequence[Shape]:
+    (batch, channels, *sizes), block = given.shape(), given.attribute("blocksize")
+    return [(batch, channels * block * block, *(size // block for size in sizes))]
+
+
+@_rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def _pooled_at_once(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    return [(*shape[:2], *(1 for _ in shape[2:]))]
+
+
+@_rule("Conv", "ConvInteger", "QLinearConv", "FusedConv")
+def _convolved(given: Given) -> Sequence[Shape]:
+    weights = 3 if given.step.proto.op_type == "QLinearConv" else 1
+    filters = given.shape(weights)
+    source = given.shape()
+    return [(source[0], filters[0], *_windows(given, source[2:], filters[2:]))]
+
+
+@_rule("AveragePool", "MaxPool", "LpPool")
+def _pooled(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    made = (*shape[:2], *_windows(given, shape[2:], tuple(given.attribute("kernel_shape"))))
+    return [made] * given.outputs
+
+
+def _windows(given: Given, sizes: Shape, kernel: Shape) -> Shape:
+    """How many places of a window there are along each axis."""
+    rank = len(sizes)
+    strides = given.attribute("strides") or [1] * rank
+    dilations = given.attribute("dilations") or [1] * rank
+    automatic = bytes(given.attribute("auto_pad") or b"NOTSET").decode()
+    if automatic not in ("", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER") or given.attribute("ceil_mode", 0):
+        raise NoRuleError
+    if automatic.startswith("SAME"):
+        return tuple(-(-size // stride) for size, stride in zip(sizes, strides, strict=True))
+    pads = (given.attribute("pads") or [0] * 2 * rank) if automatic != "VALID" else [0] * 2 * rank
+    reach = [(length - 1) * dilation + 1 for length, dilation in zip(kernel, dilations, strict=True)]
+    return tuple(
+        (size + pads[axis] + pads[axis + rank] - reach[axis]) // strides[axis] + 1 for axis, size in enumerate(sizes)
+    )
+
+
+@_rule("ConvTranspose")
+def _spread_out(given: Given) -> Sequence[Shape]:
+    source, filters = given.shape(0), given.shape(1)
+    rank = len(source) - 2
+    if given.attribute("output_shape") or bytes(given.attribute("auto_pad") or b"NOTSET") != b"NOTSET":
+        raise NoRuleError
+    strides, dilations = given.attribute("strides") or [1] * rank, given.attribute("dilations") or [1] * rank
+    pads, more = given.attribute("pads") or [0] * 2 * rank, given.attribute("output_padding") or [0] * rank
+    sizes = tuple(
+        strides[i] * (source[2 + i] - 1) + more[i] + (filters[2 + i] - 1) * dilations[i] + 1 - pads[i] - pads[i + rank]
+        for i in range(rank)
+    )
+    return [(source[0], filters[1] * given.attribute("group", 1), *sizes)]
+
+
+@_rule("Resize", "Upsample")
+def _resized(given: Given) -> Sequence[Shape]:
+    shape = given.shape()
+    index = 1 if given.step.proto.op_type == "Upsample" or given.step.version < 11 else 2
+    if given.attribute("axes") is not None or given.attribute("keep_aspect_ratio_policy", b"stretch") != b"stretch":
+        raise NoRuleError
+    if given.has(3) and index == 2:
+        sizes = given.numbers(3)
+        assert sizes is not None  # it is there
+        return [tuple(sizes)]
+    value = given.inputs[index] if given.has(index) else None
+    if not isinstance(value, Known) or value.value.size != len(shape):
+        raise NoRuleError
+    scales = [float(scale) for scale in value.value.reshape(-1)]
+    if any(scale != int(scale) and is_dynamic(size) for scale, size in zip(scales, shape, strict=True)):
+        raise NoRuleError
+    return [
+        tuple(size * int(s) if s == int(s) else math.floor(size * s) for size, s in zip(shape, scales, strict=True))
+    ]
+
+
+def rule_of(op_type: str) -> _Rule | None:
+    """The rule for an operator; ``None`` where there is none."""
+    return _RULES.get(op_type)
+
+
+def shapes_by_rule(
+    step: Step, inputs: Sequence[Value | None], found: Sequence[tuple[int, tuple[int, ...]] | None]
+) -> list[tuple[int, tuple[int, ...]] | None]:
+    """A node's outputs with shapes of open sizes.
+
+    Args:
+        step: the node.
+        inputs: its inputs.
+        found: what ONNX infers for the sizes of the run that is planned.
+
+    Raises:
+        NoRuleError: when there is no rule, or it does not give what ONNX does.
+    """
+    if all(inferred is None for inferred in found):
+        return list(found)  # the operator's translator knows its own shapes
+    rule = rule_of(step.proto.op_type)
+    if rule is None:
+        raise NoRuleError
+    try:
+        shapes = list(rule(Given(step, inputs)))
+    except (NotOnDevice, ValueError, TypeError, LookupError, ZeroDivisionError, StopIteration) as error:
+        raise NoRuleError from error
+    made: list[tuple[int, tuple[int, ...]] | None] = []
+    for number, inferred in enumerate(found):
+        if inferred is None:
+            made.append(None)
+            continue
+        if number >= len(shapes) or tuple(map(value_of, shapes[number])) != inferred[1]:
+            raise NoRuleError
+        made.append((inferred[0], tuple(shapes[number])))
+    return made
+
+
+__all__ = ["Given", "NoRuleError", "clipped_slice", "rule_of", "shapes_by_rule"]

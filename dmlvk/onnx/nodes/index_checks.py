@@ -1,0 +1,129 @@
+"""What inputs name: a token that is none of the vocabulary, or a beam that is none, is refused before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.onnx.model.loading import OnnxModel, Step
+from dmlvk.onnx.nodes.joining.pattern import attribute
+
+_AXES = {("", "Gather"): "axis", ("com.microsoft", "GatherBlockQuantized"): "gather_axis"}
+"""The nodes that look up rows, by domain and operator, and their attribute that says along which axis these lie."""
+
+_DATA, _INDICES = 0, 1
+
+_BEAMS = {("com.microsoft", "MultiHeadAttention"): (9, 8), ("com.microsoft", "DecoderMaskedMultiHeadAttention"): (9, 7)}
+"""The nodes whose sequences take keys from each other: the input that says from which, and that of how many keys."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lookup:
+    """A node that looks up rows of a known table by an input.
+
+    Attributes:
+        node: for messages.
+        table: the table's name.
+        rows: how many it has.
+        indices: the input.
+    """
+
+    node: str
+    table: str
+    rows: int
+    indices: str
+
+    def check(self, model: str, indices: Any) -> None:
+        """Refuses indices beyond the table; those that lie on the device are not looked at."""
+        if not isinstance(indices, np.ndarray) or not indices.size:
+            return
+        least, most = int(indices.min()), int(indices.max())
+        if least < -self.rows or most >= self.rows:
+            strange = most if most >= self.rows else least
+            raise InvalidArgumentError(
+                f"{model}: {self.node}: the input {self.indices!r} has the index {strange}, beyond the {self.rows} "
+                f"elements of the axis of {self.table!r}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Beams:
+    """A node whose sequences take the keys of the past from each other, as an input says.
+
+    Attributes:
+        node: for messages.
+        beams: the input: batch, beams, places.
+        past: the input that says how many places count.
+    """
+
+    node: str
+    beams: str
+    past: str
+
+    def check(self, model: str, arrays: Mapping[str, Any]) -> None:
+        """Refuses beams that are none; those that lie on the device are not looked at."""
+        beams, past = arrays.get(self.beams), arrays.get(self.past)
+        if not isinstance(beams, np.ndarray) or beams.ndim != 3 or not isinstance(past, np.ndarray) or past.size != 1:
+            return
+        counted = beams[:, :, : max(0, int(past.reshape(-1)[0]))]
+        strange = counted[(counted < 0) | (counted >= beams.shape[1])]
+        if strange.size:
+            raise InvalidArgumentError(
+                f"{model}: {self.node}: the input {self.beams!r} names the beam {int(strange[0])}; there are "
+                f"{beams.shape[1]}"
+            )
+
+
+class IndexChecks:
+    """What of a model's inputs can be checked so.
+
+    Args:
+        model: the model.
+        steps: its nodes.
+        constants: values that are known.
+
+    Attributes:
+        inputs: those of which all elements are looked at.
+    """
+
+    def __init__(self, model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
+        self._name = model.name
+        inputs = {info.name for info in model.inputs}
+        self._lookups = tuple(_lookups(steps, constants, inputs))
+        self._beams = tuple(_beams(steps, inputs))
+        self.inputs = frozenset(lookup.indices for lookup in self._lookups)
+
+    def check(self, arrays: Mapping[str, Any]) -> None:
+        """Looks at the inputs of a run.
+
+        Raises:
+            InvalidArgumentError: when one asks for a row that a table does not have, or for a beam that is none.
+        """
+        for beams in self._beams:
+            beams.check(self._name, arrays)
+        for lookup in self._lookups:
+            lookup.check(self._name, arrays.get(lookup.indices))
+
+
+def _lookups(steps: Sequence[Step], constants: Mapping[str, Any], inputs: set[str]) -> Iterator[_Lookup]:
+    for step in steps:
+        name = _AXES.get((step.domain, step.proto.op_type))
+        if name is None or step.proto.input[_INDICES] not in inputs:
+            continue
+        table, axis = constants.get(step.proto.input[_DATA]), attribute(step, name, 0)
+        if isinstance(table, np.ndarray) and -table.ndim <= axis < table.ndim and (not step.domain or axis == 0):
+            yield _Lookup(step.label, step.proto.input[_DATA], table.shape[axis], step.proto.input[_INDICES])
+
+
+def _beams(steps: Sequence[Step], inputs: set[str]) -> Iterator[_Beams]:
+    for step in steps:
+        places, given = _BEAMS.get((step.domain, step.proto.op_type)), step.proto.input
+        if places is not None and len(given) > max(places) and {given[index] for index in places} <= inputs:
+            yield _Beams(step.label, given[places[0]], given[places[1]])
+
+
+__all__ = ["IndexChecks"]

@@ -1,0 +1,29 @@
+"""The translators, by family; importing them registers them."""
+
+from dmlvk.onnx.nodes.operators import activation as activation
+from dmlvk.onnx.nodes.operators import attention as attention
+from dmlvk.onnx.nodes.operators import contrib_attention as contrib_attention
+from dmlvk.onnx.nodes.operators import convolution as convolution
+from dmlvk.onnx.nodes.operators import einsum as einsum
+from dmlvk.onnx.nodes.operators import elementwise as elementwise
+from dmlvk.onnx.nodes.operators import embedding as embedding
+from dmlvk.onnx.nodes.operators import fourier as fourier
+from dmlvk.onnx.nodes.operators import fused as fused
+from dmlvk.onnx.nodes.operators import grid_sampling as grid_sampling
+from dmlvk.onnx.nodes.operators import group_query as group_query
+from dmlvk.onnx.nodes.operators import joined as joined
+from dmlvk.onnx.nodes.operators import joined_quantized as joined_quantized
+from dmlvk.onnx.nodes.operators import masked_heads as masked_heads
+from dmlvk.onnx.nodes.operators import matrix as matrix
+from dmlvk.onnx.nodes.operators import movement as movement
+from dmlvk.onnx.nodes.operators import normalization as normalization
+from dmlvk.onnx.nodes.operators import pooling as pooling
+from dmlvk.onnx.nodes.operators import quantization as quantization
+from dmlvk.onnx.nodes.operators import quantized as quantized
+from dmlvk.onnx.nodes.operators import recurrent as recurrent
+from dmlvk.onnx.nodes.operators import reduction as reduction
+from dmlvk.onnx.nodes.operators import regions as regions
+from dmlvk.onnx.nodes.operators import resampling as resampling
+from dmlvk.onnx.nodes.operators import rotary as rotary
+from dmlvk.onnx.nodes.operators import shape as shape
+from dmlvk.onnx.nodes.operators import training as training

@@ -1,0 +1,184 @@
+"""Activations, and those of them that other operators take in."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_nan
+from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
+from dmlvk.operators import OPERATORS, FusedActivation
+
+PLAIN_ACTIVATIONS = {
+    "Relu": "RELU",
+    "Sigmoid": "SIGMOID",
+    "Softsign": "SOFTSIGN",
+}
+"""Activations without attributes."""
+
+WITH_ATTRIBUTES: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
+    "Celu": ("CELU", {"alpha": ("alpha", 1.0)}),
+    "Elu": ("ELU", {"alpha": ("alpha", 1.0)}),
+    "HardSigmoid": ("HARD_SIGMOID", {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
+    "LeakyRelu": ("LEAKY_RELU", {"alpha": ("alpha", 0.01)}),
+    "ParametricSoftplus": ("PARAMETRIC_SOFTPLUS", {"alpha": ("alpha", 1.0), "beta": ("beta", 1.0)}),
+    "ScaledTanh": ("SCALED_TANH", {"alpha": ("alpha", 1.0), "beta": ("beta", 1.0)}),
+    "Selu": (
+        "SCALED_ELU",
+        {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("gamma", 1.05070102214813232421875)},
+    ),
+    "Shrink": ("SHRINK", {"bias": ("bias", 0.0), "threshold": ("lambd", 0.5)}),
+    "ThresholdedRelu": ("THRESHOLDED_RELU", {"alpha": ("alpha", 1.0)}),
+}
+"""DirectML's name, and its members with ONNX's attributes and their defaults."""
+
+_FUSED = ("Relu", "Sigmoid", "Celu", "Elu", "HardSigmoid", "LeakyRelu", "Selu", "ThresholdedRelu", "Softplus")
+"""Those that may become part of the operator before them."""
+
+
+def fused_activation_of(proto: onnx.NodeProto) -> FusedActivation | None:
+    """A node as an activation that the operator before it computes, where it is one."""
+    if proto.domain or proto.op_type not in _FUSED:
+        return None
+    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute}
+    if proto.op_type in WITH_ATTRIBUTES:
+        name, members = WITH_ATTRIBUTES[proto.op_type]
+        values = {member: float(given.get(*attribute)) for member, attribute in members.items()}
+    else:
+        name = "SOFTPLUS" if proto.op_type == "Softplus" else PLAIN_ACTIVATIONS[proto.op_type]
+        values = {"steepness": 1.0} if proto.op_type == "Softplus" else {}
+    return FusedActivation(OPERATORS[f"ACTIVATION_{name}"], **values)
+
+
+def _plain(operator: str, node: Node) -> None:
+    tensor = node.tensor(0)
+    made = same_shape(node, tensor, operator)
+    node.set(with_nan(node, made, tensor) if operator == "ACTIVATION_RELU" else made)
+
+
+def _with_attributes(operator: str, members: dict[str, tuple[str, float]], node: Node) -> None:
+    values: dict[str, Any] = {member: node.real(*attribute) for member, attribute in members.items()}
+    node.set(same_shape(node, node.tensor(0), operator, **values))
+
+
+for _op_type, _operator in PLAIN_ACTIVATIONS.items():
+    _name = f"ACTIVATION_{_operator}"
+    translates(_op_type, by=[_name])(functools.partial(_plain, _name))
+
+for _op_type, (_operator, _members) in WITH_ATTRIBUTES.items():
+    _name = f"ACTIVATION_{_operator}"
+    translates(_op_type, by=[_name])(functools.partial(_with_attributes, _name, _members))
+
+
+@translates("Softplus", by=["ACTIVATION_SOFTPLUS"])
+def softplus(node: Node) -> None:
+    """Of steepness 1."""
+    node.set(same_shape(node, node.tensor(0), "ACTIVATION_SOFTPLUS", steepness=1.0))
+
+
+@translates("Mish", by=["ACTIVATION_SOFTPLUS", "ELEMENT_WISE_TANH", "ELEMENT_WISE_MULTIPLY"])
+def mish(node: Node) -> None:
+    """X * tanh(softplus(x))."""
+    tensor = node.tensor(0)
+    bent = same_shape(node, same_shape(node, tensor, "ACTIVATION_SOFTPLUS", steepness=1.0), "ELEMENT_WISE_TANH")
+    node.set(pair(node, "ELEMENT_WISE_MULTIPLY", tensor, bent))
+
+
+@translates("HardSwish", by=["ACTIVATION_HARD_SWISH"])
+def hard_swish(node: Node) -> None:
+    """X * max(0, min(1, x / 6 + 1 / 2))."""
+    node.set(same_shape(node, node.tensor(0), "ACTIVATION_HARD_SWISH", alpha=1 / 6, beta=0.5))
+
+
+@translates("Swish", by=["ACTIVATION_SWISH"])
+@translates("QuickGelu", by=["ACTIVATION_SWISH"], domain=MICROSOFT)
+def swish(node: Node) -> None:
+    """X * sigmoid(alpha * x)."""
+    default = 1.702 if node.op_type == "QuickGelu" else 1.0
+    alpha = node.real("alpha", default)
+    node.set(same_shape(node, node.tensor(0), "ACTIVATION_SWISH", sigmoid_input_scale=alpha))
+
+
+@translates("Gelu", by=["ACTIVATION_GELU"])
+@translates("Gelu", by=["ACTIVATION_GELU"], domain=MICROSOFT)
+def gelu(node: Node) -> None:
+    """By the error function, or by its approximation with tanh."""
+    node.check_element(0, *FLOATS)
+    if node.text("approximate", "none") == "tanh":
+        node.set(gelu_by_tanh(node, node.tensor(0)))
+    else:
+        node.set(same_shape(node, node.tensor(0), "ACTIVATION_GELU"))
+
+
+@translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=MICROSOFT)
+def fast_gelu(node: Node) -> None:
+    """The approximation with tanh, of the sum with a bias."""
+    node.check_element(0, *FLOATS)
+    tensor = node.tensor(0)
+    if node.has(1):
+        tensor = pair(node, "ELEMENT_WISE_ADD", tensor, node.tensor(1))
+    node.set(gelu_by_tanh(node, tensor))
+
+
+@translates("BiasGelu", by=["ELEMENT_WISE_ADD", "ACTIVATION_GELU"], domain=MICROSOFT)
+def bias_gelu(node: Node) -> None:
+    """Of the sum with a bias."""
+    node.set(same_shape(node, pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1)), "ACTIVATION_GELU"))
+
+
+def gelu_by_tanh(node: Node, x: Tensor) -> Tensor:
+    """X / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) in FLOAT32, as the sum with 1 may cancel."""
+    element, x = x.element, node.cast(x, TensorProto.FLOAT)
+
+    def product(a: Tensor, b: Tensor | float) -> Tensor:
+        return pair(node, "ELEMENT_WISE_MULTIPLY", a, b if isinstance(b, Tensor) else number(b))
+
+    def number(value: float) -> Tensor:
+        return node.scalar(value, x.element).viewed(())
+
+    cubed = product(product(x, x), x)
+    inner = pair(node, "ELEMENT_WISE_ADD", x, product(cubed, 0.044715))
+    bent = same_shape(node, product(inner, 0.7978845608028654), "ELEMENT_WISE_TANH")
+    made = product(product(x, 0.5), pair(node, "ELEMENT_WISE_ADD", bent, number(1.0)))
+    return node.cast(made, element)
+
+
+@translates("PRelu", by=["ACTIVATION_PARAMETERIZED_RELU"])
+def parametric_relu(node: Node) -> None:
+    """The slope broadcasts to the input."""
+    tensor, slope = node.tensor(0), node.tensor(1)
+    node.set(
+        node.apply(
+            "ACTIVATION_PARAMETERIZED_RELU",
+            input_tensor=tensor,
+            slope_tensor=slope.broadcast(tensor.shape),
+            output_tensor=New(tensor.element, tensor.shape),
+        )
+    )
+
+
+def _along_axes(operator: str, node: Node) -> None:
+    tensor = node.tensor(0)
+    if tensor.rank == 0:
+        raise NotOnDevice("a scalar has no axis")
+    if node.version >= 13:
+        axes = [node.axis(node.integer("axis", -1), tensor.rank)]
+        node.set(same_shape(node, tensor, operator, axis_count=1, axes=axes))
+        return
+    first = node.integer("axis", 1)
+    first = first if first == tensor.rank else node.axis(first, tensor.rank)
+    axes = list(range(first, tensor.rank))
+    if not axes:  # all that is left are rows of one element
+        tensor, axes = tensor.with_axis(tensor.rank), [tensor.rank]
+    made = same_shape(node, tensor, operator, axis_count=len(axes), axes=axes)
+    node.set(made.viewed(node.shape(0)))
+
+
+for _op_type, _operator in {"Softmax": "SOFTMAX1", "LogSoftmax": "LOG_SOFTMAX1", "Hardmax": "HARDMAX1"}.items():
+    _name = f"ACTIVATION_{_operator}"
+    translates(_op_type, by=[_name])(functools.partial(_along_axes, _name))

@@ -1,0 +1,209 @@
+"""Attention that appends to caches by CACHED_ATTENTION: what the operators of every domain have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from onnx import TensorProto
+
+from dmlvk.onnx.decoding.cache_pairs import APPENDING, Appending
+from dmlvk.onnx.decoding.caches import Lengths
+from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.translation import Node
+from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
+
+_SCORES = 3
+"""The output that shows scores, of every operator that has one."""
+
+
+def numbers(node: Node, index: int, count: int) -> Tensor:
+    """Lengths as a tensor of INT32."""
+    tensor = node.packed(node.tensor(index))
+    if math.prod(tensor.shape) != count or tensor.element != TensorProto.INT32:
+        raise NotOnDevice(f"input {index} must be {count} numbers of INT32; got {list(tensor.shape)}")
+    return tensor.viewed((count,))
+
+
+@dataclasses.dataclass(frozen=True)
+class Heads:
+    """The sizes of what is appended.
+
+    Attributes:
+        batch: sequences.
+        tokens: new ones of each.
+        heads: of queries.
+        key_heads: of keys and values.
+        size: of a head of queries and keys.
+        value_size: of a head of values.
+        bits: of an integer in caches of integers: 8 or 4; 0: caches have the queries' type.
+    """
+
+    batch: int
+    tokens: int
+    heads: int
+    key_heads: int
+    size: int
+    value_size: int
+    bits: int = 0
+
+    def present(self, element: int, capacity: int, size: int) -> New:
+        """A cache of heads of so many elements, where queries have an element type."""
+        kept = {8: TensorProto.INT8, 4: TensorProto.UINT8}.get(self.bits, element)
+        return New(kept, (self.batch, self.key_heads, capacity, size // 2 if self.bits == 4 else size))
+
+
+def cached(
+    node: Node,
+    heads: Heads,
+    element: int,
+    positions: int | None = None,
+    masked: int | None = None,
+    *,
+    shows_scores: bool = False,
+) -> dict[str, Any]:
+    """The caches, where they lie in memory of their own that stays; else those of the past, and new ones.
+
+    Args:
+        node: the node.
+        heads: the sizes.
+        element: of queries.
+        positions: as of :class:`Lengths`.
+        masked: likewise.
+        shows_scores: whether scores are an output.
+    """
+    kind = APPENDING[node.proto.domain, node.op_type]
+    capacity = node.assembly.capacity_of(node.proto.output[1] if len(node.proto.output) > 1 else "")
+    members: dict[str, Any] = {"keeps_past": capacity is not None}
+    if capacity is None:
+        past = node.shape(kind.past[0])[2] if node.has(kind.past[0]) else 0
+        if node.integer("sliding_window_cache"):
+            capacity = _window_capacity(node, kind, past, positions)
+        else:
+            total = _total(node, kind, heads.tokens, past)
+            if positions is not None and total > positions:
+                raise NotOnDevice(f"{total} tokens, and angles for {positions}")
+            if masked is not None and masked != total:
+                raise NotOnDevice(f"{total} tokens contradict a mask of {masked} keys")
+            capacity = max(total, past)
+            if shows_scores:
+                members |= {"scores_tensor": New(element, (heads.batch, heads.heads, heads.tokens, total))}
+        if past:
+            members |= {
+                "past_key_tensor": node.packed(node.tensor(kind.past[0])),
+                "past_value_tensor": node.packed(node.tensor(kind.past[1])),
+            }
+    else:
+        node.assembly.appended.update(node.proto.output[1:3])
+        given = node.proto.input
+        total_name = "" if kind.total is None else given[kind.total]
+        counts = given[kind.counts] if kind.counts is not None and node.has(kind.counts) else ""
+        masks = tuple(name for name in kind.masks_in(given) if node.assembly.capacity_of(name) is not None)
+        masked = None if masks else masked
+        scores = node.proto.output[_SCORES] if shows_scores else ""
+        if shows_scores:
+            members |= {"scores_tensor": New(element, (heads.batch, heads.heads, heads.tokens, capacity))}
+        node.assembly.lengths.append(
+            Lengths(
+                node.name,
+                given[kind.ends],
+                total_name,
+                heads.batch,
+                heads.tokens,
+                positions,
+                masked,
+                counts,
+                masks,
+                scores,
+            )
+        )
+    return {
+        **members,
+        "output_tensor": New(element, (heads.batch, heads.tokens, heads.heads * heads.value_size)),
+        "present_key_tensor": heads.present(element, capacity, heads.size),
+        "present_value_tensor": heads.present(element, capacity, heads.value_size),
+    }
+
+
+def _window_capacity(node: Node, kind: Appending, past: int, positions: int | None) -> int:
+    """The rows of a window's caches, which have those of the past."""
+    window = node.integer("local_window_size", -1)
+    if not 0 < window <= past:
+        raise NotOnDevice(f"caches of {past} rows for a window of {window}")
+    if positions is not None and max(node.integers(kind.ends)) >= positions:
+        raise NotOnDevice(f"sequences that end at {node.integers(kind.ends)}, and angles for {positions} places")
+    return past
+
+
+def _total(node: Node, kind: Appending, tokens: int, capacity: int) -> int:
+    """How long the longest sequence is, with its new tokens."""
+    if kind.total is not None:
+        return node.integers(kind.total)[0]
+    before = node.integers(kind.ends)[0]
+    if before < 0 or before + tokens > capacity:
+        raise NotOnDevice(f"{before} tokens and {tokens} new ones do not go into caches of {capacity}")
+    return before + tokens
+
+
+def appended(
+    node: Node,
+    sources: tuple[Tensor, Tensor, Tensor],
+    heads: Heads,
+    *,
+    scale: float,
+    is_causal: bool,
+    added: Tensor | None = None,
+    softcap: float = 0.0,
+    window: int = 0,
+    shows_scores: bool = False,
+    beams: tuple[Tensor, int] | None = None,
+) -> list[Tensor]:
+    """Attention of queries, keys and values of one type behind so many keys as an input says.
+
+    Args:
+        node: the node.
+        sources: queries, keys and values: batch, tokens, heads * size.
+        heads: their sizes.
+        scale: what scores are multiplied by.
+        is_causal: whether a query sees no key behind its own.
+        added: what is added to scores: batch or 1, heads or 1, tokens or 1, keys.
+        softcap: scores are bent to stay below it; 0: they are not.
+        window: how many keys a query sees, its own last; 0: all.
+        shows_scores: whether scores are an output.
+        beams: from which sequence of its beams each sequence takes the keys of the past, and how many a group has.
+
+    Returns:
+        The results, all keys and values, and scores where they are an output.
+    """
+    kind, element = APPENDING[node.proto.domain, node.op_type], sources[0].element
+    if added is not None:
+        added = added.broadcast((*added.shape[:2], heads.tokens, added.shape[3]))
+    count = numbers(node, kind.ends, 1)
+    names = ("query_tensor", "key_tensor", "value_tensor")
+    return list(
+        node.apply_all(
+            "CACHED_ATTENTION",
+            **{name: node.packed(tensor) for name, tensor in zip(names, sources, strict=True)},
+            ends_tensor=count,
+            total_tensor=count,
+            counts_past=True,
+            keeps_window=False,
+            is_interleaved=False,
+            has_empty_sink=False,
+            bias_tensor=added,
+            query_head_count=heads.heads,
+            key_value_head_count=heads.key_heads,
+            scale=scale,
+            softcap=softcap,
+            window=window,
+            is_causal=is_causal,
+            shows_shares=False,
+            beams_tensor=None if beams is None else beams[0],
+            beam_width=0 if beams is None else beams[1],
+            **cached(node, heads, element, masked=None if added is None else added.shape[3], shows_scores=shows_scores),
+        )
+    )
+
+
+__all__ = ["Heads", "appended", "cached", "numbers"]

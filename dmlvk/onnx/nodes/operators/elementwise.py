@@ -1,0 +1,300 @@
+"""Element-wise operators: arithmetic, comparisons, logic, bits, bounds."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
+from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor, broadcast_shape
+from dmlvk.operators import IsInfinityMode, RoundingMode
+
+_UNARY = {
+    "Abs": "ABS",
+    "Acos": "ACOS",
+    "Acosh": "ACOSH",
+    "Asin": "ASIN",
+    "Asinh": "ASINH",
+    "Atan": "ATAN",
+    "Atanh": "ATANH",
+    "BitwiseNot": "BIT_NOT",
+    "Ceil": "CEIL",
+    "Cos": "COS",
+    "Cosh": "COSH",
+    "Erf": "ERF",
+    "Exp": "EXP",
+    "Floor": "FLOOR",
+    "Log": "LOG",
+    "Neg": "NEGATE",
+    "Not": "LOGICAL_NOT",
+    "Reciprocal": "RECIP",
+    "Sign": "SIGN",
+    "Sin": "SIN",
+    "Sinh": "SINH",
+    "Sqrt": "SQRT",
+    "Tan": "TAN",
+    "Tanh": "TANH",
+}
+
+_BINARY = {
+    "Add": "ADD",
+    "And": "LOGICAL_AND",
+    "BitwiseAnd": "BIT_AND",
+    "BitwiseOr": "BIT_OR",
+    "BitwiseXor": "BIT_XOR",
+    "Div": "DIVIDE",
+    "Greater": "LOGICAL_GREATER_THAN",
+    "GreaterOrEqual": "LOGICAL_GREATER_THAN_OR_EQUAL",
+    "Less": "LOGICAL_LESS_THAN",
+    "LessOrEqual": "LOGICAL_LESS_THAN_OR_EQUAL",
+    "Mul": "MULTIPLY",
+    "Or": "LOGICAL_OR",
+    "Sub": "SUBTRACT",
+    "Xor": "LOGICAL_XOR",
+}
+
+
+def same_shape(node: Node, tensor: Tensor, operator: str, element: int | None = None, **attributes: Any) -> Tensor:
+    """An operator of one tensor whose output has the same shape."""
+    output = New(tensor.element if element is None else element, tensor.shape)
+    return node.apply(operator, input_tensor=tensor, output_tensor=output, **attributes)
+
+
+def pair(node: Node, operator: str, a: Tensor, b: Tensor, element: int | None = None) -> Tensor:
+    """An operator of two tensors that broadcast."""
+    shape = broadcast_shape(a.shape, b.shape)
+    return node.apply(
+        operator,
+        a_tensor=a.broadcast(shape),
+        b_tensor=b.broadcast(shape),
+        output_tensor=New(a.element if element is None else element, shape),
+    )
+
+
+def with_nan(node: Node, made: Tensor, *sources: Tensor) -> Tensor:
+    """What an operator made, with NaN where a source that broadcasts to it has NaN; as it is unless that is asked for.
+
+    DirectML's rules drop NaN in some operators (RELU gives 0, CLIP a bound, MAX the other number), ONNX Runtime keeps
+    it; ``SessionOptions.propagate_nan`` chooses.
+    """
+    if not node.assembly.propagates_nan or made.element not in FLOATS:
+        return made
+    for source in sources:
+        is_nan = same_shape(node, source, "ELEMENT_WISE_IS_NAN", TensorProto.BOOL)
+        made = node.apply(
+            "ELEMENT_WISE_IF",
+            condition_tensor=is_nan.broadcast(made.shape),
+            a_tensor=source.broadcast(made.shape),
+            b_tensor=made,
+            output_tensor=New(made.element, made.shape),
+        )
+    return made
+
+
+def _unary(operator: str, node: Node) -> None:
+    tensor = node.tensor(0)
+    made = same_shape(node, tensor, operator)
+    node.set(with_nan(node, made, tensor) if operator == "ELEMENT_WISE_SIGN" else made)
+
+
+def _binary(operator: str, node: Node) -> None:
+    a, b = _aligned(node)
+    element = TensorProto.BOOL if "_LOGICAL_" in operator else a.element
+    node.set(pair(node, operator, a, b, element))
+
+
+def _aligned(node: Node) -> tuple[Tensor, Tensor]:
+    """The two operands; before version 7 the second one's place was given by attributes."""
+    a, b = node.tensor(0), node.tensor(1)
+    if node.version < 7 and node.integer("broadcast") and node.attribute("axis") is not None:
+        after = a.rank - node.axis(node.integer("axis"), a.rank) - b.rank
+        for _ in range(after):
+            b = b.with_axis(b.rank)
+    return a, b
+
+
+for _op_type, _operator in _UNARY.items():
+    _name = f"ELEMENT_WISE_{_operator}"
+    translates(_op_type, by=[_name])(functools.partial(_unary, _name))
+
+for _op_type, _operator in _BINARY.items():
+    _name = f"ELEMENT_WISE_{_operator}"
+    translates(_op_type, by=[_name])(functools.partial(_binary, _name))
+
+
+@translates("Equal", by=["ELEMENT_WISE_LOGICAL_EQUALS"])
+def equal(node: Node) -> None:
+    """Booleans are compared as the numbers 0 and 1."""
+    a, b = _aligned(node)
+    node.set(pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", a, b, TensorProto.BOOL))
+
+
+@translates("BitShift", by=["ELEMENT_WISE_BIT_SHIFT_LEFT", "ELEMENT_WISE_BIT_SHIFT_RIGHT"])
+def bit_shift(node: Node) -> None:
+    """Direction LEFT or RIGHT."""
+    direction = node.text("direction")
+    if direction not in ("LEFT", "RIGHT"):
+        raise NotOnDevice(f"the direction must be LEFT or RIGHT; got {direction!r}")
+    node.set(pair(node, f"ELEMENT_WISE_BIT_SHIFT_{direction}", node.tensor(0), node.tensor(1)))
+
+
+@translates("Pow", by=["ELEMENT_WISE_POW"])
+def power(node: Node) -> None:
+    """A constant exponent is an attribute; one of another type is cast where its values are known."""
+    base, exponent = node.tensor(0), node.known(1)
+    if exponent is not None and exponent.size == 1 and base.element in FLOATS:
+        shape = broadcast_shape(base.shape, exponent.shape)
+        node.set(
+            node.apply(
+                "ELEMENT_WISE_CONSTANT_POW",
+                input_tensor=base.broadcast(shape),
+                output_tensor=New(base.element, shape),
+                exponent=float(exponent.reshape(-1)[0]),
+            )
+        )
+        return
+    other = node.cast(node.tensor(1), base.element) if node.element(1) != base.element else node.tensor(1)
+    shape = broadcast_shape(base.shape, other.shape)
+    node.set(
+        node.apply(
+            "ELEMENT_WISE_POW",
+            input_tensor=base.broadcast(shape),
+            exponent_tensor=other.broadcast(shape),
+            output_tensor=New(base.element, shape),
+        )
+    )
+
+
+@translates("Mod", by=["ELEMENT_WISE_MODULUS_FLOOR", "ELEMENT_WISE_MODULUS_TRUNCATE"])
+def modulus(node: Node) -> None:
+    """With fmod the sign is the dividend's, else the divisor's."""
+    name = "TRUNCATE" if node.integer("fmod") else "FLOOR"
+    node.set(pair(node, f"ELEMENT_WISE_MODULUS_{name}", node.tensor(0), node.tensor(1)))
+
+
+@translates("Max", "Min", by=["ELEMENT_WISE_MAX", "ELEMENT_WISE_MIN"])
+def extremum(node: Node) -> None:
+    """Any number of inputs, two by two."""
+    name = f"ELEMENT_WISE_{node.op_type.upper()}"
+    tensors = node.tensors()
+    made = functools.reduce(lambda a, b: pair(node, name, a, b), tensors[1:], tensors[0])
+    node.set(with_nan(node, made, *tensors) if len(tensors) > 1 else made)
+
+
+@translates("Sum", by=["ELEMENT_WISE_ADD"])
+def total(node: Node) -> None:
+    """Any number of inputs, added in their order."""
+    tensors = node.tensors()
+    if len(tensors) == 2 and tensors[0].element in FLOATS:
+        shape = broadcast_shape(tensors[0].shape, tensors[1].shape)
+        activation = node.activation()
+        if activation is not None:
+            a, b = (tensor.broadcast(shape) for tensor in tensors)
+            node.set(
+                node.apply(
+                    "ELEMENT_WISE_ADD1",
+                    a_tensor=a,
+                    b_tensor=b,
+                    output_tensor=New(a.element, shape),
+                    fused_activation=activation,
+                )
+            )
+            return
+    node.set(node.cast(_added_up(node, tensors), tensors[0].element))
+
+
+def _added_up(node: Node, tensors: Sequence[Tensor]) -> Tensor:
+    """The sum in order; of more than two FLOAT16 tensors in FLOAT32, which nothing rounds before the last one."""
+    if len(tensors) > 2 and tensors[0].element == TensorProto.FLOAT16:
+        tensors = [node.cast(tensor, TensorProto.FLOAT) for tensor in tensors]
+    return functools.reduce(lambda a, b: pair(node, "ELEMENT_WISE_ADD", a, b), tensors[1:], tensors[0])
+
+
+@translates("Mean", by=["ELEMENT_WISE_ADD", "ELEMENT_WISE_DIVIDE"])
+def mean(node: Node) -> None:
+    """The sum in the inputs' order, divided by their number."""
+    tensors = node.tensors()
+    if len(tensors) == 2:
+        node.set(pair(node, "ELEMENT_WISE_MEAN", tensors[0], tensors[1]))
+        return
+    added = _added_up(node, tensors)
+    if len(tensors) > 1:
+        added = pair(node, "ELEMENT_WISE_DIVIDE", added, node.scalar(len(tensors), added.element).viewed(()))
+    node.set(node.cast(added, tensors[0].element))
+
+
+@translates("Round", by=["ELEMENT_WISE_ROUND"])
+def rounded(node: Node) -> None:
+    """Halves go to the even integer."""
+    mode = RoundingMode.HALVES_TO_NEAREST_EVEN
+    node.set(same_shape(node, node.tensor(0), "ELEMENT_WISE_ROUND", rounding_mode=mode))
+
+
+@translates("IsNaN", by=["ELEMENT_WISE_IS_NAN"])
+def is_nan(node: Node) -> None:
+    """Gives BOOL."""
+    node.set(same_shape(node, node.tensor(0), "ELEMENT_WISE_IS_NAN", TensorProto.BOOL))
+
+
+@translates("IsInf", by=["ELEMENT_WISE_IS_INFINITY"])
+def is_infinite(node: Node) -> None:
+    """Either infinity, or one of them."""
+    positive, negative = bool(node.integer("detect_positive", 1)), bool(node.integer("detect_negative", 1))
+    if not positive and not negative:
+        raise NotOnDevice("neither infinity is looked for")
+    mode = IsInfinityMode.EITHER
+    if positive != negative:
+        mode = IsInfinityMode.POSITIVE if positive else IsInfinityMode.NEGATIVE
+    node.set(same_shape(node, node.tensor(0), "ELEMENT_WISE_IS_INFINITY", TensorProto.BOOL, infinity_mode=mode))
+
+
+@translates("Where", by=["ELEMENT_WISE_IF"])
+def where(node: Node) -> None:
+    """All three broadcast."""
+    condition, a, b = node.tensors()
+    shape = broadcast_shape(condition.shape, a.shape, b.shape)
+    node.set(
+        node.apply(
+            "ELEMENT_WISE_IF",
+            condition_tensor=condition.broadcast(shape),
+            a_tensor=a.broadcast(shape),
+            b_tensor=b.broadcast(shape),
+            output_tensor=New(a.element, shape),
+        )
+    )
+
+
+@translates("Clip", by=["ELEMENT_WISE_CLIP1"])
+def clip(node: Node) -> None:
+    """Bounds are attributes; before version 11 of the node, later of inputs that are known, else tensors."""
+    tensor = node.tensor(0)
+    dtype = DATA_TYPES[tensor.element].numpy_dtype
+    lowest: float = float("-inf") if dtype.kind == "f" else int(np.iinfo(dtype).min)
+    highest: float = float("inf") if dtype.kind == "f" else int(np.iinfo(dtype).max)
+    if node.version < 11:
+        low, high = node.real("min", lowest), node.real("max", highest)
+    else:
+        bounds = []
+        for index, default in ((1, lowest), (2, highest)):
+            bound = node.array(index).reshape(-1) if node.has(index) else np.array([default])
+            if bound.size != 1:
+                raise NotOnDevice("a bound must be one number")
+            bounds.append(bound[0].item())
+        low, high = bounds
+    low = min(low, high)  # ONNX applies the upper bound last
+    kind = tensor.data_type
+    made = same_shape(node, tensor, "ELEMENT_WISE_CLIP1", scale_bias=None, min_max_data_type=kind, min=low, max=high)
+    node.set(with_nan(node, made, tensor))
+
+
+@translates("Affine", by=["ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD"])
+def affine(node: Node) -> None:
+    """The tensor times alpha, plus beta."""
+    tensor = node.tensor(0)
+    product = pair(node, "ELEMENT_WISE_MULTIPLY", tensor, node.scalar(node.real("alpha", 1), tensor.element))
+    node.set(pair(node, "ELEMENT_WISE_ADD", product, node.scalar(node.real("beta"), tensor.element)))

@@ -1,0 +1,274 @@
+"""What attention operators of every domain have in common: who sees whom, and two ways to compute them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.operators.matrix import matmul
+from dmlvk.onnx.nodes.translation import Node
+from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape
+from dmlvk.operators import MultiheadAttentionMaskType, ReduceFunction
+
+MASKED = -np.inf
+"""What is added to scores of keys that must not be seen."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionSizes:
+    """The sizes of an attention.
+
+    Attributes:
+        batch: sequences.
+        heads: of the queries.
+        key_heads: of keys and values: each serves the same number of heads.
+        queries: queries of a sequence.
+        own: keys without those of the past.
+        past: keys of the past.
+        size: of a query, and of a key.
+        value_size: of a value.
+    """
+
+    batch: int
+    heads: int
+    key_heads: int
+    queries: int
+    own: int
+    past: int
+    size: int
+    value_size: int
+
+    @property
+    def keys(self) -> int:
+        """Past and own keys."""
+        return self.past + self.own
+
+
+@dataclasses.dataclass(frozen=True)
+class Mask:
+    """A mask as DirectML's operator takes it.
+
+    Attributes:
+        tensor: of INT32.
+        kind: what it says.
+        filtered: what is added where it hides a key.
+    """
+
+    tensor: Tensor
+    kind: MultiheadAttentionMaskType
+    filtered: float
+
+
+def attention(
+    node: Node,
+    sources: Mapping[str, Tensor],
+    sizes: AttentionSizes,
+    scale: float,
+    *,
+    bias: Tensor | None = None,
+    added: Tensor | None = None,
+    mask: Mask | None = None,
+    past: tuple[Tensor, Tensor] | None = None,
+    presents: bool = False,
+) -> tuple[Tensor, ...]:
+    """MULTIHEAD_ATTENTION1: the results as batch, queries, heads * value size, and present keys and values.
+
+    Args:
+        node: the node.
+        sources: of queries, keys and values, by DirectML's members in Python's words.
+        sizes: the sizes.
+        scale: what scores are multiplied by.
+        bias: what is added to queries, keys and values.
+        added: what is added to scores; broadcasts to batch, heads, queries, keys.
+        mask: which keys are hidden.
+        past: keys and values before these, as batch, heads, past, size.
+        presents: whether past and own keys and values are asked for.
+    """
+    element = next(iter(sources.values())).element
+    whole = (sizes.batch, sizes.heads, sizes.queries, sizes.keys)
+    present = {
+        "output_present_key_tensor": New(element, (sizes.batch, sizes.key_heads, sizes.keys, sizes.size)),
+        "output_present_value_tensor": New(element, (sizes.batch, sizes.key_heads, sizes.keys, sizes.value_size)),
+    }
+    return node.apply_all(
+        "MULTIHEAD_ATTENTION1",
+        **sources,
+        bias_tensor=bias,
+        mask_tensor=None if mask is None else mask.tensor,
+        relative_position_bias_tensor=None if added is None else added.broadcast(whole),
+        past_key_tensor=None if past is None else past[0],
+        past_value_tensor=None if past is None else past[1],
+        output_tensor=New(element, (sizes.batch, sizes.queries, sizes.heads * sizes.value_size)),
+        **(present if presents else {}),
+        scale=scale,
+        mask_filter_value=0.0 if mask is None else mask.filtered,
+        query_head_count=sizes.heads,
+        key_value_head_count=sizes.key_heads,
+        mask_type=MultiheadAttentionMaskType.NONE if mask is None else mask.kind,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """What attention that is computed step by step gives.
+
+    Attributes:
+        output: batch, heads, queries, value size.
+        scores: of every query and key, as the product gives them; capped; with what is added; and as shares.
+    """
+
+    output: Tensor
+    scores: tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def stepwise(
+    node: Node,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    *,
+    added: Tensor | None = None,
+    cap: float = 0.0,
+) -> Steps:
+    """The same from single operators, which also bend scores and give them out; its memory grows with their number.
+
+    Args:
+        node: the node.
+        query: batch, heads, queries, size.
+        key: batch, heads of keys, keys, size.
+        value: batch, heads of keys, keys, value size.
+        scale: what scores are multiplied by.
+        added: what is added to scores; broadcasts to batch, heads, queries, keys.
+        cap: scores are bent so that they stay below it; 0: they are not.
+    """
+    batch, heads, queries, size = query.shape
+    key_heads, keys = key.shape[1:3]
+    group, (outer, step, *inner) = heads // key_heads, query.strides
+    grouped = query.viewed((batch, key_heads, group, queries, size), (outer, group * step, step, *inner))
+    whole = (batch, heads, queries, keys)
+    raw = matmul(node, grouped, key.transposed((0, 1, 3, 2)).with_axis(2), alpha=scale).viewed(whole)
+    capped = raw if cap == 0 else capped_by(node, raw, cap)
+    biased = capped if added is None else pair(node, "ELEMENT_WISE_ADD", capped, added)
+    shares = same_shape(node, biased, "ACTIVATION_SOFTMAX1", axis_count=1, axes=[3])
+    parts = shares.viewed((batch, key_heads, group, queries, keys))
+    made = matmul(node, parts, value.with_axis(2)).viewed((batch, heads, queries, value.shape[3]))
+    return Steps(made, (raw, capped, biased, shares))
+
+
+def capped_by(node: Node, scores: Tensor, cap: float) -> Tensor:
+    """``cap * tanh(scores / cap)``."""
+    limit = node.scalar(cap, scores.element)
+    bent = same_shape(node, pair(node, "ELEMENT_WISE_DIVIDE", scores, limit), "ELEMENT_WISE_TANH")
+    return pair(node, "ELEMENT_WISE_MULTIPLY", bent, limit)
+
+
+def positions(node: Node, count: int, first: int = 0) -> Tensor:
+    """Whole numbers from one on."""
+    return node.assembly.constant(np.arange(first, first + count, dtype=np.int32), TensorProto.INT32)
+
+
+def compared(node: Node, operator: str, a: Tensor, b: Tensor) -> Tensor:
+    """ELEMENT_WISE_LOGICAL_ and the operator, of tensors that broadcast."""
+    return pair(node, f"ELEMENT_WISE_LOGICAL_{operator}", a, b, TensorProto.BOOL)
+
+
+def in_window(
+    node: Node, queries: int, keys: int, first: int | Tensor, *, left: int = -1, right: int = -1
+) -> Tensor | None:
+    """Which keys lie close enough to each query: batch or 1, 1, queries, keys; ``None``: all.
+
+    Args:
+        node: the node.
+        queries: how many there are.
+        keys: how many there are.
+        first: the place of the first query among the keys; or a number for each sequence, of INT32.
+        left: how far before a query keys may lie; -1: any distance.
+        right: how far behind it; 0: none that follows is seen.
+    """
+    if isinstance(first, int):
+        rows = positions(node, queries, first).viewed((1, 1, queries, 1))
+        if right >= 0 and first + right >= keys - 1:
+            right = -1
+        if left >= first + queries - 1:
+            left = -1
+    else:
+        rows = pair(
+            node,
+            "ELEMENT_WISE_ADD",
+            positions(node, queries).viewed((1, 1, queries, 1)),
+            first.viewed((first.shape[0], 1, 1, 1)),
+        )
+    columns = positions(node, keys).viewed((1, 1, 1, keys))
+    seen = None
+    if right >= 0:
+        last = rows if right == 0 else pair(node, "ELEMENT_WISE_ADD", rows, node.scalar(right, TensorProto.INT32))
+        seen = compared(node, "LESS_THAN_OR_EQUAL", columns, last)
+    if left >= 0:
+        begin = rows if left == 0 else pair(node, "ELEMENT_WISE_SUBTRACT", rows, node.scalar(left, TensorProto.INT32))
+        seen = both(node, seen, compared(node, "GREATER_THAN_OR_EQUAL", columns, begin))
+    return seen
+
+
+def both(node: Node, a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """Keys that both say are seen; ``None`` says so of all."""
+    if a is None or b is None:
+        return b if a is None else a
+    return compared(node, "AND", a, b)
+
+
+def summed(node: Node, a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """The sum of what is added to scores; ``None`` is nothing."""
+    if a is None or b is None:
+        return b if a is None else a
+    return pair(node, "ELEMENT_WISE_ADD", a, b)
+
+
+def hiding(node: Node, seen: Tensor | None, element: int) -> Tensor | None:
+    """What is added to scores so that only these keys are seen."""
+    return None if seen is None else chosen(node, seen, node.scalar(0.0, element), node.scalar(MASKED, element))
+
+
+def chosen(node: Node, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """One value where a condition holds and another one where not; all of them broadcast."""
+    shape = broadcast_shape(condition.shape, a.shape, b.shape)
+    return node.apply(
+        "ELEMENT_WISE_IF",
+        condition_tensor=condition.broadcast(shape),
+        a_tensor=a.broadcast(shape),
+        b_tensor=b.broadcast(shape),
+        output_tensor=New(a.element, shape),
+    )
+
+
+def rows_without_keys(node: Node, added: Tensor) -> Tensor:
+    """Which queries see no key, by what is added to their scores: of its shape, but one key."""
+    most = node.apply(
+        "REDUCE",
+        function=ReduceFunction.MAX,
+        input_tensor=added,
+        output_tensor=New(added.element, (*added.shape[:-1], 1)),
+        axis_count=1,
+        axes=[added.rank - 1],
+    )
+    return compared(node, "EQUALS", most, node.scalar(MASKED, added.element))
+
+
+def headed(node: Node, tensor: Tensor, heads: int) -> Tensor:
+    """Batch, length, heads * size as batch, heads, length, size."""
+    if tensor.rank != 3 or heads < 1 or tensor.shape[2] % heads:
+        raise NotOnDevice(f"{list(tensor.shape)} are not sequences of {heads} heads")
+    batch, length, hidden = tensor.shape
+    (outer, row, step), size = tensor.strides, hidden // heads
+    return tensor.viewed((batch, heads, length, size), (outer, size * step, row, step))
+
+
+def merged(node: Node, tensor: Tensor) -> Tensor:
+    """Batch, heads, length, size as batch, length, heads * size."""
+    batch, heads, length, size = tensor.shape
+    return node.packed(tensor.transposed((0, 2, 1, 3))).viewed((batch, length, heads * size))

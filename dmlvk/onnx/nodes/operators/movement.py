@@ -1,0 +1,421 @@
+"""Copies: parts, joins, pads, repetitions, gathering and scattering, casts."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.dynamic_shapes import clipped_slice
+from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor, element_name
+
+_PADDING_MODES = {"constant": 0, "edge": 1, "reflect": 2, "wrap": 4}  # DML_PADDING_MODE
+_DEPTH_COLUMN_ROW, _COLUMN_ROW_DEPTH = 0, 1  # DML_DEPTH_SPACE_ORDER
+
+
+@translates("Concat", by=["JOIN"])
+def concat(node: Node) -> None:
+    """Inputs without elements are left out."""
+    output = node.new()
+    axis = node.axis(node.integer("axis", 1), len(output.shape))
+    tensors = [node.tensor(index) for index in range(node.input_count) if 0 not in node.shape(index)]
+    if len(tensors) == 1:
+        node.set(tensors[0])
+        return
+    node.set(node.apply("JOIN", input_count=len(tensors), input_tensors=tensors, output_tensor=output, axis=axis))
+
+
+@translates("Split", by=["SPLIT"])
+def split(node: Node) -> None:
+    """Sizes are an attribute, an input that is known, or equal parts."""
+    tensor = node.tensor(0)
+    if node.version >= 13 and node.has(1):
+        node.require(1)
+    outputs = [node.new(index) for index in range(node.output_count)]
+    axis = node.axis(node.integer("axis"), tensor.rank)
+    made = node.apply_all("SPLIT", input_tensor=tensor, output_count=len(outputs), output_tensors=outputs, axis=axis)
+    for index, part in enumerate(made):
+        node.set(part, index)
+
+
+@translates("Slice", by=["SLICE1"])
+def part(node: Node) -> None:
+    """Any steps, also backwards."""
+    tensor = node.tensor(0)
+    if node.version >= 10:
+        starts, ends = node.integers(1), node.integers(2)
+        axes = node.integers(3) if node.has(3) else list(range(len(starts)))
+        steps = node.integers(4) if node.has(4) else [1] * len(starts)
+    else:
+        starts, ends = node.list("starts") or [], node.list("ends") or []
+        axes, steps = node.list("axes") or list(range(len(starts))), [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise NotOnDevice("starts, ends, axes and steps must have one length")
+    offsets, sizes, strides = [0] * tensor.rank, list(tensor.shape), [1] * tensor.rank
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        number = node.axis(axis, tensor.rank)
+        if step == 0:
+            raise NotOnDevice("a step of 0")
+        first, count = clipped_slice(start, end, step, tensor.shape[number])
+        if count == 0:
+            raise NotOnDevice("DirectML has no tensors without elements")
+        last = first + (count - 1) * step
+        low, high = (first, last) if step > 0 else (last, first)
+        offsets[number], sizes[number], strides[number] = low, high - low + 1, step
+    node.set(sliced(node, tensor, offsets, sizes, strides))
+
+
+def sliced(node: Node, tensor: Tensor, offsets: list[int], sizes: list[int], strides: list[int]) -> Tensor:
+    """SLICE1: the windows' elements, each so many steps from the last."""
+    shape = tuple(-(-size // abs(step)) for size, step in zip(sizes, strides, strict=True))
+    return node.apply(
+        "SLICE1",
+        input_tensor=tensor,
+        output_tensor=New(tensor.element, shape),
+        dimension_count=tensor.rank,
+        input_window_offsets=offsets,
+        input_window_sizes=sizes,
+        input_window_strides=strides,
+    )
+
+
+@translates("Cast", "CastLike")
+def cast(node: Node) -> None:
+    """BOOL is what differs from 0."""
+    tensor = node.tensor(0)
+    if node.op_type == "CastLike":
+        target = node.new().element
+    else:
+        target = node.integer("to")
+    if target not in DATA_TYPES:
+        raise NotOnDevice(f"the device has no {element_name(target)}")
+    node.set(converted(node, tensor, target))
+
+
+def converted(node: Node, tensor: Tensor, target: int) -> Tensor:
+    """Another type; to BOOL by comparison with 0."""
+    if tensor.element == target:
+        return tensor
+    if target == TensorProto.BOOL:
+        zero = node.scalar(0, tensor.element).viewed(()).broadcast(tensor.shape)
+        equal = node.apply(
+            "ELEMENT_WISE_LOGICAL_EQUALS",
+            a_tensor=tensor,
+            b_tensor=zero,
+            output_tensor=New(TensorProto.BOOL, tensor.shape),
+        )
+        return same_shape(node, equal, "ELEMENT_WISE_LOGICAL_NOT")
+    if tensor.element == TensorProto.BOOL and target == TensorProto.UINT8:
+        return tensor.viewed(tensor.shape, tensor.strides, target)
+    return node.cast(tensor, target)
+
+
+@translates("Pad", by=["PADDING1"])
+def pad(node: Node) -> None:
+    """Pads and the value are known; negative pads cut off first."""
+    tensor = node.tensor(0)
+    mode = node.text("mode", "constant")
+    if mode not in _PADDING_MODES:
+        raise NotOnDevice(f"the mode {mode!r}")
+    if node.version >= 11:
+        pads = node.integers(1)
+        value = node.array(2).reshape(-1)[0].item() if node.has(2) else 0
+        axes = [node.axis(axis, tensor.rank) for axis in node.integers(3)] if node.has(3) else list(range(tensor.rank))
+    else:
+        pads, value, axes = node.list("pads") or [], node.real("value"), list(range(tensor.rank))
+    if len(pads) != 2 * len(axes):
+        raise NotOnDevice(f"{len(pads)} pads do not fit {len(axes)} axes")
+    start, end = [0] * tensor.rank, [0] * tensor.rank
+    for position, axis in enumerate(axes):
+        start[axis], end[axis] = pads[position], pads[position + len(axes)]
+    node.set(padded(node, tensor, start, end, mode, int(value) if isinstance(value, bool) else value))
+
+
+def padded(
+    node: Node, tensor: Tensor, start: list[int], end: list[int], mode: str = "constant", value: float = 0
+) -> Tensor:
+    """PADDING1 by so many elements before and behind each axis; negative numbers cut off first."""
+    if min((*start, *end), default=0) < 0:
+        offsets = [max(0, -before) for before in start]
+        sizes = [
+            size - max(0, -before) - max(0, -after)
+            for size, before, after in zip(tensor.shape, start, end, strict=True)
+        ]
+        if min(sizes) < 1:
+            raise NotOnDevice("nothing is left of the tensor")
+        tensor = sliced(node, tensor, offsets, sizes, [1] * tensor.rank)
+        start, end = [max(0, before) for before in start], [max(0, after) for after in end]
+    shape = tuple(size + a + b for size, a, b in zip(tensor.shape, start, end, strict=True))
+    return node.apply(
+        "PADDING1",
+        input_tensor=tensor,
+        output_tensor=New(tensor.element, shape),
+        padding_mode=_PADDING_MODES[mode],
+        padding_value_data_type=tensor.data_type,
+        padding_value=value,
+        dimension_count=tensor.rank,
+        start_padding=start,
+        end_padding=end,
+    )
+
+
+@translates("CenterCropPad", by=["SLICE1", "PADDING1"])
+def center_crop_pad(node: Node) -> None:
+    """Of an odd number of elements, one more is cut off or added behind than before."""
+    tensor, sizes, axes = node.tensor(0), node.integers(1), node.list("axes")
+    chosen = list(range(tensor.rank)) if axes is None else [node.axis(axis, tensor.rank) for axis in axes]
+    if len(sizes) != len(chosen) or min(sizes, default=1) < 1:
+        raise NotOnDevice(f"the sizes {sizes} do not fit {len(chosen)} axes")
+    start, end = [0] * tensor.rank, [0] * tensor.rank
+    for axis, size in zip(chosen, sizes, strict=True):
+        more = size - tensor.shape[axis]
+        start[axis] = more // 2 if more >= 0 else -(-more // 2)
+        end[axis] = more - start[axis]
+    node.set(padded(node, tensor, start, end))
+
+
+@translates("Tile", by=["TILE"])
+def tile(node: Node) -> None:
+    """How often is known."""
+    tensor, repeats = node.tensor(0), node.integers(1)
+    node.set(
+        node.apply("TILE", input_tensor=tensor, output_tensor=node.new(), repeats_count=len(repeats), repeats=repeats)
+    )
+
+
+def _indices(node: Node, index: int) -> Tensor:
+    tensor = node.tensor(index)
+    if tensor.element not in (TensorProto.INT32, TensorProto.INT64):
+        raise NotOnDevice(f"indices of {element_name(tensor.element)}")
+    return tensor
+
+
+def _check_known(node: Node, index: int, size: int) -> None:
+    """Refuses constant indices beyond an axis, which the host names; those that are computed count as the nearest one.
+
+    Raises:
+        NotOnDevice: when there is such an index.
+    """
+    known = node.known(index)
+    if known is None or known.size == 0:
+        return
+    low, high = int(known.min()), int(known.max())
+    if low < -size or high >= size:
+        raise NotOnDevice(f"the index {high if high >= size else low} is beyond the {size} elements of its axis")
+
+
+@translates("Gather", by=["GATHER"])
+def gather(node: Node) -> None:
+    """Whole slices; negative indices count from the end."""
+    tensor, indices, output = node.tensor(0), _indices(node, 1), node.new()
+    axis = node.axis(node.integer("axis"), tensor.rank)
+    _check_known(node, 1, tensor.shape[axis])
+    rank = max(tensor.rank, indices.rank, len(output.shape), 1)
+    lead = rank - tensor.rank
+    made = node.apply(
+        "GATHER",
+        input_tensor=_leading(node, tensor, rank),
+        indices_tensor=_leading(node, indices, rank),
+        output_tensor=New(output.element, (1,) * (rank - len(output.shape)) + output.shape),
+        axis=axis + lead,
+        index_dimensions=indices.rank,
+    )
+    node.set(made.viewed(output.shape))
+
+
+def _leading(node: Node, tensor: Tensor, rank: int) -> Tensor:
+    missing = rank - tensor.rank
+    return tensor.viewed((1,) * missing + tensor.shape, (0,) * missing + tensor.strides)
+
+
+@translates("GatherElements", by=["GATHER_ELEMENTS"])
+def gather_elements(node: Node) -> None:
+    """Single elements along an axis; indices may stop short along the others."""
+    tensor, indices = node.tensor(0), _indices(node, 1)
+    axis = node.axis(node.integer("axis"), tensor.rank)
+    if indices.rank != tensor.rank:
+        raise NotOnDevice(f"indices of {indices.rank} axes for {tensor.rank}")
+    _check_known(node, 1, tensor.shape[axis])
+    seen = [size if index == axis else indices.shape[index] for index, size in enumerate(tensor.shape)]
+    if any(part > size for part, size in zip(seen, tensor.shape, strict=True)):
+        raise NotOnDevice(f"indices of {list(indices.shape)} for {list(tensor.shape)}")
+    tensor = tensor.viewed(seen, tensor.strides)
+    node.set(
+        node.apply(
+            "GATHER_ELEMENTS",
+            input_tensor=tensor,
+            indices_tensor=indices,
+            output_tensor=New(tensor.element, indices.shape),
+            axis=axis,
+        )
+    )
+
+
+@translates("GatherND", by=["GATHER_ND1"])
+def gather_nd(node: Node) -> None:
+    """Slices by several indices each."""
+    tensor, indices, output = node.tensor(0), _indices(node, 1), node.new()
+    rank = max(tensor.rank, indices.rank, len(output.shape), 1)
+    made = node.apply(
+        "GATHER_ND1",
+        input_tensor=_leading(node, tensor, rank),
+        indices_tensor=_leading(node, indices, rank),
+        output_tensor=New(output.element, (1,) * (rank - len(output.shape)) + output.shape),
+        input_dimension_count=tensor.rank,
+        indices_dimension_count=indices.rank,
+        batch_dimension_count=node.integer("batch_dims"),
+    )
+    node.set(made.viewed(output.shape))
+
+
+@translates("Scatter", "ScatterElements", by=["SCATTER"], note="with a reduction, or fewer indices than elements: host")
+def scatter(node: Node) -> None:
+    """Single elements along an axis, without a reduction."""
+    if node.text("reduction", "none") != "none":
+        raise NotOnDevice("a reduction of what is scattered")
+    tensor, indices = node.tensor(0), _indices(node, 1)
+    node.set(
+        node.apply(
+            "SCATTER",
+            input_tensor=tensor,
+            indices_tensor=indices,
+            updates_tensor=node.tensor(2),
+            output_tensor=New(tensor.element, tensor.shape),
+            axis=node.axis(node.integer("axis"), tensor.rank),
+        )
+    )
+
+
+@translates("ScatterND", by=["SCATTER_ND"], note="with a reduction: host")
+def scatter_nd(node: Node) -> None:
+    """Slices by several indices each, without a reduction."""
+    if node.text("reduction", "none") != "none":
+        raise NotOnDevice("a reduction of what is scattered")
+    tensor, indices, updates = node.tensor(0), _indices(node, 1), node.tensor(2)
+    rank = max(tensor.rank, indices.rank, updates.rank)
+    made = node.apply(
+        "SCATTER_ND",
+        input_tensor=_leading(node, tensor, rank),
+        indices_tensor=_leading(node, indices, rank),
+        updates_tensor=_leading(node, updates, rank),
+        output_tensor=New(tensor.element, (1,) * (rank - tensor.rank) + tensor.shape),
+        input_dimension_count=tensor.rank,
+        indices_dimension_count=indices.rank,
+    )
+    node.set(made.viewed(tensor.shape))
+
+
+@translates("OneHot", by=["ONE_HOT"])
+def one_hot(node: Node) -> None:
+    """The depth is known; indices that are not integers go to the host."""
+    indices, values, output = _indices(node, 0), node.tensor(2), node.new()
+    node.array(1)
+    axis = node.axis(node.integer("axis", -1), indices.rank + 1)
+    node.set(
+        node.apply(
+            "ONE_HOT",
+            indices_tensor=indices.with_axis(axis),
+            values_tensor=_leading(node, values, len(output.shape)),
+            output_tensor=output,
+            axis=axis,
+        )
+    )
+
+
+@translates("DepthToSpace", by=["DEPTH_TO_SPACE1"])
+def depth_to_space(node: Node) -> None:
+    """Modes DCR and CRD."""
+    _set_blocks(node, "DEPTH_TO_SPACE1")
+
+
+@translates("SpaceToDepth", by=["SPACE_TO_DEPTH1"])
+def space_to_depth(node: Node) -> None:
+    """Blocks become channels."""
+    _set_blocks(node, "SPACE_TO_DEPTH1")
+
+
+def _set_blocks(node: Node, operator: str) -> None:
+    order = _COLUMN_ROW_DEPTH if node.text("mode", "DCR") == "CRD" else _DEPTH_COLUMN_ROW
+    size = node.integer("blocksize")
+    node.set(node.apply(operator, input_tensor=node.tensor(0), output_tensor=node.new(), block_size=size, order=order))
+
+
+@translates("Trilu", by=["DIAGONAL_MATRIX1"])
+@translates("Trilu", by=["DIAGONAL_MATRIX1"], domain=MICROSOFT)
+def triangle(node: Node) -> None:
+    """The upper or the lower triangle of each matrix; the rest becomes 0."""
+    tensor = node.tensor(0)
+    shift = int(node.array(1).reshape(-1)[0]) if node.has(1) else 0
+    rows, columns = tensor.shape[-2:]
+    bounds = (-rows, shift) if node.integer("upper", 1) else (shift + 1, columns)
+    low, high = max(-rows, min(columns, bounds[0])), max(-rows, min(columns, bounds[1]))
+    if low >= high:
+        node.set(tensor)
+        return
+    batch = math.prod(tensor.shape[:-2])
+    seen = node.reshaped(tensor, (1, batch, rows, columns))
+    made = node.apply(
+        "DIAGONAL_MATRIX1",
+        input_tensor=seen,
+        output_tensor=New(tensor.element, seen.shape),
+        value_data_type=tensor.data_type,
+        value=0,
+        diagonal_fill_begin=low,
+        diagonal_fill_end=high,
+    )
+    node.set(made.viewed(tensor.shape))
+
+
+@translates("ReverseSequence", by=["REVERSE_SUBSEQUENCES"])
+def reverse_sequence(node: Node) -> None:
+    """Each sequence's first elements, as many as its length says, in the opposite order."""
+    tensor, lengths = node.tensor(0), node.tensor(1)
+    batch, time = node.integer("batch_axis", 1), node.integer("time_axis")
+    shape = tuple(size if axis == batch else 1 for axis, size in enumerate(tensor.shape))
+    wanted = tuple(1 if axis == time else size for axis, size in enumerate(tensor.shape))
+    node.set(
+        node.apply(
+            "REVERSE_SUBSEQUENCES",
+            input_tensor=tensor,
+            sequence_lengths_tensor=lengths.viewed(shape, element=TensorProto.UINT64).broadcast(wanted),
+            output_tensor=New(tensor.element, tensor.shape),
+            axis=time,
+        )
+    )
+
+
+@translates("BiasAdd", by=["ELEMENT_WISE_ADD"], domain=MICROSOFT)
+def bias_add(node: Node) -> None:
+    """The input, a bias along the last axis, and what is skipped, added."""
+    added = pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1))
+    node.set(pair(node, "ELEMENT_WISE_ADD", added, node.tensor(2)))
+
+
+@translates("Col2Im", by=["FOLD"], note="of FLOAT types")
+def col2im(node: Node) -> None:
+    """Blocks added up where they come from; what lies in the padding is left out."""
+    tensor, image, block = node.tensor(0), node.integers(1), node.integers(2)
+    node.check_element(0, *FLOATS)
+    rank = len(image)
+    pads = node.list("pads") or [0] * 2 * rank
+    strides, dilations = node.list("strides") or [1] * rank, node.list("dilations") or [1] * rank
+    if tensor.rank != 3 or not len(block) == len(strides) == len(dilations) == len(pads) // 2 == rank:
+        raise NotOnDevice("an input {N, C * block, L}, and as many numbers in every attribute as the image has axes")
+    if min(pads) < 0 or min(*block, *image) < 1 or tensor.shape[1] % math.prod(block):
+        raise NotOnDevice("a negative padding, or channels that are no multiple of the block")
+    node.set(
+        node.apply(
+            "FOLD",
+            input_tensor=tensor,
+            output_tensor=New(tensor.element, (tensor.shape[0], tensor.shape[1] // math.prod(block), *image)),
+            dimension_count=rank,
+            window_sizes=block,
+            strides=strides,
+            dilations=dilations,
+            start_padding=pads[:rank],
+            end_padding=pads[rank:],
+        )
+    )

@@ -1,0 +1,315 @@
+"""Quantization, and operators of quantized tensors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.operators.convolution import per_channel, widened, window_of
+from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.operators.reduction import reduced
+from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
+from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor
+from dmlvk.operators import QuantizationType, ReduceFunction, RoundingMode
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+
+
+def _blocks(node: Node, tensor: Tensor) -> Tensor:
+    """The tensor with the axis of its blocks as two, of which the second goes through a block; as it is without blocks.
+
+    Raises:
+        NotOnDevice: when the last block is not whole, or there are too many axes.
+    """
+    block = node.integer("block_size")
+    if not block:
+        return tensor
+    axis = node.axis(node.integer("axis", 1), tensor.rank)
+    if block < 1 or tensor.shape[axis] % block:
+        raise NotOnDevice(f"blocks of {block} along an axis of {tensor.shape[axis]}")
+    if tensor.rank == MAXIMUM_DIMENSION_COUNT:
+        raise NotOnDevice(f"blocks in a tensor of {tensor.rank} dimensions")
+    shape, strides = list(tensor.shape), list(tensor.strides)
+    shape[axis : axis + 1] = [tensor.shape[axis] // block, block]
+    strides[axis : axis + 1] = [tensor.strides[axis] * block, tensor.strides[axis]]
+    return tensor.viewed(shape, strides)
+
+
+def _parameter(node: Node, index: int, tensor: Tensor) -> Tensor:
+    """A scale or a zero point: one for all, for each slice along an axis, or for each block of one."""
+    parameter = node.tensor(index)
+    if node.integer("block_size"):
+        axis = node.axis(node.integer("axis", 1), tensor.rank)
+        blocks = _blocks(node, tensor)
+        wanted = (*blocks.shape[: axis + 1], *blocks.shape[axis + 2 :])
+        if parameter.shape != wanted:
+            raise NotOnDevice(f"{list(parameter.shape)} is not one for each block, {list(wanted)}")
+        return parameter.with_axis(axis + 1).broadcast(blocks.shape)
+    if parameter.rank == 0 or (parameter.rank == 1 and parameter.shape == (1,)):
+        return parameter.viewed(()).broadcast(tensor.shape)
+    axis = node.axis(node.integer("axis", 1), tensor.rank)
+    if parameter.shape != (tensor.shape[axis],):
+        raise NotOnDevice(f"{list(parameter.shape)} does not fit axis {axis} of {list(tensor.shape)}")
+    shape = tuple(size if number == axis else 1 for number, size in enumerate(tensor.shape))
+    return parameter.viewed(shape).broadcast(tensor.shape)
+
+
+def _is_small(element: int) -> bool:
+    """Whether two elements of a type share a byte: the element-wise operators do not have such types."""
+    return element in DATA_TYPES and DATA_TYPES[element].size_in_bits < 8
+
+
+def _by_blocks(node: Node, operator: str, source: Tensor, element: int, index: int = 1) -> Tensor:
+    """By QUANTIZE or DEQUANTIZE, whose scales and zero points count for blocks by their sizes alone."""
+    tensors = [_unrepeated(node, number, source) for number in (index, index + 1) if node.has(number)]
+    return node.apply(
+        operator,
+        input_tensor=source,
+        quantization_type=QuantizationType.SCALE if len(tensors) == 1 else QuantizationType.SCALE_ZERO_POINT,
+        quantization_tensor_count=len(tensors),
+        quantization_tensors=tensors,
+        output_tensor=New(element, source.shape),
+    )
+
+
+def _unrepeated(node: Node, index: int, tensor: Tensor) -> Tensor:
+    """A scale or a zero point of as many dimensions as the tensor has.
+
+    Raises:
+        NotOnDevice: when it does not fit, or the last block is not whole.
+    """
+    parameter = node.tensor(index)
+    block = node.integer("block_size")
+    axis = node.axis(node.integer("axis", 1), tensor.rank) if block or parameter.rank else 0
+    if block:
+        if block < 1 or tensor.shape[axis] % block:
+            raise NotOnDevice(f"blocks of {block} along an axis of {tensor.shape[axis]}")
+        wanted = (*tensor.shape[:axis], tensor.shape[axis] // block, *tensor.shape[axis + 1 :])
+        if parameter.shape != wanted:
+            raise NotOnDevice(f"{list(parameter.shape)} is not one for each block, {list(wanted)}")
+        return parameter
+    if math.prod(parameter.shape) == 1 and parameter.rank <= 1:
+        return parameter.viewed((1,) * max(tensor.rank, 1))
+    if parameter.shape != (tensor.shape[axis],):
+        raise NotOnDevice(f"{list(parameter.shape)} does not fit axis {axis} of {list(tensor.shape)}")
+    return parameter.viewed(tuple(size if number == axis else 1 for number, size in enumerate(tensor.shape)))
+
+
+_QUANTIZED_BY = ("ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST", "ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE")
+
+
+@translates("QuantizeLinear", by=_QUANTIZED_BY)
+@translates("QuantizeLinear", by=_QUANTIZED_BY, domain=MICROSOFT)
+def quantize(node: Node) -> None:
+    """To integers of 8 or 4 bits."""
+    tensor, output = node.tensor(0), node.new()
+    blocks = _blocks(node, tensor)
+    scale = _parameter(node, 1, tensor)
+    if _is_small(output.element):
+        node.set(_by_blocks(node, "QUANTIZE", tensor, output.element))
+        return
+    if node.has(2):
+        zero = _parameter(node, 2, tensor)
+    else:
+        zero = node.assembly.constant(np.zeros((1,), DATA_TYPES[output.element].numpy_dtype), output.element)
+        zero = zero.viewed(()).broadcast(blocks.shape)
+    if blocks.element == scale.element == TensorProto.FLOAT:
+        node.set(by_quotient(node, blocks, scale, zero, output.element).viewed(tensor.shape))
+        return
+    made = node.apply(
+        "ELEMENT_WISE_QUANTIZE_LINEAR",
+        input_tensor=blocks,
+        scale_tensor=scale,
+        zero_point_tensor=zero,
+        output_tensor=New(output.element, blocks.shape),
+    )
+    node.set(made.viewed(tensor.shape))
+
+
+@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"])
+@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"], domain=MICROSOFT)
+def dequantize(node: Node) -> None:
+    """From integers of 4 to 32 bits."""
+    tensor = node.tensor(0)
+    has_bytes = tensor.element in (TensorProto.INT8, TensorProto.UINT8) and node.integer("block_size")
+    if _is_small(tensor.element) or has_bytes:
+        node.set(_by_blocks(node, "DEQUANTIZE", tensor, node.tensor(1).element))
+        return
+    blocks = _blocks(node, tensor)
+    scale = _parameter(node, 1, tensor)
+    made = node.apply(
+        "ELEMENT_WISE_DEQUANTIZE_LINEAR",
+        input_tensor=blocks,
+        scale_tensor=scale,
+        zero_point_tensor=_parameter(node, 2, tensor) if node.has(2) else None,
+        output_tensor=New(scale.element, blocks.shape),
+    )
+    node.set(made.viewed(tensor.shape))
+
+
+def by_quotient(node: Node, tensor: Tensor, scale: Tensor, zero: Tensor, element: int) -> Tensor:
+    """FLOAT32 numbers as integers: the quotient is rounded to FLOAT32 and then to an integer, as ONNX has it.
+
+    ELEMENT_WISE_QUANTIZE_LINEAR rounds the exact quotient once. The two differ where a quotient lies next to a half: of
+    pictures from -1 to 1, whose scale is 2 / 255, that is every one.
+    """
+    whole = same_shape(
+        node,
+        pair(node, "ELEMENT_WISE_DIVIDE", tensor, scale),
+        "ELEMENT_WISE_ROUND",
+        rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN,
+    )
+    moved = pair(node, "ELEMENT_WISE_ADD", whole, node.cast(zero, TensorProto.FLOAT))
+    return _bounded(node, moved, element)
+
+
+def rounded_to(node: Node, tensor: Tensor, element: int) -> Tensor:
+    """FLOAT32 numbers as the nearest integers that a type has."""
+    mode = RoundingMode.HALVES_TO_NEAREST_EVEN
+    return _bounded(node, same_shape(node, tensor, "ELEMENT_WISE_ROUND", rounding_mode=mode), element)
+
+
+def _bounded(node: Node, tensor: Tensor, element: int) -> Tensor:
+    """Whole numbers as integers, those beyond the type's bounds as these."""
+    numbers = np.iinfo(DATA_TYPES[element].numpy_dtype)
+    return node.cast(_clipped(node, tensor, int(numbers.min), int(numbers.max)), element)
+
+
+def _clipped(node: Node, tensor: Tensor, low: int, high: int) -> Tensor:
+    kind = tensor.data_type
+    return same_shape(
+        node, tensor, "ELEMENT_WISE_CLIP1", scale_bias=None, min_max_data_type=kind, min=float(low), max=float(high)
+    )
+
+
+def dynamically(node: Node, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """FLOAT32 numbers as UINT8, with scale and zero point of one element each: those of the smallest and the largest.
+
+    By ONNX's rules and ONNX Runtime's: 0 is always within, and where all is 0 the scale is 1.
+    """
+    axes = list(range(tensor.rank))
+    zero, one = (node.scalar(number, TensorProto.FLOAT).viewed(()) for number in (0.0, 1.0))
+    low = pair(node, "ELEMENT_WISE_MIN", reduced(node, ReduceFunction.MIN, tensor, axes), zero)
+    high = pair(node, "ELEMENT_WISE_MAX", reduced(node, ReduceFunction.MAX, tensor, axes), zero)
+    range_of = pair(node, "ELEMENT_WISE_SUBTRACT", high, low)
+    steps = node.scalar(255.0, TensorProto.FLOAT).viewed(())
+    is_nothing = pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", range_of, zero, TensorProto.BOOL)
+    scale = node.apply(
+        "ELEMENT_WISE_IF",
+        condition_tensor=is_nothing,
+        a_tensor=one.broadcast(range_of.shape),
+        b_tensor=pair(node, "ELEMENT_WISE_DIVIDE", range_of, steps),
+        output_tensor=New(TensorProto.FLOAT, range_of.shape),
+    )
+    quotient = pair(node, "ELEMENT_WISE_SUBTRACT", zero, pair(node, "ELEMENT_WISE_DIVIDE", low, scale))
+    mode = RoundingMode.HALVES_TO_NEAREST_EVEN
+    point = same_shape(node, _clipped(node, quotient, 0, 255), "ELEMENT_WISE_ROUND", rounding_mode=mode)
+    zero_point = node.cast(point, TensorProto.UINT8)
+    return by_quotient(node, tensor, scale, zero_point, TensorProto.UINT8), scale, zero_point
+
+
+@translates("DynamicQuantizeLinear", by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST"])
+def dynamic_quantize(node: Node) -> None:
+    """Scale and zero point follow from the smallest and the largest element."""
+    tensor = node.tensor(0)
+    values, scale, zero = dynamically(node, tensor if tensor.rank else tensor.viewed((1,)))
+    node.set(values.viewed(tensor.shape))
+    node.set(scale.viewed(()), 1)
+    node.set(zero.viewed(()), 2)
+
+
+def matrices(node: Node, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+    """Two factors with the same leading dimensions, and the shape of their product."""
+    if a.rank < 2 or b.rank < 2 or max(a.rank, b.rank) > 4:
+        raise NotOnDevice("matrices of 2 to 4 dimensions")
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return (
+        a.broadcast((*batch, *a.shape[-2:])),
+        b.broadcast((*batch, *b.shape[-2:])),
+        (*batch, a.shape[-2], b.shape[-1]),
+    )
+
+
+def of_matrix(node: Node, index: int, rank: int, *, rows: bool) -> Tensor | None:
+    """A scale or zero point of a matrix: one for all, or one for each row or column."""
+    if not node.has(index):
+        return None
+    tensor = node.tensor(index)
+    count = 1
+    for size in tensor.shape:
+        count *= size
+    if tensor.rank > 1 and count != max(tensor.shape):
+        raise NotOnDevice(f"scales and zero points of the shape {list(tensor.shape)}")
+    return tensor.viewed((*[1] * (rank - 2), count, 1) if rows else (*[1] * (rank - 1), count))
+
+
+def _scale_of_matrix(node: Node, index: int, rank: int, *, rows: bool) -> Tensor:
+    scale = of_matrix(node, index, rank, rows=rows)
+    assert scale is not None  # an input that every such node has
+    return node.cast(scale, TensorProto.FLOAT)
+
+
+@translates("MatMulInteger", by=["MATRIX_MULTIPLY_INTEGER"])
+def integer_matrix_product(node: Node) -> None:
+    """8-bit integers; sums in 32 bits."""
+    a, b, shape = matrices(node, node.tensor(0), node.tensor(1))
+    node.set(
+        node.apply(
+            "MATRIX_MULTIPLY_INTEGER",
+            a_tensor=a,
+            a_zero_point_tensor=of_matrix(node, 2, len(shape), rows=True),
+            b_tensor=b,
+            b_zero_point_tensor=of_matrix(node, 3, len(shape), rows=False),
+            output_tensor=New(TensorProto.INT32, shape),
+        )
+    )
+
+
+@translates("QLinearMatMul", by=["QUANTIZED_LINEAR_MATRIX_MULTIPLY"])
+def quantized_matrix_product(node: Node) -> None:
+    """Quantized tensors in and out."""
+    a, b, shape = matrices(node, node.tensor(0), node.tensor(3))
+    rank = len(shape)
+    node.set(
+        node.apply(
+            "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
+            a_tensor=a,
+            a_scale_tensor=_scale_of_matrix(node, 1, rank, rows=True),
+            a_zero_point_tensor=of_matrix(node, 2, rank, rows=True),
+            b_tensor=b,
+            b_scale_tensor=_scale_of_matrix(node, 4, rank, rows=False),
+            b_zero_point_tensor=of_matrix(node, 5, rank, rows=False),
+            output_scale_tensor=_scale_of_matrix(node, 6, rank, rows=True),
+            output_zero_point_tensor=of_matrix(node, 7, rank, rows=True),
+            output_tensor=New(node.element(7), shape),
+        )
+    )
+
+
+@translates("QLinearConv", by=["QUANTIZED_LINEAR_CONVOLUTION"])
+def quantized_convolution(node: Node) -> None:
+    """Quantized tensors in and out."""
+    tensor, weights, output = node.tensor(0), node.tensor(3), node.new()
+    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=output.shape[2:]).widened()
+    tensor, weights = widened(tensor), widened(weights)
+    shape = output.shape if len(output.shape) > 3 else (*output.shape[:2], 1, output.shape[2])
+    rank = tensor.rank
+    made = node.apply(
+        "QUANTIZED_LINEAR_CONVOLUTION",
+        input_tensor=tensor,
+        input_scale_tensor=per_channel(node.tensor(1), rank),
+        input_zero_point_tensor=per_channel(node.tensor(2), rank),
+        filter_tensor=weights,
+        filter_scale_tensor=per_channel(node.tensor(4), rank),
+        filter_zero_point_tensor=per_channel(node.tensor(5), rank),
+        bias_tensor=per_channel(node.tensor(8), rank) if node.has(8) else None,
+        output_scale_tensor=per_channel(node.tensor(6), rank),
+        output_zero_point_tensor=per_channel(node.tensor(7), rank),
+        output_tensor=New(output.element, shape),
+        **window.members,
+        dilations=list(window.dilations),
+        group_count=node.integer("group", 1),
+    )
+    node.set(made.viewed(output.shape))

@@ -1,0 +1,511 @@
+"""ONNX Runtime's own operators of quantized tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.joining.pattern import JOINED
+from dmlvk.onnx.nodes.operators.convolution import per_channel, widened
+from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.operators.matrix import largest_operand, product
+from dmlvk.onnx.nodes.operators.pooling import pool_window, pooled_sizes
+from dmlvk.onnx.nodes.operators.quantization import by_quotient, dynamically, matrices, of_matrix, rounded_to
+from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape
+from dmlvk.operators import RoundingMode
+from dmlvk.operators.block_weights import row_bytes
+
+_DEQUANTIZE, _QUANTIZE = "ELEMENT_WISE_DEQUANTIZE_LINEAR", "ELEMENT_WISE_QUANTIZE_LINEAR"
+_SIGN_OF_BYTE = 0x80
+_ONE_AXIS = 13
+"""The opset from which on Softmax works along one axis."""
+
+
+def _number(node: Node, index: int) -> Tensor | None:
+    """A scale or a zero point that is one for all; ``None`` for an absent one."""
+    if not node.has(index):
+        return None
+    tensor = node.tensor(index)
+    if math.prod(tensor.shape) != 1:
+        raise NotOnDevice("scales and zero points of single channels")
+    return tensor.viewed(())
+
+
+def _numbers_of(node: Node, index: int) -> Tensor:
+    """What the integers stand for of which an input, its scale and its zero point follow one another."""
+    tensor, scale, zero = node.tensor(index), _number(node, index + 1), _number(node, index + 2)
+    if scale is None:
+        raise NotOnDevice("a scale is absent")
+    return node.apply(
+        _DEQUANTIZE,
+        input_tensor=tensor,
+        scale_tensor=scale.broadcast(tensor.shape),
+        zero_point_tensor=None if zero is None else zero.broadcast(tensor.shape),
+        output_tensor=New(scale.element, tensor.shape),
+    )
+
+
+def _quantized(node: Node, tensor: Tensor, index: int, element: int) -> Tensor:
+    """Numbers as integers by a scale and the zero point behind it."""
+    scale, zero = _number(node, index), _number(node, index + 1)
+    if scale is None:
+        raise NotOnDevice("a scale is absent")
+    if tensor.element == scale.element == TensorProto.FLOAT:
+        if zero is None:
+            zero = node.scalar(0, element).viewed(())
+        return by_quotient(node, tensor, scale, zero, element)
+    return node.apply(
+        _QUANTIZE,
+        input_tensor=tensor,
+        scale_tensor=scale.broadcast(tensor.shape),
+        zero_point_tensor=None if zero is None else zero.broadcast(tensor.shape),
+        output_tensor=New(element, tensor.shape),
+    )
+
+
+@translates("QLinearAdd", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=MICROSOFT)
+@translates("Add", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=JOINED)
+def quantized_sum(node: Node) -> None:
+    """Each scale and zero point is one for all."""
+    a, b = node.tensor(0), node.tensor(3)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    ones = (1,) * max(len(shape), 1)
+
+    def number(index: int) -> Tensor | None:
+        tensor = _number(node, index)
+        return None if tensor is None else tensor.viewed(ones)
+
+    node.set(
+        node.apply(
+            "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
+            a_tensor=a.broadcast(shape),
+            a_scale_tensor=number(1),
+            a_zero_point_tensor=number(2),
+            b_tensor=b.broadcast(shape),
+            b_scale_tensor=number(4),
+            b_zero_point_tensor=number(5),
+            output_scale_tensor=number(6),
+            output_zero_point_tensor=number(7),
+            output_tensor=New(a.element, shape),
+        )
+    )
+
+
+_PRODUCT_BY = ("CAST", "ELEMENT_WISE_SUBTRACT", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ROUND", "ELEMENT_WISE_CLIP1")
+
+
+@translates("QLinearMul", by=_PRODUCT_BY, domain=MICROSOFT)
+@translates("Mul", by=_PRODUCT_BY, domain=JOINED)
+def quantized_product(node: Node) -> None:
+    """As ONNX Runtime rounds it: whole products, one factor for all scales, the zero point before the rounding."""
+    a, b = (_whole_numbers(node, index) for index in (0, 3))
+    scales = [_number(node, index) for index in (1, 4, 6)]
+    if any(scale is None or scale.element != TensorProto.FLOAT for scale in scales):
+        raise NotOnDevice("scales of FLOAT are needed")
+    first, second, last = (scale for scale in scales if scale is not None)
+    factor = pair(node, "ELEMENT_WISE_DIVIDE", pair(node, "ELEMENT_WISE_MULTIPLY", first, second), last)
+    made = pair(node, "ELEMENT_WISE_MULTIPLY", pair(node, "ELEMENT_WISE_MULTIPLY", a, b), factor)
+    zero = _number(node, 7)
+    if zero is not None:
+        made = pair(node, "ELEMENT_WISE_ADD", made, node.cast(zero, TensorProto.FLOAT))
+    node.set(rounded_to(node, made, node.element(0)))
+
+
+def _whole_numbers(node: Node, index: int) -> Tensor:
+    """Integers less the zero point that follows behind their scale, as FLOAT32."""
+    tensor, zero = node.cast(node.tensor(index), TensorProto.FLOAT), _number(node, index + 2)
+    return tensor if zero is None else pair(node, "ELEMENT_WISE_SUBTRACT", tensor, node.cast(zero, TensorProto.FLOAT))
+
+
+def _bent(node: Node, operator: str, **attributes: Any) -> None:
+    """A function of the numbers that the integers stand for."""
+    plain = _numbers_of(node, 0)
+    bent = node.apply(operator, input_tensor=plain, output_tensor=New(plain.element, plain.shape), **attributes)
+    node.set(_quantized(node, bent, 3, node.element(0)))
+
+
+@translates("QLinearSigmoid", by=[_DEQUANTIZE, "ACTIVATION_SIGMOID", _QUANTIZE], domain=MICROSOFT)
+def quantized_sigmoid(node: Node) -> None:
+    """Of the numbers that the integers stand for."""
+    _bent(node, "ACTIVATION_SIGMOID")
+
+
+@translates("QLinearLeakyRelu", by=[_DEQUANTIZE, "ACTIVATION_LEAKY_RELU", _QUANTIZE], domain=MICROSOFT)
+def quantized_leaky_relu(node: Node) -> None:
+    """Of the numbers that the integers stand for."""
+    _bent(node, "ACTIVATION_LEAKY_RELU", alpha=node.real("alpha", 0.01))
+
+
+_ROUNDED_BY = ("ELEMENT_WISE_ROUND", "ELEMENT_WISE_CLIP1", "CAST")
+_SOFTMAX_BY = (_DEQUANTIZE, "ACTIVATION_SOFTMAX1", "ELEMENT_WISE_FLOOR", "ELEMENT_WISE_MULTIPLY", *_ROUNDED_BY)
+
+
+@translates("QLinearSoftmax", by=_SOFTMAX_BY, domain=MICROSOFT)
+@translates("Softmax", by=_SOFTMAX_BY, domain=JOINED)
+def quantized_softmax(node: Node) -> None:
+    """Along one axis; before opset 13 along all axes from that one on.
+
+    As ONNX Runtime rounds it: shares are multiplied by a whole number, the reciprocal of the result's scale rounded
+    down, and the zero point is added behind the rounding.
+    """
+    plain, scale, zero = _numbers_of(node, 0), _number(node, 3), _number(node, 4)
+    if scale is None or scale.element != TensorProto.FLOAT:
+        raise NotOnDevice("a scale of FLOAT is needed")
+    is_one_axis = node.integer("opset", _ONE_AXIS) >= _ONE_AXIS
+    axis = node.axis(node.integer("axis", -1), plain.rank)
+    axes = [axis] if is_one_axis else list(range(axis, plain.rank))
+    made = New(plain.element, plain.shape)
+    shares = node.apply("ACTIVATION_SOFTMAX1", input_tensor=plain, output_tensor=made, axis_count=len(axes), axes=axes)
+    one = node.scalar(1.0, TensorProto.FLOAT).viewed(())
+    steps = same_shape(node, pair(node, "ELEMENT_WISE_DIVIDE", one, scale), "ELEMENT_WISE_FLOOR", scale_bias=None)
+    mode = RoundingMode.HALVES_TO_NEAREST_EVEN
+    counted = pair(node, "ELEMENT_WISE_MULTIPLY", shares, steps)
+    whole = same_shape(node, counted, "ELEMENT_WISE_ROUND", rounding_mode=mode)
+    if zero is not None:
+        whole = pair(node, "ELEMENT_WISE_ADD", whole, node.cast(zero, TensorProto.FLOAT))
+    node.set(rounded_to(node, whole, node.element(0)))
+
+
+@translates("QLinearConcat", by=[_DEQUANTIZE, _QUANTIZE, "JOIN"], domain=MICROSOFT)
+def quantized_concat(node: Node) -> None:
+    """Each part is brought to the output's scale, and then joined."""
+    indices = range(2, node.input_count, 3)
+    element = node.element(indices[0])
+    parts = [_quantized(node, _numbers_of(node, index), 0, element) for index in indices]
+    axis = node.axis(node.integer("axis"), parts[0].rank)
+    shape = list(parts[0].shape)
+    shape[axis] = sum(part.shape[axis] for part in parts)
+    whole = New(element, tuple(shape))
+    node.set(node.apply("JOIN", input_count=len(parts), input_tensors=parts, output_tensor=whole, axis=axis))
+
+
+@translates("QLinearWhere", by=[_DEQUANTIZE, _QUANTIZE, "ELEMENT_WISE_IF"], domain=MICROSOFT)
+def quantized_selection(node: Node) -> None:
+    """Both operands are brought to the output's scale first."""
+    condition, element = node.tensor(0), node.element(1)
+    a, b = (_quantized(node, _numbers_of(node, index), 7, element) for index in (1, 4))
+    shape = broadcast_shape(broadcast_shape(condition.shape, a.shape), b.shape)
+    node.set(
+        node.apply(
+            "ELEMENT_WISE_IF",
+            condition_tensor=condition.broadcast(shape),
+            a_tensor=a.broadcast(shape),
+            b_tensor=b.broadcast(shape),
+            output_tensor=New(element, shape),
+        )
+    )
+
+
+def _channels_first(node: Node, tensor: Tensor) -> Tensor:
+    if not node.integer("channels_last"):
+        return tensor
+    return tensor.transposed([0, tensor.rank - 1, *range(1, tensor.rank - 1)])
+
+
+def _with_channels_as_given(node: Node, tensor: Tensor) -> Tensor:
+    if not node.integer("channels_last"):
+        return tensor
+    return tensor.transposed([0, *range(2, tensor.rank), 1])
+
+
+def _pool_parameters(node: Node, rank: int) -> dict[str, Tensor | None]:
+    """Scales and zero points of a pool."""
+    members = ("input_scale_tensor", "input_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
+    return {
+        member: per_channel(node.tensor(index), rank) if node.has(index) else None
+        for index, member in enumerate(members, start=1)
+    }
+
+
+@translates("QLinearAveragePool", by=["QUANTIZED_LINEAR_AVERAGE_POOLING"], domain=MICROSOFT)
+def quantized_average_pool(node: Node) -> None:
+    """Means are rounded once; channels may come last."""
+    tensor = _channels_first(node, node.tensor(0))
+    lengths = pooled_sizes(node, tensor.shape[2:])
+    window = pool_window(node, tensor, (*tensor.shape[:2], *lengths))
+    if node.integer("count_include_pad") and node.integer("ceil_mode"):
+        raise NotOnDevice("padding that counts, together with ceil_mode")
+    seen = widened(tensor)
+    made = node.apply(
+        "QUANTIZED_LINEAR_AVERAGE_POOLING",
+        input_tensor=seen,
+        output_tensor=New(tensor.element, (*tensor.shape[:2], *[1] * (seen.rank - tensor.rank), *lengths)),
+        **_pool_parameters(node, seen.rank),
+        **window.members,
+        window_size=list(window.size),
+        dilations=list(window.dilations),
+        include_padding=bool(node.integer("count_include_pad")),
+    )
+    node.set(_with_channels_as_given(node, made.viewed((*tensor.shape[:2], *lengths))))
+
+
+@translates("QLinearGlobalAveragePool", by=["QUANTIZED_LINEAR_AVERAGE_POOLING"], domain=MICROSOFT)
+def quantized_global_average_pool(node: Node) -> None:
+    """Over all spatial axes, rounded once; channels may come last."""
+    tensor = _channels_first(node, node.tensor(0))
+    if tensor.rank < 3:
+        raise NotOnDevice(f"needs a spatial axis; got {tensor.rank} dimensions")
+    sizes = (math.prod(tensor.shape[2:-1]), tensor.shape[-1])
+    seen = node.reshaped(tensor, (*tensor.shape[:2], *sizes)) if tensor.rank != 4 else tensor
+    made = node.apply(
+        "QUANTIZED_LINEAR_AVERAGE_POOLING",
+        input_tensor=seen,
+        output_tensor=New(tensor.element, (*tensor.shape[:2], 1, 1)),
+        **_pool_parameters(node, 4),
+        dimension_count=2,
+        strides=[1, 1],
+        window_size=list(sizes),
+        start_padding=[0, 0],
+        end_padding=[0, 0],
+        dilations=[1, 1],
+        include_padding=False,
+    )
+    node.set(_with_channels_as_given(node, made.viewed((*tensor.shape[:2], *[1] * (tensor.rank - 2)))))
+
+
+def _other_sign(node: Node, tensor: Tensor) -> Tensor:
+    """Bytes with 128 less, or more: those of UINT8 as INT8, and the other way round."""
+    element = TensorProto.INT8 if tensor.element == TensorProto.UINT8 else TensorProto.UINT8
+    made = node.apply(
+        "ELEMENT_WISE_BIT_XOR",
+        a_tensor=tensor.viewed(tensor.shape, tensor.strides, TensorProto.UINT8),
+        b_tensor=node.scalar(_SIGN_OF_BYTE, TensorProto.UINT8).viewed(()).broadcast(tensor.shape),
+        output_tensor=New(TensorProto.UINT8, tensor.shape),
+    )
+    return made.viewed(made.shape, element=element)
+
+
+_Factor = tuple[Tensor, Tensor | None, Tensor | None]
+"""A matrix of integers with its scale and its zero point."""
+
+
+def integer_product(node: Node, a: _Factor, b: _Factor, bias: int | None) -> Tensor:
+    """The product of two quantized matrices, as numbers.
+
+    Where one matrix is INT8 and the other UINT8, the first one is brought to the other's type.
+
+    Args:
+        node: the node.
+        a: the first matrix.
+        b: the second one.
+        bias: which input is added; ``None``: none.
+    """
+    if a[1] is None or b[1] is None:
+        raise NotOnDevice("a scale is absent")
+    left, zero = a[0], a[2]
+    if left.element != b[0].element:
+        if zero is None:
+            zero = node.scalar(0, left.element).viewed((1,) * max(left.rank, b[0].rank))
+        left, zero = _other_sign(node, left), _other_sign(node, zero)
+    first, second, shape = matrices(node, left, b[0])
+    return node.apply(
+        "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+        a_tensor=first,
+        a_scale_tensor=a[1],
+        a_zero_point_tensor=zero,
+        b_tensor=second,
+        b_scale_tensor=b[1],
+        b_zero_point_tensor=b[2],
+        bias_tensor=node.tensor(bias).broadcast(shape) if bias is not None and node.has(bias) else None,
+        output_tensor=New(a[1].element, shape),
+    )
+
+
+@translates("MatMulIntegerToFloat", by=["MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT)
+def integer_product_to_float(node: Node) -> None:
+    """Each with a scale for all, or for each of its rows or columns."""
+    a, b = node.tensor(0), node.tensor(1)
+    rank = max(a.rank, b.rank)
+    left = (a, of_matrix(node, 2, rank, rows=True), of_matrix(node, 4, rank, rows=True))
+    right = (b, of_matrix(node, 3, rank, rows=False), of_matrix(node, 5, rank, rows=False))
+    node.set(integer_product(node, left, right, bias=6))
+
+
+@translates(
+    "DynamicQuantizeMatMul",
+    by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"],
+    domain=MICROSOFT,
+)
+def dynamic_quantized_product(node: Node) -> None:
+    """The first matrix is quantized as its elements ask for."""
+    a, b = node.tensor(0), node.tensor(1)
+    rank = max(a.rank, b.rank)
+    values, scale, zero = dynamically(node, a)
+    left = (values, scale.viewed((1,) * rank), zero.viewed((1,) * rank))
+    right = (b, of_matrix(node, 2, rank, rows=False), of_matrix(node, 3, rank, rows=False))
+    node.set(integer_product(node, left, right, bias=4))
+
+
+@translates(
+    "QGemm",
+    by=["QUANTIZED_LINEAR_CONVOLUTION"],
+    domain=MICROSOFT,
+    note="quantized results; alpha 1; a bias for each column",
+)
+def quantized_gemm(node: Node) -> None:
+    """A window of one element over as many places as the first matrix has rows: a convolution has a bias."""
+    a, b = node.tensor(0), node.tensor(3)
+    if a.rank != 2 or b.rank != 2 or node.real("alpha", 1.0) != 1.0 or not node.has(7) or not node.has(8):
+        raise NotOnDevice("matrices, alpha 1 and quantized results")
+    terms_by_rows = a if node.integer("transA") else a.transposed([1, 0])
+    columns_by_terms = b if node.integer("transB") else b.transposed([1, 0])
+    (terms, rows), columns = terms_by_rows.shape, columns_by_terms.shape[0]
+    if node.has(6) and math.prod(node.shape(6)) != columns:
+        raise NotOnDevice(f"a bias of {list(node.shape(6))} for {columns} columns")
+
+    def parameter(index: int) -> Tensor | None:
+        return per_channel(node.tensor(index), 4) if node.has(index) else None
+
+    one, (term_step, row_step) = [1, 1], terms_by_rows.strides
+    made = node.apply(
+        "QUANTIZED_LINEAR_CONVOLUTION",
+        input_tensor=terms_by_rows.viewed((1, terms, 1, rows), (0, term_step, 0, row_step)),
+        input_scale_tensor=parameter(1),
+        input_zero_point_tensor=parameter(2),
+        filter_tensor=columns_by_terms.viewed((columns, terms, 1, 1), (*columns_by_terms.strides, 0, 0)),
+        filter_scale_tensor=parameter(4),
+        filter_zero_point_tensor=parameter(5),
+        bias_tensor=parameter(6),
+        output_scale_tensor=parameter(7),
+        output_zero_point_tensor=parameter(8),
+        output_tensor=New(node.element(8), (1, columns, 1, rows)),
+        dimension_count=2,
+        strides=one,
+        dilations=one,
+        start_padding=[0, 0],
+        end_padding=[0, 0],
+        group_count=1,
+    )
+    node.set(made.viewed((columns, rows)).transposed([1, 0]))
+
+
+@dataclasses.dataclass(frozen=True)
+class _NodeBlocks:
+    """What MatMulNBits says of its weights.
+
+    Attributes:
+        columns: of the product.
+        terms: of each sum.
+        bits: of an integer.
+        size: terms of a block.
+    """
+
+    columns: int
+    terms: int
+    bits: int
+    size: int
+
+    @property
+    def count(self) -> int:
+        """Blocks of a column."""
+        return -(-self.terms // self.size)
+
+    @property
+    def column_bytes(self) -> int:
+        """Bytes of a column's integers, the last block filled up."""
+        return row_bytes(self.count * self.size, self.bits)
+
+    @property
+    def zero_bytes(self) -> int:
+        """Bytes of a column's zero points, where these are packed."""
+        return row_bytes(self.count, self.bits)
+
+    @classmethod
+    def of(cls, node: Node) -> _NodeBlocks:
+        """Of a node.
+
+        Raises:
+            NotOnDevice: when the device cannot have such blocks.
+        """
+        made = cls(node.integer("N"), node.integer("K"), node.integer("bits", 4), node.integer("block_size", 32))
+        if made.bits not in (2, 4, 8) or made.size < 16 or made.size % 16 or min(made.columns, made.terms) < 1:
+            raise NotOnDevice(f"{made.columns} columns of {made.terms} with {made.bits} bits in blocks of {made.size}")
+        return made
+
+    def parameters(self, node: Node) -> dict[str, Tensor]:
+        """The weights, as members of DMLVK_DEQUANTIZE_BLOCKS: a line for each column.
+
+        Raises:
+            NotOnDevice: when their shapes do not fit.
+        """
+        packed, scale = node.tensor(1), node.tensor(2)
+        lines = {"packed_tensor": self._lines(packed, self.column_bytes, "integers", TensorProto.UINT8)}
+        lines["scale_tensor"] = self._lines(scale, self.count, "scales", scale.element)
+        if node.has(3):
+            zero = node.tensor(3)
+            if zero.element in FLOATS:
+                zero = node.cast(zero, scale.element)
+            length = self.zero_bytes if zero.element == TensorProto.UINT8 else self.count
+            lines["zero_point_tensor"] = self._lines(zero, length, "zero points", zero.element)
+            if zero.element not in (TensorProto.UINT8, scale.element):
+                raise NotOnDevice("zero points of another type than the scales")
+        return lines
+
+    def _lines(self, tensor: Tensor, length: int, words: str, element: int) -> Tensor:
+        if tensor.element != element or math.prod(tensor.shape) != self.columns * length or not tensor.is_packed:
+            raise NotOnDevice(f"{list(tensor.shape)} are not the {words} of {self.columns} columns, {length} of each")
+        return tensor.viewed((self.columns, length))
+
+    def groups(self, node: Node) -> Tensor | None:
+        """The block of each term, which must be known: a kernel does not look for it elsewhere."""
+        if not node.has(4):
+            return None
+        groups = node.array(4)
+        if groups.dtype != np.int32 or groups.size != self.terms:
+            raise NotOnDevice(f"{list(groups.shape)} of {groups.dtype} are not the groups of {self.terms} terms")
+        if groups.min() < 0 or groups.max() >= self.count:
+            raise NotOnDevice(f"groups from {groups.min()} to {groups.max()}, of {self.count}")
+        return node.tensor(4).viewed((1, self.terms))
+
+
+@translates(
+    "MatMulNBits",
+    by=["GEMM"],
+    domain=MICROSOFT,
+    note="2, 4 and 8 bits in blocks of 16 and more; the weights stay packed",
+)
+def product_with_blocks(node: Node) -> None:
+    """The second matrix lies in blocks of small integers, each with its scale, and is read as it is."""
+    a, blocks = node.tensor(0), _NodeBlocks.of(node)
+    if a.element not in FLOATS or a.shape[-1:] != (blocks.terms,):
+        raise NotOnDevice(f"{list(a.shape)} for sums of {blocks.terms} terms")
+    weights, groups = blocks.parameters(node), blocks.groups(node)
+    if weights["scale_tensor"].element != a.element:
+        raise NotOnDevice("scales of another type than the first matrix")
+    rows = node.packed(a).viewed((math.prod(a.shape[:-1]), blocks.terms))
+    bias = node.tensor(5).viewed((1, blocks.columns)) if node.has(5) else None
+    largest = max(tensor.source.size_in_bytes for tensor in weights.values())
+    parts = -(-largest // largest_operand(node))
+    if parts > 1 and any(tensor.source.array is None for tensor in weights.values()):
+        raise NotOnDevice(f"weights of {largest} bytes, which are no constants")
+    bounds = [blocks.columns * number // parts for number in range(parts + 1)]
+    made = []
+    for start, stop in itertools.pairwise(bounds):
+        part, addend = weights, bias
+        if parts > 1:
+            part = {name: node.assembly.part(tensor, 0, start, stop) for name, tensor in weights.items()}
+            addend = None if bias is None else node.assembly.part(bias, 1, start, stop)
+        numbers = node.apply(
+            "DMLVK_DEQUANTIZE_BLOCKS",
+            **part,
+            group_index_tensor=groups,
+            output_tensor=New(a.element, (stop - start, blocks.terms)),
+            bits=blocks.bits,
+            block_size=blocks.size,
+        )
+        addend = None if addend is None else addend.broadcast((rows.shape[0], stop - start))
+        made.append(
+            product(node, rows, numbers, c=addend, transposed=(False, True), beta=0.0 if addend is None else 1.0)
+        )
+    whole = made[0]
+    if parts > 1:
+        shape = New(a.element, (rows.shape[0], blocks.columns))
+        whole = node.apply("JOIN", input_count=parts, input_tensors=made, output_tensor=shape, axis=1)
+    node.set(whole.viewed((*a.shape[:-1], blocks.columns)))

@@ -1,0 +1,183 @@
+"""Reductions, places of extrema, running sums, the largest k."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
+from dmlvk.onnx.nodes.values import NUMPY_TYPES, NotOnDevice, Tensor
+from dmlvk.operators.members import ReduceFunction
+
+_FUNCTIONS = {  # DML_REDUCE_FUNCTION
+    "ReduceMean": 2,
+    "ReduceL1": 3,
+    "ReduceL2": 4,
+    "ReduceLogSum": 5,
+    "ReduceLogSumExp": 6,
+    "ReduceMax": 7,
+    "ReduceMin": 8,
+    "ReduceProd": 9,
+    "ReduceSum": 10,
+    "ReduceSumSquare": 11,
+}
+
+_LOGARITHM_OF_INTEGERS = (TensorProto.INT32, TensorProto.INT64)
+
+_AXES_ARE_AN_INPUT = {"ReduceSum": 13}
+"""The version from which on the axes are an input; 18 for all others."""
+
+
+def _reduce(function: int, node: Node) -> None:
+    tensor, output = node.tensor(0), node.new()
+    if node.version >= _AXES_ARE_AN_INPUT.get(node.op_type, 18):
+        given = node.integers(1) if node.has(1) else []
+        if not given and node.integer("noop_with_empty_axes"):
+            if node.op_type in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"):
+                node.set(tensor)
+                return
+            raise NotOnDevice("noop_with_empty_axes of a function that changes single elements")
+    else:
+        given = node.list("axes") or []
+    axes = sorted({node.axis(axis, tensor.rank) for axis in given}) or list(range(tensor.rank))
+    if tensor.element == TensorProto.BOOL and node.op_type not in ("ReduceMax", "ReduceMin"):
+        raise NotOnDevice("BOOL has extrema only")
+    if tensor.element in _LOGARITHM_OF_INTEGERS and node.op_type in ("ReduceLogSum", "ReduceLogSumExp"):
+        made = _logarithm_of_integers(node, tensor, axes)
+    else:
+        made = reduced(node, function, tensor, axes)
+        if node.op_type in ("ReduceMax", "ReduceMin") and node.assembly.propagates_nan and tensor.element in FLOATS:
+            made = _with_nan(node, made, tensor, axes)
+    node.set(made.viewed(output.shape))
+
+
+def _with_nan(node: Node, made: Tensor, tensor: Tensor, axes: list[int]) -> Tensor:
+    """What is reduced, with NaN where one of the elements is NaN."""
+    is_nan = same_shape(node, tensor, "ELEMENT_WISE_IS_NAN", TensorProto.BOOL)
+    has_nan = reduced(node, ReduceFunction.MAX, is_nan, axes)
+    return node.apply(
+        "ELEMENT_WISE_IF",
+        condition_tensor=has_nan,
+        a_tensor=node.scalar(math.nan, made.element).viewed(()).broadcast(made.shape),
+        b_tensor=made,
+        output_tensor=New(made.element, made.shape),
+    )
+
+
+def _logarithm_of_integers(node: Node, tensor: Tensor, axes: list[int]) -> Tensor:
+    """As ONNX Runtime has it: every step is cut to an integer, so that of exp(x - max) only the maxima count."""
+    most = None
+    if node.op_type == "ReduceLogSumExp":
+        most = reduced(node, ReduceFunction.MAX, tensor, axes)
+        is_most = pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", tensor, most, TensorProto.BOOL)
+        tensor = node.cast(is_most, tensor.element)
+    total = reduced(node, ReduceFunction.SUM, tensor, axes)
+    logarithm = same_shape(node, node.cast(total, TensorProto.FLOAT), "ELEMENT_WISE_LOG")
+    whole = node.cast(logarithm, tensor.element)
+    if most is not None:
+        return pair(node, "ELEMENT_WISE_ADD", whole, most)
+    lowest = np.iinfo(NUMPY_TYPES[tensor.element]).min
+    none = node.assembly.constant(np.full((), lowest, NUMPY_TYPES[tensor.element]), tensor.element)
+    is_positive = pair(
+        node, "ELEMENT_WISE_LOGICAL_GREATER_THAN", total, node.scalar(0, total.element).viewed(()), TensorProto.BOOL
+    )
+    return node.apply(
+        "ELEMENT_WISE_IF",
+        condition_tensor=is_positive,
+        a_tensor=whole,
+        b_tensor=none.broadcast(whole.shape),
+        output_tensor=New(whole.element, whole.shape),
+    )
+
+
+def reduced(node: Node, function: int, tensor: Tensor, axes: list[int]) -> Tensor:
+    """REDUCE, with the axes kept as ones of size 1."""
+    seen = tensor if tensor.rank else tensor.viewed((1,))
+    named = axes or [0]
+    shape = tuple(1 if axis in named else size for axis, size in enumerate(seen.shape))
+    return node.apply(
+        "REDUCE",
+        function=function,
+        input_tensor=seen,
+        output_tensor=New(tensor.element, shape),
+        axis_count=len(named),
+        axes=named,
+    )
+
+
+for _op_type, _number in _FUNCTIONS.items():
+    translates(_op_type, by=["REDUCE"])(functools.partial(_reduce, _number))
+
+
+def _arg_extreme(operator: str, node: Node) -> None:
+    tensor, output = node.tensor(0), node.new()
+    if tensor.rank == 0:
+        raise NotOnDevice("a scalar has no axis")
+    axis = node.axis(node.integer("axis"), tensor.rank)
+    shape = tuple(1 if number == axis else size for number, size in enumerate(tensor.shape))
+    made = node.apply(
+        operator,
+        input_tensor=tensor,
+        output_tensor=New(TensorProto.INT64, shape),
+        axis_count=1,
+        axes=[axis],
+        axis_direction=1 if node.integer("select_last_index") else 0,
+    )
+    node.set(made.viewed(output.shape))
+
+
+for _op_type in ("ArgMax", "ArgMin"):
+    _name = _op_type.upper()
+    translates(_op_type, by=[_name])(functools.partial(_arg_extreme, _name))
+
+
+def _running(operator: str, exclusive: str, node: Node) -> None:
+    tensor = node.tensor(0)
+    (axis,) = node.integers(1)
+    node.set(
+        node.apply(
+            operator,
+            input_tensor=tensor,
+            output_tensor=New(tensor.element, tensor.shape),
+            axis=node.axis(axis, tensor.rank),
+            axis_direction=1 if node.integer("reverse") else 0,
+            **{exclusive: bool(node.integer("exclusive"))},
+        )
+    )
+
+
+translates("CumSum", by=["CUMULATIVE_SUMMATION"])(
+    functools.partial(_running, "CUMULATIVE_SUMMATION", "has_exclusive_sum")
+)
+translates("CumProd", by=["CUMULATIVE_PRODUCT"])(
+    functools.partial(_running, "CUMULATIVE_PRODUCT", "has_exclusive_product")
+)
+
+
+@translates("TopK", by=["TOP_K1"])
+def top_k(node: Node) -> None:
+    """Sorted; the k is known."""
+    tensor, values, indices = node.tensor(0), node.new(0), node.new(1)
+    axis = node.axis(node.integer("axis", -1), tensor.rank)
+    largest = node.integer("largest", 1) if node.version >= 11 else 1
+    if node.version >= 10:
+        node.array(1)
+    found, positions = node.apply_all(
+        "TOP_K1",
+        input_tensor=tensor,
+        output_value_tensor=values,
+        output_index_tensor=New(TensorProto.UINT64, indices.shape),
+        axis=axis,
+        k=values.shape[axis],
+        axis_direction=1 if largest else 0,
+    )
+    node.set(found)
+    node.set(positions.viewed(indices.shape, element=TensorProto.INT64), 1)
+
+
+__all__ = ["reduced"]

@@ -1,0 +1,280 @@
+"""Resize and Upsample: scales and pixel offsets for RESAMPLE2, and what it does not do by gathered elements."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.operators.heads import chosen
+from dmlvk.onnx.nodes.operators.taps import FilterTaps, resampled, taps_of
+from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
+from dmlvk.onnx.nodes.values import Array, NotOnDevice, Tensor
+
+_NEAREST, _LINEAR = 0, 1  # DML_INTERPOLATION_MODE
+_CEILING, _FLOOR = 0, 1  # DML_AXIS_DIRECTION: where NEAREST takes a coordinate between two pixels
+
+_ROUNDINGS = {
+    "floor": (_FLOOR, 0.0),
+    "ceil": (_CEILING, 0.0),
+    "round_prefer_floor": (_CEILING, 0.5),  # the ceiling of x - 1/2
+    "round_prefer_ceil": (_FLOOR, -0.5),  # the floor of x + 1/2
+}
+"""How NEAREST rounds: the direction, and what is taken from the coordinate before."""
+
+_MOST_AXES = 4
+"""Of a tensor that RESAMPLE2 takes."""
+
+_LONGEST = 2**22
+"""Elements along an axis of which the host computes places."""
+
+_ROUNDED: dict[str, Callable[[Array], Array]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda positions: np.ceil(positions - 0.5),
+    "round_prefer_ceil": lambda positions: np.floor(positions + 0.5),
+}
+"""The same of places that the host computes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _CoordinateMap:
+    """How coordinates of the output become those of the input: (x - output) / scale - input."""
+
+    scale: float
+    input: float = 0.0
+    output: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _ResizeRequest:
+    """What a node asks for.
+
+    Attributes:
+        mode: ``"nearest"``, ``"linear"`` or ``"cubic"``.
+        transformation: how coordinates are counted.
+        rounding: how nearest rounds.
+        shape: of the input.
+        output: of the output.
+        scales: of every axis.
+        regions: of every axis, from 0 to 1.
+        axes: those that the node names.
+    """
+
+    mode: str
+    transformation: str
+    rounding: str
+    shape: tuple[int, ...]
+    output: tuple[int, ...]
+    scales: list[float]
+    regions: list[tuple[float, float]]
+    axes: list[int]
+
+    def rests(self, axis: int) -> bool:
+        """Whether an axis stays as it is."""
+        is_same = self.shape[axis] == self.output[axis] and self.scales[axis] == 1
+        return is_same and self.regions[axis] == (0.0, 1.0) and self.transformation != "tf_half_pixel_for_nn"
+
+    def folded(self) -> _ResizeRequest:
+        """The same with neighbouring axes that stay as they are as one."""
+        shape: list[int] = []
+        output: list[int] = []
+        scales: list[float] = []
+        regions: list[tuple[float, float]] = []
+        follows = False
+        for axis, size in enumerate(self.shape):
+            if follows and self.rests(axis):
+                shape[-1], output[-1] = shape[-1] * size, output[-1] * size
+                continue
+            follows = self.rests(axis)
+            shape.append(size)
+            output.append(self.output[axis])
+            scales.append(self.scales[axis])
+            regions.append(self.regions[axis])
+        axes = list(range(len(shape)))
+        return dataclasses.replace(
+            self, shape=tuple(shape), output=tuple(output), scales=scales, regions=regions, axes=axes
+        )
+
+
+@translates("Resize", "Upsample", by=["RESAMPLE2"], note="cubic, antialiased and cropped ones of FLOAT types by GATHER")
+def resize(node: Node) -> None:
+    """Nearest, linear and cubic, every way to count coordinates."""
+    tensor, output = node.tensor(0), node.new()
+    mode = {"bilinear": "linear", "trilinear": "linear"}.get(said := node.text("mode", "nearest"), said)
+    if mode not in ("nearest", "linear", "cubic"):
+        raise NotOnDevice(f"the mode {mode!r}")
+    transformation, rounding = _conventions(node)
+    scales = _scales(node, tensor.shape, output.shape)
+    is_cropped = transformation == "tf_crop_and_resize"
+    regions = _regions(node, tensor.rank) if is_cropped else [(0.0, 1.0)] * tensor.rank
+    axes = _axes(node, tensor.rank)
+    asked = _ResizeRequest(mode, transformation, rounding, tensor.shape, output.shape, scales, regions, axes)
+    if tensor.rank > _MOST_AXES:
+        asked = asked.folded()
+        tensor = node.reshaped(tensor, asked.shape)
+    shrinks = mode != "nearest" and node.integer("antialias") and min(scales, default=1.0) < 1
+    is_beyond = any(not 0 <= start < end <= 1 for start, end in regions)
+    if mode == "cubic" or node.integer("exclude_outside") or shrinks or is_beyond or tensor.rank > _MOST_AXES:
+        made = _by_taps(node, tensor, asked)
+    else:
+        made = _by_resample(node, tensor, asked)
+    node.set(node.reshaped(made, output.shape))
+
+
+def _by_resample(node: Node, tensor: Tensor, asked: _ResizeRequest) -> Tensor:
+    axes = [
+        _axis(asked.transformation, length, out, scale, region)
+        for length, out, scale, region in zip(tensor.shape, asked.output, asked.scales, asked.regions, strict=True)
+    ]
+    direction, less = _ROUNDINGS[asked.rounding] if asked.mode == "nearest" else (_FLOOR, 0.0)
+    return node.apply(
+        "RESAMPLE2",
+        input_tensor=tensor,
+        output_tensor=New(tensor.element, asked.output),
+        interpolation_mode=_NEAREST if asked.mode == "nearest" else _LINEAR,
+        rounding_direction=direction,
+        dimension_count=tensor.rank,
+        scales=[axis.scale for axis in axes],
+        input_pixel_offsets=[axis.input + less for axis in axes],
+        output_pixel_offsets=[axis.output for axis in axes],
+    )
+
+
+def _by_taps(node: Node, tensor: Tensor, asked: _ResizeRequest) -> Tensor:
+    """One axis after the other, in FLOAT32; beyond a region is extrapolation_value."""
+    is_plain = asked.mode == "nearest" and asked.transformation != "tf_crop_and_resize"
+    if not is_plain:
+        node.check_element(0, *FLOATS)
+    antialias, outside = bool(node.integer("antialias")), bool(node.integer("exclude_outside"))
+    kernel = FilterTaps(asked.mode, node.real("cubic_coeff_a", -0.75), antialias, outside)
+    wanted = []
+    beyond = np.zeros((1,) * tensor.rank, np.bool_)
+    if max(asked.output, default=0) > _LONGEST:
+        raise NotOnDevice(f"more than {_LONGEST} elements along an axis")
+    for axis in asked.axes:
+        length, out, scale = tensor.shape[axis], asked.output[axis], asked.scales[axis]
+        if asked.rests(axis):
+            continue
+        positions = _positions(asked.transformation, length, out, scale, asked.regions[axis])
+        if asked.transformation == "tf_crop_and_resize":
+            is_beyond = (positions < 0) | (positions > length - 1)
+            beyond = beyond | is_beyond.reshape([out if index == axis else 1 for index in range(tensor.rank)])
+        if asked.mode == "nearest":
+            positions = _ROUNDED[asked.rounding](positions)
+        wanted.append((axis, taps_of(kernel, positions, length, scale)))
+    made = resampled(node, tensor if is_plain else node.cast(tensor, TensorProto.FLOAT), wanted)
+    if beyond.any():
+        value = node.scalar(node.real("extrapolation_value"), TensorProto.FLOAT)
+        made = chosen(node, node.assembly.constant(beyond, TensorProto.BOOL), value, made)
+    return node.cast(made, tensor.element)
+
+
+def _positions(transformation: str, length: int, out: int, scale: float, region: tuple[float, float]) -> Array:
+    """The place of each element of the output among the input's."""
+    x, whole = np.arange(out, dtype=np.float64), scale * length
+    if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and out > 1):
+        return (x + 0.5) / scale - 0.5
+    if transformation == "pytorch_half_pixel":
+        return np.zeros(out)
+    if transformation == "asymmetric":
+        return x / scale
+    if transformation == "align_corners":
+        return np.zeros(out) if whole == 1 else x * (length - 1) / (whole - 1)
+    if transformation == "half_pixel_symmetric":
+        return length / 2 * (1 - out / whole) + (x + 0.5) / scale - 0.5
+    if transformation == "tf_half_pixel_for_nn":
+        return (x + 0.5) / scale
+    if transformation == "tf_crop_and_resize":
+        start, end = (np.float32(bound) for bound in region)
+        last = np.float32(length - 1)
+        if out == 1:
+            return np.full(out, np.float32(0.5) * (start + end) * last, np.float64)
+        # In FLOAT32 and in this order, as ONNX Runtime has it: which element is nearest may depend on the last bit.
+        within = x.astype(np.float32) * (end - start) * last / np.float32(out - 1)
+        return np.asarray(start * last + within, np.float64)
+    raise NotOnDevice(f"coordinate_transformation_mode {transformation!r}")
+
+
+def _conventions(node: Node) -> tuple[str, str]:
+    """How coordinates are counted, and how nearest rounds; both are attributes from version 11 on."""
+    if node.op_type == "Upsample" or node.version < 11:
+        return "asymmetric", "floor"
+    rounding = node.text("nearest_mode", "round_prefer_floor")
+    if rounding not in _ROUNDINGS:
+        raise NotOnDevice(f"nearest_mode {rounding!r}")
+    return node.text("coordinate_transformation_mode", "half_pixel"), rounding
+
+
+def _axes(node: Node, rank: int) -> list[int]:
+    named = node.list("axes")
+    return list(range(rank)) if named is None else [node.axis(axis, rank) for axis in named]
+
+
+def _scales(node: Node, shape: tuple[int, ...], output: tuple[int, ...]) -> list[float]:
+    """The scale of every axis, as it is given or as the sizes make it."""
+    axes = _axes(node, len(shape))
+    scales = [1.0] * len(shape)
+    index = 1 if node.op_type == "Upsample" or node.version < 11 else 2
+    if node.op_type == "Upsample" and node.version < 9:
+        given = [float(scale) for scale in node.attribute("scales") or []]
+    else:
+        given = [float(scale) for scale in node.array(index).reshape(-1)] if node.has(index) else []
+    if given:
+        if len(given) != len(axes) or min(given) <= 0:
+            raise NotOnDevice(f"scales {given} do not fit {len(axes)} axes")
+        for axis, scale in zip(axes, given, strict=True):
+            scales[axis] = scale
+        return scales
+    sizes = node.integers(3)
+    if len(sizes) != len(axes) or min(sizes, default=1) < 1:
+        raise NotOnDevice(f"sizes {sizes} do not fit {len(axes)} axes")
+    wanted = [size / shape[axis] for axis, size in zip(axes, sizes, strict=True)]
+    policy = node.text("keep_aspect_ratio_policy", "stretch")
+    if policy != "stretch":
+        wanted = [min(wanted) if policy == "not_larger" else max(wanted)] * len(axes)
+    for axis, scale in zip(axes, wanted, strict=True):
+        scales[axis] = scale
+    if policy == "stretch" and any(output[axis] != size for axis, size in zip(axes, sizes, strict=True)):
+        raise NotOnDevice("sizes that are not the output's")
+    return scales
+
+
+def _regions(node: Node, rank: int) -> list[tuple[float, float]]:
+    """The part of each axis that tf_crop_and_resize takes, from 0 to 1."""
+    given = [float(bound) for bound in node.array(1).reshape(-1)]
+    axes = _axes(node, rank)
+    if len(given) != 2 * len(axes):
+        raise NotOnDevice(f"a region of {len(given)} bounds for {len(axes)} axes")
+    regions = [(0.0, 1.0)] * rank
+    for index, axis in enumerate(axes):
+        regions[axis] = given[index], given[index + len(axes)]
+    return regions
+
+
+def _axis(transformation: str, length: int, out: int, scale: float, region: tuple[float, float]) -> _CoordinateMap:
+    """Scale and offsets of one axis."""
+    if length == out and scale == 1 and region == (0.0, 1.0) and transformation != "tf_half_pixel_for_nn":
+        return _CoordinateMap(1.0)
+    if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and out > 1):
+        return _CoordinateMap(scale, 0.5, -0.5)
+    if transformation == "pytorch_half_pixel":
+        return _CoordinateMap(scale)
+    if transformation == "asymmetric":
+        return _CoordinateMap(scale)
+    if transformation == "align_corners":
+        return _CoordinateMap((scale * length - 1) / (length - 1) if out > 1 and length > 1 else 1.0)
+    if transformation == "half_pixel_symmetric":
+        shift = length / 2 * (1 - out / (length * scale))
+        return _CoordinateMap(scale, 0.5 - shift, -0.5)
+    if transformation == "tf_half_pixel_for_nn":
+        return _CoordinateMap(scale, 0.0, -0.5)
+    if transformation == "tf_crop_and_resize":
+        start, end = region
+        if out > 1 and length > 1:
+            return _CoordinateMap((out - 1) / ((end - start) * (length - 1)), -start * (length - 1))
+        return _CoordinateMap(1.0, -0.5 * (start + end) * (length - 1))
+    raise NotOnDevice(f"coordinate_transformation_mode {transformation!r}")

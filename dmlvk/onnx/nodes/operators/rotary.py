@@ -1,0 +1,136 @@
+"""Rotary position embeddings: pairs of elements turned by angles that follow from their places in a sequence."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlvk.onnx.nodes.assembly import New
+from dmlvk.onnx.nodes.operators.elementwise import pair
+from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
+from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
+
+_BY = ("ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_SUBTRACT", "ELEMENT_WISE_ADD", "SPLIT", "JOIN", "GATHER")
+
+
+@translates("RotaryEmbedding", by=_BY, since=23)
+def rotary_embedding(node: Node) -> None:
+    """The angles are given for each place, or by the numbers of the places."""
+    cosines, sines = node.tensor(1), node.tensor(2)
+    if node.has(3):
+        positions = node.tensor(3)
+        cosines, sines = (rows_of(node, cache, positions) for cache in (cosines, sines))
+    _embed(node, cosines, sines)
+
+
+@translates("RotaryEmbedding", by=_BY, domain=MICROSOFT)
+def rotary_embedding_of_onnx_runtime(node: Node) -> None:
+    """The angles by the numbers of the places, or by that of the first one."""
+    if node.integer("is_packed_batching") or node.real("scale", 1.0) != 1.0:
+        raise NotOnDevice("is_packed_batching and scale are not there yet")
+    if node.integer("rotary_embedding_dim") and not node.integer("num_heads"):
+        raise NotOnDevice("rotary_embedding_dim needs num_heads")
+    tensor, positions = node.tensor(0), node.tensor(1)
+    length = tensor.shape[-2]
+    if positions.shape in ((1,), ()):
+        positions = positions.viewed((1,))
+        positions = following(node, positions, length)
+    cosines, sines = (rows_of(node, node.tensor(index), positions) for index in (2, 3))
+    _embed(node, cosines, sines)
+
+
+def following(node: Node, first: Tensor, count: int) -> Tensor:
+    """The numbers from one on: a number for each sequence becomes a row of so many."""
+    steps = node.assembly.constant(np.arange(count, dtype=np.int64), TensorProto.INT64)
+    return pair(node, "ELEMENT_WISE_ADD", node.cast(first, TensorProto.INT64).viewed((first.shape[0], 1)), steps)
+
+
+def rows_of(node: Node, cache: Tensor, positions: Tensor) -> Tensor:
+    """The rows of a table that numbers name: batch, places, columns."""
+    if cache.rank != 2 or positions.rank != 2:
+        raise NotOnDevice(
+            f"tables have two dimensions, and places; got {list(cache.shape)} and {list(positions.shape)}"
+        )
+    if positions.element not in (TensorProto.INT32, TensorProto.INT64):
+        raise NotOnDevice("places are INT32 or INT64")
+    shape = (*positions.shape, cache.shape[1])
+    return node.apply(
+        "GATHER",
+        input_tensor=cache.viewed((1, *cache.shape), (0, *cache.strides)),
+        indices_tensor=positions.viewed((1, *positions.shape), (0, *positions.strides)),
+        output_tensor=New(cache.element, shape),
+        axis=1,
+        index_dimensions=2,
+    )
+
+
+def _embed(node: Node, cosines: Tensor, sines: Tensor) -> None:
+    """Sets the output: heads are an axis of the input, or lie in its last one."""
+    tensor = node.tensor(0)
+    heads, turned = node.integer("num_heads"), node.integer("rotary_embedding_dim")
+    if tensor.rank == 3:
+        batch, length, hidden = tensor.shape
+        heads = heads or hidden // (2 * cosines.shape[-1])
+        if heads < 1 or hidden % heads:
+            raise NotOnDevice(f"{hidden} elements are not those of {heads} heads")
+        headed = node.packed(tensor).viewed((batch, length, heads, hidden // heads))
+        axis = 2
+    elif tensor.rank == 4:
+        headed, axis = tensor, 1
+    else:
+        raise NotOnDevice(f"needs 3 or 4 dimensions; got {tensor.rank}")
+    made = rotated(
+        node, headed, cosines.with_axis(axis), sines.with_axis(axis), turned, bool(node.integer("interleaved"))
+    )
+    node.set(made.viewed(tensor.shape))
+
+
+def rotated(node: Node, tensor: Tensor, cosines: Tensor, sines: Tensor, turned: int, interleaved: bool) -> Tensor:
+    """Pairs of elements of each row, turned by angles that broadcast to half of them.
+
+    Args:
+        node: the node.
+        tensor: the rows.
+        cosines: of the angles.
+        sines: of the angles.
+        turned: how many elements of a row are turned; 0: all.
+        interleaved: whether pairs are neighbours; else they lie half of the turned elements apart.
+    """
+    size = tensor.shape[-1]
+    turned = turned or size
+    if not 0 < turned <= size or turned % 2 or {cosines.shape[-1], sines.shape[-1]} != {turned // 2}:
+        raise NotOnDevice(f"{turned} of {size} elements, by {cosines.shape[-1]} cosines and {sines.shape[-1]} sines")
+    lead, rest = tensor.shape[:-1], None
+    if turned < size:
+        tensor, rest = split(node, tensor, [turned, size - turned])
+    if interleaved:
+        wide = node.packed(tensor).viewed((*lead, turned // 2, 2))
+        first, second = (part.viewed((*lead, turned // 2)) for part in split(node, wide, [1, 1]))
+    else:
+        first, second = split(node, tensor, [turned // 2, turned // 2])
+
+    def product(a: Tensor, b: Tensor) -> Tensor:
+        return pair(node, "ELEMENT_WISE_MULTIPLY", a, b)
+
+    real = pair(node, "ELEMENT_WISE_SUBTRACT", product(first, cosines), product(second, sines))
+    imaginary = pair(node, "ELEMENT_WISE_ADD", product(first, sines), product(second, cosines))
+    if interleaved:
+        made = join(node, [part.viewed((*lead, turned // 2, 1)) for part in (real, imaginary)]).viewed((*lead, turned))
+        return made if rest is None else join(node, [made, rest])
+    return join(node, [real, imaginary] if rest is None else [real, imaginary, rest])
+
+
+def split(node: Node, tensor: Tensor, sizes: list[int], axis: int = -1) -> tuple[Tensor, ...]:
+    """SPLIT along an axis, by default the last one."""
+    axis %= tensor.rank
+    outputs = [New(tensor.element, (*tensor.shape[:axis], size, *tensor.shape[axis + 1 :])) for size in sizes]
+    return node.apply_all("SPLIT", input_tensor=tensor, output_count=len(sizes), output_tensors=outputs, axis=axis)
+
+
+def join(node: Node, tensors: list[Tensor], axis: int = -1) -> Tensor:
+    """JOIN along an axis, by default the last one."""
+    axis %= tensors[0].rank
+    shape = list(tensors[0].shape)
+    shape[axis] = sum(tensor.shape[axis] for tensor in tensors)
+    output = New(tensors[0].element, tuple(shape))
+    return node.apply("JOIN", input_count=len(tensors), input_tensors=tensors, output_tensor=output, axis=axis)

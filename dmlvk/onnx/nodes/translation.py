@@ -1,0 +1,345 @@
+"""From nodes of a model to DirectML's operators: the table of translators, and what each of them works with."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from dmlvk.onnx.model.node_attributes import NodeAttributes
+from dmlvk.onnx.nodes.assembly import Assembly, New
+from dmlvk.onnx.nodes.values import (
+    DATA_TYPES,
+    MOST_DIMENSIONS,
+    Array,
+    Awaited,
+    Derived,
+    Known,
+    NeedsValue,
+    NotOnDevice,
+    Tensor,
+    Value,
+    element_name,
+    element_of,
+)
+from dmlvk.operators import OPERATORS, FusedActivation
+from dmlvk.operators.declaration import OWN_OPERATORS
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+MICROSOFT = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
+
+_MOST_SIZES = 64
+"""Elements of an input that may be sizes, scales or the like."""
+
+Translator = Callable[["Node"], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """A translator as it is registered.
+
+    Attributes:
+        domain: of the operator; empty for ONNX's own.
+        op_type: its name.
+        since: the version of the operator from which on this one holds, up to the next.
+        translate: the function.
+        operators: DirectML's operators that the node becomes; those that only some nodes need are not among them.
+        note: what else a user should know.
+    """
+
+    domain: str
+    op_type: str
+    since: int
+    translate: Translator
+    operators: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def missing(self) -> str | None:
+        """The first operator that this version of dmlvk does not have."""
+        return next((name for name in self.operators if name not in OPERATORS and name not in OWN_OPERATORS), None)
+
+
+TRANSLATIONS: dict[tuple[str, str], list[Translation]] = {}
+"""All translators by domain and name, each list by rising version."""
+
+
+def translates(
+    *op_types: str, by: Sequence[str] = (), since: int = 1, domain: str = "", note: str = ""
+) -> Callable[[Translator], Translator]:
+    """Registers a translator.
+
+    Args:
+        op_types: the names of the nodes that it translates.
+        by: DirectML's operators that every such node needs.
+        since: the first version of the operator that it knows.
+        domain: of the operators.
+        note: for the table of what is supported.
+    """
+
+    def register(function: Translator) -> Translator:
+        for op_type in op_types:
+            made = Translation(domain, op_type, since, function, tuple(by), note)
+            bisect.insort(TRANSLATIONS.setdefault((domain, op_type), []), made, key=lambda item: item.since)
+        return function
+
+    return register
+
+
+def translation_of(domain: str, op_type: str, version: int) -> Translation | None:
+    """The translator of an operator's version."""
+    known = [item for item in TRANSLATIONS.get((domain, op_type), []) if item.since <= version]
+    return known[-1] if known else None
+
+
+def tensor_of(value: Value, assembly: Assembly) -> Tensor:
+    """A value on the device.
+
+    Raises:
+        NotOnDevice: when the device has no such type.
+    """
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, Awaited):
+        raise NotOnDevice("an input is not computed yet")
+    if isinstance(value, Derived):
+        return assembly.derived(value)
+    array = value.value
+    element = element_of(array) if isinstance(array, np.ndarray) else None
+    if element is None or not isinstance(array, np.ndarray):
+        raise NotOnDevice(f"the device has no values of type {getattr(array, 'dtype', type(array).__name__)}")
+    if array.size == 0:
+        raise NotOnDevice("DirectML has no tensors without elements")
+    return assembly.constant(array, element)
+
+
+class Node(NodeAttributes):
+    """A node that is being translated.
+
+    Args:
+        proto: the node.
+        schema: what ONNX says of its operator.
+        inputs: its inputs; ``None`` for an absent optional one.
+        outputs: element type and shape of each output, as far as they follow from the inputs.
+        assembly: where operators are added.
+        following: the activation that alone reads the first output, where there is one that can be fused.
+        unused: names of outputs that nothing reads.
+    """
+
+    def __init__(
+        self,
+        proto: onnx.NodeProto,
+        schema: onnx.defs.OpSchema | None,
+        inputs: Sequence[Value | None],
+        outputs: Sequence[tuple[int, tuple[int, ...]] | None],
+        assembly: Assembly,
+        following: FusedActivation | None = None,
+        unused: Collection[str] = (),
+    ) -> None:
+        super().__init__(proto, schema)
+        self.assembly = assembly
+        self.results: dict[int, Tensor] = {}
+        self.fused = False
+        self._inputs = inputs
+        self._outputs = outputs
+        self._following = following
+        self._unused = unused
+
+    @property
+    def device(self) -> Device:
+        """Where it will run."""
+        return self.assembly.device
+
+    # Inputs.
+
+    @property
+    def input_count(self) -> int:
+        """How many inputs are listed, absent ones among them."""
+        return len(self._inputs)
+
+    def has(self, index: int) -> bool:
+        """Whether an input is there."""
+        return index < len(self._inputs) and self._inputs[index] is not None
+
+    def value(self, index: int) -> Value:
+        """An input.
+
+        Raises:
+            NotOnDevice: when it is absent.
+        """
+        value = self._inputs[index] if index < len(self._inputs) else None
+        if value is None:
+            raise NotOnDevice(f"input {index} is absent")
+        return value
+
+    def tensor(self, index: int) -> Tensor:
+        """An input on the device."""
+        return tensor_of(self.value(index), self.assembly)
+
+    def tensors(self) -> list[Tensor]:
+        """All inputs on the device."""
+        return [self.tensor(index) for index in range(len(self._inputs))]
+
+    def known(self, index: int) -> Array | None:
+        """The contents of an input, where they are known."""
+        value = self._inputs[index] if index < len(self._inputs) else None
+        if isinstance(value, Derived):
+            return value.fixed()
+        return value.value if isinstance(value, Known) and isinstance(value.value, np.ndarray) else None
+
+    def require(self, index: int) -> None:
+        """Makes sure that the contents of an input are known, from which :meth:`new` follows.
+
+        Raises:
+            NeedsValue: when they are not known yet.
+        """
+        if not isinstance(self.value(index), Derived):
+            self.array(index)
+
+    def array(self, index: int) -> Array:
+        """The contents of an input, which decide what is computed.
+
+        Raises:
+            NeedsValue: when they are not known yet.
+        """
+        value = self.value(index)
+        if isinstance(value, Derived):
+            return value.fixed()
+        if not isinstance(value, Known) or not isinstance(value.value, np.ndarray):
+            raise NeedsValue(self.proto.input[index])
+        return value.value
+
+    def integers(self, index: int) -> list[int]:
+        """The contents of an input as integers."""
+        value = self.value(index)
+        if isinstance(value, Derived):
+            return list(value.numbers.reshape(-1))
+        return [int(number) for number in self.array(index).reshape(-1)]
+
+    def element(self, index: int) -> int:
+        """ONNX's element type of an input."""
+        value = self.value(index)
+        if isinstance(value, (Tensor, Derived)):
+            return value.element
+        element = element_of(value.value) if isinstance(value, Known) and isinstance(value.value, np.ndarray) else None
+        if element is None:
+            raise NotOnDevice(f"the device does not have the type of input {index}")
+        return element
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """The shape of an input."""
+        value = self.value(index)
+        if isinstance(value, Tensor):
+            return value.shape
+        if isinstance(value, Derived):
+            return value.numbers.shape
+        if isinstance(value, Known) and isinstance(value.value, np.ndarray):
+            return value.value.shape
+        raise NotOnDevice(f"input {index} is no tensor")
+
+    def axis(self, value: int, rank: int) -> int:
+        """An axis that may be counted from the end.
+
+        Raises:
+            NotOnDevice: when there is no such axis.
+        """
+        if not -rank <= value < rank:
+            raise NotOnDevice(f"the axis {value} is not among {rank} dimensions")
+        return value % rank
+
+    # Outputs.
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs are listed."""
+        return len(self.proto.output)
+
+    def wants(self, index: int) -> bool:
+        """Whether an output is asked for."""
+        name = self.proto.output[index] if index < len(self.proto.output) else ""
+        return bool(name) and name not in self._unused
+
+    def new(self, index: int = 0) -> New:
+        """An output, as ONNX's rules give its type and shape.
+
+        Raises:
+            NeedsValue: when they may follow from the contents of an input.
+            NotOnDevice: when they do not follow from what is known, or the device has no such tensor.
+        """
+        found = self._outputs[index] if index < len(self._outputs) else None
+        if found is None:
+            for name, value in zip(self.proto.input[1:], self._inputs[1:], strict=True):
+                if isinstance(value, Tensor) and value.rank <= 1 and math.prod(value.shape) <= _MOST_SIZES:
+                    raise NeedsValue(name)
+            raise NotOnDevice(f"the shape of output {index} depends on the data")
+        if found[0] not in DATA_TYPES:
+            raise NotOnDevice(f"the device has no {element_name(found[0])}")
+        if 0 in found[1]:
+            raise NotOnDevice("DirectML has no tensors without elements")
+        return New(*found)
+
+    def set(self, tensor: Tensor, index: int = 0) -> None:
+        """Says what an output is."""
+        self.results[index] = tensor
+
+    def apply(self, operator: str, **members: Any) -> Tensor:
+        """Adds an operator with one output."""
+        return self.assembly.add(operator, self.name, members)[0]
+
+    def apply_all(self, operator: str, **members: Any) -> tuple[Tensor, ...]:
+        """Adds an operator with any number of outputs."""
+        return self.assembly.add(operator, self.name, members)
+
+    @property
+    def name(self) -> str:
+        """For messages and pictures."""
+        return self.proto.name or f"{self.op_type} {next(iter(self.proto.output), '')}"
+
+    def packed(self, tensor: Tensor) -> Tensor:
+        """The tensor in order and without gaps, copied where it is not."""
+        if tensor.is_packed:
+            return tensor
+        if tensor.rank > MOST_DIMENSIONS:
+            return self.packed(tensor.collapsed()).viewed(tensor.shape)
+        return self.apply("ELEMENT_WISE_IDENTITY", input_tensor=tensor, output_tensor=New(tensor.element, tensor.shape))
+
+    def reshaped(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        """The same elements in another shape, copied where that is needed."""
+        return tensor.reshaped(shape) or self.packed(tensor).viewed(shape)
+
+    def cast(self, tensor: Tensor, element: int) -> Tensor:
+        """Another element type."""
+        if tensor.element == element:
+            return tensor
+        return self.apply("CAST", input_tensor=tensor, output_tensor=New(element, tensor.shape))
+
+    def scalar(self, value: float, element: int) -> Tensor:
+        """A tensor of one element that is known."""
+        return self.assembly.constant(np.full((1,), value, DATA_TYPES[element].numpy_dtype), element)
+
+    def activation(self) -> FusedActivation | None:
+        """The activation that is to be computed with this node; from then on it counts as done."""
+        self.fused = self._following is not None
+        return self._following
+
+    def check_element(self, index: int, *elements: int) -> None:
+        """Refuses an input of another type than these.
+
+        Raises:
+            NotOnDevice: when it has one.
+        """
+        if self.element(index) not in elements:
+            raise NotOnDevice(f"the device does not compute this with {element_name(self.element(index))}")
+
+
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
+"""The floating-point types that the device computes with."""

@@ -1,0 +1,1 @@
+"""Which nodes the device computes, in which order; and plans, run."""

@@ -1,0 +1,117 @@
+"""What a plan consists of: rounds, each a graph for the device and steps for ONNX's own evaluator."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from dmlvk.onnx.model.loading import OnnxModel, Step
+from dmlvk.onnx.nodes.assembly import Assembly, fills
+from dmlvk.onnx.nodes.values import (
+    NUMPY_TYPES,
+    Array,
+    Derived,
+    NotOnDevice,
+    Tensor,
+)
+from dmlvk.onnx.plan.pending import Pending
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """Where a node is computed.
+
+    Attributes:
+        node: its name, or its first output's.
+        op_type: its operator.
+        place: ``"device"``; ``"host"``; ``"constant"``: computed once, when the model is planned.
+        reason: why it is not on the device, or what else is worth knowing.
+        program: what computes it where the device does not: ``"dmlvk"``, functions whose results are the same bits on
+            every machine; ``"onnxruntime"``; ``"onnx"``, the onnx package's reference evaluator. Empty: nothing yet.
+    """
+
+    node: str
+    op_type: str
+    place: str
+    reason: str = ""
+    program: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Live:
+    """A value that is there when a round begins, other than those that are known.
+
+    Attributes:
+        element: ONNX's element type; ``None`` for what the device does not have.
+        shape: its shape.
+    """
+
+    element: int | None
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RoundPlan:
+    """One round.
+
+    Attributes:
+        assembly: the operators of the device's graph.
+        outputs: what the graph gives, by the values' names.
+        fetched: views of inputs that the host reads, by the values' names.
+        host: what the host computes afterwards, in order.
+        rest: what is planned when that is done.
+        known: values that are known from now on.
+        derived: integers that follow from open sizes, by the values' names.
+        prelude: what the host computes of such integers, once for each set of sizes, in order.
+        contents: the contents of inputs that were looked at: the plan holds for these only.
+        placements: where each node is computed, by its index in the model.
+    """
+
+    assembly: Assembly
+    outputs: dict[str, Tensor]
+    fetched: dict[str, Tensor]
+    host: tuple[Step, ...]
+    rest: Pending
+    known: dict[str, Any]
+    derived: dict[str, Derived]
+    prelude: tuple[Step, ...]
+    contents: dict[str, Array]
+    placements: dict[int, Placement]
+
+
+class NotDynamicError(Exception):
+    """A plan can be made for plain sizes only; the message says why."""
+
+
+def check_halves(tensor: Tensor) -> None:
+    """Refuses views of 4-bit types that are not all of their bytes in order: nothing on the device can copy them.
+
+    Raises:
+        NotOnDevice: when it is one.
+    """
+    if tensor.data_type.size_in_bits < 8 and not (tensor.is_packed and fills(tensor)):
+        raise NotOnDevice(f"the device does not move elements of {tensor.data_type.name}")
+
+
+def viewed(array: Array, tensor: Tensor) -> Array:
+    """An array as a tensor sees the same bytes."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if flat.dtype == np.bool_ or tensor.data_type.numpy_dtype.itemsize != flat.dtype.itemsize:
+        return np.lib.stride_tricks.as_strided(flat, tensor.shape, [step * flat.itemsize for step in tensor.strides])
+    typed = flat.view(NUMPY_TYPES[tensor.element])
+    return np.lib.stride_tricks.as_strided(typed, tensor.shape, [step * typed.itemsize for step in tensor.strides])
+
+
+def readers_of(model: OnnxModel) -> dict[str, list[Step | None]]:
+    """The nodes that read each value; ``None`` among them: it is an output of the model."""
+    found: dict[str, list[Step | None]] = {}
+    for step in model.steps:
+        given = collections.Counter(step.proto.input)
+        for name in step.reads:
+            found.setdefault(name, []).extend([step] * max(given[name], 1))
+    for info in model.outputs:
+        found.setdefault(info.name, []).append(None)
+    return found

@@ -1,0 +1,85 @@
+"""The values of one run."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from dmlvk.onnx.decoding.caches import Cache
+from dmlvk.onnx.nodes.values import element_of
+from dmlvk.onnx.plan.execution import DeviceValue, Resident
+from dmlvk.onnx.plan.pending import Pending
+from dmlvk.onnx.plan.round_plans import Live
+
+
+class State:
+    """The values of one run, as far as they are there: arrays, or what lies on the device.
+
+    Args:
+        known: constants.
+        arrays: inputs; and what stands in the place of a constant in this run, of which plans know the contents.
+    """
+
+    def __init__(self, known: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        self._instead = {name: value for name, value in arrays.items() if name in known}
+        self.known = collections.ChainMap[str, Any]({}, known)  # type: ignore[arg-type]  # the second one is only read
+        self.values: dict[str, Any] = {}
+        self.kept_bytes = 0
+        for name, value in arrays.items():
+            self.add(name, value)
+
+    def add(self, name: str, value: Any) -> None:
+        """Notes a value; one without elements is known as soon as its shape is."""
+        if name in self._instead or (isinstance(value, np.ndarray) and value.size == 0):
+            self.known[name] = value
+        else:
+            self.values[name] = value
+
+    def drop(self, shown: Collection[str], pending: Pending) -> None:
+        """Lets go of what is neither shown nor read by nodes that are not computed yet, nor given for a constant."""
+        for values in (self.values, self.known.maps[0]):
+            for name in [name for name in values if not (name in shown or name in self._instead)]:
+                if not pending.reads(name):
+                    del values[name]
+
+    def host_array(self, name: str) -> Any:
+        """A value as the host has it."""
+        if name in self.known:
+            return self.known[name]
+        value = self.values[name]
+        return value.array() if isinstance(value, (Resident, DeviceValue)) else value
+
+    def uploaded(self, name: str) -> Any:
+        """A value as a graph on the device takes it."""
+        value = self.values.get(name)
+        return value if isinstance(value, DeviceValue) else self.host_array(name)
+
+    def live(self) -> dict[str, Live]:
+        """What a planner must know of the values."""
+        return {name: _live(value) for name, value in self.values.items()}
+
+    def key(self) -> tuple[object, ...]:
+        """What a plan depends on, besides contents that are looked at."""
+        empty = tuple((name, self.known[name].shape) for name in self.known.maps[0] if _is_empty(self.known[name]))
+        live = tuple(
+            (name, live.element, live.shape) for name, live in ((name, _live(v)) for name, v in self.values.items())
+        )
+        instead = tuple((name, np.asarray(value).tobytes()) for name, value in self._instead.items())
+        return (empty, live, instead)
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.size == 0
+
+
+def _live(value: Any) -> Live:
+    if isinstance(value, Resident):
+        return Live(value.tensor.element, value.tensor.shape)
+    if isinstance(value, (DeviceValue, Cache)):
+        return Live(value.element, value.shape)
+    if isinstance(value, np.ndarray):
+        return Live(element_of(value), value.shape)
+    return Live(None, ())

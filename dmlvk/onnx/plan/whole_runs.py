@@ -1,0 +1,93 @@
+"""Runs of a graph as one submission, with everything found out before: what the host writes and reads goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.arrays.tensor_bytes import copy_elements
+from dmlvk.onnx.nodes.values import stored
+from dmlvk.runtime.waiting import run_between, start_behind, take_behind
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.objects.buffers import Buffer
+    from dmlvk.runtime.work import Launch
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def bytes_of(array: npt.NDArray[Any]) -> Bytes:
+    """An array as its bytes lie in a tensor."""
+    return np.ascontiguousarray(stored(array)).reshape(-1).view(np.uint8)
+
+
+class WholeRun:
+    """A graph, recorded for memory that stays where it is.
+
+    It keeps its buffers; of arrays among that memory, whoever runs it knows that they are still there.
+
+    Args:
+        device: where it runs.
+        launches: of the graph.
+        written: the memory that the host writes before each run, by name; a run brings it to the device.
+        read: the memory that it reads after each run, likewise.
+        kept: all buffers that are in use.
+        fixed: the bytes of what is written and is the same in each run.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        launches: Sequence[Launch],
+        written: Mapping[str, Buffer],
+        read: Mapping[str, Buffer],
+        kept: Collection[Buffer],
+        fixed: Mapping[str, Bytes] | None = None,
+    ) -> None:
+        self._engine = device.engine
+        self._kept, self._fixed = list(dict.fromkeys(kept)), dict(fixed or {})  # weights share a few
+        given, fetched = ([buffer.allocation for buffer in memory.values()] for memory in (written, read))
+        self._recording = device.engine.record(launches, given, fetched)
+        self._given = {name: buffer.allocation.host_bytes for name, buffer in written.items()}
+        self._fetched = {name: buffer.allocation.host_bytes for name, buffer in read.items()}
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its buffers are."""
+        return not any(buffer.is_closed for buffer in self._kept)
+
+    def run(self, given: Mapping[str, Bytes], results: Mapping[str, Bytes]) -> None:
+        """Runs, and waits.
+
+        Args:
+            given: the bytes of everything that the host writes and is not fixed, packed.
+            results: where the bytes of what it reads are to be written.
+
+        Raises:
+            DeviceRemovedError: when the device is lost or closed.
+        """
+        run_between(self._engine, self._recording, lambda: self._fill(given), lambda: self._take(results))
+
+    def start(self, given: Mapping[str, Bytes]) -> None:
+        """Begins a run, without waiting."""
+        start_behind(self._engine, self._recording, lambda: self._fill(given))
+
+    def finish(self, results: Mapping[str, Bytes]) -> None:
+        """Waits for the run that was begun last, behind which nothing else has run on the same memory."""
+        take_behind(self._engine, self._recording, lambda: self._take(results))
+
+    def _fill(self, given: Mapping[str, Bytes]) -> None:
+        for name, target in self._given.items():
+            source = given[name] if name in given else self._fixed[name]
+            copy_elements(target[: source.size], source)
+
+    def _take(self, results: Mapping[str, Bytes]) -> None:
+        for name, target in results.items():
+            copy_elements(target, self._fetched[name][: target.size])
+
+
+__all__ = ["Bytes", "WholeRun", "bytes_of"]
