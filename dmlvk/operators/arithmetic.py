@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
+from dmlvk.operators.bases import BOTH, Scaled, TwoInputs, elementwise
+from dmlvk.operators.declaration import Accuracy, OperatorDesc, Support
 from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
-from dmlvk.operators.members import ScaleBias, scale_bias_attribute, tensor_input, tensor_output
+from dmlvk.operators.members import tensor_input, tensor_output
 from dmlvk.operators.type_groups import (
     CORRECTLY_ROUNDED,
     CORRECTLY_ROUNDED_AFTER_SCALE_BIAS,
@@ -23,78 +24,60 @@ from dmlvk.tensors import TensorDesc
 _INTEGERS_WRAP = "Integers wrap: what does not fit into the data type is dropped from above."
 
 
-class ElementWiseAdd(OperatorDesc):
+_SUM_SUPPORT = (
+    Support("1_0", (4, 5), FLOATS),
+    Support("2_1", (4, 5), FLOATS_AND_WORDS),
+    Support("3_0", (1, 8), FLOATS_AND_WORDS),
+    Support("4_1", (1, 8), FLOATS_WORDS_AND_PAIRS),
+    Support("5_1", (1, 8), TYPES_TO_64),
+)
+_REMAINDER_SUPPORT = (
+    Support("2_1", (4, 4), TYPES_TO_32),
+    Support("3_0", (1, 8), TYPES_TO_32),
+    Support("6_0", (1, 8), TYPES_TO_64),
+)
+
+
+class ElementWiseAdd(TwoInputs):
     """The sum of two tensors (DML_ELEMENT_WISE_ADD_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("the sums")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ADD",
-        pattern="elementwise",
-        formula="a + b",
-        decisions=(DENORMALS_DECISION, _INTEGERS_WRAP),
-        in_place=("a_tensor", "b_tensor"),
-        accuracy=CORRECTLY_ROUNDED,
-        support=(
-            Support("1_0", (4, 5), FLOATS),
-            Support("2_1", (4, 5), FLOATS_AND_WORDS),
-            Support("3_0", (1, 8), FLOATS_AND_WORDS),
-            Support("4_1", (1, 8), FLOATS_WORDS_AND_PAIRS),
-            Support("5_1", (1, 8), TYPES_TO_64),
-        ),
+    declaration: ClassVar = elementwise(
+        "a + b", DENORMALS_DECISION, _INTEGERS_WRAP, in_place=BOTH, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
     )
 
 
-class ElementWiseAdd1(OperatorDesc):
+class ElementWiseAdd1(TwoInputs):
     """The sum of two tensors, with a fused activation (DML_ELEMENT_WISE_ADD1_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("the activation's results, or the sums")
     fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the sums")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ADD1",
-        pattern="elementwise",
-        formula="FusedActivation(a + b)",
-        decisions=(
-            "The result has the bits that ELEMENT_WISE_ADD followed by the activation gives: the sum is rounded to the "
-            "tensors' data type, and the activation's promise holds for that sum.",
-            "A fused activation needs the feature level that the activation itself needs, and its attributes obey the "
-            "same rules. Activations outside DirectML's list, HARD_SWISH, PARAMETERIZED_RELU and SOFTMAX among them, "
-            "are refused.",
-            DENORMALS_DECISION,
-        ),
-        in_place=("a_tensor", "b_tensor"),
+    declaration: ClassVar = elementwise(
+        "FusedActivation(a + b)",
+        "The result has the bits that ELEMENT_WISE_ADD followed by the activation gives: the sum is rounded to the "
+        "tensors' data type, and the activation's promise holds for that sum.",
+        "A fused activation needs the feature level that the activation itself needs, and its attributes obey the "
+        "same rules. Activations outside DirectML's list, HARD_SWISH, PARAMETERIZED_RELU and SOFTMAX among them, "
+        "are refused.",
+        DENORMALS_DECISION,
+        in_place=BOTH,
         computed_as="ELEMENT_WISE_ADD",
         accuracy=Accuracy("correctly rounded", 0.5, "with a fused activation: what that activation promises"),
-        support=(
-            Support("2_0", (4, 5), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=(Support("2_0", (4, 5), FLOATS), Support("3_0", (1, 8), FLOATS)),
     )
 
 
-class ElementWiseDifferenceSquare(OperatorDesc):
+class ElementWiseDifferenceSquare(TwoInputs):
     """The square of the difference of two tensors (DML_ELEMENT_WISE_DIFFERENCE_SQUARE_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("the squared differences")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_DIFFERENCE_SQUARE",
-        pattern="elementwise",
-        formula="(a - b) * (a - b)",
-        decisions=(
-            "FLOAT32: the difference is rounded, then its square. FLOAT16: the exact square of the exact difference is "
-            "rounded once.",
-            DENORMALS_DECISION,
-            _INTEGERS_WRAP,
-        ),
-        in_place=("a_tensor", "b_tensor"),
+    declaration: ClassVar = elementwise(
+        "(a - b) * (a - b)",
+        "FLOAT32: the difference is rounded, then its square. FLOAT16: the exact square of the exact difference is "
+        "rounded once.",
+        DENORMALS_DECISION,
+        _INTEGERS_WRAP,
+        in_place=BOTH,
         accuracy=Accuracy(
             "correctly rounded", 0.5, "FLOAT32: each of the two steps, which leaves the result within 2 ULP"
         ),
@@ -108,17 +91,12 @@ class ElementWiseDivide(OperatorDesc):
     a_tensor: TensorDesc = tensor_input("what is divided")
     b_tensor: TensorDesc = tensor_input("by what it is divided")
     output_tensor: TensorDesc = tensor_output("the quotients")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_DIVIDE",
-        pattern="elementwise",
-        formula="a / b; of integers truncated toward zero",
-        decisions=(
-            "Integers divided by zero give 0. The most negative integer divided by -1 wraps: it stays as it is.",
-            "Floats divided by zero give an infinity, or NaN for zero and NaN; the sign is that of the product.",
-            DENORMALS_DECISION,
-        ),
-        in_place=("a_tensor", "b_tensor"),
+    declaration: ClassVar = elementwise(
+        "a / b; of integers truncated toward zero",
+        "Integers divided by zero give 0. The most negative integer divided by -1 wraps: it stays as it is.",
+        "Floats divided by zero give an infinity, or NaN for zero and NaN; the sign is that of the product.",
+        DENORMALS_DECISION,
+        in_place=BOTH,
         accuracy=CORRECTLY_ROUNDED,
         support=(
             Support("1_0", (4, 4), FLOATS),
@@ -130,23 +108,16 @@ class ElementWiseDivide(OperatorDesc):
     )
 
 
-class ElementWiseMean(OperatorDesc):
+class ElementWiseMean(TwoInputs):
     """The mean of two tensors, element by element (DML_ELEMENT_WISE_MEAN_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("the means")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_MEAN",
-        pattern="elementwise",
-        formula="(a + b) / 2",
-        decisions=(
-            "The sum neither overflows nor wraps. Floats: the exact mean is rounded once. Integers: it is truncated "
-            "toward zero, as by DIVIDE.",
-            DENORMALS_DECISION,
-        ),
-        in_place=("a_tensor", "b_tensor"),
+    declaration: ClassVar = elementwise(
+        "(a + b) / 2",
+        "The sum neither overflows nor wraps. Floats: the exact mean is rounded once. Integers: it is truncated "
+        "toward zero, as by DIVIDE.",
+        DENORMALS_DECISION,
+        in_place=BOTH,
         accuracy=CORRECTLY_ROUNDED,
         support=(
             Support("1_0", (4, 4), FLOATS),
@@ -162,26 +133,17 @@ class ElementWiseModulusFloor(OperatorDesc):
     a_tensor: TensorDesc = tensor_input("what is divided")
     b_tensor: TensorDesc = tensor_input("by what it is divided")
     output_tensor: TensorDesc = tensor_output("the remainders, of the sign of b")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_MODULUS_FLOOR",
-        pattern="elementwise",
-        formula="a - b * floor(a / b)",
-        decisions=(
-            "The quotient is the exact one, however large: the result is Python's a % b. Only where it is the sum of a "
-            "small a and b of the other sign does it have to be rounded.",
-            "A zero has the sign of b. Floats: NaN where b is zero or a is infinite; where b is infinite and a is not, "
-            "a result of the sign of b: a itself, or b.",
-            "Integers modulo zero give 0.",
-            DENORMALS_DECISION,
-        ),
-        in_place=("a_tensor", "b_tensor"),
+    declaration: ClassVar = elementwise(
+        "a - b * floor(a / b)",
+        "The quotient is the exact one, however large: the result is Python's a % b. Only where it is the sum of a "
+        "small a and b of the other sign does it have to be rounded.",
+        "A zero has the sign of b. Floats: NaN where b is zero or a is infinite; where b is infinite and a is not, "
+        "a result of the sign of b: a itself, or b.",
+        "Integers modulo zero give 0.",
+        DENORMALS_DECISION,
+        in_place=BOTH,
         accuracy=CORRECTLY_ROUNDED,
-        support=(
-            Support("2_1", (4, 4), TYPES_TO_32),
-            Support("3_0", (1, 8), TYPES_TO_32),
-            Support("6_0", (1, 8), TYPES_TO_64),
-        ),
+        support=_REMAINDER_SUPPORT,
     )
 
 
@@ -191,98 +153,52 @@ class ElementWiseModulusTruncate(OperatorDesc):
     a_tensor: TensorDesc = tensor_input("what is divided")
     b_tensor: TensorDesc = tensor_input("by what it is divided")
     output_tensor: TensorDesc = tensor_output("the remainders, of the sign of a")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_MODULUS_TRUNCATE",
-        pattern="elementwise",
-        formula="a - b * trunc(a / b)",
-        decisions=(
-            "The quotient is the exact one, however large: the result is that of C's % and fmod, and exact.",
-            "A zero has the sign of a. Floats: NaN where b is zero or a is infinite; else a where b is infinite.",
-            "Integers modulo zero give 0.",
-            DENORMALS_DECISION,
-        ),
-        in_place=("a_tensor", "b_tensor"),
+    declaration: ClassVar = elementwise(
+        "a - b * trunc(a / b)",
+        "The quotient is the exact one, however large: the result is that of C's % and fmod, and exact.",
+        "A zero has the sign of a. Floats: NaN where b is zero or a is infinite; else a where b is infinite.",
+        "Integers modulo zero give 0.",
+        DENORMALS_DECISION,
+        in_place=BOTH,
         accuracy=CORRECTLY_ROUNDED,
-        support=(
-            Support("2_1", (4, 4), TYPES_TO_32),
-            Support("3_0", (1, 8), TYPES_TO_32),
-            Support("6_0", (1, 8), TYPES_TO_64),
-        ),
+        support=_REMAINDER_SUPPORT,
     )
 
 
-class ElementWiseMultiply(OperatorDesc):
+class ElementWiseMultiply(TwoInputs):
     """The product of two tensors (DML_ELEMENT_WISE_MULTIPLY_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("the products")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_MULTIPLY",
-        pattern="elementwise",
-        formula="a * b",
-        decisions=(DENORMALS_DECISION, _INTEGERS_WRAP),
-        in_place=("a_tensor", "b_tensor"),
-        accuracy=CORRECTLY_ROUNDED,
-        support=(
-            Support("1_0", (4, 5), FLOATS),
-            Support("2_1", (4, 5), FLOATS_AND_WORDS),
-            Support("3_0", (1, 8), FLOATS_AND_WORDS),
-            Support("4_1", (1, 8), FLOATS_WORDS_AND_PAIRS),
-            Support("5_1", (1, 8), TYPES_TO_64),
-        ),
+    declaration: ClassVar = elementwise(
+        "a * b", DENORMALS_DECISION, _INTEGERS_WRAP, in_place=BOTH, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
     )
 
 
-class ElementWiseRecip(OperatorDesc):
+class ElementWiseRecip(Scaled):
     """The reciprocal of each element (DML_ELEMENT_WISE_RECIP_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their reciprocals")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_RECIP",
-        pattern="elementwise",
-        formula="1 / x",
-        decisions=(
-            "A zero gives the infinity of its sign, an infinity the zero of its sign.",
-            DENORMALS_DECISION,
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "1 / x",
+        "A zero gives the infinity of its sign, an infinity the zero of its sign.",
+        DENORMALS_DECISION,
+        SCALE_BIAS_DECISION,
         accuracy=CORRECTLY_ROUNDED_AFTER_SCALE_BIAS,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
     )
 
 
-class ElementWiseSqrt(OperatorDesc):
+class ElementWiseSqrt(Scaled):
     """The square root of each element (DML_ELEMENT_WISE_SQRT_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their square roots")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_SQRT",
-        pattern="elementwise",
-        formula="sqrt(x)",
-        decisions=(
-            "Below zero NaN; -0 gives -0.",
-            DENORMALS_DECISION,
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "sqrt(x)",
+        "Below zero NaN; -0 gives -0.",
+        DENORMALS_DECISION,
+        SCALE_BIAS_DECISION,
         accuracy=CORRECTLY_ROUNDED_AFTER_SCALE_BIAS,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
     )
 
 
@@ -292,13 +208,11 @@ class ElementWiseSubtract(OperatorDesc):
     a_tensor: TensorDesc = tensor_input("what is subtracted from")
     b_tensor: TensorDesc = tensor_input("what is subtracted")
     output_tensor: TensorDesc = tensor_output("the differences")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_SUBTRACT",
-        pattern="elementwise",
-        formula="a - b",
-        decisions=(DENORMALS_DECISION, _INTEGERS_WRAP),
-        in_place=("a_tensor", "b_tensor"),
+    declaration: ClassVar = elementwise(
+        "a - b",
+        DENORMALS_DECISION,
+        _INTEGERS_WRAP,
+        in_place=BOTH,
         accuracy=CORRECTLY_ROUNDED,
         support=(
             Support("1_0", (4, 4), FLOATS),

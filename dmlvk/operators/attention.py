@@ -224,9 +224,7 @@ _OUTPUTS = ("output_tensor", "output_present_key_tensor", "output_present_value_
 _FORMULA = "Softmax(Scale * (Q + B) * (K + B)^T + RelativePositionBias + mask) * (V + B), of each head"
 
 _ACCURACY = Accuracy(
-    "accurate",
-    float("inf"),
-    "the errors of ELEMENT_WISE_ADD, GEMM, ACTIVATION_SOFTMAX and GEMM in turn",
+    "accurate", float("inf"), "the errors of ELEMENT_WISE_ADD, GEMM, ACTIVATION_SOFTMAX and GEMM in turn"
 )
 
 _DECISIONS = (
@@ -245,9 +243,7 @@ _DECISIONS = (
 )
 
 
-class MultiheadAttention(OperatorDesc):
-    """Attention of several heads (DML_MULTIHEAD_ATTENTION_OPERATOR_DESC)."""
-
+class _StackedInputs(OperatorDesc):
     query_tensor: TensorDesc | None = tensor_input("the queries: batch, queries, heads * head size", default=None)
     key_tensor: TensorDesc | None = tensor_input("the keys: batch, keys, heads * head size", default=None)
     value_tensor: TensorDesc | None = tensor_input("the values: batch, keys, heads * value size", default=None)
@@ -274,6 +270,11 @@ class MultiheadAttention(OperatorDesc):
     past_value_tensor: TensorDesc | None = tensor_input(
         "values before ValueTensor's: batch, heads, past, value size", default=None
     )
+
+
+class MultiheadAttention(_StackedInputs):
+    """Attention of several heads (DML_MULTIHEAD_ATTENTION_OPERATOR_DESC)."""
+
     output_tensor: TensorDesc = tensor_output("the results: batch, queries, heads * value size")
     output_present_key_tensor: TensorDesc | None = tensor_output(
         "past and own keys: batch, heads, past and own keys, head size", default=None
@@ -285,28 +286,18 @@ class MultiheadAttention(OperatorDesc):
     mask_filter_value: float = float_attribute("what is added to scores of masked keys; usually -10000")
     head_count: int = unsigned_attribute("how many heads there are")
     mask_type: MultiheadAttentionMaskType = enum_attribute("what MaskTensor says", MultiheadAttentionMaskType)
-
     declaration: ClassVar = Declaration(
-        name="MULTIHEAD_ATTENTION",
-        pattern="composed",
-        formula=_FORMULA,
+        "composed",
+        _FORMULA,
         shapes=_attention_sizes,
         same_data_type=((*_FLOAT_INPUTS, *_OUTPUTS),),
         decisions=_DECISIONS,
         accuracy=_ACCURACY,
-        support=(
-            Support(
-                "6_1",
-                (3, 5),
-                FLOATS,
-                mask_tensor=(DataType.INT32,),
-                dimensions_of=_DIMENSIONS,
-            ),
-        ),
+        support=(Support("6_1", (3, 5), FLOATS, mask_tensor=(DataType.INT32,), dimensions_of=_DIMENSIONS),),
     )
 
 
-class MultiheadAttention1(OperatorDesc):
+class MultiheadAttention1(_StackedInputs):
     """Attention of several heads that share keys and values in groups (DML_MULTIHEAD_ATTENTION1_OPERATOR_DESC)."""
 
     query_tensor: TensorDesc | None = tensor_input("the queries: batch, queries, query heads * head size", default=None)
@@ -314,21 +305,14 @@ class MultiheadAttention1(OperatorDesc):
     value_tensor: TensorDesc | None = tensor_input(
         "the values: batch, keys, key/value heads * value size", default=None
     )
-    stacked_query_key_tensor: TensorDesc | None = tensor_input(
-        "queries and keys: batch, length, heads, 2, head size", default=None
-    )
     stacked_key_value_tensor: TensorDesc | None = tensor_input(
         "keys and values: batch, keys, key/value heads, 2, head size", default=None
-    )
-    stacked_query_key_value_tensor: TensorDesc | None = tensor_input(
-        "queries, keys and values: batch, length, heads, 3, head size", default=None
     )
     bias_tensor: TensorDesc | None = tensor_input(
         "what is added to queries, keys and values, one behind another: query heads * head size, then key/value heads "
         "* (head size + value size)",
         default=None,
     )
-    mask_tensor: TensorDesc | None = tensor_input("which keys queries see, as MaskType says", default=None)
     relative_position_bias_tensor: TensorDesc | None = tensor_input(
         "what is added to scores: batch or 1, query heads, queries, past and own keys", default=None
     )
@@ -353,11 +337,9 @@ class MultiheadAttention1(OperatorDesc):
     query_head_count: int = unsigned_attribute("how many heads queries have: a multiple of KeyValueHeadCount")
     key_value_head_count: int = unsigned_attribute("how many heads keys and values have")
     mask_type: MultiheadAttentionMaskType = enum_attribute("what MaskTensor says", MultiheadAttentionMaskType)
-
     declaration: ClassVar = Declaration(
-        name="MULTIHEAD_ATTENTION1",
-        pattern="composed",
-        formula=_FORMULA,
+        "composed",
+        _FORMULA,
         shapes=_attention_sizes,
         same_data_type=((*_FLOAT_INPUTS, "past_sequence_lengths_tensor", *_OUTPUTS),),
         decisions=(

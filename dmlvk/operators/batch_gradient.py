@@ -44,11 +44,9 @@ class BatchNormalizationGrad(OperatorDesc):
     output_scale_gradient_tensor: TensorDesc = tensor_output("the gradient of Scale")
     output_bias_gradient_tensor: TensorDesc = tensor_output("the gradient of what was added")
     epsilon: float = float_attribute("added to the variance")
-
     declaration: ClassVar = Declaration(
-        name="BATCH_NORMALIZATION_GRAD",
-        pattern="normalization",
-        formula="OutputGradient = g * Scale / sqrt(Variance + Epsilon), OutputScaleGradient = sum of g * (x - Mean) / "
+        "normalization",
+        "OutputGradient = g * Scale / sqrt(Variance + Epsilon), OutputScaleGradient = sum of g * (x - Mean) / "
         "sqrt(Variance + Epsilon), OutputBiasGradient = sum of g",
         shapes=gradient_shapes,
         decisions=(

@@ -44,11 +44,9 @@ class BatchNormalizationTraining(OperatorDesc):
     output_variance_tensor: TensorDesc = tensor_output("the variances")
     epsilon: float = float_attribute("added to the variance")
     fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the results")
-
     declaration: ClassVar = Declaration(
-        name="BATCH_NORMALIZATION_TRAINING",
-        pattern="normalization",
-        formula="FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias + FusedAdd), OutputMean = mean, "
+        "normalization",
+        "FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias + FusedAdd), OutputMean = mean, "
         "OutputVariance = variance",
         shapes=_training_shapes,
         decisions=(
@@ -85,11 +83,9 @@ class BatchNormalizationTrainingGrad(OperatorDesc):
     output_scale_gradient_tensor: TensorDesc = tensor_output("the gradient of Scale")
     output_bias_gradient_tensor: TensorDesc = tensor_output("the gradient of what was added")
     epsilon: float = float_attribute("added to the variance")
-
     declaration: ClassVar = Declaration(
-        name="BATCH_NORMALIZATION_TRAINING_GRAD",
-        pattern="normalization",
-        formula="OutputGradient = Scale / sqrt(Variance + Epsilon) * (g - mean(g) - (x - mean(x)) * "
+        "normalization",
+        "OutputGradient = Scale / sqrt(Variance + Epsilon) * (g - mean(g) - (x - mean(x)) * "
         "mean(g * (x - mean(x))) / (Variance + Epsilon)), OutputScaleGradient = sum of g * (x - Mean) / "
         "sqrt(Variance + Epsilon), OutputBiasGradient = sum of g",
         shapes=gradient_shapes,

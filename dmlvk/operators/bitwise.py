@@ -4,48 +4,38 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
+from dmlvk.operators.bases import BOTH, OneInput, TwoInputs, elementwise
+from dmlvk.operators.declaration import OperatorDesc, Support
 from dmlvk.operators.members import tensor_input, tensor_output
 from dmlvk.operators.type_groups import ALL_TYPES, BOOLEANS, EXACT, UNSIGNED_TO_32, UNSIGNED_TO_64
 from dmlvk.tensors import TensorDesc
 
-_SUPPORT = (
+_SUPPORT = (Support("3_0", (1, 8), UNSIGNED_TO_32), Support("4_1", (1, 8), ALL_TYPES))
+
+
+_SHIFT_SUPPORT = (
+    Support("2_1", (4, 4), UNSIGNED_TO_32),
     Support("3_0", (1, 8), UNSIGNED_TO_32),
-    Support("4_1", (1, 8), ALL_TYPES),
+    Support("4_1", (1, 8), UNSIGNED_TO_64),
 )
 
 
-class ElementWiseBitAnd(OperatorDesc):
+class ElementWiseBitAnd(TwoInputs):
     """The bits that are 1 in both operands (DML_ELEMENT_WISE_BIT_AND_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("their conjunction, bit by bit")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_BIT_AND",
-        pattern="elementwise",
-        formula="a & b",
-        in_place=(
-            "a_tensor",
-            "b_tensor",
-        ),
-        moves=("a_tensor", "b_tensor", "output_tensor"),
-        accuracy=EXACT,
-        support=_SUPPORT,
+    declaration: ClassVar = elementwise(
+        "a & b", in_place=BOTH, moves=("a_tensor", "b_tensor", "output_tensor"), accuracy=EXACT, support=_SUPPORT
     )
 
 
-class ElementWiseBitCount(OperatorDesc):
+class ElementWiseBitCount(OneInput):
     """How many bits are 1 (DML_ELEMENT_WISE_BIT_COUNT_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their number, from 0 to the width of the input type")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_BIT_COUNT",
-        pattern="elementwise",
-        formula="number of bits of x that are 1",
+    declaration: ClassVar = elementwise(
+        "number of bits of x that are 1",
+        in_place=(),
         same_data_type=(),
         moves=("input_tensor",),
         accuracy=EXACT,
@@ -56,44 +46,24 @@ class ElementWiseBitCount(OperatorDesc):
     )
 
 
-class ElementWiseBitNot(OperatorDesc):
+class ElementWiseBitNot(OneInput):
     """Every bit inverted (DML_ELEMENT_WISE_BIT_NOT_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the inverted bits")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_BIT_NOT",
-        pattern="elementwise",
-        formula="~x",
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "~x",
         moves=("input_tensor", "output_tensor"),
         accuracy=EXACT,
-        support=(
-            Support("3_0", (1, 8), UNSIGNED_TO_32),
-            Support("4_1", (1, 8), ALL_TYPES),
-        ),
+        support=(Support("3_0", (1, 8), UNSIGNED_TO_32), Support("4_1", (1, 8), ALL_TYPES)),
     )
 
 
-class ElementWiseBitOr(OperatorDesc):
+class ElementWiseBitOr(TwoInputs):
     """The bits that are 1 in one operand at least (DML_ELEMENT_WISE_BIT_OR_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("their disjunction, bit by bit")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_BIT_OR",
-        pattern="elementwise",
-        formula="a | b",
-        in_place=(
-            "a_tensor",
-            "b_tensor",
-        ),
-        moves=("a_tensor", "b_tensor", "output_tensor"),
-        accuracy=EXACT,
-        support=_SUPPORT,
+    declaration: ClassVar = elementwise(
+        "a | b", in_place=BOTH, moves=("a_tensor", "b_tensor", "output_tensor"), accuracy=EXACT, support=_SUPPORT
     )
 
 
@@ -103,22 +73,12 @@ class ElementWiseBitShiftLeft(OperatorDesc):
     a_tensor: TensorDesc = tensor_input("the bits")
     b_tensor: TensorDesc = tensor_input("by how many places")
     output_tensor: TensorDesc = tensor_output("the shifted bits")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_BIT_SHIFT_LEFT",
-        pattern="elementwise",
-        formula="a << b, zeros coming in",
-        decisions=("A shift by the width of the type or more gives 0: every bit was shifted out.",),
-        in_place=(
-            "a_tensor",
-            "b_tensor",
-        ),
+    declaration: ClassVar = elementwise(
+        "a << b, zeros coming in",
+        "A shift by the width of the type or more gives 0: every bit was shifted out.",
+        in_place=BOTH,
         accuracy=EXACT,
-        support=(
-            Support("2_1", (4, 4), UNSIGNED_TO_32),
-            Support("3_0", (1, 8), UNSIGNED_TO_32),
-            Support("4_1", (1, 8), UNSIGNED_TO_64),
-        ),
+        support=_SHIFT_SUPPORT,
     )
 
 
@@ -128,43 +88,21 @@ class ElementWiseBitShiftRight(OperatorDesc):
     a_tensor: TensorDesc = tensor_input("the bits")
     b_tensor: TensorDesc = tensor_input("by how many places")
     output_tensor: TensorDesc = tensor_output("the shifted bits")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_BIT_SHIFT_RIGHT",
-        pattern="elementwise",
-        formula="a >> b, zeros coming in",
-        decisions=("A shift by the width of the type or more gives 0: every bit was shifted out.",),
-        in_place=(
-            "a_tensor",
-            "b_tensor",
-        ),
+    declaration: ClassVar = elementwise(
+        "a >> b, zeros coming in",
+        "A shift by the width of the type or more gives 0: every bit was shifted out.",
+        in_place=BOTH,
         accuracy=EXACT,
-        support=(
-            Support("2_1", (4, 4), UNSIGNED_TO_32),
-            Support("3_0", (1, 8), UNSIGNED_TO_32),
-            Support("4_1", (1, 8), UNSIGNED_TO_64),
-        ),
+        support=_SHIFT_SUPPORT,
     )
 
 
-class ElementWiseBitXor(OperatorDesc):
+class ElementWiseBitXor(TwoInputs):
     """The bits that differ (DML_ELEMENT_WISE_BIT_XOR_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("their difference, bit by bit")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_BIT_XOR",
-        pattern="elementwise",
-        formula="a ^ b",
-        in_place=(
-            "a_tensor",
-            "b_tensor",
-        ),
-        moves=("a_tensor", "b_tensor", "output_tensor"),
-        accuracy=EXACT,
-        support=_SUPPORT,
+    declaration: ClassVar = elementwise(
+        "a ^ b", in_place=BOTH, moves=("a_tensor", "b_tensor", "output_tensor"), accuracy=EXACT, support=_SUPPORT
     )
 
 

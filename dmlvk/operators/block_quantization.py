@@ -73,11 +73,9 @@ class Quantize(OperatorDesc):
         "the scale of each block, and what stands for zero in it", counted_by="quantization_tensor_count"
     )
     output_tensor: TensorDesc = tensor_output("quantized values")
-
     declaration: ClassVar = Declaration(
-        name="QUANTIZE",
-        pattern="quantization",
-        formula="round(x / Scale) + ZeroPoint, within the output's data type",
+        "quantization",
+        "round(x / Scale) + ZeroPoint, within the output's data type",
         shapes=_block_sizes,
         decisions=(*_BLOCK_DECISIONS, *QUOTIENT_DECISIONS),
         same_data_type=(("input_tensor", "quantization_tensors[0]"), ("quantization_tensors[1]", "output_tensor")),
@@ -100,11 +98,9 @@ class Dequantize(OperatorDesc):
         "the scale of each block, and what stands for zero in it", counted_by="quantization_tensor_count"
     )
     output_tensor: TensorDesc = tensor_output("the numbers")
-
     declaration: ClassVar = Declaration(
-        name="DEQUANTIZE",
-        pattern="quantization",
-        formula="(x - ZeroPoint) * Scale",
+        "quantization",
+        "(x - ZeroPoint) * Scale",
         shapes=_block_sizes,
         decisions=(
             *_BLOCK_DECISIONS,

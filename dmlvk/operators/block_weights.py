@@ -89,11 +89,10 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
     output_tensor: TensorDesc = tensor_output("columns x terms: the numbers")
     bits: int = unsigned_attribute("of an integer: 2, 4 or 8")
     block_size: int = unsigned_attribute("terms of a block, a multiple of 8")
-
     declaration: ClassVar = Declaration(
+        "quantization",
+        "(x - ZeroPoint) * Scale",
         name="DMLVK_DEQUANTIZE_BLOCKS",
-        pattern="quantization",
-        formula="(x - ZeroPoint) * Scale",
         shapes=_sizes,
         decisions=(
             "With integers that stand for zero, what DEQUANTIZE gives. With numbers the difference is rounded to "

@@ -7,13 +7,7 @@ from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    boolean_attribute,
-    float_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_attribute,
-)
+from dmlvk.operators.members import boolean_attribute, float_attribute, tensor_input, tensor_output, unsigned_attribute
 from dmlvk.operators.shapes import Draft, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
@@ -238,11 +232,9 @@ class CachedAttention(OperatorDesc, is_listed=False):
     )
     shows_shares: bool = boolean_attribute("whether ScoresTensor has the shares instead")
     beam_width: int = unsigned_attribute("sequences of a group of beams; 0: there are none")
-
     declaration: ClassVar = Declaration(
-        name="CACHED_ATTENTION",
-        pattern="composed",
-        formula="softmax(Scale * Query * Key^T + Bias) * Value, over the keys that a query sees",
+        "composed",
+        "softmax(Scale * Query * Key^T + Bias) * Value, over the keys that a query sees",
         shapes=_sizes,
         same_data_type=(_OF_FLOATS, _CACHES),
         accuracy=Accuracy("accurate", 2.0),

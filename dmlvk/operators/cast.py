@@ -12,14 +12,7 @@ from dmlvk.tensors import TensorDesc
 
 __all__ = ["Cast"]
 
-_SHORT = (
-    DataType.FLOAT32,
-    DataType.FLOAT16,
-    DataType.INT16,
-    DataType.INT8,
-    DataType.UINT16,
-    DataType.UINT8,
-)
+_SHORT = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT16, DataType.INT8, DataType.UINT16, DataType.UINT8)
 
 
 class Cast(OperatorDesc):
@@ -27,11 +20,9 @@ class Cast(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the elements")
     output_tensor: TensorDesc = tensor_output("the same in another data type")
-
     declaration: ClassVar = Declaration(
-        name="CAST",
-        pattern="conversion",
-        formula="x, as the output's data type",
+        "conversion",
+        "x, as the output's data type",
         decisions=(
             "Integers become integers by their low bits: INT32 -1 is UINT32 4294967295 and UINT8 255, INT32 300 is "
             "INT8 44.",

@@ -151,11 +151,9 @@ class Convolution(OperatorDesc):
     fused_activation: FusedActivation | None = fused_activation_attribute(
         "the activation that is applied to the results", fusable=FUSABLE_BESIDE_PRODUCTS, fusable_from=FUSABLE_FROM
     )
-
     declaration: ClassVar = Declaration(
-        name="CONVOLUTION",
-        pattern="convolution",
-        formula="FusedActivation(convolution of Input with Filter + Bias)",
+        "convolution",
+        "FusedActivation(convolution of Input with Filter + Bias)",
         shapes=convolution_sizes,
         decisions=(
             *ORDER_OF_SUMS,

@@ -7,13 +7,16 @@ its shader variants, its row in ``dmlvk operators`` and its test cases all follo
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
 import functools
 import inspect
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from dmlvk.datatypes import DataType
@@ -96,6 +99,9 @@ products. recurrent: from a state that steps hand on. quantization: with scales 
 counter. composed: several of these.
 """
 
+_NAME_PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-z])(?=\dd)")
+"""Where the words of a class's name begin: ``TopK1`` is TOP_K1, ``Upsample2d`` is UPSAMPLE_2D."""
+
 OPERATORS: dict[str, type[OperatorDesc]] = {}
 """Every operator that dmlvk has, by DirectML's name without ``DML_`` and ``_OPERATOR_DESC``."""
 
@@ -173,17 +179,32 @@ class Support:
         elements: Mapping[str, tuple[tuple[DataType, ...], ...]] | None = None,
         **exceptions: tuple[DataType, ...],
     ) -> None:
-        self.level = FeatureLevel.from_name(level)
-        self.dimensions = dimensions
-        self.required = required
-        self.same_data_type = same_data_type
-        self.choices = choices
-        self._default = data_types
-        self._dimensions_of = dict(dimensions_of or {})
-        self._elements = dict(elements or {})
+        own = self.__dict__
+        own["level"] = FeatureLevel.from_name(level)
+        own["dimensions"] = dimensions
+        own["required"] = required
+        own["same_data_type"] = same_data_type
+        own["choices"] = choices and (choices[0], MappingProxyType(dict(choices[1])))
+        own["_default"] = data_types
+        own["_dimensions_of"] = MappingProxyType(dict(dimensions_of or {}))
+        own["_elements"] = MappingProxyType(dict(elements or {}))
         joined = {array: tuple(dict.fromkeys(itertools.chain(*each))) for array, each in self._elements.items()}
-        self._exceptions = {**exceptions, **joined}
-        self.data_types: Mapping[str, tuple[DataType, ...]] = {}
+        own["_exceptions"] = MappingProxyType({**exceptions, **joined})
+        own["data_types"] = MappingProxyType({})
+
+    level: FeatureLevel
+    dimensions: tuple[int, int]
+    required: tuple[str, ...]
+    same_data_type: tuple[tuple[str, ...], ...]
+    choices: tuple[str, Mapping[Any, TypeChoice]] | None
+    data_types: Mapping[str, tuple[DataType, ...]]
+    _default: tuple[DataType, ...]
+    _dimensions_of: Mapping[str, tuple[int, int]]
+    _elements: Mapping[str, tuple[tuple[DataType, ...], ...]]
+    _exceptions: Mapping[str, tuple[DataType, ...]]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r} of a support table")
 
     def dimensions_for(self, member: str) -> tuple[int, int]:
         """Fewest and most dimensions of a tensor member, by its Python name."""
@@ -202,15 +223,20 @@ class Support:
         """The data types of a tensor, which may be one of an array."""
         return self.operand_types.get(field.attribute, self.data_types[field.member])
 
-    def complete(self, tensors: Sequence[str]) -> None:
-        """Fills in ``data_types`` for these tensor members."""
+    def of(self, tensors: Sequence[str]) -> Support:
+        """The same table with ``data_types`` for these tensor members.
+
+        Raises:
+            TypeError: when it names a member that is not among them.
+        """
         named = itertools.chain(self._exceptions, self._dimensions_of, self.required, *self.same_data_type)
         unknown = set(named) - set(tensors)
         if unknown:
             raise TypeError(f"the support table of level {self.level.label} names unknown members {sorted(unknown)}")
-        if self.data_types and self.data_types.keys() != set(tensors):
-            raise TypeError(f"the support table of level {self.level.label} is of operators with different tensors")
-        self.data_types = {tensor: self._exceptions.get(tensor, self._default) for tensor in tensors}
+        table = copy.copy(self)
+        types = {tensor: self._exceptions.get(tensor, self._default) for tensor in tensors}
+        table.__dict__["data_types"] = MappingProxyType(types)
+        return table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,11 +263,11 @@ class Declaration:
     """What DirectML's page states of an operator, beside its members.
 
     Attributes:
-        name: ``"ELEMENT_WISE_SIGN"``.
+        pattern: how results come from operands, which decides who lowers the operator, and what is tried of it.
         formula: the function, in words or symbols.
         decisions: what this project decided where the page is silent, one sentence each.
         support: the tables, by rising feature level.
-        pattern: how results come from operands, which decides who lowers the operator, and what is tried of it.
+        name: ``"ELEMENT_WISE_SIGN"``; without one the operator has that of its class, ``ElementWiseSign``.
         shapes: what sizes have to do with one another, beside ``same_sizes``.
         same_sizes: groups of tensor members that must agree in DimensionCount and Sizes; ``None``: all of them of an
             operator whose results correspond to its operands element by element or row by row, none of others.
@@ -257,11 +283,12 @@ class Declaration:
         computed_as: the operator whose shaders compute it, where that is another one.
     """
 
-    name: str
+    pattern: Pattern
     formula: str
+    _: dataclasses.KW_ONLY
     support: tuple[Support, ...]
     accuracy: Accuracy
-    pattern: Pattern
+    name: str = ""
     shapes: ShapeRule | None = None
     same_sizes: tuple[tuple[str, ...], ...] | None = None
     same_data_type: tuple[tuple[str, ...], ...] | None = None
@@ -373,14 +400,16 @@ class OperatorDesc:
         super().__init_subclass__()
         # The methods stand here once: compiling them anew for each operator was a fifth of ``import dmlvk``.
         dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
-        cls.operator_name = cls.declaration.name
+        if "declaration" not in cls.__dict__:  # members that several operators have
+            return
         cls.fields = tuple(
             Field(name=directml_name(member.name), attribute=member.name, **member.metadata)
             for member in dataclasses.fields(cls)  # type: ignore[arg-type]  # made a dataclass above
         )
         tensors = tuple(field.attribute for field in cls.fields if field.type in ("tensor", "tensors"))
-        for table in cls.declaration.support:
-            table.complete(tensors)
+        cls.operator_name = cls.declaration.name or _NAME_PARTS.sub("_", cls.__name__).upper()
+        tables = tuple(table.of(tensors) for table in cls.declaration.support)
+        cls.declaration = dataclasses.replace(cls.declaration, name=cls.operator_name, support=tables)
         default = (tensors,) if cls.declaration.is_regular else ()
         cls.same_sizes = default if cls.declaration.same_sizes is None else cls.declaration.same_sizes
         cls.same_data_type = (tensors,) if cls.declaration.same_data_type is None else cls.declaration.same_data_type

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
+from dmlvk.operators.bases import BOTH, OneInput, Scaled, TwoInputs, elementwise
+from dmlvk.operators.declaration import OperatorDesc, Support
 from dmlvk.operators.members import (
     RoundingMode,
-    ScaleBias,
     data_type_attribute,
     enum_attribute,
     float_attribute,
     scalar_union_attribute,
-    scale_bias_attribute,
     tensor_input,
     tensor_output,
 )
@@ -30,24 +29,23 @@ from dmlvk.operators.type_groups import (
 )
 from dmlvk.tensors import TensorDesc
 
+_SUPPORT_TO_64 = (
+    Support("1_0", (4, 4), FLOATS),
+    Support("2_1", (4, 4), TYPES_TO_32),
+    Support("3_0", (1, 8), TYPES_TO_32),
+    Support("5_0", (1, 8), TYPES_TO_64),
+)
 
-class ElementWiseAbs(OperatorDesc):
+
+class ElementWiseAbs(Scaled):
     """The absolute value of each element (DML_ELEMENT_WISE_ABS_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their absolute values")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ABS",
-        pattern="elementwise",
-        formula="|x|",
-        decisions=(
-            "Integers wrap: the most negative one stays as it is.",
-            "The sign bit of a float alone changes: denormals and NaN payloads stay as they are.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "|x|",
+        "Integers wrap: the most negative one stays as it is.",
+        "The sign bit of a float alone changes: denormals and NaN payloads stay as they are.",
+        SCALE_BIAS_DECISION,
         accuracy=EXACT_AFTER_SCALE_BIAS,
         support=(
             Support("1_0", (4, 4), FLOATS),
@@ -58,85 +56,53 @@ class ElementWiseAbs(OperatorDesc):
     )
 
 
-class ElementWiseCeil(OperatorDesc):
+class ElementWiseCeil(Scaled):
     """The smallest integer that is not less (DML_ELEMENT_WISE_CEIL_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("integers")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_CEIL",
-        pattern="elementwise",
-        formula="ceil(x)",
-        decisions=(
-            "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
-            "Denormals are the numbers they are: a positive one gives 1. What lies between -1 and 0 gives -0.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "ceil(x)",
+        "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
+        "Denormals are the numbers they are: a positive one gives 1. What lies between -1 and 0 gives -0.",
+        SCALE_BIAS_DECISION,
         accuracy=EXACT_AFTER_SCALE_BIAS,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
     )
 
 
-class ElementWiseClip(OperatorDesc):
+class ElementWiseClip(Scaled):
     """Keeps elements inside a closed interval (DML_ELEMENT_WISE_CLIP_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the bounded values")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
     min: float = float_attribute("lower bound", converted_to="output_tensor")
     max: float = float_attribute("upper bound", converted_to="output_tensor")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_CLIP",
-        pattern="elementwise",
-        formula="max(Min, min(x, Max))",
-        decisions=(
-            "With Min > Max the result is Min.",
-            "Min and Max are converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an "
-            "integer type truncated toward zero and saturated, NaN to 0.",
-            "Of a number and NaN the number is the result, so NaN gives Max (or Min, when that is greater). +0 is "
-            "above -0.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "max(Min, min(x, Max))",
+        "With Min > Max the result is Min.",
+        "Min and Max are converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an "
+        "integer type truncated toward zero and saturated, NaN to 0.",
+        "Of a number and NaN the number is the result, so NaN gives Max (or Min, when that is greater). +0 is "
+        "above -0.",
+        SCALE_BIAS_DECISION,
         accuracy=EXACT_AFTER_SCALE_BIAS,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_1", (4, 4), TYPES_TO_32),
-            Support("3_0", (1, 8), TYPES_TO_32),
-            Support("5_0", (1, 8), TYPES_TO_64),
-        ),
+        support=_SUPPORT_TO_64,
     )
 
 
-class ElementWiseClip1(OperatorDesc):
+class ElementWiseClip1(Scaled):
     """Keeps elements inside a closed interval with typed bounds (DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the bounded values")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
     min_max_data_type: DataType = data_type_attribute("data type of the bounds", equals="output_tensor")
     min: float = scalar_union_attribute("lower bound", typed_by="min_max_data_type", converted_to="output_tensor")
     max: float = scalar_union_attribute("upper bound", typed_by="min_max_data_type", converted_to="output_tensor")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_CLIP1",
-        pattern="elementwise",
-        formula="max(Min, min(x, Max))",
-        decisions=(
-            "With Min > Max the result is Min.",
-            "Of a number and NaN the number is the result, so NaN gives Max (or Min, when that is greater). +0 is "
-            "above -0.",
-            "For FLOAT16 the bounds are given as FLOAT and rounded to nearest even.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "max(Min, min(x, Max))",
+        "With Min > Max the result is Min.",
+        "Of a number and NaN the number is the result, so NaN gives Max (or Min, when that is greater). +0 is "
+        "above -0.",
+        "For FLOAT16 the bounds are given as FLOAT and rounded to nearest even.",
+        SCALE_BIAS_DECISION,
         accuracy=EXACT_AFTER_SCALE_BIAS,
         support=(Support("5_0", (1, 8), TYPES_TO_64),),
     )
@@ -150,22 +116,13 @@ class ElementWiseClipGrad(OperatorDesc):
     output_gradient_tensor: TensorDesc = tensor_output("the gradient of its input")
     min: float = float_attribute("lower bound", converted_to="output_gradient_tensor")
     max: float = float_attribute("upper bound", converted_to="output_gradient_tensor")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_CLIP_GRAD",
-        pattern="elementwise",
-        formula="0 if x <= Min or x >= Max, else the gradient",
-        decisions=(
-            "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
-            "Min and Max are converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an "
-            "integer type truncated toward zero and saturated, NaN to 0.",
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "0 if x <= Min or x >= Max, else the gradient",
+        "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
+        "Min and Max are converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an "
+        "integer type truncated toward zero and saturated, NaN to 0.",
         accuracy=EXACT,
-        support=(
-            Support("3_1", (1, 8), TYPES_TO_32),
-            Support("5_0", (1, 8), TYPES_TO_64),
-        ),
+        support=(Support("3_1", (1, 8), TYPES_TO_32), Support("5_0", (1, 8), TYPES_TO_64)),
     )
 
 
@@ -182,59 +139,36 @@ class ElementWiseClipGrad1(OperatorDesc):
     max: float = scalar_union_attribute(
         "upper bound", typed_by="min_max_data_type", converted_to="output_gradient_tensor"
     )
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_CLIP_GRAD1",
-        pattern="elementwise",
-        formula="0 if x <= Min or x >= Max, else the gradient",
-        decisions=(
-            "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
-            "For FLOAT16 the bounds are given as FLOAT and rounded to nearest even.",
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "0 if x <= Min or x >= Max, else the gradient",
+        "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
+        "For FLOAT16 the bounds are given as FLOAT and rounded to nearest even.",
         accuracy=EXACT,
         support=(Support("5_0", (1, 8), TYPES_TO_64),),
     )
 
 
-class ElementWiseFloor(OperatorDesc):
+class ElementWiseFloor(Scaled):
     """The largest integer that is not greater (DML_ELEMENT_WISE_FLOOR_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("integers")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_FLOOR",
-        pattern="elementwise",
-        formula="floor(x)",
-        decisions=(
-            "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
-            "Denormals are the numbers they are: a negative one gives -1.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "floor(x)",
+        "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
+        "Denormals are the numbers they are: a negative one gives -1.",
+        SCALE_BIAS_DECISION,
         accuracy=EXACT_AFTER_SCALE_BIAS,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
     )
 
 
-class ElementWiseIdentity(OperatorDesc):
+class ElementWiseIdentity(Scaled):
     """Copies a tensor, or changes its layout through strides (DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the same values")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_IDENTITY",
-        pattern="elementwise",
-        formula="x",
-        decisions=(SCALE_BIAS_DECISION,),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "x",
+        SCALE_BIAS_DECISION,
         moves=("input_tensor", "output_tensor"),
         accuracy=EXACT_AFTER_SCALE_BIAS,
         support=(
@@ -256,11 +190,9 @@ class ElementWiseIf(OperatorDesc):
     a_tensor: TensorDesc = tensor_input("values taken where the condition is not zero")
     b_tensor: TensorDesc = tensor_input("values taken where the condition is zero")
     output_tensor: TensorDesc = tensor_output("the selected values")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_IF",
-        pattern="elementwise",
-        formula="a if condition != 0 else b",
+    declaration: ClassVar = elementwise(
+        "a if condition != 0 else b",
+        in_place=(),
         same_data_type=(("a_tensor", "b_tensor", "output_tensor"),),
         moves=("a_tensor", "b_tensor", "output_tensor"),
         accuracy=EXACT,
@@ -272,123 +204,71 @@ class ElementWiseIf(OperatorDesc):
     )
 
 
-class ElementWiseMax(OperatorDesc):
+class ElementWiseMax(TwoInputs):
     """The larger of two elements (DML_ELEMENT_WISE_MAX_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("the larger values")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_MAX",
-        pattern="elementwise",
-        formula="max(a, b)",
-        decisions=(
-            "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. +0 is above -0.",
-        ),
-        in_place=(
-            "a_tensor",
-            "b_tensor",
-        ),
+    declaration: ClassVar = elementwise(
+        "max(a, b)",
+        "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. +0 is above -0.",
+        in_place=BOTH,
         accuracy=EXACT,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_1", (4, 4), TYPES_TO_32),
-            Support("3_0", (1, 8), TYPES_TO_32),
-            Support("5_0", (1, 8), TYPES_TO_64),
-        ),
+        support=_SUPPORT_TO_64,
     )
 
 
-class ElementWiseMin(OperatorDesc):
+class ElementWiseMin(TwoInputs):
     """The smaller of two elements (DML_ELEMENT_WISE_MIN_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("the smaller values")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_MIN",
-        pattern="elementwise",
-        formula="min(a, b)",
-        decisions=(
-            "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. -0 is below +0.",
-        ),
-        in_place=(
-            "a_tensor",
-            "b_tensor",
-        ),
+    declaration: ClassVar = elementwise(
+        "min(a, b)",
+        "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. -0 is below +0.",
+        in_place=BOTH,
         accuracy=EXACT,
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("2_1", (4, 4), TYPES_TO_32),
-            Support("3_0", (1, 8), TYPES_TO_32),
-            Support("5_0", (1, 8), TYPES_TO_64),
-        ),
+        support=_SUPPORT_TO_64,
     )
 
 
-class ElementWiseNegate(OperatorDesc):
+class ElementWiseNegate(OneInput):
     """Each element with the other sign (DML_ELEMENT_WISE_NEGATE_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the negated values")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_NEGATE",
-        pattern="elementwise",
-        formula="-x",
-        decisions=(
-            "Integers wrap: the most negative one stays as it is.",
-            "The sign bit of a float alone changes: denormals and NaN payloads stay as they are.",
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "-x",
+        "Integers wrap: the most negative one stays as it is.",
+        "The sign bit of a float alone changes: denormals and NaN payloads stay as they are.",
         accuracy=EXACT,
         support=(Support("5_0", (1, 8), SIGNED_TO_64),),
     )
 
 
-class ElementWiseRound(OperatorDesc):
+class ElementWiseRound(OneInput):
     """Rounds to an integer (DML_ELEMENT_WISE_ROUND_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("integers")
     rounding_mode: RoundingMode = enum_attribute(
         "how to round; TOWARD_INFINITY only moves halves outward, it is no ceiling", RoundingMode
     )
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ROUND",
-        pattern="elementwise",
-        formula="x rounded to nearest with halves to even, or toward zero, or to nearest with halves away from zero",
-        decisions=(
-            "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
-            "A result of zero keeps the sign of x.",
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "x rounded to nearest with halves to even, or toward zero, or to nearest with halves away from zero",
+        "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
+        "A result of zero keeps the sign of x.",
         accuracy=EXACT,
-        support=(
-            Support("2_1", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=(Support("2_1", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
     )
 
 
-class ElementWiseSign(OperatorDesc):
+class ElementWiseSign(OneInput):
     """The sign of each element (DML_ELEMENT_WISE_SIGN_OPERATOR_DESC).
 
     Denormals are the numbers they are: their sign is -1 or 1.
     """
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their signs, in the input's data type")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_SIGN",
-        pattern="elementwise",
-        formula="-1 if x < 0; 1 if x > 0; 0 otherwise",
-        decisions=("NaN and both zeros give +0: they are the formula's «otherwise».",),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "-1 if x < 0; 1 if x > 0; 0 otherwise",
+        "NaN and both zeros give +0: they are the formula's «otherwise».",
         accuracy=EXACT,
         support=(
             Support("2_0", (4, 4), FLOATS),
@@ -399,25 +279,17 @@ class ElementWiseSign(OperatorDesc):
     )
 
 
-class ElementWiseThreshold(OperatorDesc):
+class ElementWiseThreshold(Scaled):
     """Replaces values below a bound by the bound (DML_ELEMENT_WISE_THRESHOLD_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the bounded values, in the input's data type")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
     min: float = float_attribute("the bound", converted_to="output_tensor")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_THRESHOLD",
-        pattern="elementwise",
-        formula="max(x, Min), x being x * Scale + Bias when ScaleBias is given",
-        decisions=(
-            "Min is converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an integer type "
-            "truncated toward zero and saturated, NaN to 0.",
-            "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. +0 is above -0.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "max(x, Min), x being x * Scale + Bias when ScaleBias is given",
+        "Min is converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an integer type "
+        "truncated toward zero and saturated, NaN to 0.",
+        "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. +0 is above -0.",
+        SCALE_BIAS_DECISION,
         accuracy=EXACT_AFTER_SCALE_BIAS,
         support=(
             Support("1_0", (4, 4), FLOATS),

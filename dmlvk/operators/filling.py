@@ -126,11 +126,9 @@ class DiagonalMatrix(OperatorDesc):
     output_tensor: TensorDesc = tensor_output("matrices with the value on a diagonal, and 0 elsewhere")
     offset: int = integer_attribute("which diagonal: column less row")
     value: float = float_attribute("what is on it", converted_to="output_tensor")
-
     declaration: ClassVar = Declaration(
-        name="DIAGONAL_MATRIX",
-        pattern="fill",
-        formula="Value where x - y = Offset, else 0",
+        "fill",
+        "Value where x - y = Offset, else 0",
         decisions=("Value is converted to the tensor's data type as CAST does: truncated and saturated for integers.",),
         shapes=_any_output,
         accuracy=EXACT,
@@ -156,11 +154,9 @@ class DiagonalMatrix1(OperatorDesc):
     diagonal_fill_end: int = integer_attribute(
         "the diagonal behind its last one; below the first: all others are filled"
     )
-
     declaration: ClassVar = Declaration(
-        name="DIAGONAL_MATRIX1",
-        pattern="fill",
-        formula="Value where DiagonalFillBegin <= x - y < DiagonalFillEnd, else Input or 0; with DiagonalFillBegin > "
+        "fill",
+        "Value where DiagonalFillBegin <= x - y < DiagonalFillEnd, else Input or 0; with DiagonalFillBegin > "
         "DiagonalFillEnd: where not DiagonalFillEnd <= x - y < DiagonalFillBegin",
         decisions=(MOVED,),
         shapes=_like_optional_input,
@@ -175,11 +171,9 @@ class FillValueConstant(OperatorDesc):
     output_tensor: TensorDesc = tensor_output("the value everywhere")
     value_data_type: DataType = data_type_attribute("data type of Value", equals="output_tensor")
     value: float | int = scalar_union_attribute("the value", typed_by="value_data_type", converted_to="output_tensor")
-
     declaration: ClassVar = Declaration(
-        name="FILL_VALUE_CONSTANT",
-        pattern="fill",
-        formula="Value",
+        "fill",
+        "Value",
         shapes=_any_output,
         accuracy=EXACT,
         support=(
@@ -204,11 +198,9 @@ class FillValueSequence(OperatorDesc):
         converted_to="output_tensor",
         wraps=True,
     )
-
     declaration: ClassVar = Declaration(
-        name="FILL_VALUE_SEQUENCE",
-        pattern="fill",
-        formula="ValueStart + i * ValueDelta; i is an element's number in row-major order",
+        "fill",
+        "ValueStart + i * ValueDelta; i is an element's number in row-major order",
         decisions=(
             "Integers wrap. Of floats the product and the sum are exact, and rounded once to nearest even; FLOAT32 "
             "denormals count as zeros, in the values and in the results.",
@@ -234,11 +226,9 @@ class Fold(OperatorDesc):
     dilations: Sequence[int] = unsigned_array_attribute("how far its places lie apart", counted_by="dimension_count")
     start_padding: Sequence[int] = unsigned_array_attribute("places before the output", counted_by="dimension_count")
     end_padding: Sequence[int] = unsigned_array_attribute("places behind the output", counted_by="dimension_count")
-
     declaration: ClassVar = Declaration(
-        name="FOLD",
-        pattern="fill",
-        formula="Output[n, c, x] = sum of Input[n, (c, w), p] over x = p * Strides + w * Dilations - StartPadding",
+        "fill",
+        "Output[n, c, x] = sum of Input[n, (c, w), p] over x = p * Strides + w * Dilations - StartPadding",
         decisions=(
             "Addends are kept in two words, by rising place in the window, and rounded once; no sum overflows on the "
             "way. FLOAT32 denormals count as zeros. A sum of zeros is +0; infinities of both signs give NaN.",
@@ -267,11 +257,9 @@ class SliceGrad(OperatorDesc):
         "how far apart its elements lie, along each dimension; below 0: from the window's end backwards",
         counted_by="dimension_count",
     )
-
     declaration: ClassVar = Declaration(
-        name="SLICE_GRAD",
-        pattern="copies",
-        formula="Output[start + c * InputWindowStrides] = Input[c], start as for SLICE1; 0 elsewhere",
+        "copies",
+        "Output[start + c * InputWindowStrides] = Input[c], start as for SLICE1; 0 elsewhere",
         decisions=(MOVED, "No stride may be 0."),
         shapes=_slice_grad_sizes,
         accuracy=EXACT,
@@ -295,11 +283,9 @@ class Unfold(OperatorDesc):
     dilations: Sequence[int] = unsigned_array_attribute("how far its places lie apart", counted_by="dimension_count")
     start_padding: Sequence[int] = unsigned_array_attribute("zeros before the input", counted_by="dimension_count")
     end_padding: Sequence[int] = unsigned_array_attribute("zeros behind the input", counted_by="dimension_count")
-
     declaration: ClassVar = Declaration(
-        name="UNFOLD",
-        pattern="copies",
-        formula="Output[n, (c, w), p] = Input[n, c, p * Strides + w * Dilations - StartPadding], 0 in the padding",
+        "copies",
+        "Output[n, (c, w), p] = Input[n, c, p * Strides + w * Dilations - StartPadding], 0 in the padding",
         decisions=(
             MOVED,
             "The page names no data types: all are there. OutputTensor has three dimensions, or leading ones of size 1 "
@@ -320,11 +306,9 @@ class ValueScale2d(OperatorDesc):
     scale: float = float_attribute("factor of every element")
     channel_count: int = count_attribute("number of channels, 1 or 3")
     bias: Sequence[float] = float_array_attribute("what is added, by channel", counted_by="channel_count")
-
     declaration: ClassVar = Declaration(
-        name="VALUE_SCALE_2D",
-        pattern="fill",
-        formula="Scale * x + Bias[c]",
+        "fill",
+        "Scale * x + Bias[c]",
         decisions=(
             "Scale * x + Bias is computed exactly and rounded once; FLOAT32 denormals count as zeros, in operands "
             "and in results.",

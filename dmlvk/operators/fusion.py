@@ -121,10 +121,7 @@ def _remade(activation: type[OperatorDesc], attributes: dict[str, Any]) -> Fused
 
 
 def fused_activation_attribute(
-    meaning: str,
-    *,
-    fusable: tuple[str, ...] = FUSABLE_ACTIVATIONS,
-    fusable_from: Mapping[str, str] | None = None,
+    meaning: str, *, fusable: tuple[str, ...] = FUSABLE_ACTIVATIONS, fusable_from: Mapping[str, str] | None = None
 ) -> Any:
     """Declares an optional DML_OPERATOR_DESC member, an activation without tensors.
 
@@ -136,13 +133,7 @@ def fused_activation_attribute(
     older = {name: level for name, level in (fusable_from or {}).items() if name in fusable}
     levels = tuple((name, FeatureLevel.from_name(level)) for name, level in older.items())
     return member(
-        "attribute",
-        "operator_desc",
-        meaning,
-        None,
-        instance_of=FusedActivation,
-        fusable=fusable,
-        fusable_from=levels,
+        "attribute", "operator_desc", meaning, None, instance_of=FusedActivation, fusable=fusable, fusable_from=levels
     )
 
 

@@ -22,14 +22,12 @@ NEAREST = (
 BITS = "Every element that is moved stays as it is, bit by bit: denormals, and NaN with its payload, too."
 
 
-def _tables() -> tuple[Support, ...]:
-    """The support tables that most of these operators share, from 1_0 on."""
-    return (
-        Support("1_0", (4, 4), FLOATS, indices_tensor=_UINT32),
-        Support("2_1", (4, 4), TYPES_TO_32, indices_tensor=_UINT32),
-        Support("3_0", (1, 8), TYPES_TO_32, indices_tensor=INDICES),
-        Support("4_1", (1, 8), ALL_TYPES, indices_tensor=INDICES),
-    )
+_SUPPORT = (
+    Support("1_0", (4, 4), FLOATS, indices_tensor=_UINT32),
+    Support("2_1", (4, 4), TYPES_TO_32, indices_tensor=_UINT32),
+    Support("3_0", (1, 8), TYPES_TO_32, indices_tensor=INDICES),
+    Support("4_1", (1, 8), ALL_TYPES, indices_tensor=INDICES),
+)
 
 
 def fitted(desc: Described, member: str, natural: Sequence[int], given: int, count: int) -> Sizes:
@@ -99,11 +97,9 @@ class Gather(OperatorDesc):
     output_tensor: TensorDesc = tensor_output("the slices, where Axis was, in the shape of the indices")
     axis: int = unsigned_attribute("the axis along which the indices choose")
     index_dimensions: int = unsigned_attribute("how many of the last dimensions of IndicesTensor count")
-
     declaration: ClassVar = Declaration(
-        name="GATHER",
-        pattern="indexed",
-        formula="output[before…, i…, after…] = input[before…, indices[i…], after…]",
+        "indexed",
+        "output[before…, i…, after…] = input[before…, indices[i…], after…]",
         decisions=(
             NEAREST,
             BITS,
@@ -114,7 +110,7 @@ class Gather(OperatorDesc):
         same_data_type=(("input_tensor", "output_tensor"),),
         shapes=_gather_shapes,
         accuracy=EXACT,
-        support=_tables(),
+        support=_SUPPORT,
     )
 
 
@@ -145,16 +141,14 @@ class GatherElements(OperatorDesc):
     )
     output_tensor: TensorDesc = tensor_output("the elements")
     axis: int = unsigned_attribute("the axis along which the indices choose")
-
     declaration: ClassVar = Declaration(
-        name="GATHER_ELEMENTS",
-        pattern="indexed",
-        formula="output[c] = input[c with indices[c] in the place of c[Axis]]",
+        "indexed",
+        "output[c] = input[c with indices[c] in the place of c[Axis]]",
         decisions=(NEAREST, BITS),
         same_data_type=(("input_tensor", "output_tensor"),),
         shapes=_gather_elements_shapes,
         accuracy=EXACT,
-        support=_tables()[1:],
+        support=_SUPPORT[1:],
     )
 
 
@@ -180,11 +174,9 @@ class OneHot(OperatorDesc):
     values_tensor: TensorDesc = tensor_input("OffValue, then OnValue")
     output_tensor: TensorDesc = tensor_output("OnValue in the marked places, OffValue elsewhere")
     axis: int = unsigned_attribute("the axis along which the output's sequences lie")
-
     declaration: ClassVar = Declaration(
-        name="ONE_HOT",
-        pattern="indexed",
-        formula="output[c] = OnValue if c[Axis] = indices[c with 0 in the place of c[Axis]], else OffValue",
+        "indexed",
+        "output[c] = OnValue if c[Axis] = indices[c with 0 in the place of c[Axis]], else OffValue",
         decisions=(
             BITS,
             "OnValue is the second element of ValuesTensor along its last axis of a size above 1. A sequence whose "
@@ -193,7 +185,7 @@ class OneHot(OperatorDesc):
         same_data_type=(("values_tensor", "output_tensor"),),
         shapes=_one_hot_shapes,
         accuracy=EXACT,
-        support=(Support("2_0", (4, 4), FLOATS, indices_tensor=_UINT32), *_tables()[1:]),
+        support=(Support("2_0", (4, 4), FLOATS, indices_tensor=_UINT32), *_SUPPORT[1:]),
     )
 
 
@@ -254,16 +246,14 @@ class GatherNd(OperatorDesc):
     output_tensor: TensorDesc = tensor_output("a block for each tuple")
     input_dimension_count: int = unsigned_attribute("how many of the last dimensions of InputTensor count")
     indices_dimension_count: int = unsigned_attribute("how many of the last dimensions of IndicesTensor count")
-
     declaration: ClassVar = Declaration(
-        name="GATHER_ND",
-        pattern="indexed",
-        formula="output[i…, rest…] = input[indices[i…, :], rest…]",
+        "indexed",
+        "output[i…, rest…] = input[indices[i…, :], rest…]",
         decisions=(NEAREST, BITS, _TUPLES),
         same_data_type=(("input_tensor", "output_tensor"),),
         shapes=_gather_nd_shapes,
         accuracy=EXACT,
-        support=_tables()[1:],
+        support=_SUPPORT[1:],
     )
 
 
@@ -276,16 +266,14 @@ class GatherNd1(OperatorDesc):
     input_dimension_count: int = unsigned_attribute("how many of the last dimensions of InputTensor count")
     indices_dimension_count: int = unsigned_attribute("how many of the last dimensions of IndicesTensor count")
     batch_dimension_count: int = unsigned_attribute("how many of the first of these dimensions both have in common")
-
     declaration: ClassVar = Declaration(
-        name="GATHER_ND1",
-        pattern="indexed",
-        formula="output[batch…, i…, rest…] = input[batch…, indices[batch…, i…, :], rest…]",
+        "indexed",
+        "output[batch…, i…, rest…] = input[batch…, indices[batch…, i…, :], rest…]",
         decisions=(NEAREST, BITS, _TUPLES),
         same_data_type=(("input_tensor", "output_tensor"),),
         shapes=_gather_nd_shapes,
         accuracy=EXACT,
-        support=_tables()[2:],
+        support=_SUPPORT[2:],
     )
 
 
@@ -310,16 +298,14 @@ class Scatter(OperatorDesc):
     updates_tensor: TensorDesc = tensor_input("what is put")
     output_tensor: TensorDesc = tensor_output("the input with the updates")
     axis: int = unsigned_attribute("the axis along which the indices choose")
-
     declaration: ClassVar = Declaration(
-        name="SCATTER",
-        pattern="indexed",
-        formula="output = input; then output[c with indices[c] in the place of c[Axis]] = updates[c] for all c",
+        "indexed",
+        "output = input; then output[c with indices[c] in the place of c[Axis]] = updates[c] for all c",
         decisions=(_LAST, BITS),
         same_data_type=(("input_tensor", "updates_tensor", "output_tensor"),),
         shapes=_scatter_shapes,
         accuracy=EXACT,
-        support=_tables(),
+        support=_SUPPORT,
     )
 
 
@@ -337,16 +323,14 @@ class ScatterNd(OperatorDesc):
     output_tensor: TensorDesc = tensor_output("the input with the updates")
     input_dimension_count: int = unsigned_attribute("how many of the last dimensions of InputTensor count")
     indices_dimension_count: int = unsigned_attribute("how many of the last dimensions of IndicesTensor count")
-
     declaration: ClassVar = Declaration(
-        name="SCATTER_ND",
-        pattern="indexed",
-        formula="output = input; then output[indices[i…, :], rest…] = updates[i…, rest…] for all i",
+        "indexed",
+        "output = input; then output[indices[i…, :], rest…] = updates[i…, rest…] for all i",
         decisions=(_LAST, BITS, _TUPLES),
         same_data_type=(("input_tensor", "updates_tensor", "output_tensor"),),
         shapes=_scatter_nd_shapes,
         accuracy=EXACT,
-        support=_tables()[1:],
+        support=_SUPPORT[1:],
     )
 
 
@@ -365,11 +349,9 @@ class ReverseSubsequences(OperatorDesc):
     sequence_lengths_tensor: TensorDesc = tensor_input("how many elements of each sequence are reversed")
     output_tensor: TensorDesc = tensor_output("the sequences, each with its first elements reversed")
     axis: int = unsigned_attribute("the axis along which the sequences lie")
-
     declaration: ClassVar = Declaration(
-        name="REVERSE_SUBSEQUENCES",
-        pattern="indexed",
-        formula="output[…, i, …] = input[…, length - 1 - i, …] where i < length, else input[…, i, …]",
+        "indexed",
+        "output[…, i, …] = input[…, length - 1 - i, …] where i < length, else input[…, i, …]",
         decisions=("A length above the size of the axis, as a number of 64 bits too, counts as that size.", BITS),
         same_data_type=(("input_tensor", "output_tensor"),),
         shapes=_reverse_shapes,

@@ -81,11 +81,9 @@ class MatrixMultiplyInteger(OperatorDesc):
         "what is subtracted from B: one number, or one for each column", default=None
     )
     output_tensor: TensorDesc = tensor_output("M x N")
-
     declaration: ClassVar = Declaration(
-        name="MATRIX_MULTIPLY_INTEGER",
-        pattern="matrix",
-        formula="(A - AZeroPoint) * (B - BZeroPoint)",
+        "matrix",
+        "(A - AZeroPoint) * (B - BZeroPoint)",
         shapes=product_sizes,
         same_data_type=(("a_tensor", "a_zero_point_tensor"), ("b_tensor", "b_zero_point_tensor")),
         decisions=(_WRAPS,),
@@ -130,11 +128,9 @@ class ConvolutionInteger(OperatorDesc):
         "places behind the input's last one", counted_by="dimension_count"
     )
     group_count: int = unsigned_attribute("groups of channels that have nothing to do with one another")
-
     declaration: ClassVar = Declaration(
-        name="CONVOLUTION_INTEGER",
-        pattern="convolution",
-        formula="cross-correlation of Input - InputZeroPoint with Filter - FilterZeroPoint",
+        "convolution",
+        "cross-correlation of Input - InputZeroPoint with Filter - FilterZeroPoint",
         shapes=_convolution_sizes,
         same_data_type=(("input_tensor", "input_zero_point_tensor"), ("filter_tensor", "filter_zero_point_tensor")),
         decisions=(_WRAPS, _PADDING),

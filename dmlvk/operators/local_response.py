@@ -52,11 +52,9 @@ class LocalResponseNormalization(OperatorDesc):
     alpha: float = float_attribute("the factor of the sum of squares")
     beta: float = float_attribute("the exponent")
     bias: float = float_attribute("what is added to the sum")
-
     declaration: ClassVar = Declaration(
-        name="LOCAL_RESPONSE_NORMALIZATION",
-        pattern="window",
-        formula="x / (Bias + Alpha / LocalSize * sum of squares around x)^Beta",
+        "window",
+        "x / (Bias + Alpha / LocalSize * sum of squares around x)^Beta",
         decisions=(
             _NEIGHBOURS,
             "Alpha / LocalSize, the sum of squares (in two words), its product, the sum with Bias, the power and the "
@@ -86,11 +84,9 @@ class LocalResponseNormalizationGrad(OperatorDesc):
     alpha: float = float_attribute("the factor of the sum of squares")
     beta: float = float_attribute("the exponent")
     bias: float = float_attribute("what is added to the sum")
-
     declaration: ClassVar = Declaration(
-        name="LOCAL_RESPONSE_NORMALIZATION_GRAD",
-        pattern="window",
-        formula="g / D^Beta - 2 * Alpha / LocalSize * Beta * x * (sum of g * x / D^(Beta + 1) over all elements around "
+        "window",
+        "g / D^Beta - 2 * Alpha / LocalSize * Beta * x * (sum of g * x / D^(Beta + 1) over all elements around "
         "which x lies), D = Bias + Alpha / LocalSize * sum of squares around an element",
         decisions=(
             "The page has no formula: it is the derivative of LOCAL_RESPONSE_NORMALIZATION, with the neighbours that "

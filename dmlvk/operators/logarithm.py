@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
+from dmlvk.operators.bases import Scaled, elementwise
+from dmlvk.operators.declaration import Accuracy, OperatorDesc, Support
 from dmlvk.operators.members import ScaleBias, float_attribute, scale_bias_attribute, tensor_input, tensor_output
 from dmlvk.operators.type_groups import FLOATS, SCALE_BIAS_DECISION, TYPES_TO_32
 from dmlvk.tensors import TensorDesc
@@ -18,124 +19,76 @@ POWER_DECISIONS = (
 """What holds for powers of floats."""
 
 
-_SUPPORT_SINCE_2_0 = (
-    Support("2_0", (4, 4), FLOATS),
-    Support("3_0", (1, 8), FLOATS),
-)
+_SUPPORT_SINCE_2_0 = (Support("2_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS))
 
 
-class ElementWiseAcosh(OperatorDesc):
+class ElementWiseAcosh(Scaled):
     """The inverse hyperbolic cosine of each element (DML_ELEMENT_WISE_ACOSH_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their inverse hyperbolic cosines")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ACOSH",
-        pattern="elementwise",
-        formula="acosh(x) = ln(x + sqrt(x * x - 1))",
-        decisions=(
-            "What is below 1 gives NaN, -infinity too; 1 gives +0; infinity stays.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "acosh(x) = ln(x + sqrt(x * x - 1))",
+        "What is below 1 gives NaN, -infinity too; 1 gives +0; infinity stays.",
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.55),
         support=_SUPPORT_SINCE_2_0,
     )
 
 
-class ElementWiseAsinh(OperatorDesc):
+class ElementWiseAsinh(Scaled):
     """The inverse hyperbolic sine of each element (DML_ELEMENT_WISE_ASINH_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their inverse hyperbolic sines")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ASINH",
-        pattern="elementwise",
-        formula="asinh(x) = ln(x + sqrt(x * x + 1))",
-        decisions=(
-            "Both zeros and both infinities stay as they are; FLOAT32 denormals count as zeros of their sign.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "asinh(x) = ln(x + sqrt(x * x + 1))",
+        "Both zeros and both infinities stay as they are; FLOAT32 denormals count as zeros of their sign.",
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.55),
         support=_SUPPORT_SINCE_2_0,
     )
 
 
-class ElementWiseAtanh(OperatorDesc):
+class ElementWiseAtanh(Scaled):
     """The inverse hyperbolic tangent of each element (DML_ELEMENT_WISE_ATANH_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their inverse hyperbolic tangents")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ATANH",
-        pattern="elementwise",
-        formula="atanh(x) = ln((1 + x) / (1 - x)) / 2",
-        decisions=(
-            "1 gives infinity and -1 -infinity, what lies beyond them NaN.",
-            "Both zeros stay as they are; FLOAT32 denormals count as zeros of their sign.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "atanh(x) = ln((1 + x) / (1 - x)) / 2",
+        "1 gives infinity and -1 -infinity, what lies beyond them NaN.",
+        "Both zeros stay as they are; FLOAT32 denormals count as zeros of their sign.",
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.55),
         support=_SUPPORT_SINCE_2_0,
     )
 
 
-class ElementWiseConstantPow(OperatorDesc):
+class ElementWiseConstantPow(Scaled):
     """Each element to one power (DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("the bases")
     output_tensor: TensorDesc = tensor_output("their powers")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
     exponent: float = float_attribute("the power that all are raised to")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_CONSTANT_POW",
-        pattern="elementwise",
-        formula="pow(x, Exponent)",
-        decisions=(
-            *POWER_DECISIONS,
-            "Exponent is a FLOAT32 value in FLOAT16 operators too; a denormal counts as zero.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "pow(x, Exponent)",
+        *POWER_DECISIONS,
+        "Exponent is a FLOAT32 value in FLOAT16 operators too; a denormal counts as zero.",
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.75, "for any Exponent"),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
     )
 
 
-class ElementWiseLog(OperatorDesc):
+class ElementWiseLog(Scaled):
     """The natural logarithm of each element (DML_ELEMENT_WISE_LOG_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their natural logarithms")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOG",
-        pattern="elementwise",
-        formula="ln(x)",
-        decisions=(
-            "Both zeros give -infinity, FLOAT32 denormals as well: they count as zeros of their sign.",
-            "What is below zero gives NaN (the page says «indefinite»); ln(1) is +0.",
-            SCALE_BIAS_DECISION,
-        ),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "ln(x)",
+        "Both zeros give -infinity, FLOAT32 denormals as well: they count as zeros of their sign.",
+        "What is below zero gives NaN (the page says «indefinite»); ln(1) is +0.",
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.9),
-        support=(
-            Support("1_0", (4, 4), FLOATS),
-            Support("3_0", (1, 8), FLOATS),
-        ),
+        support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
     )
 
 
@@ -148,23 +101,17 @@ class ElementWisePow(OperatorDesc):
     scale_bias: ScaleBias | None = scale_bias_attribute(
         "the base x becomes x * scale + bias first; None leaves it as it is", default=None
     )
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_POW",
-        pattern="elementwise",
-        formula="pow(x, e)",
-        decisions=(
-            *POWER_DECISIONS,
-            "Integer exponents of floats are the integers that they are, all 32 bits of them.",
-            "Integer to integer: results wrap; x^0 is 1. A negative power is 1 / x^|e| truncated toward zero: 1 for "
-            "x = 1, 1 or -1 for x = -1, else 0, also for x = 0, as integers divided by zero give 0.",
-            "Integer to float: the true value truncated toward zero and saturated, NaN being 0; so 0 to a power below "
-            "zero is the highest value. It is exact for integral exponents; what lies less than 2^-53 (relative) below "
-            "an integer above 1 becomes that integer.",
-            SCALE_BIAS_DECISION,
-        ),
+    declaration: ClassVar = elementwise(
+        "pow(x, e)",
+        *POWER_DECISIONS,
+        "Integer exponents of floats are the integers that they are, all 32 bits of them.",
+        "Integer to integer: results wrap; x^0 is 1. A negative power is 1 / x^|e| truncated toward zero: 1 for "
+        "x = 1, 1 or -1 for x = -1, else 0, also for x = 0, as integers divided by zero give 0.",
+        "Integer to float: the true value truncated toward zero and saturated, NaN being 0; so 0 to a power below "
+        "zero is the highest value. It is exact for integral exponents; what lies less than 2^-53 (relative) below "
+        "an integer above 1 becomes that integer.",
+        SCALE_BIAS_DECISION,
         same_data_type=(("input_tensor", "output_tensor"),),
-        in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.75, "integers: exact", maximum_ulp_of_half=0.51),
         support=(
             Support("1_0", (4, 4), FLOATS, same_data_type=(("exponent_tensor", "input_tensor"),)),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import IsInfinityMode, enum_attribute, tensor_input, tensor_output
+from dmlvk.operators.bases import BOTH, OneInput, TwoInputs, elementwise
+from dmlvk.operators.declaration import Declaration, Support
+from dmlvk.operators.members import IsInfinityMode, enum_attribute, tensor_output
 from dmlvk.operators.type_groups import BOOLEANS, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
 
@@ -25,148 +26,72 @@ _COMPARISON_SUPPORT = (
 )
 
 
-class ElementWiseLogicalAnd(OperatorDesc):
+_LATE_COMPARISON_SUPPORT = (
+    Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
+    Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
+)
+
+
+def _comparison(formula: str, support: tuple[Support, ...] = _COMPARISON_SUPPORT) -> Declaration:
+    return elementwise(
+        formula,
+        "A comparison with NaN is false.",
+        "Both zeros are equal, and denormals are the numbers they are.",
+        in_place=(),
+        same_data_type=(("a_tensor", "b_tensor"),),
+        accuracy=EXACT,
+        support=support,
+    )
+
+
+class ElementWiseLogicalAnd(TwoInputs):
     """Whether both operands are not zero (DML_ELEMENT_WISE_LOGICAL_AND_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("1 or 0")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOGICAL_AND",
-        pattern="elementwise",
-        formula="1 if a and b, else 0",
-        in_place=(
-            "a_tensor",
-            "b_tensor",
-        ),
-        accuracy=EXACT,
-        support=_BOOLEAN_SUPPORT,
-    )
+    declaration: ClassVar = elementwise("1 if a and b, else 0", in_place=BOTH, accuracy=EXACT, support=_BOOLEAN_SUPPORT)
 
 
-class ElementWiseLogicalEquals(OperatorDesc):
+class ElementWiseLogicalEquals(TwoInputs):
     """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_EQUALS_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("1 where both are equal, else 0")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOGICAL_EQUALS",
-        pattern="elementwise",
-        formula="1 if a == b, else 0",
-        decisions=(
-            "A comparison with NaN is false.",
-            "Both zeros are equal, and denormals are the numbers they are.",
-        ),
-        same_data_type=(("a_tensor", "b_tensor"),),
-        accuracy=EXACT,
-        support=_COMPARISON_SUPPORT,
-    )
+    declaration: ClassVar = _comparison("1 if a == b, else 0")
 
 
-class ElementWiseLogicalGreaterThan(OperatorDesc):
+class ElementWiseLogicalGreaterThan(TwoInputs):
     """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("1 where a is greater, else 0")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOGICAL_GREATER_THAN",
-        pattern="elementwise",
-        formula="1 if a > b, else 0",
-        decisions=(
-            "A comparison with NaN is false.",
-            "Both zeros are equal, and denormals are the numbers they are.",
-        ),
-        same_data_type=(("a_tensor", "b_tensor"),),
-        accuracy=EXACT,
-        support=_COMPARISON_SUPPORT,
-    )
+    declaration: ClassVar = _comparison("1 if a > b, else 0")
 
 
-class ElementWiseLogicalGreaterThanOrEqual(OperatorDesc):
+class ElementWiseLogicalGreaterThanOrEqual(TwoInputs):
     """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("1 where a is greater or both are equal, else 0")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL",
-        pattern="elementwise",
-        formula="1 if a >= b, else 0",
-        decisions=(
-            "A comparison with NaN is false.",
-            "Both zeros are equal, and denormals are the numbers they are.",
-        ),
-        same_data_type=(("a_tensor", "b_tensor"),),
-        accuracy=EXACT,
-        support=(
-            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
-            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
-        ),
-    )
+    declaration: ClassVar = _comparison("1 if a >= b, else 0", _LATE_COMPARISON_SUPPORT)
 
 
-class ElementWiseLogicalLessThan(OperatorDesc):
+class ElementWiseLogicalLessThan(TwoInputs):
     """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("1 where a is less, else 0")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOGICAL_LESS_THAN",
-        pattern="elementwise",
-        formula="1 if a < b, else 0",
-        decisions=(
-            "A comparison with NaN is false.",
-            "Both zeros are equal, and denormals are the numbers they are.",
-        ),
-        same_data_type=(("a_tensor", "b_tensor"),),
-        accuracy=EXACT,
-        support=_COMPARISON_SUPPORT,
-    )
+    declaration: ClassVar = _comparison("1 if a < b, else 0")
 
 
-class ElementWiseLogicalLessThanOrEqual(OperatorDesc):
+class ElementWiseLogicalLessThanOrEqual(TwoInputs):
     """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("1 where a is less or both are equal, else 0")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL",
-        pattern="elementwise",
-        formula="1 if a <= b, else 0",
-        decisions=(
-            "A comparison with NaN is false.",
-            "Both zeros are equal, and denormals are the numbers they are.",
-        ),
-        same_data_type=(("a_tensor", "b_tensor"),),
-        accuracy=EXACT,
-        support=(
-            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
-            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
-        ),
-    )
+    declaration: ClassVar = _comparison("1 if a <= b, else 0", _LATE_COMPARISON_SUPPORT)
 
 
-class ElementWiseLogicalNot(OperatorDesc):
+class ElementWiseLogicalNot(OneInput):
     """Whether an element is zero (DML_ELEMENT_WISE_LOGICAL_NOT_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("1 or 0")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOGICAL_NOT",
-        pattern="elementwise",
-        formula="1 if x == 0, else 0",
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "1 if x == 0, else 0",
         accuracy=EXACT,
         support=(
             Support("1_0", (4, 4), (DataType.UINT32,)),
@@ -176,57 +101,30 @@ class ElementWiseLogicalNot(OperatorDesc):
     )
 
 
-class ElementWiseLogicalOr(OperatorDesc):
+class ElementWiseLogicalOr(TwoInputs):
     """Whether one operand at least is not zero (DML_ELEMENT_WISE_LOGICAL_OR_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("1 or 0")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOGICAL_OR",
-        pattern="elementwise",
-        formula="1 if a or b, else 0",
-        in_place=(
-            "a_tensor",
-            "b_tensor",
-        ),
-        accuracy=EXACT,
-        support=_BOOLEAN_SUPPORT,
-    )
+    declaration: ClassVar = elementwise("1 if a or b, else 0", in_place=BOTH, accuracy=EXACT, support=_BOOLEAN_SUPPORT)
 
 
-class ElementWiseLogicalXor(OperatorDesc):
+class ElementWiseLogicalXor(TwoInputs):
     """Whether exactly one operand is not zero (DML_ELEMENT_WISE_LOGICAL_XOR_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("left operand")
-    b_tensor: TensorDesc = tensor_input("right operand")
     output_tensor: TensorDesc = tensor_output("1 or 0")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOGICAL_XOR",
-        pattern="elementwise",
-        formula="1 if (a != 0) != (b != 0), else 0",
-        in_place=(
-            "a_tensor",
-            "b_tensor",
-        ),
-        accuracy=EXACT,
-        support=_BOOLEAN_SUPPORT,
+    declaration: ClassVar = elementwise(
+        "1 if (a != 0) != (b != 0), else 0", in_place=BOTH, accuracy=EXACT, support=_BOOLEAN_SUPPORT
     )
 
 
-class ElementWiseIsInfinity(OperatorDesc):
+class ElementWiseIsInfinity(OneInput):
     """Finds infinities (DML_ELEMENT_WISE_IS_INFINITY_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("1 where there is such an infinity, else 0")
     infinity_mode: IsInfinityMode = enum_attribute("which infinities count", IsInfinityMode)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_IS_INFINITY",
-        pattern="elementwise",
-        formula="1 if x is infinite and of the sign that InfinityMode asks for, else 0",
+    declaration: ClassVar = elementwise(
+        "1 if x is infinite and of the sign that InfinityMode asks for, else 0",
+        in_place=(),
         same_data_type=(),
         accuracy=EXACT,
         support=(
@@ -236,16 +134,13 @@ class ElementWiseIsInfinity(OperatorDesc):
     )
 
 
-class ElementWiseIsNan(OperatorDesc):
+class ElementWiseIsNan(OneInput):
     """Finds NaN (DML_ELEMENT_WISE_IS_NAN_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("1 where there is a NaN, else 0")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_IS_NAN",
-        pattern="elementwise",
-        formula="1 if x is NaN, else 0",
+    declaration: ClassVar = elementwise(
+        "1 if x is NaN, else 0",
+        in_place=(),
         same_data_type=(),
         accuracy=EXACT,
         support=(

@@ -96,11 +96,9 @@ class Gemm(OperatorDesc):
         fusable=(*FUSABLE_BESIDE_PRODUCTS, "ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1"),
         fusable_from=FUSABLE_FROM,
     )
-
     declaration: ClassVar = Declaration(
-        name="GEMM",
-        pattern="matrix",
-        formula="FusedActivation(Alpha * A * B + Beta * C)",
+        "matrix",
+        "FusedActivation(Alpha * A * B + Beta * C)",
         shapes=_gemm_sizes,
         decisions=(
             *ORDER_OF_SUMS,

@@ -32,14 +32,7 @@ from dmlvk.tensors import TensorDesc
 
 __all__ = ["Join", "Slice", "Slice1", "Split"]
 
-_WITHOUT_BYTES = (
-    DataType.FLOAT32,
-    DataType.FLOAT16,
-    DataType.INT32,
-    DataType.INT16,
-    DataType.UINT32,
-    DataType.UINT16,
-)
+_WITHOUT_BYTES = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.INT16, DataType.UINT32, DataType.UINT16)
 
 MOVED = "Elements are moved bit by bit: denormals and the payloads of NaN stay as they are."
 """What holds for every operator that moves elements."""
@@ -187,11 +180,9 @@ class Join(OperatorDesc):
     input_tensors: Sequence[TensorDesc] = tensor_array_input("the parts, in order", counted_by="input_count")
     output_tensor: TensorDesc = tensor_output("all of them")
     axis: int = unsigned_attribute("the axis along which they lie behind one another")
-
     declaration: ClassVar = Declaration(
-        name="JOIN",
-        pattern="copies",
-        formula="the inputs one behind the other along Axis",
+        "copies",
+        "the inputs one behind the other along Axis",
         decisions=(MOVED,),
         shapes=_join_sizes,
         accuracy=EXACT,
@@ -220,11 +211,9 @@ class Slice(OperatorDesc):
     strides: Sequence[int] = unsigned_array_attribute(
         "how far apart they lie, along each dimension; at least 1", counted_by="dimension_count"
     )
-
     declaration: ClassVar = Declaration(
-        name="SLICE",
-        pattern="copies",
-        formula="Output[c] = Input[Offsets + c * Strides]",
+        "copies",
+        "Output[c] = Input[Offsets + c * Strides]",
         decisions=(MOVED, "Strides are at least 1, and no element may lie outside InputTensor."),
         shapes=_slice_sizes,
         accuracy=EXACT,
@@ -249,11 +238,9 @@ class Slice1(OperatorDesc):
         "how far apart its elements lie, along each dimension; below 0: from the window's end backwards",
         counted_by="dimension_count",
     )
-
     declaration: ClassVar = Declaration(
-        name="SLICE1",
-        pattern="copies",
-        formula="Output[c] = Input[start + c * InputWindowStrides]; start is the window's first element, or its last "
+        "copies",
+        "Output[c] = Input[start + c * InputWindowStrides]; start is the window's first element, or its last "
         "one along dimensions whose stride is below 0",
         decisions=(
             MOVED,
@@ -274,11 +261,9 @@ class Split(OperatorDesc):
     output_count: int = count_attribute("number of OutputTensors")
     output_tensors: Sequence[TensorDesc] = tensor_array_output("the parts, in order", counted_by="output_count")
     axis: int = unsigned_attribute("the axis along which they lie behind one another")
-
     declaration: ClassVar = Declaration(
-        name="SPLIT",
-        pattern="copies",
-        formula="the parts of the input that lie behind one another along Axis",
+        "copies",
+        "the parts of the input that lie behind one another along Axis",
         decisions=(MOVED,),
         shapes=_split_sizes,
         accuracy=EXACT,

@@ -45,11 +45,9 @@ class NonzeroCoordinates(OperatorDesc):
     input_tensor: TensorDesc = tensor_input("the values")
     output_count_tensor: TensorDesc = tensor_output("how many are not zero")
     output_coordinates_tensor: TensorDesc = tensor_output("a row with the coordinates of each of them")
-
     declaration: ClassVar = Declaration(
-        name="NONZERO_COORDINATES",
-        pattern="indexed",
-        formula="the coordinates of all elements that are not 0, in row-major order, and how many there are",
+        "indexed",
+        "the coordinates of all elements that are not 0, in row-major order, and how many there are",
         decisions=(
             "NaN and denormals are not zero; zeros of both signs are.",
             "Rows behind those of the elements are 0. With fewer columns than dimensions, coordinates of "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from dmlvk.operators.bases import OneInput
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
 from dmlvk.operators.members import (
@@ -67,11 +68,9 @@ class BatchNormalization(OperatorDesc):
     spatial: bool = boolean_attribute("has no effect; deprecated since feature level 4_0")
     epsilon: float = float_attribute("added to the variance")
     fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the results")
-
     declaration: ClassVar = Declaration(
-        name="BATCH_NORMALIZATION",
-        pattern="normalization",
-        formula="FusedActivation(Scale * (x - Mean) / sqrt(Variance + Epsilon) + Bias)",
+        "normalization",
+        "FusedActivation(Scale * (x - Mean) / sqrt(Variance + Epsilon) + Bias)",
         shapes=_batch_shapes,
         decisions=(
             "The steps, each rounded to nearest even in FLOAT32, whatever the tensors' type: v = Variance + Epsilon, "
@@ -111,24 +110,26 @@ def _mean_shapes(desc: WithInput | Draft) -> Mapping[str, Sequence[int]]:
     return {"output_tensor": desc.input_tensor.sizes}
 
 
-class MeanVarianceNormalization(OperatorDesc):
-    """Shifts and scales by the mean and variance of each image (DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC)."""
-
-    input_tensor: TensorDesc = tensor_input("the values: batches, channels, height, width")
+class _Normalization(OperatorDesc):
+    input_tensor: TensorDesc = tensor_input("the values")
     scale_tensor: TensorDesc | None = tensor_input(
         "what is multiplied by; of size 1 along axes where it is the same", default=None
     )
     bias_tensor: TensorDesc | None = tensor_input("what is added; likewise", default=None)
     output_tensor: TensorDesc = tensor_output("the results")
+
+
+class MeanVarianceNormalization(_Normalization):
+    """Shifts and scales by the mean and variance of each image (DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values: batches, channels, height, width")
     cross_channel: bool = boolean_attribute("whether all channels of a batch have one mean and variance")
     normalize_variance: bool = boolean_attribute("whether to divide by the square root of the variance")
     epsilon: float = float_attribute("added to the variance")
     fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the results")
-
     declaration: ClassVar = Declaration(
-        name="MEAN_VARIANCE_NORMALIZATION",
-        pattern="normalization",
-        formula="FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias)",
+        "normalization",
+        "FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias)",
         shapes=_mean_shapes,
         decisions=_MEAN_DECISIONS,
         same_sizes=(("input_tensor", "output_tensor"),),
@@ -137,27 +138,22 @@ class MeanVarianceNormalization(OperatorDesc):
     )
 
 
-class MeanVarianceNormalization1(OperatorDesc):
-    """The same along any axes (DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC)."""
-
-    input_tensor: TensorDesc = tensor_input("the values")
-    scale_tensor: TensorDesc | None = tensor_input(
-        "what is multiplied by; of size 1 along axes where it is the same", default=None
-    )
-    bias_tensor: TensorDesc | None = tensor_input("what is added; likewise", default=None)
-    output_tensor: TensorDesc = tensor_output("the results")
+class _NormalizationAlongAxes(_Normalization):
     axis_count: int = count_attribute("number of Axes")
     axes: Sequence[int] = axes_attribute(
         "the axes over which mean and variance are taken", counted_by="axis_count", axes_of="input_tensor"
     )
+
+
+class MeanVarianceNormalization1(_NormalizationAlongAxes):
+    """The same along any axes (DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC)."""
+
     normalize_variance: bool = boolean_attribute("whether to divide by the square root of the variance")
     epsilon: float = float_attribute("added to the variance")
     fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the results")
-
     declaration: ClassVar = Declaration(
-        name="MEAN_VARIANCE_NORMALIZATION1",
-        pattern="normalization",
-        formula="FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias)",
+        "normalization",
+        "FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias)",
         shapes=_mean_shapes,
         decisions=_MEAN_DECISIONS,
         same_sizes=(("input_tensor", "output_tensor"),),
@@ -166,28 +162,16 @@ class MeanVarianceNormalization1(OperatorDesc):
     )
 
 
-class MeanVarianceNormalization2(OperatorDesc):
+class MeanVarianceNormalization2(_NormalizationAlongAxes):
     """The same with or without the mean (DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
-    scale_tensor: TensorDesc | None = tensor_input(
-        "what is multiplied by; of size 1 along axes where it is the same", default=None
-    )
-    bias_tensor: TensorDesc | None = tensor_input("what is added; likewise", default=None)
-    output_tensor: TensorDesc = tensor_output("the results")
-    axis_count: int = count_attribute("number of Axes")
-    axes: Sequence[int] = axes_attribute(
-        "the axes over which mean and variance are taken", counted_by="axis_count", axes_of="input_tensor"
-    )
     use_mean: bool = boolean_attribute("whether to subtract the mean; else it counts as 0")
     use_variance: bool = boolean_attribute("whether to divide by the square root of the variance")
     epsilon: float = float_attribute("added to the variance")
     fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the results")
-
     declaration: ClassVar = Declaration(
-        name="MEAN_VARIANCE_NORMALIZATION2",
-        pattern="normalization",
-        formula="FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias)",
+        "normalization",
+        "FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias)",
         shapes=_mean_shapes,
         decisions=(
             "Where UseMean is FALSE the mean counts as 0 throughout: the variance is then the mean of the squares.",
@@ -204,19 +188,15 @@ def _norm_shapes(desc: LpNormalization | Draft) -> Mapping[str, Sequence[int]]:
     return {"output_tensor": desc.input_tensor.sizes}
 
 
-class LpNormalization(OperatorDesc):
+class LpNormalization(OneInput):
     """Divides each row by its norm (DML_LP_NORMALIZATION_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
-    output_tensor: TensorDesc = tensor_output("the results")
     axis: int = unsigned_attribute("the axis along which a row lies")
     epsilon: float = float_attribute("what the divisor is at least")
     p: int = unsigned_attribute("which norm: 1, sum of magnitudes, or 2, root of the sum of squares", range=(1, 2))
-
     declaration: ClassVar = Declaration(
-        name="LP_NORMALIZATION",
-        pattern="normalization",
-        formula="x / max(norm, Epsilon), the norm being sum |x| (P 1) or sqrt(sum x^2) (P 2) of x's row along Axis",
+        "normalization",
+        "x / max(norm, Epsilon), the norm being sum |x| (P 1) or sqrt(sum x^2) (P 2) of x's row along Axis",
         shapes=_norm_shapes,
         decisions=(
             "The divisor is the larger one of norm and Epsilon.",

@@ -45,11 +45,9 @@ class AdamOptimizer(OperatorDesc):
     beta1: float = float_attribute("what of the first moment is kept, from 0 to 1; usually 0.9")
     beta2: float = float_attribute("what of the second moment is kept, from 0 to 1; usually 0.999")
     epsilon: float = float_attribute("added to what is divided by; usually 1e-8")
-
     declaration: ClassVar = Declaration(
-        name="ADAM_OPTIMIZER",
-        pattern="composed",
-        formula="M' = Beta1 * M + (1 - Beta1) * G, V' = Beta2 * V + (1 - Beta2) * G * G, X' = X - LearningRate * a "
+        "composed",
+        "M' = Beta1 * M + (1 - Beta1) * G, V' = Beta2 * V + (1 - Beta2) * G * G, X' = X - LearningRate * a "
         "* M' / (sqrt(V') + Epsilon), with a = sqrt(1 - Beta2^T) / (1 - Beta1^T)",
         shapes=_adam_shapes,
         decisions=(

@@ -149,10 +149,7 @@ _AVERAGES = Accuracy(
 _NORMS = Accuracy(
     "accurate", 0.51, "for P = 1 and 2 with up to 128 elements, n * 2^-47 more beyond; 3 + ln(n) / P ULP for other P"
 )
-_MAXIMUM_TABLES = (
-    Support("3_0", (4, 5), _FLOATS_AND_BYTES),
-    Support("5_0", (4, 5), TYPES_TO_64),
-)
+_MAXIMUM_TABLES = (Support("3_0", (4, 5), _FLOATS_AND_BYTES), Support("5_0", (4, 5), TYPES_TO_64))
 _INDEXED_TABLES = (
     Support("3_0", (4, 5), _FLOATS_AND_BYTES, output_indices_tensor=(DataType.UINT32,)),
     Support("5_0", (4, 5), TYPES_TO_64, output_indices_tensor=(DataType.UINT64, DataType.UINT32)),
@@ -166,21 +163,23 @@ _DILATIONS = "how far apart the elements of a window are, for each spatial axis;
 _INPUT = "the values, {N, C, H, W} or {N, C, D, H, W}"
 
 
-class MaxPooling(OperatorDesc):
-    """The largest element of each window (DML_MAX_POOLING_OPERATOR_DESC)."""
-
+class _Windows(OperatorDesc):
     input_tensor: TensorDesc = tensor_input(_INPUT)
-    output_tensor: TensorDesc = tensor_output("the maxima")
+    output_tensor: TensorDesc = tensor_output("the means")
     dimension_count: int = count_attribute(_COUNT)
     strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
     window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
     start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
     end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
 
+
+class MaxPooling(_Windows):
+    """The largest element of each window (DML_MAX_POOLING_OPERATOR_DESC)."""
+
+    output_tensor: TensorDesc = tensor_output("the maxima")
     declaration: ClassVar = Declaration(
-        name="MAX_POOLING",
-        pattern="window",
-        formula="the largest element of each window",
+        "window",
+        "the largest element of each window",
         decisions=(_MAXIMUM,),
         shapes=pooled_sizes,
         accuracy=EXACT,
@@ -188,9 +187,7 @@ class MaxPooling(OperatorDesc):
     )
 
 
-class MaxPooling1(OperatorDesc):
-    """The largest element of each window, and where it lies (DML_MAX_POOLING1_OPERATOR_DESC)."""
-
+class _MaximumWindows(OperatorDesc):
     input_tensor: TensorDesc = tensor_input(_INPUT)
     output_tensor: TensorDesc = tensor_output("the maxima")
     output_indices_tensor: TensorDesc | None = tensor_output("the maxima's indices in the input", default=None)
@@ -200,10 +197,13 @@ class MaxPooling1(OperatorDesc):
     start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
     end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
 
+
+class MaxPooling1(_MaximumWindows):
+    """The largest element of each window, and where it lies (DML_MAX_POOLING1_OPERATOR_DESC)."""
+
     declaration: ClassVar = Declaration(
-        name="MAX_POOLING1",
-        pattern="window",
-        formula="the largest element of each window, and its index in the input",
+        "window",
+        "the largest element of each window, and its index in the input",
         decisions=(_MAXIMUM, _POSITIONS),
         shapes=_indexed_sizes,
         same_data_type=(("input_tensor", "output_tensor"),),
@@ -212,23 +212,13 @@ class MaxPooling1(OperatorDesc):
     )
 
 
-class MaxPooling2(OperatorDesc):
+class MaxPooling2(_MaximumWindows):
     """The largest element of each dilated window, and where it lies (DML_MAX_POOLING2_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input(_INPUT)
-    output_tensor: TensorDesc = tensor_output("the maxima")
-    output_indices_tensor: TensorDesc | None = tensor_output("the maxima's indices in the input", default=None)
-    dimension_count: int = count_attribute(_COUNT)
-    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
-    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
     dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
-
     declaration: ClassVar = Declaration(
-        name="MAX_POOLING2",
-        pattern="window",
-        formula="the largest element of each window, and its index in the input",
+        "window",
+        "the largest element of each window, and its index in the input",
         decisions=(_MAXIMUM, _POSITIONS, _PADDED),
         shapes=_indexed_sizes,
         same_data_type=(("input_tensor", "output_tensor"),),
@@ -249,11 +239,9 @@ class MaxPoolingGrad(OperatorDesc):
     start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
     end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
     dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
-
     declaration: ClassVar = Declaration(
-        name="MAX_POOLING_GRAD",
-        pattern="fill",
-        formula="sum of InputGradient over the windows whose largest element an element is; 0 where there is none",
+        "fill",
+        "sum of InputGradient over the windows whose largest element an element is; 0 where there is none",
         decisions=(
             "A window's gradient belongs to the element that MAX_POOLING2's index names: of equal maxima the first, a "
             "number rather than NaN, +0 rather than -0, of nothing but NaN the window's first element. The gradient "
@@ -273,22 +261,13 @@ class MaxPoolingGrad(OperatorDesc):
     )
 
 
-class AveragePooling(OperatorDesc):
+class AveragePooling(_Windows):
     """The mean of each window (DML_AVERAGE_POOLING_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input(_INPUT)
-    output_tensor: TensorDesc = tensor_output("the means")
-    dimension_count: int = count_attribute(_COUNT)
-    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
-    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
     include_padding: bool = boolean_attribute("whether padding counts, as zeros")
-
     declaration: ClassVar = Declaration(
-        name="AVERAGE_POOLING",
-        pattern="window",
-        formula="sum of each window / number of its elements",
+        "window",
+        "sum of each window / number of its elements",
         decisions=(_SUM,),
         shapes=pooled_sizes,
         accuracy=_AVERAGES,
@@ -296,23 +275,14 @@ class AveragePooling(OperatorDesc):
     )
 
 
-class AveragePooling1(OperatorDesc):
+class AveragePooling1(_Windows):
     """The mean of each dilated window (DML_AVERAGE_POOLING1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input(_INPUT)
-    output_tensor: TensorDesc = tensor_output("the means")
-    dimension_count: int = count_attribute(_COUNT)
-    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
-    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
     dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
     include_padding: bool = boolean_attribute("whether padding counts, as zeros")
-
     declaration: ClassVar = Declaration(
-        name="AVERAGE_POOLING1",
-        pattern="window",
-        formula="sum of each window / number of its elements",
+        "window",
+        "sum of each window / number of its elements",
         decisions=(_SUM, _PADDED),
         shapes=pooled_sizes,
         accuracy=_AVERAGES,
@@ -331,11 +301,9 @@ class AveragePoolingGrad(OperatorDesc):
     start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
     end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
     include_padding: bool = boolean_attribute("whether padding counted in the means")
-
     declaration: ClassVar = Declaration(
-        name="AVERAGE_POOLING_GRAD",
-        pattern="fill",
-        formula="sum of InputGradient / number of its elements over the windows that an element lies in",
+        "fill",
+        "sum of InputGradient / number of its elements over the windows that an element lies in",
         decisions=(
             "InputGradientTensor has the sizes of AVERAGE_POOLING's output. Gradients are added in two words, by "
             "rising place in the window, and rounded once; no sum overflows on the way. FLOAT32 denormals count as "
@@ -347,22 +315,14 @@ class AveragePoolingGrad(OperatorDesc):
     )
 
 
-class LpPooling(OperatorDesc):
+class LpPooling(_Windows):
     """The norm of each window (DML_LP_POOLING_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input(_INPUT)
     output_tensor: TensorDesc = tensor_output("the norms")
-    dimension_count: int = count_attribute(_COUNT)
-    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
-    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
     p: int = unsigned_attribute("the power, at least 1")
-
     declaration: ClassVar = Declaration(
-        name="LP_POOLING",
-        pattern="window",
-        formula="(sum of |x|^P over each window)^(1 / P)",
+        "window",
+        "(sum of |x|^P over each window)^(1 / P)",
         decisions=(_NORM,),
         shapes=_norm_sizes,
         accuracy=_NORMS,
@@ -370,23 +330,15 @@ class LpPooling(OperatorDesc):
     )
 
 
-class LpPooling1(OperatorDesc):
+class LpPooling1(_Windows):
     """The norm of each dilated window (DML_LP_POOLING1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input(_INPUT)
     output_tensor: TensorDesc = tensor_output("the norms")
-    dimension_count: int = count_attribute(_COUNT)
-    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
-    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
     dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
     p: int = unsigned_attribute("the power, at least 1")
-
     declaration: ClassVar = Declaration(
-        name="LP_POOLING1",
-        pattern="window",
-        formula="(sum of |x|^P over each window)^(1 / P)",
+        "window",
+        "(sum of |x|^P over each window)^(1 / P)",
         decisions=(_NORM, _PADDED),
         shapes=_norm_sizes,
         accuracy=_NORMS,
@@ -400,11 +352,9 @@ class MaxUnpooling(OperatorDesc):
     input_tensor: TensorDesc = tensor_input("the values, {N, C, H, W}")
     indices_tensor: TensorDesc = tensor_input("where each value is put, counted through the whole output")
     output_tensor: TensorDesc = tensor_output("the values in their places, 0 elsewhere; of any sizes")
-
     declaration: ClassVar = Declaration(
-        name="MAX_UNPOOLING",
-        pattern="window",
-        formula="output = 0; then output[indices[i]] = input[i] for all i",
+        "window",
+        "output = 0; then output[indices[i]] = input[i] for all i",
         decisions=(
             "An index counts the output's elements in logical order, whatever its strides are. Of several values with "
             "one index the last one is kept, in the order of the input's elements with the last axis fastest. A value "

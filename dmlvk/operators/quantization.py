@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dmlvk.datatypes import DataType
+from dmlvk.operators.bases import elementwise
 from dmlvk.operators.declaration import Accuracy, DataTypeRule, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import tensor_input, tensor_output
 from dmlvk.operators.type_groups import FLOATS
@@ -32,18 +33,14 @@ class ElementWiseDequantizeLinear(OperatorDesc):
         "what stands for zero; may be None from feature level 6_2 on", default=None
     )
     output_tensor: TensorDesc = tensor_output("the numbers")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_DEQUANTIZE_LINEAR",
-        pattern="elementwise",
-        formula="(x - ZeroPoint) * Scale",
-        decisions=(
-            "The difference of the integers is exact (it never wraps), and so is the product; it is rounded once, to "
-            "nearest even.",
-            "FLOAT32 denormals count as zero in Scale and among the results. A scale of zero gives zero. The sign of "
-            "a zero is that of Scale, the difference of equal integers being +0. 0 times infinity is NaN.",
-            "An absent zero point counts as 0.",
-        ),
+    declaration: ClassVar = elementwise(
+        "(x - ZeroPoint) * Scale",
+        "The difference of the integers is exact (it never wraps), and so is the product; it is rounded once, to "
+        "nearest even.",
+        "FLOAT32 denormals count as zero in Scale and among the results. A scale of zero gives zero. The sign of "
+        "a zero is that of Scale, the difference of equal integers being +0. 0 times infinity is NaN.",
+        "An absent zero point counts as 0.",
+        in_place=(),
         same_data_type=(("input_tensor", "zero_point_tensor"), ("scale_tensor", "output_tensor")),
         accuracy=Accuracy("correctly rounded", 0.5),
         support=(
@@ -88,11 +85,9 @@ class ElementWiseQuantizeLinear(OperatorDesc):
         "what stands for zero; may be None from feature level 6_2 on", default=None
     )
     output_tensor: TensorDesc = tensor_output("quantized values")
-
     declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_QUANTIZE_LINEAR",
-        pattern="elementwise",
-        formula="round(x / Scale) + ZeroPoint, within the output's data type",
+        "elementwise",
+        "round(x / Scale) + ZeroPoint, within the output's data type",
         decisions=QUOTIENT_DECISIONS,
         same_data_type=(("zero_point_tensor", "output_tensor"),),
         data_type_rules=(DataTypeRule("scale_tensor", "input_tensor", {DataType.INT32: DataType.FLOAT32}),),
@@ -157,21 +152,15 @@ class ElementWiseQuantizedLinearAdd(OperatorDesc):
     output_scale_tensor: TensorDesc = tensor_input("scale of the results")
     output_zero_point_tensor: TensorDesc | None = tensor_input("zero point of the results; None for 0", default=None)
     output_tensor: TensorDesc = tensor_output("the sums, quantized")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
-        pattern="elementwise",
-        formula=(
-            "round(((a - AZeroPoint) * AScale + (b - BZeroPoint) * BScale) / OutputScale) + OutputZeroPoint, "
-            "within the output's data type"
-        ),
-        decisions=(
-            "The sum of the two products is exact too: a single rounding in all.",
-            *QUOTIENT_DECISIONS,
-            "A sum of infinities of both signs, and 0 times infinity, are NaN.",
-            "A scale or zero point may have Sizes of ones, and then counts for all elements, or the Sizes of the "
-            "output, with strides of any kind.",
-        ),
+    declaration: ClassVar = elementwise(
+        "round(((a - AZeroPoint) * AScale + (b - BZeroPoint) * BScale) / OutputScale) + OutputZeroPoint, "
+        "within the output's data type",
+        "The sum of the two products is exact too: a single rounding in all.",
+        *QUOTIENT_DECISIONS,
+        "A sum of infinities of both signs, and 0 times infinity, are NaN.",
+        "A scale or zero point may have Sizes of ones, and then counts for all elements, or the Sizes of the "
+        "output, with strides of any kind.",
+        in_place=(),
         same_data_type=(
             ("a_tensor", "a_zero_point_tensor"),
             ("b_tensor", "b_zero_point_tensor"),

@@ -65,19 +65,14 @@ class QuantizedLinearAveragePooling(OperatorDesc):
         counted_by="dimension_count",
     )
     include_padding: bool = boolean_attribute("whether padding counts, as the zero point")
-
     declaration: ClassVar = Declaration(
-        name="QUANTIZED_LINEAR_AVERAGE_POOLING",
-        pattern="window",
-        formula=(
+        "window",
+        (
             "round((mean of each window of Input - InputZeroPoint) * InputScale / OutputScale) + OutputZeroPoint, "
             "within the output's data type"
         ),
         shapes=_sizes,
-        same_data_type=(
-            ("input_tensor", "input_zero_point_tensor"),
-            ("output_zero_point_tensor", "output_tensor"),
-        ),
+        same_data_type=(("input_tensor", "input_zero_point_tensor"), ("output_zero_point_tensor", "output_tensor")),
         decisions=(
             "The integer sum of a window is exact, and so are its product with InputScale and the quotient of that by "
             "OutputScale times the number of elements: a single rounding in all.",

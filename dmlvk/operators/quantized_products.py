@@ -131,9 +131,7 @@ def _range_sizes(desc: DynamicQuantizeLinear | Draft) -> Mapping[str, Sequence[i
     return {"output_tensor": sizes, "output_scale_tensor": ones, "output_zero_point_tensor": ones}
 
 
-class QuantizedLinearMatrixMultiply(OperatorDesc):
-    """Products of quantized matrices, quantized (DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC)."""
-
+class _ScaledProduct(OperatorDesc):
     a_tensor: TensorDesc = tensor_input("the left matrices, M x K, quantized")
     a_scale_tensor: TensorDesc = tensor_input("their scale: one number, or one for each row")
     a_zero_point_tensor: TensorDesc | None = tensor_input("their zero point, as many; None for 0", default=None)
@@ -142,16 +140,19 @@ class QuantizedLinearMatrixMultiply(OperatorDesc):
     b_zero_point_tensor: TensorDesc | None = tensor_input(
         "their zero point: one number, or one for each column; None for 0", default=None
     )
+
+
+class QuantizedLinearMatrixMultiply(_ScaledProduct):
+    """Products of quantized matrices, quantized (DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC)."""
+
     output_scale_tensor: TensorDesc = tensor_input("scale of the results: one number, or one for each row")
     output_zero_point_tensor: TensorDesc | None = tensor_input(
         "zero point of the results: one number, or one for each row; None for 0", default=None
     )
     output_tensor: TensorDesc = tensor_output("the products, M x N, quantized")
-
     declaration: ClassVar = Declaration(
-        name="QUANTIZED_LINEAR_MATRIX_MULTIPLY",
-        pattern="matrix",
-        formula=(
+        "matrix",
+        (
             "round(((A - AZeroPoint) x (B - BZeroPoint)) * AScale * BScale / OutputScale) + OutputZeroPoint, within "
             "the output's data type"
         ),
@@ -165,12 +166,7 @@ class QuantizedLinearMatrixMultiply(OperatorDesc):
         accuracy=EXACT,
         support=(
             Support(
-                "2_1",
-                (4, 4),
-                _BYTES,
-                a_scale_tensor=_FLOAT32,
-                b_scale_tensor=_FLOAT32,
-                output_scale_tensor=_FLOAT32,
+                "2_1", (4, 4), _BYTES, a_scale_tensor=_FLOAT32, b_scale_tensor=_FLOAT32, output_scale_tensor=_FLOAT32
             ),
             Support(
                 "4_0",
@@ -185,24 +181,14 @@ class QuantizedLinearMatrixMultiply(OperatorDesc):
     )
 
 
-class MatrixMultiplyIntegerToFloat(OperatorDesc):
+class MatrixMultiplyIntegerToFloat(_ScaledProduct):
     """Products of quantized matrices as numbers (DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC)."""
 
-    a_tensor: TensorDesc = tensor_input("the left matrices, M x K, quantized")
-    a_scale_tensor: TensorDesc = tensor_input("their scale: one number, or one for each row")
-    a_zero_point_tensor: TensorDesc | None = tensor_input("their zero point, as many; None for 0", default=None)
-    b_tensor: TensorDesc = tensor_input("the right matrices, K x N, quantized")
-    b_scale_tensor: TensorDesc = tensor_input("their scale: one number, or one for each column")
-    b_zero_point_tensor: TensorDesc | None = tensor_input(
-        "their zero point: one number, or one for each column; None for 0", default=None
-    )
     bias_tensor: TensorDesc | None = tensor_input("what is added, M x N; None for nothing", default=None)
     output_tensor: TensorDesc = tensor_output("the products, M x N")
-
     declaration: ClassVar = Declaration(
-        name="MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
-        pattern="matrix",
-        formula="((A - AZeroPoint) x (B - BZeroPoint)) * AScale * BScale + Bias",
+        "matrix",
+        "((A - AZeroPoint) x (B - BZeroPoint)) * AScale * BScale + Bias",
         shapes=_float_product_sizes,
         same_data_type=(
             ("a_tensor", "a_zero_point_tensor", "b_tensor", "b_zero_point_tensor"),
@@ -265,11 +251,9 @@ class QuantizedLinearConvolution(OperatorDesc):
         "places behind the input's last one", counted_by="dimension_count"
     )
     group_count: int = unsigned_attribute("groups of channels that have nothing to do with one another")
-
     declaration: ClassVar = Declaration(
-        name="QUANTIZED_LINEAR_CONVOLUTION",
-        pattern="convolution",
-        formula=(
+        "convolution",
+        (
             "round((cross-correlation of Input - InputZeroPoint with Filter - FilterZeroPoint, and Bias) * InputScale "
             "* FilterScale / OutputScale) + OutputZeroPoint, within the output's data type"
         ),
@@ -309,11 +293,9 @@ class DynamicQuantizeLinear(OperatorDesc):
     output_tensor: TensorDesc = tensor_output("quantized values")
     output_scale_tensor: TensorDesc = tensor_output("their scale, one element")
     output_zero_point_tensor: TensorDesc = tensor_output("their zero point, one element")
-
     declaration: ClassVar = Declaration(
-        name="DYNAMIC_QUANTIZE_LINEAR",
-        pattern="composed",
-        formula=(
+        "composed",
+        (
             "OutputScale = (largest - smallest) / 255, OutputZeroPoint = Min - smallest / OutputScale, Output = "
             "round(Input / OutputScale) + OutputZeroPoint, within the output's data type; Min is its least value"
         ),
@@ -332,13 +314,5 @@ class DynamicQuantizeLinear(OperatorDesc):
             "that they are: by the exact quotient by OutputScale, halves to even. NaN gives the zero point.",
         ),
         accuracy=EXACT,
-        support=(
-            Support(
-                "4_0",
-                (1, 8),
-                _BYTES,
-                input_tensor=FLOATS,
-                output_scale_tensor=_FLOAT32,
-            ),
-        ),
+        support=(Support("4_0", (1, 8), _BYTES, input_tensor=FLOATS, output_scale_tensor=_FLOAT32),),
     )

@@ -40,11 +40,9 @@ class RandomGenerator(OperatorDesc):
         "the state for the next numbers: the counter advanced by the number of elements / 4, rounded up", default=None
     )
     type: RandomGeneratorType = enum_attribute("the generator", RandomGeneratorType)
-
     declaration: ClassVar = Declaration(
-        name="RANDOM_GENERATOR",
-        pattern="random",
-        formula="output[4g … 4g + 3] = philox_4x32_10(counter + g, key)",
+        "random",
+        "output[4g … 4g + 3] = philox_4x32_10(counter + g, key)",
         decisions=(
             "The state's elements 0 to 3 are the words of a counter of 128 bits, the lowest one first, and 4 and 5 are "
             "the first and second word of Philox's key. The counter wraps.",
@@ -54,10 +52,7 @@ class RandomGenerator(OperatorDesc):
         same_data_type=(("input_state_tensor", "output_tensor", "output_state_tensor"),),
         shapes=_shapes,
         accuracy=EXACT,
-        support=(
-            Support("3_0", (4, 4), (DataType.UINT32,)),
-            Support("4_0", (1, 8), (DataType.UINT32,)),
-        ),
+        support=(Support("3_0", (4, 4), (DataType.UINT32,)), Support("4_0", (1, 8), (DataType.UINT32,))),
     )
 
 

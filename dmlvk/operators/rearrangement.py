@@ -108,17 +108,18 @@ def _space_to_depth_sizes(desc: SpaceToDepth | SpaceToDepth1 | Draft) -> Mapping
     return {"output_tensor": (batch, channels * area, height // block, width // block)}
 
 
-class DepthToSpace(OperatorDesc):
-    """Channels as blocks of pixels (DML_DEPTH_TO_SPACE_OPERATOR_DESC)."""
-
+class _Blocks(OperatorDesc):
     input_tensor: TensorDesc = tensor_input("batch, channels, height, width")
     output_tensor: TensorDesc = tensor_output("the same with fewer channels, in blocks of pixels")
     block_size: int = unsigned_attribute("height and width of a block, in pixels")
 
+
+class DepthToSpace(_Blocks):
+    """Channels as blocks of pixels (DML_DEPTH_TO_SPACE_OPERATOR_DESC)."""
+
     declaration: ClassVar = Declaration(
-        name="DEPTH_TO_SPACE",
-        pattern="copies",
-        formula="Output[n, c, h * B + i, w * B + j] = Input[n, (i * B + j) * C + c, h, w]; B is BlockSize, C the "
+        "copies",
+        "Output[n, c, h * B + i, w * B + j] = Input[n, (i * B + j) * C + c, h, w]; B is BlockSize, C the "
         "channels of the output",
         decisions=(MOVED,),
         shapes=_depth_to_space_sizes,
@@ -128,18 +129,13 @@ class DepthToSpace(OperatorDesc):
     )
 
 
-class DepthToSpace1(OperatorDesc):
+class DepthToSpace1(_Blocks):
     """Channels as blocks of pixels, in either order (DML_DEPTH_TO_SPACE1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("batch, channels, height, width")
-    output_tensor: TensorDesc = tensor_output("the same with fewer channels, in blocks of pixels")
-    block_size: int = unsigned_attribute("height and width of a block, in pixels")
     order: DepthSpaceOrder = enum_attribute("how blocks lie among the channels", DepthSpaceOrder)
-
     declaration: ClassVar = Declaration(
-        name="DEPTH_TO_SPACE1",
-        pattern="copies",
-        formula="as DEPTH_TO_SPACE; with COLUMN_ROW_DEPTH from channel (c * B + i) * B + j",
+        "copies",
+        "as DEPTH_TO_SPACE; with COLUMN_ROW_DEPTH from channel (c * B + i) * B + j",
         decisions=(MOVED,),
         shapes=_depth_to_space_sizes,
         accuracy=EXACT,
@@ -164,11 +160,9 @@ class Padding(OperatorDesc):
     end_padding: Sequence[int] = unsigned_array_attribute(
         "how many elements are put behind it, along each dimension", counted_by="dimension_count"
     )
-
     declaration: ClassVar = Declaration(
-        name="PADDING",
-        pattern="copies",
-        formula="Input in the middle; around it PaddingValue, or the nearest or mirrored elements",
+        "copies",
+        "Input in the middle; around it PaddingValue, or the nearest or mirrored elements",
         decisions=(
             "PaddingValue is converted to the tensor's data type as CAST does: truncated and saturated for integers.",
             *_PADDING_MODES,
@@ -202,11 +196,9 @@ class Padding1(OperatorDesc):
     end_padding: Sequence[int] = unsigned_array_attribute(
         "how many elements are put behind it, along each dimension", counted_by="dimension_count"
     )
-
     declaration: ClassVar = Declaration(
-        name="PADDING1",
-        pattern="copies",
-        formula="Input in the middle; around it PaddingValue, or the nearest or mirrored elements",
+        "copies",
+        "Input in the middle; around it PaddingValue, or the nearest or mirrored elements",
         decisions=_PADDING_MODES,
         shapes=_padding_sizes,
         accuracy=EXACT,
@@ -215,17 +207,13 @@ class Padding1(OperatorDesc):
     )
 
 
-class SpaceToDepth(OperatorDesc):
+class SpaceToDepth(_Blocks):
     """Blocks of pixels as channels (DML_SPACE_TO_DEPTH_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("batch, channels, height, width")
     output_tensor: TensorDesc = tensor_output("the same with fewer pixels, and more channels")
-    block_size: int = unsigned_attribute("height and width of a block, in pixels")
-
     declaration: ClassVar = Declaration(
-        name="SPACE_TO_DEPTH",
-        pattern="copies",
-        formula="Output[n, (i * B + j) * C + c, h, w] = Input[n, c, h * B + i, w * B + j]; B is BlockSize, C the "
+        "copies",
+        "Output[n, (i * B + j) * C + c, h, w] = Input[n, c, h * B + i, w * B + j]; B is BlockSize, C the "
         "channels of the input",
         decisions=(MOVED,),
         shapes=_space_to_depth_sizes,
@@ -235,18 +223,14 @@ class SpaceToDepth(OperatorDesc):
     )
 
 
-class SpaceToDepth1(OperatorDesc):
+class SpaceToDepth1(_Blocks):
     """Blocks of pixels as channels, in either order (DML_SPACE_TO_DEPTH1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("batch, channels, height, width")
     output_tensor: TensorDesc = tensor_output("the same with fewer pixels, and more channels")
-    block_size: int = unsigned_attribute("height and width of a block, in pixels")
     order: DepthSpaceOrder = enum_attribute("how blocks lie among the channels", DepthSpaceOrder)
-
     declaration: ClassVar = Declaration(
-        name="SPACE_TO_DEPTH1",
-        pattern="copies",
-        formula="as SPACE_TO_DEPTH; with COLUMN_ROW_DEPTH into channel (c * B + i) * B + j",
+        "copies",
+        "as SPACE_TO_DEPTH; with COLUMN_ROW_DEPTH into channel (c * B + i) * B + j",
         decisions=(MOVED,),
         shapes=_space_to_depth_sizes,
         accuracy=EXACT,
@@ -264,11 +248,9 @@ class Tile(OperatorDesc):
     repeats: Sequence[int] = unsigned_array_attribute(
         "how often it lies along each dimension", counted_by="repeats_count"
     )
-
     declaration: ClassVar = Declaration(
-        name="TILE",
-        pattern="copies",
-        formula="Output[c] = Input[c modulo Input.Sizes]",
+        "copies",
+        "Output[c] = Input[c modulo Input.Sizes]",
         decisions=(MOVED,),
         shapes=_tile_sizes,
         accuracy=EXACT,

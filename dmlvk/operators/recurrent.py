@@ -114,10 +114,7 @@ ACCURACY = Accuracy(
 )
 
 
-def _support() -> tuple[Support, ...]:
-    """The table of an operator, which it fills in with its own members."""
-    return (Support("1_0", (4, 4), FLOATS, sequence_lengths_tensor=(DataType.UINT32,)),)
-
+_SUPPORT = (Support("1_0", (4, 4), FLOATS, sequence_lengths_tensor=(DataType.UINT32,)),)
 
 _DECISIONS = (
     "Sums of products are those of GEMM, in FLOAT32, of the input and of the state apart: segments of 1024 terms. Then "
@@ -142,9 +139,7 @@ _STATE = "the states before the first step: 1, directions, batch, units"
 _DIRECTION = "from which end sequences are gone through, or from both"
 
 
-class Rnn(OperatorDesc):
-    """A recurrent layer of one gate (DML_RNN_OPERATOR_DESC)."""
-
+class _Layer(OperatorDesc):
     input_tensor: TensorDesc = tensor_input(_INPUT)
     weight_tensor: TensorDesc = tensor_input("what the input is multiplied by: 1, directions, units, inputs")
     recurrence_tensor: TensorDesc = tensor_input("what the state is multiplied by: 1, directions, units, units")
@@ -161,32 +156,37 @@ class Rnn(OperatorDesc):
     )
     direction: RecurrentNetworkDirection = enum_attribute(_DIRECTION, RecurrentNetworkDirection)
 
+
+_ONE_TYPE = (
+    (
+        "input_tensor",
+        "weight_tensor",
+        "recurrence_tensor",
+        "bias_tensor",
+        "hidden_init_tensor",
+        "output_sequence_tensor",
+        "output_single_tensor",
+    ),
+)
+
+
+class Rnn(_Layer):
+    """A recurrent layer of one gate (DML_RNN_OPERATOR_DESC)."""
+
     declaration: ClassVar = Declaration(
-        name="RNN",
-        pattern="recurrent",
-        formula="H[t] = f(X[t] W^T + H[t - 1] R^T + Wb + Rb)",
+        "recurrent",
+        "H[t] = f(X[t] W^T + H[t - 1] R^T + Wb + Rb)",
         shapes=_rnn_sizes,
-        same_data_type=(
-            (
-                "input_tensor",
-                "weight_tensor",
-                "recurrence_tensor",
-                "bias_tensor",
-                "hidden_init_tensor",
-                "output_sequence_tensor",
-                "output_single_tensor",
-            ),
-        ),
+        same_data_type=_ONE_TYPE,
         decisions=_DECISIONS,
         accuracy=ACCURACY,
-        support=_support(),
+        support=_SUPPORT,
     )
 
 
-class Gru(OperatorDesc):
+class Gru(_Layer):
     """A recurrent layer of gated units (DML_GRU_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input(_INPUT)
     weight_tensor: TensorDesc = tensor_input(
         "what the input is multiplied by, of the gates z, r, h: 1, directions, 3 * units, inputs"
     )
@@ -196,44 +196,26 @@ class Gru(OperatorDesc):
     bias_tensor: TensorDesc | None = tensor_input(
         "what is added for the input, then for the state: 1, 1, directions, 6 * units", default=None
     )
-    hidden_init_tensor: TensorDesc | None = tensor_input(_STATE, default=None)
-    sequence_lengths_tensor: TensorDesc | None = tensor_input(_LENGTHS, default=None)
-    output_sequence_tensor: TensorDesc | None = tensor_output(_SEQUENCE, default=None)
-    output_single_tensor: TensorDesc | None = tensor_output(_SINGLE, default=None)
-    activation_desc_count: int = count_attribute("number of activations")
     activation_descs: Sequence[FusedActivation] = activations_attribute(
         "f and g, for each direction", counted_by="activation_desc_count"
     )
-    direction: RecurrentNetworkDirection = enum_attribute(_DIRECTION, RecurrentNetworkDirection)
     linear_before_reset: bool = boolean_attribute("whether r is a factor of the product, and not of the state in it")
-
     declaration: ClassVar = Declaration(
-        name="GRU",
-        pattern="recurrent",
-        formula=(
+        "recurrent",
+        (
             "z = f(X[t] Wz^T + H[t - 1] Rz^T + Wbz + Rbz); r likewise; h = g(X[t] Wh^T + (r * H[t - 1]) Rh^T + Wbh + "
             "Rbh), or with LinearBeforeReset g(X[t] Wh^T + r * (H[t - 1] Rh^T + Rbh) + Wbh); H[t] = (1 - z) * h + "
             "z * H[t - 1]"
         ),
         shapes=_gru_sizes,
-        same_data_type=(
-            (
-                "input_tensor",
-                "weight_tensor",
-                "recurrence_tensor",
-                "bias_tensor",
-                "hidden_init_tensor",
-                "output_sequence_tensor",
-                "output_single_tensor",
-            ),
-        ),
+        same_data_type=_ONE_TYPE,
         decisions=(
             *_DECISIONS,
             "r * H is rounded to the tensors' data type before it is multiplied by Rh. 1 - z, the two products and "
             "their sum are rounded to FLOAT32 one by one.",
         ),
         accuracy=ACCURACY,
-        support=_support(),
+        support=_SUPPORT,
     )
 
 
@@ -271,11 +253,9 @@ class Lstm(OperatorDesc):
     clip_threshold: float = float_attribute("how large an activation's argument may be", converted_to="input_tensor")
     use_clip_threshold: bool = boolean_attribute("whether ClipThreshold counts")
     couple_input_forget: bool = boolean_attribute("whether the forget gate is 1 - i")
-
     declaration: ClassVar = Declaration(
-        name="LSTM",
-        pattern="recurrent",
-        formula=(
+        "recurrent",
+        (
             "i = f(X[t] Wi^T + H[t - 1] Ri^T + Wbi + Rbi + Pi * C[t - 1]); F likewise, or 1 - i; c = g(X[t] Wc^T + "
             "H[t - 1] Rc^T + Wbc + Rbc); C[t] = F * C[t - 1] + i * c; o = f(X[t] Wo^T + H[t - 1] Ro^T + Wbo + Rbo + "
             "Po * C[t]); H[t] = o * h(C[t])"
@@ -303,5 +283,5 @@ class Lstm(OperatorDesc):
             "threshold is rounded to the tensors' data type, and must not be below 0 or NaN. NaN stays.",
         ),
         accuracy=ACCURACY,
-        support=_support(),
+        support=_SUPPORT,
     )

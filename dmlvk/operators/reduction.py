@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from dmlvk.datatypes import DataType
+from dmlvk.operators.bases import AlongAxes
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support, TypeChoice
 from dmlvk.operators.members import (
     AxisDirection,
@@ -60,59 +61,44 @@ def reduced_sizes(desc: Argmax | Argmin | Reduce | Draft) -> Mapping[str, Sequen
     return {"output_tensor": tuple(1 if axis in desc.axes else size for axis, size in enumerate(sizes))}
 
 
-class Argmax(OperatorDesc):
+class _IndexOfExtreme(AlongAxes):
+    output_tensor: TensorDesc = tensor_output("indices into the rows; of size 1 along Axes")
+    axis_direction: AxisDirection = enum_attribute(
+        "of equal elements, whether the first (INCREASING) or the last is meant", AxisDirection
+    )
+
+
+_INDEX_SUPPORT = (
+    Support("3_0", (1, 8), TYPES_TO_32, output_tensor=_INDICES),
+    Support("4_1", (1, 8), TYPES_TO_64, output_tensor=_INDICES),
+)
+
+
+class Argmax(_IndexOfExtreme):
     """Where the largest element of each row lies (DML_ARGMAX_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
-    output_tensor: TensorDesc = tensor_output("indices into the rows; of size 1 along Axes")
-    axis_count: int = count_attribute("number of Axes")
-    axes: Sequence[int] = axes_attribute(
-        "the axes along which a row lies", counted_by="axis_count", axes_of="input_tensor"
-    )
-    axis_direction: AxisDirection = enum_attribute(
-        "of equal elements, whether the first (INCREASING) or the last is meant", AxisDirection
-    )
-
     declaration: ClassVar = Declaration(
-        name="ARGMAX",
-        pattern="reduction",
-        formula="the index of the row's largest element",
+        "reduction",
+        "the index of the row's largest element",
         decisions=(_EXTREMES, _AXES),
         shapes=reduced_sizes,
         same_data_type=(),
         accuracy=EXACT,
-        support=(
-            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=_INDICES),
-            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=_INDICES),
-        ),
+        support=_INDEX_SUPPORT,
     )
 
 
-class Argmin(OperatorDesc):
+class Argmin(_IndexOfExtreme):
     """Where the smallest element of each row lies (DML_ARGMIN_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
-    output_tensor: TensorDesc = tensor_output("indices into the rows; of size 1 along Axes")
-    axis_count: int = count_attribute("number of Axes")
-    axes: Sequence[int] = axes_attribute(
-        "the axes along which a row lies", counted_by="axis_count", axes_of="input_tensor"
-    )
-    axis_direction: AxisDirection = enum_attribute(
-        "of equal elements, whether the first (INCREASING) or the last is meant", AxisDirection
-    )
-
     declaration: ClassVar = Declaration(
-        name="ARGMIN",
-        pattern="reduction",
-        formula="the index of the row's smallest element",
+        "reduction",
+        "the index of the row's smallest element",
         decisions=(_EXTREMES, _AXES),
         shapes=reduced_sizes,
         same_data_type=(),
         accuracy=EXACT,
-        support=(
-            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=_INDICES),
-            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=_INDICES),
-        ),
+        support=_INDEX_SUPPORT,
     )
 
 
@@ -148,11 +134,9 @@ class Reduce(OperatorDesc):
     axes: Sequence[int] = axes_attribute(
         "the axes along which a row lies", counted_by="axis_count", axes_of="input_tensor"
     )
-
     declaration: ClassVar = Declaration(
-        name="REDUCE",
-        pattern="reduction",
-        formula="SUM, AVERAGE sum / n, MULTIPLY, MIN, MAX, L1 sum |x|, L2 sqrt(sum x^2), SUM_SQUARE sum x^2, LOG_SUM "
+        "reduction",
+        "SUM, AVERAGE sum / n, MULTIPLY, MIN, MAX, L1 sum |x|, L2 sqrt(sum x^2), SUM_SQUARE sum x^2, LOG_SUM "
         "ln(sum x), LOG_SUM_EXP ln(sum e^x), ARGMIN, ARGMAX the first index of the extreme",
         decisions=(
             SUM_DECISION,

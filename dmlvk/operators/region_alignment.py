@@ -175,9 +175,7 @@ MOST = "the most samples of an output along each axis"
 REACHES_CORNERS = "whether samples reach to the corners of the region"
 
 
-class RoiAlign(OperatorDesc):
-    """Regions of interest resized to one size (DML_ROI_ALIGN_OPERATOR_DESC)."""
-
+class _RegionsToAlign(OperatorDesc):
     input_tensor: TensorDesc = tensor_input(IMAGES)
     roi_tensor: TensorDesc = tensor_input(REGIONS)
     batch_indices_tensor: TensorDesc = tensor_input(BATCHES)
@@ -186,55 +184,42 @@ class RoiAlign(OperatorDesc):
     interpolation_mode: InterpolationMode = enum_attribute(MODE, InterpolationMode)
     spatial_scale_x: float = float_attribute(SCALE_X)
     spatial_scale_y: float = float_attribute(SCALE_Y)
+
+
+class RoiAlign(_RegionsToAlign):
+    """Regions of interest resized to one size (DML_ROI_ALIGN_OPERATOR_DESC)."""
+
     out_of_bounds_input_value: float = float_attribute(_OUTSIDE)
     minimum_samples_per_output: int = unsigned_attribute(FEWEST)
     maximum_samples_per_output: int = unsigned_attribute(MOST)
-
     declaration: ClassVar = Declaration(
-        name="ROI_ALIGN",
-        pattern="regions",
-        formula="the average or the largest of Input[BatchIndices[r], c] at (k + 0.5) * step + start - 0.5, "
+        "regions",
+        "the average or the largest of Input[BatchIndices[r], c] at (k + 0.5) * step + start - 0.5, "
         "k from output * samples on",
         decisions=(POSITIONS, SAMPLES, EDGES, INTERPOLATION, _REDUCED),
         same_data_type=(("input_tensor", "roi_tensor", "output_tensor"),),
         shapes=_aligned_sizes,
         accuracy=_ACCURACY,
-        support=(
-            Support("3_0", (4, 4), FLOATS, dimensions_of=DIMENSIONS, batch_indices_tensor=_INDICES_32),
-            _LATER,
-        ),
+        support=(Support("3_0", (4, 4), FLOATS, dimensions_of=DIMENSIONS, batch_indices_tensor=_INDICES_32), _LATER),
     )
 
 
-class RoiAlign1(OperatorDesc):
+class RoiAlign1(_RegionsToAlign):
     """Regions of interest resized to one size, with offsets (DML_ROI_ALIGN1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input(IMAGES)
-    roi_tensor: TensorDesc = tensor_input(REGIONS)
-    batch_indices_tensor: TensorDesc = tensor_input(BATCHES)
-    output_tensor: TensorDesc = tensor_output(_OUTPUT)
-    reduction_function: ReduceFunction = enum_attribute(FUNCTION, ReduceFunction)
-    interpolation_mode: InterpolationMode = enum_attribute(MODE, InterpolationMode)
-    spatial_scale_x: float = float_attribute(SCALE_X)
-    spatial_scale_y: float = float_attribute(SCALE_Y)
     input_pixel_offset: float = float_attribute(INPUT_OFFSET)
     output_pixel_offset: float = float_attribute(OUTPUT_OFFSET)
     out_of_bounds_input_value: float = float_attribute(_OUTSIDE)
     minimum_samples_per_output: int = unsigned_attribute(FEWEST)
     maximum_samples_per_output: int = unsigned_attribute(MOST)
     align_regions_to_corners: bool = boolean_attribute(REACHES_CORNERS)
-
     declaration: ClassVar = Declaration(
-        name="ROI_ALIGN1",
-        pattern="regions",
-        formula="the average or the largest of Input[BatchIndices[r], c] at "
+        "regions",
+        "the average or the largest of Input[BatchIndices[r], c] at "
         "(k - OutputPixelOffset) * step + start - InputPixelOffset, k from output * samples on",
         decisions=(POSITIONS, SAMPLES, EDGES, CORNERS, INTERPOLATION, _REDUCED),
         same_data_type=(("input_tensor", "roi_tensor", "output_tensor"),),
         shapes=_aligned_sizes,
         accuracy=_ACCURACY,
-        support=(
-            Support("4_0", (4, 4), FLOATS, dimensions_of=DIMENSIONS, batch_indices_tensor=_INDICES_32),
-            _LATER,
-        ),
+        support=(Support("4_0", (4, 4), FLOATS, dimensions_of=DIMENSIONS, batch_indices_tensor=_INDICES_32), _LATER),
     )

@@ -110,11 +110,9 @@ class RoiAlignGrad(OperatorDesc):
     minimum_samples_per_output: int = unsigned_attribute(FEWEST)
     maximum_samples_per_output: int = unsigned_attribute(MOST)
     align_regions_to_corners: bool = boolean_attribute(REACHES_CORNERS)
-
     declaration: ClassVar = Declaration(
-        name="ROI_ALIGN_GRAD",
-        pattern="regions",
-        formula="OutputGradient: sum of InputGradient * weight over the outputs that an element has a weight in; "
+        "regions",
+        "OutputGradient: sum of InputGradient * weight over the outputs that an element has a weight in; "
         "OutputROIGradient: sum of InputGradient * change of the output with x1, y1, x2, y2",
         decisions=(_SIZES, POSITIONS, SAMPLES, EDGES, CORNERS, INTERPOLATION, _GATHERED, _WINNER, _SLOPES),
         same_data_type=(

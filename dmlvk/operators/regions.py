@@ -50,11 +50,9 @@ class RoiPooling(OperatorDesc):
     output_tensor: TensorDesc = tensor_output("the pooled regions, {R, C, PooledSize.Height, PooledSize.Width}")
     spatial_scale: float = float_attribute("by what coordinates are multiplied")
     pooled_size: Size2D = size_attribute("bins of each region")
-
     declaration: ClassVar = Declaration(
-        name="ROI_POOLING",
-        pattern="regions",
-        formula="max(Input[BatchID, c, start ... end - 1]), start = floor(i * n / PooledSize) + first, "
+        "regions",
+        "max(Input[BatchID, c, start ... end - 1]), start = floor(i * n / PooledSize) + first, "
         "end = ceil((i + 1) * n / PooledSize) + first, n = last - first + 1",
         decisions=(
             "first and last are ROI * SpatialScale, rounded to FLOAT32 and then to the nearest integer, halves away "

@@ -147,9 +147,7 @@ _ANTIALIASED = (
     "beyond the edges are those at the edges. Such a Scale must be at least 2^-20."
 )
 _ACCURACY = Accuracy(
-    "accurate",
-    0.5,
-    "and 2^-22 of the weighted average of magnitudes for each resampled axis; NEAREST_NEIGHBOR exact",
+    "accurate", 0.5, "and 2^-22 of the weighted average of magnitudes for each resampled axis; NEAREST_NEIGHBOR exact"
 )
 _FLOATS_AND_BYTES = (*FLOATS, DataType.INT8, DataType.UINT8)
 _LATER_TABLES = (Support("5_1", (1, 4), FLOATS), Support("6_2", (1, 4), _FLOATS_AND_BYTES))
@@ -159,19 +157,20 @@ _OUTPUT_OFFSETS = "added to places in the output, for each axis; -0.5 with 0.5 o
 _MODE = "what becomes of a place between elements"
 
 
-class Resample(OperatorDesc):
-    """Stretches or shrinks a tensor along any axes (DML_RESAMPLE_OPERATOR_DESC)."""
-
+class _Resampling(OperatorDesc):
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the resampled values, of any sizes")
     interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
+
+
+class Resample(_Resampling):
+    """Stretches or shrinks a tensor along any axes (DML_RESAMPLE_OPERATOR_DESC)."""
+
     scale_count: int = count_attribute("number of Scales: the tensors' DimensionCount")
     scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="scale_count")
-
     declaration: ClassVar = Declaration(
-        name="RESAMPLE",
-        pattern="resample",
-        formula="the input at (output + 0.5) / Scale - 0.5",
+        "resample",
+        "the input at (output + 0.5) / Scale - 0.5",
         decisions=(_STEPS, _TIES, _WEIGHTS),
         shapes=_resampled_sizes,
         accuracy=_ACCURACY,
@@ -179,21 +178,16 @@ class Resample(OperatorDesc):
     )
 
 
-class Resample1(OperatorDesc):
+class Resample1(_Resampling):
     """Stretches or shrinks a tensor along any axes, with offsets (DML_RESAMPLE1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
-    output_tensor: TensorDesc = tensor_output("the resampled values, of any sizes")
-    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
     dimension_count: int = count_attribute("the tensors' DimensionCount")
     scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
     input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
     output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
-
     declaration: ClassVar = Declaration(
-        name="RESAMPLE1",
-        pattern="resample",
-        formula="the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
+        "resample",
+        "the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
         decisions=(_STEPS, _TIES, _WEIGHTS),
         shapes=_resampled_sizes,
         accuracy=_ACCURACY,
@@ -201,22 +195,20 @@ class Resample1(OperatorDesc):
     )
 
 
-class Resample2(OperatorDesc):
-    """Stretches or shrinks a tensor along any axes, with offsets and rounding (DML_RESAMPLE2_OPERATOR_DESC)."""
-
-    input_tensor: TensorDesc = tensor_input("the values")
-    output_tensor: TensorDesc = tensor_output("the resampled values, of any sizes")
-    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
+class _DirectedResampling(_Resampling):
     rounding_direction: AxisDirection = enum_attribute("which way NEAREST_NEIGHBOR rounds", AxisDirection)
     dimension_count: int = count_attribute("the tensors' DimensionCount")
     scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
     input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
     output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
 
+
+class Resample2(_DirectedResampling):
+    """Stretches or shrinks a tensor along any axes, with offsets and rounding (DML_RESAMPLE2_OPERATOR_DESC)."""
+
     declaration: ClassVar = Declaration(
-        name="RESAMPLE2",
-        pattern="resample",
-        formula="the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
+        "resample",
+        "the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
         decisions=(_STEPS, _DIRECTIONS, _WEIGHTS),
         shapes=_resampled_sizes,
         accuracy=_ACCURACY,
@@ -224,23 +216,13 @@ class Resample2(OperatorDesc):
     )
 
 
-class Resample3(OperatorDesc):
+class Resample3(_DirectedResampling):
     """Stretches or shrinks a tensor along any axes, smoothly if asked for (DML_RESAMPLE3_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
-    output_tensor: TensorDesc = tensor_output("the resampled values, of any sizes")
-    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
-    rounding_direction: AxisDirection = enum_attribute("which way NEAREST_NEIGHBOR rounds", AxisDirection)
-    dimension_count: int = count_attribute("the tensors' DimensionCount")
-    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
-    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
-    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
     antialiased: bool = boolean_attribute("whether more elements count where LINEAR shrinks an axis to less than half")
-
     declaration: ClassVar = Declaration(
-        name="RESAMPLE3",
-        pattern="resample",
-        formula="the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
+        "resample",
+        "the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
         decisions=(_STEPS, _DIRECTIONS, _WEIGHTS, _ANTIALIASED),
         shapes=_resampled_sizes,
         accuracy=_ACCURACY,
@@ -274,11 +256,9 @@ class ResampleGrad(OperatorDesc):
     scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
     input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
     output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
-
     declaration: ClassVar = Declaration(
-        name="RESAMPLE_GRAD",
-        pattern="resample",
-        formula="sum of InputGradient * weight over the elements of RESAMPLE1's output that an element has a part in",
+        "resample",
+        "sum of InputGradient * weight over the elements of RESAMPLE1's output that an element has a part in",
         decisions=(_STEPS, _TIES, _SUMS),
         shapes=_gradient_sizes,
         accuracy=_GRADIENT_ACCURACY,
@@ -297,11 +277,9 @@ class ResampleGrad1(OperatorDesc):
     scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
     input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
     output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
-
     declaration: ClassVar = Declaration(
-        name="RESAMPLE_GRAD1",
-        pattern="resample",
-        formula="sum of InputGradient * weight over the elements of RESAMPLE2's output that an element has a part in",
+        "resample",
+        "sum of InputGradient * weight over the elements of RESAMPLE2's output that an element has a part in",
         decisions=(_STEPS, _DIRECTIONS, _SUMS),
         shapes=_gradient_sizes,
         accuracy=_GRADIENT_ACCURACY,
@@ -316,11 +294,9 @@ class Upsample2d(OperatorDesc):
     output_tensor: TensorDesc = tensor_output("the stretched values")
     scale_size: Size2D = size_attribute("by what height and width are multiplied")
     interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
-
     declaration: ClassVar = Declaration(
-        name="UPSAMPLE_2D",
-        pattern="resample",
-        formula="the input at (output + 0.5) / ScaleSize - 0.5, along height and width",
+        "resample",
+        "the input at (output + 0.5) / ScaleSize - 0.5, along height and width",
         decisions=(_STEPS, _TIES, _WEIGHTS),
         shapes=_upsampled_sizes,
         accuracy=_ACCURACY,

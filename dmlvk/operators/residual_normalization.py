@@ -37,11 +37,9 @@ class ResidualNormalization(OperatorDesc, is_listed=False):
     output_tensor: TensorDesc = tensor_output("rows, elements")
     sum_tensor: TensorDesc | None = tensor_output("the sum", default=None)
     epsilon: float = float_attribute("what is added to the mean square")
-
     declaration: ClassVar = Declaration(
-        name="RESIDUAL_NORMALIZATION",
-        pattern="composed",
-        formula="x = Input + Skip + Bias, x / sqrt(mean(x^2) + Epsilon) * Scale",
+        "composed",
+        "x = Input + Skip + Bias, x / sqrt(mean(x^2) + Epsilon) * Scale",
         shapes=_sizes,
         accuracy=Accuracy("accurate", 3.0),
         support=(Support("1_0", (2, 2), FLOATS, dimensions_of={"scale_tensor": (1, 1), "bias_tensor": (1, 1)}),),

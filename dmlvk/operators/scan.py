@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    AxisDirection,
-    boolean_attribute,
-    enum_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_attribute,
-)
+from dmlvk.operators.bases import OneInput
+from dmlvk.operators.declaration import Accuracy, Declaration, Support
+from dmlvk.operators.members import AxisDirection, boolean_attribute, enum_attribute, tensor_output, unsigned_attribute
 from dmlvk.operators.reduction import SPECIAL_SUMS_DECISION
 from dmlvk.operators.shapes import Draft, Sizes, check_axis
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS_AND_WORDS, FLOATS_WORDS_AND_PAIRS
@@ -33,21 +27,18 @@ def _sizes(desc: CumulativeProduct | CumulativeSummation | Draft) -> Mapping[str
     return {"output_tensor": tuple(desc.input_tensor.sizes)}
 
 
-class CumulativeSummation(OperatorDesc):
+class CumulativeSummation(OneInput):
     """Running sums along an axis (DML_CUMULATIVE_SUMMATION_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the sums of the values up to each one")
     axis: int = unsigned_attribute("the axis along which values are added")
     axis_direction: AxisDirection = enum_attribute(
         "whether sums begin at the first element (INCREASING) or at the last", AxisDirection
     )
     has_exclusive_sum: bool = boolean_attribute("whether an element is left out of its own sum, so that the first is 0")
-
     declaration: ClassVar = Declaration(
-        name="CUMULATIVE_SUMMATION",
-        pattern="scan",
-        formula="the sum of the row's elements up to each one, or of those before it",
+        "scan",
+        "the sum of the row's elements up to each one, or of those before it",
         decisions=(
             "FLOAT sums are made in two words of FLOAT32, and each is rounded once: within 0.5 ULP + 2^-39 of the sum "
             "of the magnitudes that it is of. FLOAT16 results are rounded to FLOAT32 on the way.",
@@ -68,10 +59,9 @@ class CumulativeSummation(OperatorDesc):
     )
 
 
-class CumulativeProduct(OperatorDesc):
+class CumulativeProduct(OneInput):
     """Running products along an axis (DML_CUMULATIVE_PRODUCT_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the products of the values up to each one")
     axis: int = unsigned_attribute("the axis along which values are multiplied")
     axis_direction: AxisDirection = enum_attribute(
@@ -80,11 +70,9 @@ class CumulativeProduct(OperatorDesc):
     has_exclusive_product: bool = boolean_attribute(
         "whether an element is left out of its own product, so that the first is 1"
     )
-
     declaration: ClassVar = Declaration(
-        name="CUMULATIVE_PRODUCT",
-        pattern="scan",
-        formula="the product of the row's elements up to each one, or of those before it",
+        "scan",
+        "the product of the row's elements up to each one, or of those before it",
         decisions=(
             "FLOAT products keep significands in two words and exponents apart: nothing overflows or underflows on the "
             "way, and a product of n factors is within 0.5 ULP + n * 2^-45 of it. A product with 0 and without "

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
+from dmlvk.operators.bases import AlongAxes
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import axes_attribute, count_attribute, tensor_input, tensor_output
+from dmlvk.operators.members import tensor_input, tensor_output
 from dmlvk.operators.type_groups import EXACT, FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -31,11 +31,7 @@ _AXES = (
     "one axis must be named, and none twice."
 )
 
-_TABLES = (
-    Support("1_0", (4, 4), FLOATS),
-    Support("2_0", (4, 5), FLOATS),
-    Support("3_0", (1, 8), FLOATS),
-)
+_TABLES = (Support("1_0", (4, 4), FLOATS), Support("2_0", (4, 5), FLOATS), Support("3_0", (1, 8), FLOATS))
 
 
 class ActivationHardmax(OperatorDesc):
@@ -43,11 +39,9 @@ class ActivationHardmax(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values; its rows lie along the last dimension")
     output_tensor: TensorDesc = tensor_output("1 at each row's first largest element, 0 elsewhere")
-
     declaration: ClassVar = Declaration(
-        name="ACTIVATION_HARDMAX",
-        pattern="rows",
-        formula="1 at the first of the row's largest elements, 0 elsewhere",
+        "rows",
+        "1 at the first of the row's largest elements, 0 elsewhere",
         decisions=(_PEAK,),
         most_effective_dimensions=2,
         accuracy=EXACT,
@@ -55,24 +49,14 @@ class ActivationHardmax(OperatorDesc):
     )
 
 
-class ActivationHardmax1(OperatorDesc):
+class ActivationHardmax1(AlongAxes):
     """Marks the largest element of each row, along any axes (DML_ACTIVATION_HARDMAX1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("1 at each row's first largest element, 0 elsewhere")
-    axis_count: int = count_attribute("number of Axes")
-    axes: Sequence[int] = axes_attribute(
-        "the axes along which a row lies", counted_by="axis_count", axes_of="input_tensor"
-    )
-
     declaration: ClassVar = Declaration(
-        name="ACTIVATION_HARDMAX1",
-        pattern="rows",
-        formula="1 at the first of the row's largest elements, 0 elsewhere",
-        decisions=(
-            _PEAK,
-            _AXES,
-        ),
+        "rows",
+        "1 at the first of the row's largest elements, 0 elsewhere",
+        decisions=(_PEAK, _AXES),
         computed_as="ACTIVATION_HARDMAX",
         accuracy=EXACT,
         support=(Support("5_1", (1, 8), FLOATS),),
@@ -84,11 +68,9 @@ class ActivationLogSoftmax(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values; its rows lie along the last dimension")
     output_tensor: TensorDesc = tensor_output("the logarithms")
-
     declaration: ClassVar = Declaration(
-        name="ACTIVATION_LOG_SOFTMAX",
-        pattern="rows",
-        formula="ln(e^x / sum of e^x over the row)",
+        "rows",
+        "ln(e^x / sum of e^x over the row)",
         decisions=(
             _SPECIAL_ROWS,
             "-infinity gives -infinity; e^x neither overflows nor underflows on the way. An element that is alone in "
@@ -101,20 +83,13 @@ class ActivationLogSoftmax(OperatorDesc):
     )
 
 
-class ActivationLogSoftmax1(OperatorDesc):
+class ActivationLogSoftmax1(AlongAxes):
     """The logarithms of each row's SOFTMAX, along any axes (DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the logarithms")
-    axis_count: int = count_attribute("number of Axes")
-    axes: Sequence[int] = axes_attribute(
-        "the axes along which a row lies", counted_by="axis_count", axes_of="input_tensor"
-    )
-
     declaration: ClassVar = Declaration(
-        name="ACTIVATION_LOG_SOFTMAX1",
-        pattern="rows",
-        formula="ln(e^x / sum of e^x over the row)",
+        "rows",
+        "ln(e^x / sum of e^x over the row)",
         decisions=(
             _SPECIAL_ROWS,
             "-infinity gives -infinity; e^x neither overflows nor underflows on the way. An element that is alone in "
@@ -133,36 +108,23 @@ class ActivationSoftmax(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values; its rows lie along the last dimension")
     output_tensor: TensorDesc = tensor_output("values between 0 and 1 whose sum over a row is 1")
-
     declaration: ClassVar = Declaration(
-        name="ACTIVATION_SOFTMAX",
-        pattern="rows",
-        formula="e^x / sum of e^x over the row",
-        decisions=(
-            _SPECIAL_ROWS,
-            "-infinity gives +0; e^x neither overflows nor underflows on the way.",
-            _ORDER,
-        ),
+        "rows",
+        "e^x / sum of e^x over the row",
+        decisions=(_SPECIAL_ROWS, "-infinity gives +0; e^x neither overflows nor underflows on the way.", _ORDER),
         most_effective_dimensions=2,
         accuracy=_SHARES,
         support=_TABLES,
     )
 
 
-class ActivationSoftmax1(OperatorDesc):
+class ActivationSoftmax1(AlongAxes):
     """Each row as shares of its sum, by exponentials, along any axes (DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("values between 0 and 1 whose sum over a row is 1")
-    axis_count: int = count_attribute("number of Axes")
-    axes: Sequence[int] = axes_attribute(
-        "the axes along which a row lies", counted_by="axis_count", axes_of="input_tensor"
-    )
-
     declaration: ClassVar = Declaration(
-        name="ACTIVATION_SOFTMAX1",
-        pattern="rows",
-        formula="e^x / sum of e^x over the row",
+        "rows",
+        "e^x / sum of e^x over the row",
         decisions=(
             _SPECIAL_ROWS,
             "-infinity gives +0; e^x neither overflows nor underflows on the way.",

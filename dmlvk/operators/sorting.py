@@ -22,13 +22,12 @@ _VALUES = "Every value stays as it is, bit by bit: -0 is written as -0, NaN with
 _ALL = "K may be as large as the size along Axis: then the whole row is sorted."
 
 
-def _tables() -> tuple[Support, ...]:
-    return (
-        Support("2_0", (4, 4), FLOATS, output_index_tensor=_UINT32),
-        Support("2_1", (4, 4), TYPES_TO_32, output_index_tensor=_UINT32),
-        Support("3_1", (1, 8), TYPES_TO_32, output_index_tensor=_UINT32),
-        Support("5_0", (1, 8), TYPES_TO_64, output_index_tensor=(DataType.UINT64, DataType.UINT32)),
-    )
+_SUPPORT = (
+    Support("2_0", (4, 4), FLOATS, output_index_tensor=_UINT32),
+    Support("2_1", (4, 4), TYPES_TO_32, output_index_tensor=_UINT32),
+    Support("3_1", (1, 8), TYPES_TO_32, output_index_tensor=_UINT32),
+    Support("5_0", (1, 8), TYPES_TO_64, output_index_tensor=(DataType.UINT64, DataType.UINT32)),
+)
 
 
 def _shapes(desc: TopK | TopK1 | Draft) -> Mapping[str, Sizes]:
@@ -48,16 +47,14 @@ class TopK(OperatorDesc):
     output_index_tensor: TensorDesc = tensor_output("where they stand in their rows")
     axis: int = unsigned_attribute("the axis along which the rows lie")
     k: int = unsigned_attribute("how many elements of each row are wanted")
-
     declaration: ClassVar = Declaration(
-        name="TOP_K",
-        pattern="sort",
-        formula="the K largest elements of each row, in descending order, and their places",
+        "sort",
+        "the K largest elements of each row, in descending order, and their places",
         decisions=(_ORDER, _VALUES, _ALL),
         same_data_type=(("input_tensor", "output_value_tensor"),),
         shapes=_shapes,
         accuracy=EXACT,
-        support=_tables(),
+        support=_SUPPORT,
     )
 
 
@@ -72,16 +69,14 @@ class TopK1(OperatorDesc):
     axis_direction: AxisDirection = enum_attribute(
         "DECREASING: the largest, in descending order; INCREASING: the smallest, in ascending order", AxisDirection
     )
-
     declaration: ClassVar = Declaration(
-        name="TOP_K1",
-        pattern="sort",
-        formula="the K largest or smallest elements of each row, in order, and their places",
+        "sort",
+        "the K largest or smallest elements of each row, in order, and their places",
         decisions=(_ORDER, _VALUES, _ALL),
         same_data_type=(("input_tensor", "output_value_tensor"),),
         shapes=_shapes,
         accuracy=EXACT,
-        support=_tables()[1:],
+        support=_SUPPORT[1:],
     )
 
 

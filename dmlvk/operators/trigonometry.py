@@ -4,69 +4,55 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import ScaleBias, scale_bias_attribute, tensor_input, tensor_output
+from dmlvk.operators.bases import BOTH, Scaled, elementwise
+from dmlvk.operators.declaration import Accuracy, OperatorDesc, Support
+from dmlvk.operators.members import tensor_input, tensor_output
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS, SCALE_BIAS_DECISION
 from dmlvk.tensors import TensorDesc
 
 _EVERY_ANGLE_DECISION = "Angles are radians. Every finite one is reduced exactly, however large; infinities give NaN."
 
 
-_SUPPORT = (
-    Support("1_0", (4, 4), FLOATS),
-    Support("3_0", (1, 8), FLOATS),
-)
+_SUPPORT = (Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS))
 
 
-class ElementWiseAcos(OperatorDesc):
+class ElementWiseAcos(Scaled):
     """The arccosine of each element (DML_ELEMENT_WISE_ACOS_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their arccosines, from 0 to pi")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ACOS",
-        pattern="elementwise",
-        formula="arccos(x)",
-        decisions=("What is below -1 or above 1 gives NaN. acos(1) is +0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "arccos(x)",
+        "What is below -1 or above 1 gives NaN. acos(1) is +0.",
+        DENORMALS_DECISION,
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.85),
         support=_SUPPORT,
     )
 
 
-class ElementWiseAsin(OperatorDesc):
+class ElementWiseAsin(Scaled):
     """The arcsine of each element (DML_ELEMENT_WISE_ASIN_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their arcsines, from -pi/2 to pi/2")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ASIN",
-        pattern="elementwise",
-        formula="arcsin(x)",
-        decisions=("What is below -1 or above 1 gives NaN. -0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "arcsin(x)",
+        "What is below -1 or above 1 gives NaN. -0 gives -0.",
+        DENORMALS_DECISION,
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.85),
         support=_SUPPORT,
     )
 
 
-class ElementWiseAtan(OperatorDesc):
+class ElementWiseAtan(Scaled):
     """The arctangent of each element (DML_ELEMENT_WISE_ATAN_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("their arctangents, from -pi/2 to pi/2")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ATAN",
-        pattern="elementwise",
-        formula="arctan(x)",
-        decisions=("Infinities give pi/2 of their sign. -0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "arctan(x)",
+        "Infinities give pi/2 of their sign. -0 gives -0.",
+        DENORMALS_DECISION,
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.55),
         support=_SUPPORT,
     )
@@ -78,71 +64,59 @@ class ElementWiseAtanYx(OperatorDesc):
     a_tensor: TensorDesc = tensor_input("the points' y")
     b_tensor: TensorDesc = tensor_input("the points' x")
     output_tensor: TensorDesc = tensor_output("their angles from the x axis, from -pi to pi")
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_ATAN_YX",
-        pattern="elementwise",
-        formula="arctan(y / x), in the quadrant of the point (x, y); y is of ATensor, x of BTensor",
-        decisions=(
-            "The origin, which the page leaves undefined, zeros and infinities are as in C99's Annex F: "
-            "(+-0, +0) gives +-0, (+-0, -0) gives +-pi, two infinities give +-pi/4 or +-3 pi/4.",
-            DENORMALS_DECISION,
-        ),
-        in_place=("a_tensor", "b_tensor"),
+    declaration: ClassVar = elementwise(
+        "arctan(y / x), in the quadrant of the point (x, y); y is of ATensor, x of BTensor",
+        "The origin, which the page leaves undefined, zeros and infinities are as in C99's Annex F: "
+        "(+-0, +0) gives +-0, (+-0, -0) gives +-pi, two infinities give +-pi/4 or +-3 pi/4.",
+        DENORMALS_DECISION,
+        in_place=BOTH,
         accuracy=Accuracy("accurate", 0.75, "largest found by search: 0.72 ULP", maximum_ulp_of_half=0.51),
         support=(Support("3_1", (1, 8), FLOATS),),
     )
 
 
-class ElementWiseCos(OperatorDesc):
+class ElementWiseCos(Scaled):
     """The cosine of each element (DML_ELEMENT_WISE_COS_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("the angles")
     output_tensor: TensorDesc = tensor_output("their cosines")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_COS",
-        pattern="elementwise",
-        formula="cos(x)",
-        decisions=(_EVERY_ANGLE_DECISION, DENORMALS_DECISION, SCALE_BIAS_DECISION),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "cos(x)",
+        _EVERY_ANGLE_DECISION,
+        DENORMALS_DECISION,
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.85),
         support=_SUPPORT,
     )
 
 
-class ElementWiseSin(OperatorDesc):
+class ElementWiseSin(Scaled):
     """The sine of each element (DML_ELEMENT_WISE_SIN_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("the angles")
     output_tensor: TensorDesc = tensor_output("their sines")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_SIN",
-        pattern="elementwise",
-        formula="sin(x)",
-        decisions=(_EVERY_ANGLE_DECISION, "-0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "sin(x)",
+        _EVERY_ANGLE_DECISION,
+        "-0 gives -0.",
+        DENORMALS_DECISION,
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.85),
         support=_SUPPORT,
     )
 
 
-class ElementWiseTan(OperatorDesc):
+class ElementWiseTan(Scaled):
     """The tangent of each element (DML_ELEMENT_WISE_TAN_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("the angles")
     output_tensor: TensorDesc = tensor_output("their tangents")
-    scale_bias: ScaleBias | None = scale_bias_attribute(default=None)
-
-    declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_TAN",
-        pattern="elementwise",
-        formula="tan(x)",
-        decisions=(_EVERY_ANGLE_DECISION, "-0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
-        in_place=("input_tensor",),
+    declaration: ClassVar = elementwise(
+        "tan(x)",
+        _EVERY_ANGLE_DECISION,
+        "-0 gives -0.",
+        DENORMALS_DECISION,
+        SCALE_BIAS_DECISION,
         accuracy=Accuracy("accurate", 0.55),
         support=_SUPPORT,
     )

@@ -5,54 +5,15 @@ from dmlvk.operators.declaration import Accuracy
 
 FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
 BOOLEANS = (DataType.UINT32, DataType.UINT8)
-FLOATS_AND_WORDS = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.UINT32)
-FLOATS_WORDS_AND_PAIRS = (
-    DataType.FLOAT32,
-    DataType.FLOAT16,
-    DataType.INT64,
-    DataType.INT32,
-    DataType.UINT64,
-    DataType.UINT32,
-)
+FLOATS_AND_WORDS = (*FLOATS, DataType.INT32, DataType.UINT32)
+FLOATS_WORDS_AND_PAIRS = (*FLOATS, DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32)
 UNSIGNED_TO_32 = (DataType.UINT32, DataType.UINT16, DataType.UINT8)
-UNSIGNED_TO_64 = (DataType.UINT64, DataType.UINT32, DataType.UINT16, DataType.UINT8)
-SIGNED_TO_32 = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.INT16, DataType.INT8)
-SIGNED_TO_64 = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT64, DataType.INT32, DataType.INT16, DataType.INT8)
-TYPES_TO_32 = (
-    DataType.FLOAT32,
-    DataType.FLOAT16,
-    DataType.INT32,
-    DataType.INT16,
-    DataType.INT8,
-    DataType.UINT32,
-    DataType.UINT16,
-    DataType.UINT8,
-)
-TYPES_TO_64 = (
-    DataType.FLOAT32,
-    DataType.FLOAT16,
-    DataType.INT64,
-    DataType.INT32,
-    DataType.INT16,
-    DataType.INT8,
-    DataType.UINT64,
-    DataType.UINT32,
-    DataType.UINT16,
-    DataType.UINT8,
-)
-ALL_TYPES = (
-    DataType.FLOAT64,
-    DataType.FLOAT32,
-    DataType.FLOAT16,
-    DataType.INT64,
-    DataType.INT32,
-    DataType.INT16,
-    DataType.INT8,
-    DataType.UINT64,
-    DataType.UINT32,
-    DataType.UINT16,
-    DataType.UINT8,
-)
+UNSIGNED_TO_64 = (DataType.UINT64, *UNSIGNED_TO_32)
+SIGNED_TO_32 = (*FLOATS, DataType.INT32, DataType.INT16, DataType.INT8)
+SIGNED_TO_64 = (*FLOATS, DataType.INT64, DataType.INT32, DataType.INT16, DataType.INT8)
+TYPES_TO_32 = (*SIGNED_TO_32, *UNSIGNED_TO_32)
+TYPES_TO_64 = (*SIGNED_TO_64, *UNSIGNED_TO_64)
+ALL_TYPES = (DataType.FLOAT64, *TYPES_TO_64)
 
 EXACT = Accuracy("exact", 0.0)
 CORRECTLY_ROUNDED = Accuracy("correctly rounded", 0.5)

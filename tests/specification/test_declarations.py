@@ -151,3 +151,17 @@ def test_each_level_supports_all_that_the_lower_ones_do(facts: OperatorFacts) ->
             assert set(tensor.data_types) <= set(higher[member].data_types)
             assert tensor.optional <= higher[member].optional
             assert higher[member].fewest <= tensor.fewest <= tensor.most <= higher[member].most
+
+
+def test_operators_with_other_tensors_share_a_support_table_and_nobody_changes_it() -> None:
+    table = Support("1_0", (1, 8), (dml.DataType.FLOAT32,), output_tensor=(dml.DataType.UINT8,))
+    first, second = table.of(("input_tensor", "output_tensor")), table.of(("a_tensor", "b_tensor", "output_tensor"))
+    assert not table.data_types, "a table was completed in place"
+    assert first.data_types == {"input_tensor": (dml.DataType.FLOAT32,), "output_tensor": (dml.DataType.UINT8,)}
+    assert list(second.data_types) == ["a_tensor", "b_tensor", "output_tensor"]
+    with pytest.raises(AttributeError, match="data_types"):
+        first.data_types = {}
+    with pytest.raises(TypeError):
+        first.data_types["input_tensor"] = ()  # type: ignore[index]  # no type checker would let it
+    with pytest.raises(TypeError, match=r"unknown members.*output_tensor"):
+        table.of(("a_tensor",))
