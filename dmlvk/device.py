@@ -41,6 +41,7 @@ from dmlvk.running.streaming import ChunkRuns
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic, default_arithmetic
+from dmlvk.support.collection import collection_paused
 from dmlvk.support.integers import checked_integer
 from dmlvk.tensors import TensorDesc
 from dmlvk.trials.arithmetic_trial import arithmetic_faults
@@ -248,6 +249,7 @@ class Device:
                     del self._checked[next(iter(self._checked))]
         return Operator(self, desc)
 
+    @collection_paused()
     def compile_operator(
         self, operator: Operator, flags: ExecutionFlags = ExecutionFlags.NONE
     ) -> CompiledSingleOperator:
@@ -272,6 +274,7 @@ class Device:
             step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
         return compiled
 
+    @collection_paused()
     def compile_graph(
         self,
         desc: GraphDesc,

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import set_external_data
 
 from dmlvk.errors import ModelFileError, UnsupportedError
 from dmlvk.support.files import checked_path, open_regular
@@ -30,6 +31,12 @@ _DIGIT_BY_DIGIT = {"type": "Digits", "individual_digits": True}
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 _PRE_TOKENIZERS: Mapping[str, list[dict[str, object]]] = {"gpt-2": [_BYTES], "smollm": [_DIGIT_BY_DIGIT, _BYTES]}
 """How text is cut before its bytes are merged, by GGUF's name."""
+
+_WEIGHTS = "model.onnx.data"
+"""The file beside the model that has its weights."""
+
+_LEAST_BYTES_APART = 1024
+"""Of a weight that lies there; smaller ones are in the model's own file."""
 
 Numbers = npt.NDArray[Any]
 
@@ -99,8 +106,11 @@ def convert_gguf(file: Path | str, folder: Path | str) -> None:
     tokenizer = _tokenizer(source)
     model = _FolderBuilder(source, sizes).model()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "model.onnx.data").unlink(missing_ok=True)  # onnx appends to it
-    onnx.save(model, folder / "model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=1024)
+    (folder / _WEIGHTS).unlink(missing_ok=True)  # onnx appends to it
+    for tensor in model.graph.initializer:  # onnx.save would look for the file in the current folder, and refuse it
+        if len(tensor.raw_data) >= _LEAST_BYTES_APART:
+            set_external_data(tensor, _WEIGHTS)
+    onnx.save(model, folder / "model.onnx")
     for name, content in (
         ("genai_config.json", _genai_config(source, sizes)),
         ("tokenizer.json", tokenizer),

@@ -25,12 +25,19 @@ _SMALL = 2**20
 """Bytes of constants that the session gets a copy of; larger ones are given to each run."""
 
 
+class HostRefusedError(Exception):
+    """ONNX Runtime's CPU provider cannot compute a part either; the message has its words."""
+
+
 class HostPart:
     """A part, ready to run on the host.
 
     Args:
         model: the part.
         outputs: the names of its outputs.
+
+    Raises:
+        HostRefusedError: when ONNX Runtime makes no session of it.
     """
 
     def __init__(self, model: OnnxModel, outputs: Sequence[str]) -> None:
@@ -47,18 +54,27 @@ class HostPart:
                 self._given[name] = array
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        self._session = onnxruntime.InferenceSession(
-            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        contents = proto.SerializeToString()
+        try:
+            self._session = onnxruntime.InferenceSession(contents, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its exceptions have no base of their own
+            raise HostRefusedError(str(error)) from error
 
     def run(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs, by their names."""
+        """The outputs, by their names.
+
+        Raises:
+            HostRefusedError: when ONNX Runtime does not compute them.
+        """
         feed = {
             name: value.array() if isinstance(value, (DeviceValue, Resident)) else value
             for name, value in arrays.items()
         }
-        found = self._session.run(self._outputs, {**feed, **self._given})
+        try:
+            found = self._session.run(self._outputs, {**feed, **self._given})
+        except Exception as error:  # likewise
+            raise HostRefusedError(str(error)) from error
         return dict(zip(self._outputs, found, strict=True))
 
 
-__all__ = ["DEVICE_CANNOT", "HostPart"]
+__all__ = ["DEVICE_CANNOT", "HostPart", "HostRefusedError"]

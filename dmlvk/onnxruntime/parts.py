@@ -24,7 +24,7 @@ from dmlvk.onnxruntime.ahead import Ahead
 from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import ProviderLibrary
 from dmlvk.onnxruntime.memory import Content, Memory, address_of, size_of
-from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart
+from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart, HostRefusedError
 from dmlvk.onnxruntime.repeats import ADDRESS, ELEMENT, MEMORY, SIZES, DecoderCaches, Repeat, Repeats, Table
 from dmlvk.onnxruntime.sessions import Session
 
@@ -229,7 +229,7 @@ class Part:
                 self._on_host = HostPart(self._model, self._outputs)
                 self._tell(error)
             return self._on_host.run(arrays)
-        except Exception:  # noqa: BLE001 - ONNX Runtime's own kinds: it is no more able to
+        except HostRefusedError:
             raise error from None
 
     def _tell(self, error: DmlError) -> None:

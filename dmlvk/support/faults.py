@@ -42,6 +42,11 @@ def are_raised() -> bool:
     return os.environ.get("DMLVK_RAISE_FAULTS") == "1"
 
 
+def raise_all() -> None:
+    """From now on faults are raised, in this process and those that it starts: for programs that test dmlvk."""
+    os.environ["DMLVK_RAISE_FAULTS"] = "1"
+
+
 def report(error: Exception, what: str) -> None:
     """Tells a fault: logged at level WARNING with its traceback, once for each type of error and line of code.
 
@@ -74,4 +79,4 @@ def _place(error: Exception) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
-__all__ = ["FaultError", "are_raised", "report", "reported"]
+__all__ = ["FaultError", "are_raised", "raise_all", "report", "reported"]

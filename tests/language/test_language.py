@@ -69,6 +69,21 @@ def test_weights_keep_the_values_that_the_gguf_package_reads(tmp_path: Path, wei
     np.testing.assert_allclose(logits[0], expected, atol=1e-5 * np.abs(expected).max())
 
 
+def test_a_file_of_another_model_in_the_current_folder_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    other = tmp_path / "elsewhere" / "model.onnx.data"
+    other.write_bytes(b"weights of another model")
+    monkeypatch.chdir(other.parent)
+    write_llama(tmp_path / "model.gguf", gguf.GGMLQuantizationType.Q4_0, gguf.GGMLQuantizationType.Q8_0)
+    for _ in range(2):  # and what the folder itself had is replaced
+        convert_gguf(tmp_path / "model.gguf", tmp_path)
+    with LanguageModel(tmp_path, max_length=16) as model:
+        assert np.isfinite(model.logits([70, 80, 90]).numpy()).all()
+    assert other.read_bytes() == b"weights of another model"
+
+
 def _llama_in_float64(tensors: dict[str, Any], tokens: list[int]) -> Any:
     """The logits behind the last token, as the architecture's paper has it (Touvron et al., 2023)."""
 

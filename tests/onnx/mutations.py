@@ -19,6 +19,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk.support import faults
 from tests.onnx import decoder
 from tests.onnx.models import model, two_branches
 
@@ -250,6 +251,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--device", default=None)
     options = parser.parse_args()
+    faults.raise_all()
     logging.getLogger("dmlvk").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     outcomes: dict[str, int] = {}

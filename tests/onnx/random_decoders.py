@@ -23,6 +23,7 @@ from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk.support import faults
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
@@ -257,16 +258,17 @@ def _apart(a: Array, b: Array) -> float:
 def main(decoders: int, seed: int, first: int, device: str | None) -> None:
     """Run random decoders. Exit status 1: one has other bits, or other results than ONNX Runtime's."""
     onnxruntime.set_default_logger_severity(4)
+    faults.raise_all()
     counts: collections.Counter[str] = collections.Counter()
     with dml.Device(device) as used:
         for number in range(first, first + decoders):
             counts["decoders"] += 1
             try:
-                faults = faults_of(drawn(seed, number), used)
+                wrong = faults_of(drawn(seed, number), used)
             except Exception:  # noqa: BLE001  # that is what is sought
-                faults = [f"{drawn(seed, number).label}: {traceback.format_exc()[-600:]}"]
-            counts["wrong"] += bool(faults)
-            for fault in faults:
+                wrong = [f"{drawn(seed, number).label}: {traceback.format_exc()[-600:]}"]
+            counts["wrong"] += bool(wrong)
+            for fault in wrong:
                 click.echo(fault)
     click.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
     sys.exit(1 if counts["wrong"] else 0)

@@ -22,6 +22,7 @@ from onnx import helper, numpy_helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 import tests.onnx.more_node_recipes  # noqa: F401  # registers recipes
+from dmlvk.support import faults
 from tests.onnx.node_recipes import RECIPES, Array, Draw, Drawn
 
 NEWEST = 24
@@ -169,6 +170,7 @@ def main(nodes: int, seed: int, first: int, pattern: str, skipped: bool) -> None
     """Compare random nodes with ONNX Runtime. Exit status 1: one is wrong or refused."""
     logging.getLogger("dmlvk").setLevel(logging.ERROR)
     onnxruntime.set_default_logger_severity(4)
+    faults.raise_all()
     counts: collections.Counter[str] = collections.Counter()
     with dml.Device() as device:
         for case, outcome, why in results(device, seed, range(first, first + nodes), pattern):

@@ -23,6 +23,7 @@ from onnx import helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk.support import faults
 from tests.onnx.open_model_draw import ModelDraw
 from tests.onnx.open_model_steps import STEPS
 
@@ -240,6 +241,7 @@ def main(models: int, seed: int, first: int, device: str | None) -> None:
     """Run random models with open sizes. Exit status 1: one has other bits, or other results than ONNX Runtime's."""
     logging.getLogger("dmlvk").setLevel(logging.ERROR)
     onnxruntime.set_default_logger_severity(4)
+    faults.raise_all()
     counts: collections.Counter[str] = collections.Counter()
     with dml.Device(device) as used:
         for number in range(first, first + models):

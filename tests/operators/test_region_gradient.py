@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import itertools
 import re
 from collections.abc import Callable
@@ -294,3 +295,37 @@ def test_refusals(more: Callable[[], dict[str, Any]], message: str, device: dml.
     image, gradient = np.zeros((1, 1, 4, 4), np.float32), np.zeros((4, 1, 2, 2), np.float32)
     with pytest.raises(dml.DmlError, match=re.escape(f"ROI_ALIGN_GRAD: {message}")):
         device.create_operator(_desc(image, gradient, _OVERLAPPING, Way(), **more()))
+
+
+def _many_regions(count: int) -> dml.RoiAlignGrad:
+    """One launch for each region on a CPU device, for each of a few parts of the image."""
+    pooled, image = dml.TensorDesc(dml.FLOAT32, (count, 1, 200, 200)), dml.TensorDesc(dml.FLOAT32, (1, 1, 2000, 2000))
+    return dml.RoiAlignGrad(
+        input_tensor=None,
+        input_gradient_tensor=pooled,
+        roi_tensor=dml.TensorDesc(dml.FLOAT32, (count, 4)),
+        batch_indices_tensor=dml.TensorDesc(dml.UINT32, (count,)),
+        output_gradient_tensor=image,
+        output_roi_gradient_tensor=None,
+        **Way().members,
+    )
+
+
+def test_compiling_many_launches_takes_as_long_for_each_as_compiling_few(any_device: dml.Device) -> None:
+    operator = any_device.create_operator(_many_regions(2000))
+    collections: list[str] = []
+    gc.callbacks.append(lambda phase, info: collections.append(phase))
+    try:
+        compiled = any_device.compile_operator(operator)
+        assert collections.count("start") <= 1, "Python looked at all that was made so far, again and again"
+    finally:
+        gc.callbacks.pop()
+    assert len(compiled.steps) > 1000
+
+
+def test_more_launches_than_can_be_made_are_refused_before_they_are(any_device: dml.Device) -> None:
+    operator = any_device.create_operator(_many_regions(100_000))
+    with pytest.raises(
+        dml.DeviceLimitError, match=r"100000 regions of 200 x 200 outputs in images \[1, 1, 2000, 2000\]"
+    ):
+        any_device.compile_operator(operator)

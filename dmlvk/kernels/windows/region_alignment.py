@@ -30,7 +30,7 @@ _STATE_BYTES = {"average": 32, "max": 4, "winner": 12}
 """What such a launch hands on for each output: STATE_WORDS in the shader."""
 
 _MOST_STATE_BYTES = 2**26
-_MOST_LAUNCHES = 2**16
+MOST_LAUNCHES = 2**16
 _WORDS_OF_ENTRY = 4
 _ROOM_FOR_ROUNDING = 64
 _ALL = 2**32 - 1
@@ -226,10 +226,10 @@ def check_launches(operator_name: str, count: int, samples: int) -> None:
     Raises:
         DeviceLimitError: when it does.
     """
-    if count > _MOST_LAUNCHES:
+    if count > MOST_LAUNCHES:
         raise DeviceLimitError(
             f"{operator_name}: an output may have {samples} samples inside of the input, which take {count} launches; "
-            f"at most {_MOST_LAUNCHES} can be made. A lower MaximumSamplesPerOutput takes fewer"
+            f"at most {MOST_LAUNCHES} can be made. A lower MaximumSamplesPerOutput takes fewer"
         )
 
 

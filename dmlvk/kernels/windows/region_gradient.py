@@ -17,6 +17,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
 from dmlvk.kernels.windows.region_alignment import (
+    MOST_LAUNCHES,
     Reduced,
     RegionSampling,
     check_launches,
@@ -182,9 +183,10 @@ class _Gradient:
         items = -(-batches * rows * columns // elements_of_group) * -(-fours // lanes) * WORK_GROUP_SIZE
         every = range(self.sampling.regions)
         weighted = [every[first : first + self.regions_weighted] for first in every[:: self.regions_weighted]]
-        blocks = [list(self._blocks(regions)) for regions in weighted]
-        is_in_parts = sum(map(len, blocks)) > 1
         most_groups = max(1, _MOST_SCRATCH_BYTES // (_STATE_BYTES * WORK_GROUP_SIZE))
+        turns = -(-items // (most_groups * WORK_GROUP_SIZE))
+        blocks = self._all_blocks(weighted, turns)
+        is_in_parts = sum(map(len, blocks)) > 1
         together = min(items, most_groups * WORK_GROUP_SIZE) if is_in_parts else items
         output = self.builder.writes["output_gradient_tensor"]
         state = self.builder.scratch(together * _STATE_BYTES) if is_in_parts else output
@@ -199,6 +201,27 @@ class _Gradient:
                     part = _IS_CONTINUED * (not is_first) | _GOES_ON * (not is_last)
                     constants = {"IN_PARTS": int(is_in_parts), "CHANNEL_LANES": lanes}
                     self._gather_block(block, regions[0], (first_item, count, part), state, constants)
+
+    def _all_blocks(self, weighted: list[range], turns: int) -> list[list[_GatheredRange]]:
+        """What the launches take of each of these regions, all of which are made for so many parts of the image.
+
+        Raises:
+            DeviceLimitError: when there are too many launches.
+        """
+        blocks: list[list[_GatheredRange]] = [[] for _ in weighted]
+        count = len(weighted)
+        for regions, own in zip(weighted, blocks, strict=True):
+            for block in self._blocks(regions):
+                own.append(block)
+                count += 1
+                if count * turns > MOST_LAUNCHES:
+                    rows, columns = self.sampling.pooled[2:]
+                    raise DeviceLimitError(
+                        f"{self.desc.operator_name}: {self.sampling.regions} regions of {rows} x {columns} outputs in "
+                        f"images {list(self.sampling.image)} take more than {MOST_LAUNCHES} launches, as many as there "
+                        "can be"
+                    )
+        return blocks
 
     def _gather_block(
         self,

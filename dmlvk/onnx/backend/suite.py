@@ -28,6 +28,7 @@ from dmlvk.device import Device
 from dmlvk.errors import DmlError
 from dmlvk.onnx.api.session import InferenceSession
 from dmlvk.onnx.backend.exclusions import reason_for
+from dmlvk.support import faults
 
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 
@@ -195,6 +196,7 @@ def main(
     """
     if page is not None and (kinds or pattern):
         raise click.UsageError("--page is for a run with all cases: without --kind and --pattern")
+    faults.raise_all()
     with Device(int(device) if device is not None and device.isdecimal() else device) as opened:
         click.echo(f"Running on '{opened.info.name}', onnx {onnx.__version__}")
         results = run_suite(opened, kinds or KINDS, pattern)

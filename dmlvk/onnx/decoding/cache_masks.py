@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlvk.onnx.decoding.counting import makers_of
+from dmlvk.onnx.decoding.counting import NotCountedError, makers_of
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.values import Array
 
@@ -44,7 +44,7 @@ def widened_masks(
             continue
         try:
             makers_of(model, steps, constants, [name], are_masks=True)
-        except ValueError:
+        except NotCountedError:
             continue
         found.add(name)
     while left := {name for _, names in masks if not found.issuperset(names) for name in names if name in found}:

@@ -76,7 +76,7 @@ class Counting:
             know, where the host only gives contents.
 
     Raises:
-        ValueError: when something else leads to them, too.
+        NotCountedError: when something else leads to them, too.
     """
 
     def __init__(
@@ -135,6 +135,10 @@ class Counting:
         return values
 
 
+class NotCountedError(Exception):
+    """More than counting leads to a value; the message says what."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Makers:
     """What leads to values.
@@ -168,7 +172,7 @@ def makers_of(
         are_masks: whether they are masks, and not lengths.
 
     Raises:
-        ValueError: when that is more than counting.
+        NotCountedError: when that is more than counting.
     """
     inputs = {info.name: info for info in model.inputs}
     makers = {name: step for step in steps for name in step.proto.output if name}
@@ -181,12 +185,12 @@ def makers_of(
             continue
         if name in inputs:
             if inputs[name].element not in _INTEGERS and not are_masks:
-                raise ValueError(f"{name!r} is no input of integers")
+                raise NotCountedError(f"{name!r} is no input of integers")
             found.read.add(name)
             continue
         step = makers.get(name)
         if step is None or step.domain or step.proto.op_type not in allowed:
-            raise ValueError(f"{name!r} is made by more than counting")
+            raise NotCountedError(f"{name!r} is made by more than counting")
         if step in found.steps:
             continue
         found.steps[step] = None
@@ -201,7 +205,7 @@ def is_counted(model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, 
     """Whether a value follows from inputs by counting; arguments as of :func:`makers_of`."""
     try:
         makers_of(model, steps, constants, [name])
-    except ValueError:
+    except NotCountedError:
         return False
     return name not in constants
 
@@ -254,4 +258,4 @@ def _quick(step: Step, constants: Mapping[str, Any]) -> Callable[[Mapping[str, A
     return None
 
 
-__all__ = ["Counting", "conditions_of", "is_counted", "is_size", "makers_of"]
+__all__ = ["Counting", "NotCountedError", "conditions_of", "is_counted", "is_size", "makers_of"]

@@ -15,7 +15,7 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.decoding.cache_masks import MOST_ELEMENTS, is_wide, widened, widened_masks
 from dmlvk.onnx.decoding.cache_pairs import cache_pairs, masks_of, with_rows
 from dmlvk.onnx.decoding.caches import Cache, CachePair, Caches, Lengths, check_lengths, rounded_rows
-from dmlvk.onnx.decoding.counting import Counting, conditions_of, is_counted, is_size
+from dmlvk.onnx.decoding.counting import Counting, NotCountedError, conditions_of, is_counted, is_size
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.values import Array
 from dmlvk.onnx.plan.execution import DeviceValue, Resident
@@ -121,7 +121,7 @@ class Decoding:
             if is_open:
                 counting = Counting(model, all_steps, constants, lengths, masks, counts_again=True)
             return cls(device, model, pairs, counting, is_open=is_open)
-        except ValueError as reason:
+        except NotCountedError as reason:
             _log.debug("%s: its lengths are computed on the device: %s", model.name, reason)
             return None
 

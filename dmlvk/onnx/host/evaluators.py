@@ -19,6 +19,7 @@ from dmlvk.onnx.model.limits import DEFAULT_LIMITS, Limits, check_claims
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.emptiness import of_nothing
 from dmlvk.onnx.nodes.values import Known
+from dmlvk.support import faults
 from dmlvk.support.mapped_files import check_unchanged
 
 _NAMES = {OWN: "dmlvk", RUNTIME: "ONNX Runtime", REFERENCE: "the onnx package's evaluator"}
@@ -68,9 +69,10 @@ def evaluate(
         return _evaluated(step, values, opsets, model, limits)
     except DmlError:
         raise
-    except (NotInferred, NotComputed, *INVALID, RuntimeError, AttributeError, ArithmeticError) as error:
-        if isinstance(error, RecursionError):
-            raise
+    except (NotInferred, NotComputed, *INVALID) as error:
+        raise _refused(step, f"{type(error).__name__}: {error}", model) from error
+    except Exception as error:
+        faults.report(error, f"computing {step.label}")
         raise _refused(step, f"{type(error).__name__}: {error}", model) from error
 
 
@@ -143,6 +145,9 @@ class Repeated:
             raise
         except INVALID as error:
             raise _refused(step, str(error), self._model) from error
+        except Exception as error:  # noqa: BLE001 - told
+            faults.report(error, f"computing {step.label}")
+            return evaluate(step, values, self._opsets, self._model, self._limits)[0]
 
     def _check(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
         self._limits.check_shape(self._step, helper.np_dtype_to_tensor_dtype(dtype), shape, self._model)
@@ -185,6 +190,9 @@ def own_results(
         raise
     except INVALID as error:
         raise _refused(step, str(error), model) from error
+    except Exception as error:  # noqa: BLE001 - told
+        faults.report(error, f"computing {step.label}")
+        return None  # others may know it
 
 
 def _refused(step: Step, reason: str, model: str) -> ModelFileError:

@@ -12,6 +12,7 @@ from onnx import helper
 from dmlvk.errors import DmlError, ModelFileError
 from dmlvk.onnx.model.limits import Budget
 from dmlvk.onnx.model.loading import Step, captured_by
+from dmlvk.support import faults
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 
@@ -35,12 +36,28 @@ def run_control_flow(step: Step, values: Mapping[str, Any], run: RunGraph, model
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in step.proto.attribute}
     inputs = [values[name] if name else None for name in step.proto.input]
     runs = {"If": _if, "Loop": _loop, "Scan": _scan}
-    try:
-        results = runs[step.proto.op_type](attributes, inputs, values, run, budget)
-    except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
-        if isinstance(error, DmlError):
+
+    def refused(error: Exception) -> ModelFileError:
+        return ModelFileError(f"{model}: {step.label}: cannot be computed: {error}")
+
+    def run_inside(name: str, given: Mapping[str, Any]) -> list[Any]:
+        try:
+            return run(name, given)
+        except DmlError:
             raise
-        raise ModelFileError(f"{model}: {step.label}: cannot be computed: {error}") from error
+        except Exception as error:
+            faults.report(error, f"running the graph {name!r} of {step.label}")
+            raise refused(error) from error
+
+    try:
+        results = runs[step.proto.op_type](attributes, inputs, values, run_inside, budget)
+    except DmlError:
+        raise
+    except ValueError as error:  # NumPy's, too: an input has another shape
+        raise refused(error) from error
+    except Exception as error:
+        faults.report(error, f"running {step.label}")
+        raise refused(error) from error
     if len(results) < len(step.proto.output):
         raise ModelFileError(
             f"{model}: {step.label}: its graph gives {len(results)} of {len(step.proto.output)} outputs"

@@ -23,10 +23,10 @@ _MOST_KNOWN = 4096
 _MOST_ATTRIBUTE_BYTES = 512
 """Of a node whose result is kept."""
 
-INVALID = (ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError)
-"""What functions raise of a node that breaks a rule, besides errors of dmlvk."""
+INVALID = (ValueError, MemoryError)
+"""What functions of the host raise of a node that breaks a rule, NumPy's own among them, besides errors of dmlvk."""
 
-_NOT_INFERRED = (*INVALID, RuntimeError, AttributeError, InferenceError, onnx.checker.ValidationError)
+_NOT_INFERRED = (ValueError, TypeError, RuntimeError, InferenceError, onnx.checker.ValidationError)
 """What the onnx package raises of a node whose shapes it cannot say."""
 
 Inferred = tuple[int, tuple[int, ...]]

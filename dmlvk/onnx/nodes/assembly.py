@@ -222,7 +222,7 @@ class Assembly:
         """An operator; the same one for members that are alike, so that it is checked and lowered once."""
         try:
             key = kind, *((member, _alike(value)) for member, value in members.items())
-        except TypeError:  # it has members of other kinds
+        except _NothingAlikeError:
             return self.device.create_operator(kind(**members))
         if key not in self._operators:  # what it was made of is kept: its tensors are told apart as objects
             self._operators[key] = self.device.create_operator(kind(**members)), members
@@ -294,11 +294,15 @@ class Assembly:
         return Assembled(graph, tuple(inputs), tuple(shown), tuple(self._nodes[index].values for index in numbers))
 
 
+class _NothingAlikeError(Exception):
+    """A member is of a kind whose values are not compared: an activation, say, or an open size."""
+
+
 def _alike(value: Any) -> object:
     """What equal members have in common. Numbers are told apart by their bits, tensors as objects: they are shared.
 
     Raises:
-        TypeError: when the member is of another kind.
+        _NothingAlikeError: when the member is of another kind.
     """
     if value is None or isinstance(value, TensorDesc):
         return id(value)
@@ -306,7 +310,7 @@ def _alike(value: Any) -> object:
         return type(value), repr(value)
     if isinstance(value, (list, tuple)):
         return tuple(map(_alike, value))
-    raise TypeError(f"a member {type(value).__name__}")
+    raise _NothingAlikeError
 
 
 def fills(tensor: Tensor) -> bool:

@@ -15,6 +15,7 @@ from dmlvk.dynamic.sizes import is_dynamic, value_of
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.dynamic_shapes import Given, NoRuleError, rule_of
 from dmlvk.onnx.nodes.values import Derived, Known, Tensor, Value
+from dmlvk.support import faults
 
 _log = logging.getLogger("dmlvk")
 
@@ -54,7 +55,10 @@ def derived_numbers(step: Step, inputs: Sequence[Value | None]) -> tuple[int, _N
     given = Given(step, inputs)
     try:
         made = _computed(step.proto.op_type, given, [array for array in arrays if array is not None])
-    except (NoRuleError, ValueError, TypeError, IndexError, ZeroDivisionError):
+    except NoRuleError:
+        return None
+    except Exception as error:  # noqa: BLE001 - told
+        faults.report(error, f"computing {step.label} of open sizes")
         return None
     if made is None:
         return None

@@ -16,6 +16,7 @@ from onnx import helper
 from dmlvk.dynamic.sizes import is_dynamic, value_of
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.values import Derived, Known, NotOnDevice, Tensor, Value, broadcast_shape
+from dmlvk.support import faults
 
 Shape: TypeAlias = tuple[Any, ...]
 
@@ -554,7 +555,12 @@ def shapes_by_rule(
         raise NoRuleError
     try:
         shapes = list(rule(Given(step, inputs)))
-    except (NotOnDevice, ValueError, TypeError, LookupError, ZeroDivisionError, StopIteration) as error:
+    except NotOnDevice as error:
+        raise NoRuleError from error
+    except NoRuleError:
+        raise
+    except Exception as error:
+        faults.report(error, f"inferring the shapes of {step.label}")
         raise NoRuleError from error
     made: list[tuple[int, tuple[int, ...]] | None] = []
     for number, inferred in enumerate(found):

@@ -22,6 +22,7 @@ from dmlvk.onnx.nodes.values import (
     element_of,
     input_tensor,
 )
+from dmlvk.support import faults
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -123,7 +124,10 @@ def of_pretended(step: Step, inputs: Sequence[Value | None], device: Device) -> 
             node = Node(step.proto, step.schema, pretended, [None] * len(step.proto.output), Assembly(device))
             translation.translate(node)
             made = [node.results[number] if name else None for number, name in enumerate(step.proto.output)]
-        except (NeedsValue, NotOnDevice, DmlError, ValueError, LookupError, TypeError, ArithmeticError):
+        except (NeedsValue, NotOnDevice, DmlError):
+            return None
+        except Exception as error:  # noqa: BLE001 - told
+            faults.report(error, f"translating {step.label} for tensors without elements")
             return None
         found.append(made)
     results: list[Array | None] = []

@@ -18,6 +18,7 @@ from dmlvk.onnx.nodes.values import element_of
 from dmlvk.onnx.plan.dynamic_execution import DynamicRound
 from dmlvk.onnx.plan.execution import DeviceValue
 from dmlvk.onnx.plan.round_plans import Live, NotDynamicError
+from dmlvk.support import faults
 
 _log = logging.getLogger("dmlvk")
 
@@ -204,11 +205,12 @@ class DynamicRounds:
         sizes, offsets = open_sizes(guards, opening.sizes)
         try:
             made = planned(guards, opening.live(sizes), offsets)
-        except (NotDynamicError, DmlError, TypeError, ValueError, LookupError, ArithmeticError) as reason:
+        except (NotDynamicError, DmlError) as reason:
             # Whatever is wrong with the model is said by the plan for plain sizes, which is made instead.
-            self.refused[opening.key] = f"{type(reason).__name__}: {reason}"
-            _log.debug("no plan for open sizes: %s", self.refused[opening.key])
-            return None
+            return self._refuse(opening, reason)
+        except Exception as error:  # noqa: BLE001 - told
+            faults.report(error, "planning for open sizes")
+            return self._refuse(opening, error)
         finally:
             guards.made.clear()  # sizes in it lead back to the guards: a circle
         if not made.is_for(opening.sizes):
@@ -223,3 +225,7 @@ class DynamicRounds:
         while len(self) > _MOST_PLANS:
             next(plans for plans in self._plans.values() if plans).pop()
         return made
+
+    def _refuse(self, opening: Opening, reason: Exception) -> None:
+        self.refused[opening.key] = f"{type(reason).__name__}: {reason}"
+        _log.debug("no plan for open sizes: %s", self.refused[opening.key])

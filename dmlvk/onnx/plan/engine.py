@@ -37,7 +37,15 @@ from dmlvk.onnx.plan.execution import DeviceValue, Resident, Segment, Usage, Wei
 from dmlvk.onnx.plan.made_rounds import KEPT_PLANS, MadeRound, MadeRounds, has_contents
 from dmlvk.onnx.plan.pending import Pending
 from dmlvk.onnx.plan.planning import Planner
-from dmlvk.onnx.plan.round_plans import Live, NotDynamicError, Placement, RoundPlan, readers_of, viewed
+from dmlvk.onnx.plan.round_plans import (
+    ContentsNeededError,
+    Live,
+    NotDynamicError,
+    Placement,
+    RoundPlan,
+    readers_of,
+    viewed,
+)
 from dmlvk.onnx.plan.states import State
 from dmlvk.support.collection import collection_paused
 from dmlvk.support.weak_calls import weakly
@@ -138,7 +146,7 @@ class DeviceModel:
             try:
                 plan = self.planner(state.known, state.live(), _not_there).planned(self.pending)
                 made = self._made(plan, state)
-            except _NotThereError:
+            except ContentsNeededError:
                 return
             except DeviceLimitError:
                 if self._divided.plan(arrays, self._shapes) is None:
@@ -591,9 +599,5 @@ class DeviceModel:
         return [state.host_array(info.name) for info in program.model.outputs]
 
 
-class _NotThereError(Exception):
-    """A plan needs contents that are not there before the first run."""
-
-
 def _not_there(name: str) -> Any:
-    raise _NotThereError(name)
+    raise ContentsNeededError(name)

@@ -49,8 +49,17 @@ from dmlvk.onnx.nodes.values import (
 )
 from dmlvk.onnx.plan.branches import branch_of
 from dmlvk.onnx.plan.pending import Pending
-from dmlvk.onnx.plan.round_plans import Live, NotDynamicError, Placement, RoundPlan, check_halves, viewed
+from dmlvk.onnx.plan.round_plans import (
+    Live,
+    NotDynamicError,
+    NotPlannedError,
+    Placement,
+    RoundPlan,
+    check_halves,
+    viewed,
+)
 from dmlvk.operators import FusedActivation
+from dmlvk.support import faults
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -172,19 +181,16 @@ class Planner:
         """Whatever else goes wrong with a node is an error that names it."""
         try:
             yield
-        except (DmlError, MemoryError, RecursionError):
+        except (DmlError, NotPlannedError):
             raise
-        except (
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            ArithmeticError,
-            RuntimeError,
-            NotOnDevice,
-        ) as error:
-            message = " ".join(f"{type(error).__name__}: {error}".split())
-            raise ModelFileError(f"{self._model.name}: {step.label}: cannot be planned: {message[:500]}") from error
+        except NotOnDevice as error:
+            raise self._not_planned(step, str(error)) from error
+        except Exception as error:
+            faults.report(error, f"planning {step.label}")
+            raise self._not_planned(step, f"{type(error).__name__}: {error}") from error
+
+    def _not_planned(self, step: Step, reason: str) -> ModelFileError:
+        return ModelFileError(f"{self._model.name}: {step.label}: cannot be planned: {' '.join(reason.split())[:500]}")
 
     # Values.
 
@@ -370,10 +376,13 @@ class Planner:
             translation.translate(
                 Node(step.proto, step.schema, inputs, shapes, self._assembly, following, self._unused(step))
             )
-        except (NotOnDevice, NotInferred, DmlError, ValueError, KeyError, IndexError, TypeError, ArithmeticError):
+        except (NotOnDevice, NotInferred, DmlError):
             return
         except NeedsValue as need:
             raise NotDynamicError(f"{step.label}: {need}") from need
+        except Exception as error:  # noqa: BLE001 - told
+            faults.report(error, f"translating {step.label}")
+            return
         finally:
             self._assembly.back_to(mark)
         raise NotDynamicError(f"{step.label}: {reason}") from reason
@@ -447,9 +456,13 @@ class Planner:
         except (NeedsValue, NotOnDevice, DeviceRemovedError):
             self._assembly.back_to(mark)
             raise
-        except (DmlError, ValueError, KeyError, IndexError, TypeError, OverflowError, ArithmeticError) as error:
+        except DmlError as error:
             self._assembly.back_to(mark)
             raise NotOnDevice(" ".join(f"{error}".split())) from error
+        except Exception as error:
+            self._assembly.back_to(mark)
+            faults.report(error, f"translating {step.label}")
+            raise NotOnDevice(f"a fault of dmlvk: {' '.join(f'{type(error).__name__}: {error}'.split())}") from error
         self._values.update(results)
         for name, tensor in results.items():
             self._assembly.name(tensor, name)

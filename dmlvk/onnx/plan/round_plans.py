@@ -82,8 +82,16 @@ class RoundPlan:
     placements: dict[int, Placement]
 
 
-class NotDynamicError(Exception):
-    """A plan can be made for plain sizes only; the message says why."""
+class NotPlannedError(Exception):
+    """There is no plan of the kind that is asked for, but there is one of another; the message says why."""
+
+
+class NotDynamicError(NotPlannedError):
+    """A plan can be made for plain sizes only."""
+
+
+class ContentsNeededError(NotPlannedError):
+    """A plan needs contents that are not there before the first run."""
 
 
 def check_halves(tensor: Tensor) -> None:

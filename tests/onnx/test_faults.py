@@ -1,0 +1,113 @@
+"""A fault in a translator, a rule, a planner is told and raised in tests; it is never taken for a refusal."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from dmlvk.onnx.host.evaluation.call import FUNCTIONS
+from dmlvk.onnx.nodes import derived, dynamic_shapes
+from dmlvk.onnx.nodes.translation import TRANSLATIONS
+from dmlvk.onnx.plan import engine
+from dmlvk.support import faults
+
+
+def broken(*_: Any, **__: Any) -> Any:
+    """What stands in for code of dmlvk's own that has a fault."""
+    return [][1]
+
+
+def break_translator(patch: pytest.MonkeyPatch) -> None:
+    """Exp's translator takes an item that is not there."""
+    (known,) = TRANSLATIONS["", "Exp"]
+    patch.setitem(TRANSLATIONS, ("", "Exp"), [dataclasses.replace(known, translate=broken)])
+
+
+def break_planner(patch: pytest.MonkeyPatch) -> None:
+    """So does what makes plans for open sizes."""
+    patch.setattr(engine, "DynamicSegment", broken)
+
+
+def break_shape_rule(patch: pytest.MonkeyPatch) -> None:
+    """And Exp's rule for shapes."""
+    patch.setitem(dynamic_shapes._RULES, "Exp", broken)
+
+
+def break_derived(patch: pytest.MonkeyPatch) -> None:
+    """And arithmetic with open sizes."""
+    patch.setattr(derived, "_computed", broken)
+
+
+def break_host_function(patch: pytest.MonkeyPatch) -> None:
+    """And Mul's function for the host."""
+    patch.setitem(FUNCTIONS, ("", "Mul"), [(1, broken)])
+
+
+BREAKS = (break_translator, break_planner, break_shape_rule, break_derived, break_host_function)
+
+
+@pytest.fixture(params=BREAKS, ids=lambda of: of.__name__)
+def broken_dmlvk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """One of them."""
+    request.param(monkeypatch)
+    yield monkeypatch
+
+
+def model() -> onnx.ModelProto:
+    """Exp(a) in the shape that twice as many rows would have: sizes are computed with."""
+    nodes = [
+        helper.make_node("Exp", ["a"], ["e"]),
+        helper.make_node("Shape", ["e"], ["s"]),
+        helper.make_node("Mul", ["s", "two_halves"], ["double"]),
+        helper.make_node("Mul", ["three", "three"], ["nine"]),
+        helper.make_node("Reshape", ["e", "double"], ["r"]),
+        helper.make_node("Add", ["r", "nine"], ["y"]),
+    ]
+    constants = [
+        helper.make_tensor("two_halves", TensorProto.INT64, [2], [2, 1]),
+        helper.make_tensor("three", TensorProto.FLOAT, [1], [3.0]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "sizes",
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["rows", 2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        constants,
+    )
+    graph.node[4].input[1] = "sizes"
+    graph.node.insert(4, helper.make_node("Div", ["double", "two_halves"], ["sizes"]))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def runs(session: ort.InferenceSession) -> None:
+    """At three sizes, compared with NumPy."""
+    for rows in (3, 4, 7):
+        a = np.arange(2 * rows, dtype=np.float32).reshape(rows, 2) / 8
+        np.testing.assert_allclose(session.run(None, {"a": a})[0], np.exp(a) + 9, rtol=1e-5)
+
+
+def test_a_fault_is_raised_in_tests(broken_dmlvk: pytest.MonkeyPatch, any_device: dml.Device) -> None:
+    with pytest.raises(faults.FaultError, match="IndexError") as raised:
+        runs(ort.InferenceSession(model(), device=any_device))
+    assert "broken" in faults.reported[0], raised.value
+    faults.reported.clear()
+
+
+def test_a_users_program_is_right_and_hears_of_the_fault(
+    broken_dmlvk: pytest.MonkeyPatch, any_device: dml.Device, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken_dmlvk.delenv("DMLVK_RAISE_FAULTS")
+    broken_dmlvk.setattr(faults, "_kinds", set())
+    with caplog.at_level(logging.WARNING, "dmlvk"):
+        runs(ort.InferenceSession(model(), device=any_device))
+    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("a fault of dmlvk")]
+    assert len(told) == 1 and "return [][1]" in told[0], told
