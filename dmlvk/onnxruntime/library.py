@@ -8,6 +8,7 @@ import functools
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,28 +36,28 @@ _LEAVING = 1.0
 
 _P, _I, _S = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
 
-_SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first; the order is that of Callbacks in structures.h
-    "devices": (_P, _P, _P, _I, _P, _I, _P),
-    "create_ep": (_P, _P, _P, _I, _P, _P, _P),
-    "release_ep": (_P, _I),
-    "capability": (_P, _I, _P, _P),
-    "compile": (_P, _I, _P, _P, _P),
-    "release_program": (_P, _I),
-    "compute": (_P, _I, _P, _P, _I),
-    "allocate": (_I, _I),
-    "free": (None, _I),
-    "copy": (_P, _P, _I, _I, _I, _I),
-    "start_profiling": (_P, _I, _I, _I),
-    "end_profiling": (_P, _I, _I, _P),
-}
+_PYTHON = (
+    *("PyGILState_Ensure", "PyGILState_Release", "PyThread_get_thread_ident", "PyTuple_New", "PyTuple_SetItem"),
+    *("PyLong_FromLongLong", "PyLong_AsLongLong", "PyObject_CallObject", "Py_DecRef", "PyErr_Fetch", "PyErr_Restore"),
+    *("PyErr_WriteUnraisable", "PyErr_CheckSignals", "Py_AddPendingCall"),
+)
+"""What python.h calls of Python's C API, in the order of ``Callbacks`` in structures.h."""
 
-_TYPES = {name: ctypes.CFUNCTYPE(*signature) for name, signature in _SIGNATURES.items()}
+FUNCTIONS = (
+    *("devices", "create_ep", "release_ep", "capability", "compile", "release_program", "compute", "allocate", "free"),
+    *("copy", "start_profiling", "end_profiling"),
+)
+"""What Python does for provider.c, in the order of ``DMLVK_PYTHON_FUNCTIONS`` in structures.h."""
 
 
 class _Callbacks(ctypes.Structure):
-    """What provider.c calls."""
+    """What provider.c knows of Python."""
 
-    _fields_ = (("name", _S), ("vendor", _S), ("version", _S), *_TYPES.items())
+    _fields_ = (
+        *(("name", _S), ("vendor", _S), ("version", _S)),
+        ("python", _P * len(_PYTHON)),
+        ("functions", _P * len(FUNCTIONS)),
+    )
 
 
 class ProviderLibrary:
@@ -88,7 +89,10 @@ class ProviderLibrary:
         self.outputs: Any = self._native.dmlvk_outputs
         self.outputs.restype = _P
         self.outputs.argtypes = [_P, _P, _I, _I, _P, _P]
-        self._callbacks: _Callbacks | None = None
+        self._native.dmlvk_watch.restype = None
+        self._native.dmlvk_watch.argtypes = [ctypes.c_ulong, _P]
+        self._callbacks: list[object] = []
+        self._handler = 0
         self.threads: set[int] = set()
 
     @property
@@ -101,19 +105,38 @@ class ProviderLibrary:
         """The version of ONNX Runtime's interface that it is written for."""
         return int(self._native.dmlvk_abi_version())
 
-    def attach(self, name: str, vendor: str, version: str, functions: Mapping[str, Callable[..., Any]]) -> None:
+    def attach(self, name: str, vendor: str, version: str, functions: Mapping[str, Callable[..., int]]) -> None:
         """Sets what it calls, until the interpreter ends.
 
         Args:
             name: the provider's.
             vendor: who made it.
             version: its version.
-            functions: by the names of ``Callbacks`` in structures.h.
+            functions: by the names of :data:`FUNCTIONS`; what they raise is raised in the program.
         """
-        made = {key: _TYPES[key](functions[key]) for key in _TYPES}
-        self._callbacks = _Callbacks(name.encode(), vendor.encode(), version.encode(), **made)
-        self._native.dmlvk_attach(ctypes.byref(self._callbacks))
+        called = [functions[key] for key in FUNCTIONS]
+        made = _Callbacks(
+            *(name.encode(), vendor.encode(), version.encode()),
+            (_P * len(_PYTHON))(*(ctypes.cast(getattr(ctypes.pythonapi, key), _P).value for key in _PYTHON)),
+            (_P * len(FUNCTIONS))(*(id(function) for function in called)),
+        )
+        self._callbacks += [made, called]  # they stay: an interrupt may come before or after the library has them
+        self.watch_signals()
+        self._native.dmlvk_attach(ctypes.byref(made))
         atexit.register(self._detach)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.watch_signals)
+
+    def watch_signals(self) -> None:
+        """Lets it know which thread is the main one, and how the system calls Python for a signal.
+
+        Python has one function for all signals, and sets it with the first handler of a program: as a rule, its own
+        for SIGINT.
+        """
+        if not self._handler:
+            handled = (number for number in signal.valid_signals() if callable(signal.getsignal(number)))
+            self._handler = next((_python_handler(number) for number in handled), 0)
+        self._native.dmlvk_watch(threading.main_thread().ident or 0, self._handler)
 
     def memory_vendor(self, factory: int) -> int:
         """The vendor that ONNX Runtime is told of a factory's memory; 0 where it stands in for another provider."""
@@ -139,6 +162,12 @@ class ProviderLibrary:
         until = time.monotonic() + _LEAVING
         while time.monotonic() < until and any(thread.ident in self.threads for thread in threading.enumerate()):
             time.sleep(0.01)
+
+
+def _python_handler(number: int) -> int:
+    """Where the function lies that the system calls for a signal that Python handles."""
+    function = ctypes.PYFUNCTYPE(_P, ctypes.c_int)(("PyOS_getsig", ctypes.pythonapi))
+    return int(function(number) or 0)
 
 
 @functools.cache

@@ -168,8 +168,8 @@ class Memory:
             self._blocks[base] = _MemoryBlock(base, size, {})
             return base
 
-    def free(self, address: int) -> None:
-        """Forgets a block."""
+    def free(self, address: int) -> int:
+        """Forgets a block; the number says nothing."""
         with self._lock:
             block = self._blocks.pop(address, None)
             if block is not None:
@@ -177,6 +177,7 @@ class Memory:
                     content.is_there = False
                 room = max(-(-block.size // _ALIGNMENT), 1) * _ALIGNMENT
                 self._free[room].append(address)
+        return 0
 
     def _found(self, address: int, size: int) -> tuple[_MemoryBlock, int]:
         block = self._blocks.get(address)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import functools
 import itertools
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import dmlvk
 from dmlvk.device import Device
@@ -22,6 +22,7 @@ from dmlvk.onnxruntime.parts import Part, table_of
 from dmlvk.onnxruntime.sessions import Session
 from dmlvk.operators import FeatureLevel
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
+from dmlvk.support import faults
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
 
 PROVIDER = "DmlVkExecutionProvider"
@@ -33,8 +34,6 @@ OPTIONS = ("device", "feature_level", "arithmetic")
 _FROM_DEVICE, _ON_DEVICE = 1, 3
 
 _log = logging.getLogger("dmlvk")
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _FusionOptions(ctypes.Structure):
@@ -61,24 +60,26 @@ class Provider:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        """By the names of ``Callbacks`` in structures.h."""
+    def functions(self) -> dict[str, Callable[..., int]]:
+        """By the names of ``FUNCTIONS`` in library.py."""
         return {
-            "devices": self._guarded(self._offer_devices),
-            "create_ep": self._guarded(self._create_ep),
-            "release_ep": self._quiet(self._release_ep),
-            "capability": self._guarded_session(self._claim),
-            "compile": self._guarded_session(self._compile),
-            "release_program": self._quiet(self._release_part),
+            "devices": self._guarded(self._api, self._offer_devices),
+            "create_ep": self._guarded(self._api, self._create_ep),
+            "release_ep": self._release_ep,
+            "capability": self._guarded(self._session, self._claim),
+            "compile": self._guarded(self._session, self._compile),
+            "release_program": self._release_part,
             "compute": self._compute,
             "allocate": self.memory.allocate,
             "free": self.memory.free,
-            "copy": self._guarded(self._copy),
-            "start_profiling": self._guarded_session(lambda session, *given: session.profiles.start(*given)),
-            "end_profiling": self._guarded_session(lambda session, *given: session.profiles.end(session.api, *given)),
+            "copy": self._guarded(self._api, self._copy),
+            "start_profiling": self._guarded(self._session, lambda session, *given: session.profiles.start(*given)),
+            "end_profiling": self._guarded(
+                self._session, lambda session, *given: session.profiles.end(session.api, *given)
+            ),
         }
 
-    # Errors: none may leave for C, and each becomes a status.
+    # Errors become statuses. No interrupt is among them: python.h sees to that.
 
     def _api(self, factory: int) -> Api:
         found = self._apis.get(factory)
@@ -87,46 +88,31 @@ class Provider:
                 found = self._apis.setdefault(factory, Api(self._library, factory))
         return found
 
-    def _guarded(self, function: Callable[..., None]) -> Callable[..., int | None]:
-        @functools.wraps(function)
-        def call(factory: int, *arguments: Any) -> int | None:
-            api = self._api(factory)
-            try:
-                function(api, *arguments)
-            except BaseException as error:  # noqa: BLE001 - it would be lost in C
-                return api.failure(_message_of(error))
-            return None
-
-        return call
-
-    def _guarded_session(self, function: Callable[..., None]) -> Callable[..., int | None]:
-        @functools.wraps(function)
-        def call(number: int, *arguments: Any) -> int | None:
-            session = self._sessions[number]
-            try:
-                function(session, *arguments)
-            except BaseException as error:  # noqa: BLE001 - it would be lost in C
-                return session.api.failure(_message_of(error))
-            return None
-
-        return call
+    def _session(self, number: int) -> Session:
+        return self._sessions[number]
 
     @staticmethod
-    def _quiet(function: Callable[[int], None]) -> Callable[[int], None]:
-        @functools.wraps(function)
-        def call(number: int) -> None:
+    def _guarded(owner_of: Callable[[int], Any], function: Callable[..., None]) -> Callable[..., int]:
+        """A function whose errors are statuses.
+
+        Args:
+            owner_of: gives what it is called with first: ONNX Runtime's functions, or a session.
+            function: returns nothing.
+        """
+
+        def call(number: int, *arguments: Any) -> int:
+            owner = owner_of(number)
             try:
-                function(number)
-            except BaseException:  # noqa: BLE001 - nobody asks what becomes of a release
-                _log.exception("dmlvk.onnxruntime: %s", function.__name__)
+                function(owner, *arguments)
+            except Exception as error:  # noqa: BLE001 - it would be lost in C
+                return _status_of(owner if isinstance(owner, Api) else owner.api, error, function)
+            return 0
 
         return call
 
     # Devices.
 
-    def _offer_devices(
-        self, api: Api, hardware: int | None, count: int, found: int, most: int, number: int | None
-    ) -> None:
+    def _offer_devices(self, api: Api, hardware: int, count: int, found: int, most: int, number: int) -> None:
         there = (ctypes.c_void_p * count).from_address(hardware) if hardware and count else ()
         unused = [pointer for pointer in there if pointer and api.call("HardwareDevice_Type", pointer) == GPU]
         offered_devices = (ctypes.c_void_p * most).from_address(found)
@@ -148,7 +134,7 @@ class Provider:
                 api.call("ReleaseKeyValuePairs", pairs)
             self._indices[pointer] = info.index
             made += 1
-        ctypes.c_int64.from_address(number or 0).value = made
+        ctypes.c_int64.from_address(number).value = made
 
     @staticmethod
     def _new_hardware(api: Api, info: DeviceInfo, pairs: int) -> int:
@@ -160,9 +146,7 @@ class Provider:
 
     # Sessions.
 
-    def _create_ep(
-        self, api: Api, devices: int | None, count: int, options: int, logger: int, number: int | None
-    ) -> None:
+    def _create_ep(self, api: Api, devices: int, count: int, options: int, logger: int, number: int) -> None:
         there = (ctypes.c_void_p * count).from_address(devices) if devices and count else ()
         pairs = api.pointer("GetSessionOptionsConfigEntries", options)
         assert pairs is not None
@@ -175,7 +159,8 @@ class Provider:
         with self._lock:
             key = next(self._numbers)
             self._sessions[key] = Session(api, device, logger)
-        ctypes.c_int64.from_address(number or 0).value = key
+        ctypes.c_int64.from_address(number).value = key
+        self._library.watch_signals()  # a program may have set its first handler since
         api.log(logger, INFO, f"{PROVIDER}: {device.info.name}, feature level {device.feature_level.label}")
 
     def _device(self, options: Mapping[str, str], chosen: list[int]) -> Device:
@@ -197,9 +182,10 @@ class Provider:
                 device = self._devices[key] = Device(info.index, feature_level=level, arithmetic=arithmetic)
             return device
 
-    def _release_ep(self, number: int) -> None:
+    def _release_ep(self, number: int) -> int:
         with self._lock:
             self._sessions.pop(number, None)
+        return 0
 
     # Graphs.
 
@@ -224,7 +210,7 @@ class Provider:
             name = proto.name or next(iter(proto.output), "")
             session.log(VERBOSE, f"{where}: node {name!r} ({proto.op_type}) stays: {reason}")
 
-    def _compile(self, session: Session, handle: int, node: int, number: int | None) -> None:
+    def _compile(self, session: Session, handle: int, node: int, number: int) -> None:
         api = session.api
         graph = RuntimeGraph(api, handle)
         name = api.text("Node_GetName", node)
@@ -245,22 +231,26 @@ class Provider:
         with self._lock:
             key = next(self._numbers)
             self._parts[key] = part
-        ctypes.c_int64.from_address(number or 0).value = key
+        ctypes.c_int64.from_address(number).value = key
 
-    def _release_part(self, number: int) -> None:
+    def _release_part(self, number: int) -> int:
         with self._lock:
             part = self._parts.pop(number, None)
-        if part is not None:
-            part.forget()
+        try:
+            if part is not None:
+                part.forget()
+        except Exception:  # noqa: BLE001 - nobody asks what becomes of a release
+            _log.exception("dmlvk.onnxruntime: a part of a graph that is let go")
+        return 0
 
-    def _compute(self, number: int, context: int, inputs: int, count: int) -> int | None:
+    def _compute(self, number: int, context: int, inputs: int, count: int) -> int:
         part = self._parts[number]
         self._library.threads.add(threading.get_ident())
         try:
             part.run(context, table_of(inputs, count))
-        except BaseException as error:  # noqa: BLE001 - it would be lost in C
-            return part.api.failure(_message_of(error))
-        return None
+        except Exception as error:  # noqa: BLE001 - it would be lost in C
+            return _status_of(part.api, error, self._compute)
+        return 0
 
     # Memory.
 
@@ -319,10 +309,14 @@ def _said_of(info: DeviceInfo) -> list[tuple[str, str]]:
     return pairs
 
 
-def _message_of(error: BaseException) -> str:
-    """An error in one line, for a status."""
+def _status_of(api: Api, error: Exception, function: Callable[..., Any]) -> int:
+    """A status that says in one line what went wrong; faults of dmlvk's own are told with their traceback, too."""
     message = " ".join(f"{error}".split())
-    return f"dmlvk: {message}" if isinstance(error, DmlError) else f"dmlvk: {type(error).__name__}: {message}"
+    if isinstance(error, DmlError):
+        return api.failure(f"dmlvk: {message}")
+    with contextlib.suppress(Exception):  # where faults are raised, ONNX Runtime's error is what is raised
+        faults.report(error, f"serving ONNX Runtime ({function.__name__})")
+    return api.failure(f"dmlvk: {type(error).__name__}: {message}")
 
 
 __all__ = ["OPTIONS", "PROVIDER", "Provider"]

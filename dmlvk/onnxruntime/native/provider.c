@@ -4,12 +4,13 @@
  * before the library is registered. When Python ends, they are taken away (dmlvk_detach): what still arrives is
  * answered by an error, and what is released then is only forgotten.
  */
-#include <stdatomic.h>
+#if !defined(_WIN32)
+#define _GNU_SOURCE /* sigaction and clock_gettime beside C11 */
+#endif
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "structures.h"
+#include "python.h"
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
@@ -31,19 +32,6 @@ enum { DMLVK_API_FUNCTIONS(INDEX) };
 enum { DMLVK_EP_FUNCTIONS(INDEX) };
 #undef INDEX
 
-static Callbacks python;
-static atomic_bool is_attached;
-static atomic_long running;
-
-static bool enter(void) {
-    atomic_fetch_add(&running, 1);
-    if (atomic_load(&is_attached)) return true;
-    atomic_fetch_sub(&running, 1);
-    return false;
-}
-
-static void leave(void) { atomic_fetch_sub(&running, 1); }
-
 /* ONNX Runtime's functions, by their places. */
 
 #define CALL(table, place, result, ...) ((result(DMLVK_CALL *)(__VA_ARGS__))(table)[place])
@@ -57,6 +45,26 @@ static Status *gone(const OwnFactory *factory) {
 }
 
 static Status *no_memory(const OwnFactory *factory) { return failure(factory->api, "dmlvk: the host has no memory left"); }
+
+/* What Python is asked, with integers: a status, or a number; 0 where Python cannot answer any more. */
+
+#define AT(pointer) ((int64_t)(intptr_t)(pointer))
+#define WORDS(...) (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)
+
+static Status *status_of(const OwnFactory *factory, Duration duration, int function, const int64_t *words, size_t count) {
+    int64_t answer = 0;
+    switch (ask(duration, function, &answer, words, count)) {
+    case ANSWERED: return (Status *)(intptr_t)answer;
+    case RAISED: return failure(factory->api, "dmlvk: was interrupted");
+    default: return gone(factory);
+    }
+}
+
+static int64_t number_of(int function, const int64_t *words, size_t count) {
+    int64_t answer = 0;
+    ask(SHORT, function, &answer, words, count);
+    return answer;
+}
 
 /* A part of a graph that runs. */
 
@@ -118,14 +126,9 @@ static Status *DMLVK_CALL compute(NodeComputeInfo *self, void *state, Opaque *co
             context, i, &value);
         if (status == NULL) status = describe(api, value, records + i * RECORD);
     }
-    if (status == NULL) {
-        if (enter()) {
-            status = python.compute(info->id, context, records, (int64_t)count);
-            leave();
-        } else {
-            status = gone(info->factory);
-        }
-    }
+    if (status == NULL)
+        status = status_of(
+            info->factory, RUN, PY_compute, WORDS(info->id, AT(context), AT(records), (int64_t)count));
     if (records != few) free(records);
     return status;
 }
@@ -164,10 +167,7 @@ static const char *DMLVK_CALL ep_name(const Ep *self) { return ((const OwnEp *)s
 
 static Status *DMLVK_CALL ep_capability(Ep *self, const Opaque *graph, Opaque *support) {
     OwnEp *ep = (OwnEp *)self;
-    if (!enter()) return gone(ep->factory);
-    Status *status = python.capability(ep->id, graph, support);
-    leave();
-    return status;
+    return status_of(ep->factory, LONG, PY_capability, WORDS(ep->id, AT(graph), AT(support)));
 }
 
 static void DMLVK_CALL ep_release_infos(Ep *self, NodeComputeInfo **infos, size_t count) {
@@ -175,10 +175,7 @@ static void DMLVK_CALL ep_release_infos(Ep *self, NodeComputeInfo **infos, size_
     for (size_t i = 0; i < count; i++) {
         OwnComputeInfo *info = (OwnComputeInfo *)infos[i];
         if (info == NULL) continue;
-        if (enter()) {
-            python.release_program(info->id);
-            leave();
-        }
+        number_of(PY_release_program, WORDS(info->id));
         free(info);
         infos[i] = NULL;
     }
@@ -195,13 +192,8 @@ static Status *DMLVK_CALL ep_compile(Ep *self, const Opaque **graphs, const Opaq
             ep_release_infos(self, infos, i);
             return no_memory(ep->factory);
         }
-        Status *status = NULL;
-        if (enter()) {
-            status = python.compile(ep->id, graphs[i], nodes[i], &info->id);
-            leave();
-        } else {
-            status = gone(ep->factory);
-        }
+        Status *status =
+            status_of(ep->factory, LONG, PY_compile, WORDS(ep->id, AT(graphs[i]), AT(nodes[i]), AT(&info->id)));
         if (status != NULL) {
             free(info);
             ep_release_infos(self, infos, i);
@@ -229,18 +221,13 @@ static void DMLVK_CALL profiler_release(Profiler *self) { free(self); }
 
 static Status *DMLVK_CALL profiler_start(Profiler *self, int64_t offset_ns) {
     OwnEp *ep = ((OwnProfiler *)self)->ep;
-    if (!enter()) return gone(ep->factory);
-    Status *status = python.start_profiling(ep->id, (int64_t)(intptr_t)self, offset_ns);
-    leave();
-    return status;
+    return status_of(ep->factory, RUN, PY_start_profiling, WORDS(ep->id, AT(self), offset_ns));
 }
 
 static Status *DMLVK_CALL profiler_end(Profiler *self, Opaque *events) {
     OwnEp *ep = ((OwnProfiler *)self)->ep;
-    if (!enter()) return NULL; /* a session that is released when Python has ended */
-    Status *status = python.end_profiling(ep->id, (int64_t)(intptr_t)self, events);
-    leave();
-    return status;
+    if (!atomic_load(&is_attached)) return NULL; /* a session that is released when Python has ended */
+    return status_of(ep->factory, RUN, PY_end_profiling, WORDS(ep->id, AT(self), AT(events)));
 }
 
 static Status *DMLVK_CALL ep_create_profiler(Ep *self, Profiler **created) {
@@ -259,18 +246,13 @@ static Status *DMLVK_CALL ep_create_profiler(Ep *self, Profiler **created) {
 /* Memory. */
 
 static void *DMLVK_CALL allocate(Allocator *self, size_t size) {
-    if (size > INT64_MAX || !enter()) return NULL;
     (void)self;
-    int64_t address = python.allocate((int64_t)size);
-    leave();
-    return (void *)(intptr_t)address;
+    return size > INT64_MAX ? NULL : (void *)(intptr_t)number_of(PY_allocate, WORDS((int64_t)size));
 }
 
 static void DMLVK_CALL let_go(Allocator *self, void *memory) {
     (void)self;
-    if (memory == NULL || !enter()) return;
-    python.free((int64_t)(intptr_t)memory);
-    leave();
+    if (memory != NULL) number_of(PY_free, WORDS(AT(memory)));
 }
 
 static const Opaque *DMLVK_CALL allocator_info(const Allocator *self) { return ((const OwnAllocator *)self)->info; }
@@ -315,13 +297,9 @@ static Status *DMLVK_CALL transfer_copy(DataTransfer *self, const Opaque **from,
         if (status == NULL) status = place_of(factory->api, to[i], &target, &target_type);
         if (status == NULL)
             status = CALL(factory->api, API_GetTensorSizeInBytes, Status *, const Opaque *, size_t *)(from[i], &size);
-        if (status == NULL && enter()) {
-            int64_t way = (source_type == DMLVK_MEMORY_GPU) | (target_type == DMLVK_MEMORY_GPU) << 1;
-            status = python.copy(factory, way, source, target, (int64_t)size);
-            leave();
-        } else if (status == NULL) {
-            status = gone(factory);
-        }
+        int64_t way = (source_type == DMLVK_MEMORY_GPU) | (target_type == DMLVK_MEMORY_GPU) << 1;
+        if (status == NULL)
+            status = status_of(factory, SHORT, PY_copy, WORDS(AT(factory), way, source, target, (int64_t)size));
         if (status != NULL) return status;
     }
     return NULL;
@@ -349,10 +327,10 @@ static uint32_t DMLVK_CALL factory_vendor_id(const Factory *self) {
 static Status *DMLVK_CALL factory_devices(Factory *self, const Opaque *const *devices, size_t count,
                                           Opaque **ep_devices, size_t most, size_t *found) {
     *found = 0;
-    if (!enter()) return gone((OwnFactory *)self);
     int64_t number = 0;
-    Status *status = python.devices(self, devices, (int64_t)count, ep_devices, (int64_t)most, &number);
-    leave();
+    Status *status = status_of(
+        (OwnFactory *)self, LONG, PY_devices,
+        WORDS(AT(self), AT(devices), (int64_t)count, AT(ep_devices), (int64_t)most, AT(&number)));
     *found = (size_t)number;
     return status;
 }
@@ -365,13 +343,9 @@ static Status *DMLVK_CALL factory_create_ep(Factory *self, const Opaque *const *
     *created = NULL;
     OwnEp *ep = calloc(1, sizeof *ep);
     if (ep == NULL) return no_memory(factory);
-    Status *status = NULL;
-    if (enter()) {
-        status = python.create_ep(self, devices, (int64_t)count, options, logger, &ep->id);
-        leave();
-    } else {
-        status = gone(factory);
-    }
+    Status *status = status_of(
+        factory, LONG, PY_create_ep,
+        WORDS(AT(self), AT(devices), (int64_t)count, AT(options), AT(logger), AT(&ep->id)));
     if (status != NULL) {
         free(ep);
         return status;
@@ -391,10 +365,7 @@ static Status *DMLVK_CALL factory_create_ep(Factory *self, const Opaque *const *
 static void DMLVK_CALL factory_release_ep(Factory *self, Ep *released) {
     (void)self;
     if (released == NULL) return;
-    if (enter()) {
-        python.release_ep(((OwnEp *)released)->id);
-        leave();
-    }
+    number_of(PY_release_ep, WORDS(((OwnEp *)released)->id));
     free(released);
 }
 
@@ -556,6 +527,12 @@ EXPORT uint32_t dmlvk_factory_vendor(const OwnFactory *factory) { return factory
 EXPORT void dmlvk_attach(const Callbacks *callbacks) {
     python = *callbacks;
     atomic_store(&is_attached, true);
+}
+
+/* Tells the main thread, and what the system calls for signals that Python handles. */
+EXPORT void dmlvk_watch(unsigned long thread, Handler handler) {
+    atomic_store(&main_thread, thread);
+    if (handler != NULL && handler != note_signal) atomic_store(&python_handler, handler);
 }
 
 /* Takes Python's functions away; returns how many calls of them are still running. */

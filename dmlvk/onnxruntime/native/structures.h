@@ -6,25 +6,48 @@
 
 typedef void (*Function)(void);
 
-/* What Python does. Each returns a status of ONNX Runtime's, or NULL. library.py has the same structure. */
+typedef void Object; /* Python's */
+
+/* What Python does; library.py has the same names in the same order. Each takes integers, addresses among them, and
+ * returns a status of ONNX Runtime's (0: none), but for allocate, which returns an address. */
+#define DMLVK_PYTHON_FUNCTIONS(_) \
+    _(devices)                    \
+    _(create_ep)                  \
+    _(release_ep)                 \
+    _(capability)                 \
+    _(compile)                    \
+    _(release_program)            \
+    _(compute)                    \
+    _(allocate)                   \
+    _(free)                       \
+    _(copy)                       \
+    _(start_profiling)            \
+    _(end_profiling)
+
+#define INDEX(name) PY_##name,
+enum { DMLVK_PYTHON_FUNCTIONS(INDEX) PYTHON_FUNCTIONS };
+#undef INDEX
+
+/* Python as library.py describes it: functions of its C API that never change, and the functions above. */
 typedef struct {
     const char *name;
     const char *vendor;
     const char *version;
-    Status *(*devices)(void *factory, const Opaque *const *devices, int64_t count, Opaque **found, int64_t most,
-                       int64_t *number);
-    Status *(*create_ep)(void *factory, const Opaque *const *devices, int64_t count, const Opaque *options,
-                         const Opaque *logger, int64_t *ep);
-    Status *(*release_ep)(int64_t ep);
-    Status *(*capability)(int64_t ep, const Opaque *graph, Opaque *support);
-    Status *(*compile)(int64_t ep, const Opaque *graph, const Opaque *node, int64_t *program);
-    Status *(*release_program)(int64_t program);
-    Status *(*compute)(int64_t program, Opaque *context, const int64_t *inputs, int64_t count);
-    int64_t (*allocate)(int64_t size);
-    void (*free)(int64_t address);
-    Status *(*copy)(void *factory, int64_t way, int64_t from, int64_t to, int64_t size);
-    Status *(*start_profiling)(int64_t ep, int64_t profiler, int64_t offset_ns);
-    Status *(*end_profiling)(int64_t ep, int64_t profiler, Opaque *events);
+    int (*ensure)(void);                              /* PyGILState_Ensure */
+    void (*release)(int);                             /* PyGILState_Release */
+    unsigned long (*thread)(void);                    /* PyThread_get_thread_ident */
+    Object *(*make_tuple)(intptr_t);                  /* PyTuple_New */
+    int (*set_item)(Object *, intptr_t, Object *);    /* PyTuple_SetItem */
+    Object *(*make_number)(long long);                /* PyLong_FromLongLong */
+    long long (*number)(Object *);                    /* PyLong_AsLongLong */
+    Object *(*call)(Object *, Object *);              /* PyObject_CallObject */
+    void (*let_go)(Object *);                         /* Py_DecRef */
+    void (*fetch)(Object **, Object **, Object **);   /* PyErr_Fetch */
+    void (*restore)(Object *, Object *, Object *);    /* PyErr_Restore */
+    void (*write_unraisable)(Object *);               /* PyErr_WriteUnraisable */
+    int (*check_signals)(void);                       /* PyErr_CheckSignals */
+    int (*add_pending)(int (*)(void *), void *);      /* Py_AddPendingCall */
+    Object *functions[PYTHON_FUNCTIONS];
 } Callbacks;
 
 typedef struct {
