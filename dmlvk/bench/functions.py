@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dmlvk.operators import IsInfinityMode, OperatorDesc, RoundingMode
@@ -87,97 +86,56 @@ class LibraryFunction:
     """A function in other libraries' words; an empty text where a library does not have it.
 
     Attributes:
-        numpy: the name in NumPy and CuPy, called with the inputs, ``extra`` and ``out=``; functions that take more
+        numpy: the name in NumPy, called with the inputs, ``extra`` and ``out=``; functions that take more
             than one call are in :mod:`dmlvk.bench.numpy_expressions`.
         torch: the name in PyTorch, called likewise; without ``out=`` where it has none. Functions that take more
             than one call, or have no attributes, are in :mod:`dmlvk.bench.torch_expressions`.
         onnx: the ONNX operator.
-        shader: an expression of ``a`` and ``b`` that GLSL and WGSL both understand, componentwise on vectors;
-            ``{alpha}`` stands for the operator's attribute.
-        taichi: an expression of ``a`` and ``b`` in Taichi, likewise.
         extra: more arguments of the NumPy and PyTorch functions; a name is that of the operator's attribute.
     """
 
     numpy: str = ""
     torch: str = ""
     onnx: str = ""
-    shader: str = ""
-    taichi: str = ""
     extra: tuple[float | str, ...] = ()
 
     def arguments(self, desc: OperatorDesc) -> list[float]:
         """The further arguments for an operator as it is described."""
         return [getattr(desc, value) if isinstance(value, str) else value for value in self.extra]
 
-    def shader_of(self, desc: OperatorDesc) -> str:
-        """The expression in GLSL and WGSL for an operator as it is described; empty where there is none."""
-        return self.shader.format_map(_Attributes(desc))
-
-    def taichi_of(self, desc: OperatorDesc) -> str:
-        """The expression in Taichi for an operator as it is described; empty where there is none."""
-        return self.taichi.format_map(_Attributes(desc))
-
-
-class _Attributes(Mapping[str, float]):
-    """An operator's attributes as numbers with a decimal point, as shaders want them."""
-
-    def __init__(self, desc: OperatorDesc) -> None:
-        self._desc = desc
-
-    def __getitem__(self, name: str) -> float:
-        return float(getattr(self._desc, name))
-
-    def __iter__(self) -> Iterator[str]:
-        return (field.attribute for field in self._desc.fields)
-
-    def __len__(self) -> int:
-        return len(self._desc.fields)
-
-
-_ELU = "max(a, vec4(0.0)) + {alpha} * (exp(min(a, vec4(0.0))) - 1.0)"
-_ELU_TAICHI = "ti.max(a, 0.0) + {alpha} * (ti.exp(ti.min(a, 0.0)) - 1.0)"
-_HARD_SIGMOID = "clamp({alpha} * a + {beta}, vec4(0.0), vec4(1.0))"
-_HARD_SIGMOID_TAICHI = "ti.min(ti.max({alpha} * a + {beta}, 0.0), 1.0)"
 
 FUNCTIONS: dict[str, LibraryFunction] = {
-    "ELEMENT_WISE_ABS": LibraryFunction("abs", "abs", "Abs", "abs(a)", "ti.abs(a)"),
-    "ELEMENT_WISE_ACOS": LibraryFunction("arccos", "acos", "Acos", "acos(a)", "ti.acos(a)"),
-    "ELEMENT_WISE_ACOSH": LibraryFunction("arccosh", "acosh", "Acosh", "acosh(a)"),
-    "ELEMENT_WISE_ADD": LibraryFunction("add", "add", "Add", "a + b", "a + b"),
-    "ELEMENT_WISE_ADD1": LibraryFunction("add", "add", "Add", "a + b", "a + b"),
-    "ELEMENT_WISE_ASIN": LibraryFunction("arcsin", "asin", "Asin", "asin(a)", "ti.asin(a)"),
-    "ELEMENT_WISE_ASINH": LibraryFunction("arcsinh", "asinh", "Asinh", "asinh(a)"),
-    "ELEMENT_WISE_ATAN": LibraryFunction("arctan", "atan", "Atan", "atan(a)"),
-    "ELEMENT_WISE_ATANH": LibraryFunction("arctanh", "atanh", "Atanh", "atanh(a)"),
-    "ELEMENT_WISE_ATAN_YX": LibraryFunction("arctan2", "atan2", "", "atan2(a, b)", "ti.atan2(a, b)"),
+    "ELEMENT_WISE_ABS": LibraryFunction("abs", "abs", "Abs"),
+    "ELEMENT_WISE_ACOS": LibraryFunction("arccos", "acos", "Acos"),
+    "ELEMENT_WISE_ACOSH": LibraryFunction("arccosh", "acosh", "Acosh"),
+    "ELEMENT_WISE_ADD": LibraryFunction("add", "add", "Add"),
+    "ELEMENT_WISE_ADD1": LibraryFunction("add", "add", "Add"),
+    "ELEMENT_WISE_ASIN": LibraryFunction("arcsin", "asin", "Asin"),
+    "ELEMENT_WISE_ASINH": LibraryFunction("arcsinh", "asinh", "Asinh"),
+    "ELEMENT_WISE_ATAN": LibraryFunction("arctan", "atan", "Atan"),
+    "ELEMENT_WISE_ATANH": LibraryFunction("arctanh", "atanh", "Atanh"),
+    "ELEMENT_WISE_ATAN_YX": LibraryFunction("arctan2", "atan2"),
     "ELEMENT_WISE_BIT_AND": LibraryFunction("", "bitwise_and"),
     "ELEMENT_WISE_BIT_NOT": LibraryFunction("", "bitwise_not"),
     "ELEMENT_WISE_BIT_OR": LibraryFunction("", "bitwise_or"),
     "ELEMENT_WISE_BIT_SHIFT_LEFT": LibraryFunction("left_shift", "bitwise_left_shift"),
     "ELEMENT_WISE_BIT_SHIFT_RIGHT": LibraryFunction("right_shift", "bitwise_right_shift"),
     "ELEMENT_WISE_BIT_XOR": LibraryFunction("", "bitwise_xor"),
-    "ELEMENT_WISE_CEIL": LibraryFunction("ceil", "ceil", "Ceil", "ceil(a)", "ti.ceil(a)"),
-    "ELEMENT_WISE_CLIP": LibraryFunction(
-        "", "clamp", "", "clamp(a, vec4({min}), vec4({max}))", "ti.min(ti.max(a, {min}), {max})", extra=("min", "max")
-    ),
-    "ELEMENT_WISE_CLIP1": LibraryFunction(
-        "", "clamp", "", "clamp(a, vec4({min}), vec4({max}))", "ti.min(ti.max(a, {min}), {max})", extra=("min", "max")
-    ),
-    "ELEMENT_WISE_CONSTANT_POW": LibraryFunction(
-        "power", "pow", "", "pow(a, vec4({exponent}))", "ti.pow(a, {exponent})", extra=("exponent",)
-    ),
-    "ELEMENT_WISE_COS": LibraryFunction("cos", "cos", "Cos", "cos(a)", "ti.cos(a)"),
-    "ELEMENT_WISE_COSH": LibraryFunction("cosh", "cosh", "Cosh", "cosh(a)"),
-    "ELEMENT_WISE_DIFFERENCE_SQUARE": LibraryFunction("", "", "", "(a - b) * (a - b)", "(a - b) * (a - b)"),
-    "ELEMENT_WISE_DIVIDE": LibraryFunction("divide", "div", "Div", "a / b", "a / b"),
+    "ELEMENT_WISE_CEIL": LibraryFunction("ceil", "ceil", "Ceil"),
+    "ELEMENT_WISE_CLIP": LibraryFunction("", "clamp", extra=("min", "max")),
+    "ELEMENT_WISE_CLIP1": LibraryFunction("", "clamp", extra=("min", "max")),
+    "ELEMENT_WISE_CONSTANT_POW": LibraryFunction("power", "pow", extra=("exponent",)),
+    "ELEMENT_WISE_COS": LibraryFunction("cos", "cos", "Cos"),
+    "ELEMENT_WISE_COSH": LibraryFunction("cosh", "cosh", "Cosh"),
+    "ELEMENT_WISE_DIVIDE": LibraryFunction("divide", "div", "Div"),
     "ELEMENT_WISE_ERF": LibraryFunction("", "erf", "Erf"),
-    "ELEMENT_WISE_EXP": LibraryFunction("exp", "exp", "Exp", "exp(a)", "ti.exp(a)"),
-    "ELEMENT_WISE_FLOOR": LibraryFunction("floor", "floor", "Floor", "floor(a)", "ti.floor(a)"),
-    "ELEMENT_WISE_IDENTITY": LibraryFunction("positive", "clone", "Identity", "a", "a"),
+    "ELEMENT_WISE_EXP": LibraryFunction("exp", "exp", "Exp"),
+    "ELEMENT_WISE_FLOOR": LibraryFunction("floor", "floor", "Floor"),
+    "ELEMENT_WISE_IDENTITY": LibraryFunction("positive", "clone", "Identity"),
     "ELEMENT_WISE_IF": LibraryFunction("", "where", "Where"),
     "ELEMENT_WISE_IS_INFINITY": LibraryFunction("isinf", "isinf", "IsInf"),
     "ELEMENT_WISE_IS_NAN": LibraryFunction("isnan", "isnan", "IsNaN"),
-    "ELEMENT_WISE_LOG": LibraryFunction("log", "log", "Log", "log(a)", "ti.log(a)"),
+    "ELEMENT_WISE_LOG": LibraryFunction("log", "log", "Log"),
     "ELEMENT_WISE_LOGICAL_AND": LibraryFunction("logical_and", "logical_and"),
     "ELEMENT_WISE_LOGICAL_EQUALS": LibraryFunction("equal", "eq", "Equal"),
     "ELEMENT_WISE_LOGICAL_GREATER_THAN": LibraryFunction("greater", "gt", "Greater"),
@@ -187,78 +145,39 @@ FUNCTIONS: dict[str, LibraryFunction] = {
     "ELEMENT_WISE_LOGICAL_NOT": LibraryFunction("logical_not", "logical_not"),
     "ELEMENT_WISE_LOGICAL_OR": LibraryFunction("logical_or", "logical_or"),
     "ELEMENT_WISE_LOGICAL_XOR": LibraryFunction("logical_xor", "logical_xor"),
-    "ELEMENT_WISE_MAX": LibraryFunction("maximum", "maximum", "Max", "max(a, b)", "ti.max(a, b)"),
-    "ELEMENT_WISE_MEAN": LibraryFunction("", "", "", "(a + b) * 0.5", "(a + b) * 0.5"),
-    "ELEMENT_WISE_MIN": LibraryFunction("minimum", "minimum", "Min", "min(a, b)", "ti.min(a, b)"),
-    "ELEMENT_WISE_MODULUS_FLOOR": LibraryFunction("remainder", "remainder", "", "a - b * floor(a / b)"),
-    "ELEMENT_WISE_MODULUS_TRUNCATE": LibraryFunction("fmod", "fmod", "", "a - b * trunc(a / b)"),
-    "ELEMENT_WISE_MULTIPLY": LibraryFunction("multiply", "mul", "Mul", "a * b", "a * b"),
-    "ELEMENT_WISE_NEGATE": LibraryFunction("negative", "neg", "Neg", "-a", "-a"),
-    "ELEMENT_WISE_POW": LibraryFunction("power", "pow", "Pow", "pow(a, b)", "ti.pow(a, b)"),
-    "ELEMENT_WISE_RECIP": LibraryFunction("reciprocal", "reciprocal", "Reciprocal", "1.0 / a", "1.0 / a"),
-    "ELEMENT_WISE_ROUND": LibraryFunction("rint", "round", "", "round(a)", "ti.round(a)"),
-    "ELEMENT_WISE_SIGN": LibraryFunction("sign", "sign", "Sign", "sign(a)", "ti.math.sign(a)"),
-    "ELEMENT_WISE_SIN": LibraryFunction("sin", "sin", "Sin", "sin(a)", "ti.sin(a)"),
-    "ELEMENT_WISE_SINH": LibraryFunction("sinh", "sinh", "Sinh", "sinh(a)"),
-    "ELEMENT_WISE_SQRT": LibraryFunction("sqrt", "sqrt", "Sqrt", "sqrt(a)", "ti.sqrt(a)"),
-    "ELEMENT_WISE_SUBTRACT": LibraryFunction("subtract", "sub", "Sub", "a - b", "a - b"),
-    "ELEMENT_WISE_TAN": LibraryFunction("tan", "tan", "Tan", "tan(a)", "ti.tan(a)"),
-    "ELEMENT_WISE_TANH": LibraryFunction("tanh", "tanh", "Tanh", "tanh(a)", "ti.tanh(a)"),
-    "ELEMENT_WISE_THRESHOLD": LibraryFunction(
-        "maximum", "clamp_min", "", "max(a, vec4({min}))", "ti.max(a, {min})", extra=("min",)
-    ),
-    "ACTIVATION_CELU": LibraryFunction("", "nn.functional.celu", "Celu", _ELU, _ELU_TAICHI, extra=("alpha",)),
-    "ACTIVATION_ELU": LibraryFunction("", "nn.functional.elu", "Elu", _ELU, _ELU_TAICHI, extra=("alpha",)),
+    "ELEMENT_WISE_MAX": LibraryFunction("maximum", "maximum", "Max"),
+    "ELEMENT_WISE_MIN": LibraryFunction("minimum", "minimum", "Min"),
+    "ELEMENT_WISE_MODULUS_FLOOR": LibraryFunction("remainder", "remainder"),
+    "ELEMENT_WISE_MODULUS_TRUNCATE": LibraryFunction("fmod", "fmod"),
+    "ELEMENT_WISE_MULTIPLY": LibraryFunction("multiply", "mul", "Mul"),
+    "ELEMENT_WISE_NEGATE": LibraryFunction("negative", "neg", "Neg"),
+    "ELEMENT_WISE_POW": LibraryFunction("power", "pow", "Pow"),
+    "ELEMENT_WISE_RECIP": LibraryFunction("reciprocal", "reciprocal", "Reciprocal"),
+    "ELEMENT_WISE_ROUND": LibraryFunction("rint", "round"),
+    "ELEMENT_WISE_SIGN": LibraryFunction("sign", "sign", "Sign"),
+    "ELEMENT_WISE_SIN": LibraryFunction("sin", "sin", "Sin"),
+    "ELEMENT_WISE_SINH": LibraryFunction("sinh", "sinh", "Sinh"),
+    "ELEMENT_WISE_SQRT": LibraryFunction("sqrt", "sqrt", "Sqrt"),
+    "ELEMENT_WISE_SUBTRACT": LibraryFunction("subtract", "sub", "Sub"),
+    "ELEMENT_WISE_TAN": LibraryFunction("tan", "tan", "Tan"),
+    "ELEMENT_WISE_TANH": LibraryFunction("tanh", "tanh", "Tanh"),
+    "ELEMENT_WISE_THRESHOLD": LibraryFunction("maximum", "clamp_min", extra=("min",)),
+    "ACTIVATION_CELU": LibraryFunction("", "nn.functional.celu", "Celu", extra=("alpha",)),
+    "ACTIVATION_ELU": LibraryFunction("", "nn.functional.elu", "Elu", extra=("alpha",)),
     "ACTIVATION_GELU": LibraryFunction("", "nn.functional.gelu"),
-    "ACTIVATION_HARD_SIGMOID": LibraryFunction(
-        "", "nn.functional.hardsigmoid", "", _HARD_SIGMOID, _HARD_SIGMOID_TAICHI
-    ),
-    "ACTIVATION_HARD_SWISH": LibraryFunction(
-        "",
-        "nn.functional.hardswish",
-        "HardSwish",
-        f"a * {_HARD_SIGMOID}",
-        f"a * {_HARD_SIGMOID_TAICHI}",
-    ),
-    "ACTIVATION_IDENTITY": LibraryFunction("positive", "clone", "Identity", "a", "a"),
-    "ACTIVATION_LEAKY_RELU": LibraryFunction(
-        "", "nn.functional.leaky_relu", "LeakyRelu", "max(a, {alpha} * a)", "ti.max(a, {alpha} * a)", ("alpha",)
-    ),
-    "ACTIVATION_LINEAR": LibraryFunction("", "", "", "{alpha} * a + {beta}", "{alpha} * a + {beta}"),
+    "ACTIVATION_HARD_SIGMOID": LibraryFunction("", "nn.functional.hardsigmoid"),
+    "ACTIVATION_HARD_SWISH": LibraryFunction("", "nn.functional.hardswish", "HardSwish"),
+    "ACTIVATION_IDENTITY": LibraryFunction("positive", "clone", "Identity"),
+    "ACTIVATION_LEAKY_RELU": LibraryFunction("", "nn.functional.leaky_relu", "LeakyRelu", extra=("alpha",)),
     "ACTIVATION_LOG_SOFTMAX": LibraryFunction("", "log_softmax", "LogSoftmax", extra=(1,)),
-    "ACTIVATION_PARAMETRIC_SOFTPLUS": LibraryFunction(
-        "", "", "", "{alpha} * log(1.0 + exp({beta} * a))", "{alpha} * ti.log(1.0 + ti.exp({beta} * a))"
-    ),
-    "ACTIVATION_RELU": LibraryFunction("", "relu", "Relu", "max(a, vec4(0.0))", "ti.max(a, 0.0)"),
-    "ACTIVATION_SCALED_ELU": LibraryFunction(
-        "", "nn.functional.selu", "Selu", f"{{gamma}} * ({_ELU})", f"{{gamma}} * ({_ELU_TAICHI})"
-    ),
-    "ACTIVATION_SCALED_TANH": LibraryFunction(
-        "", "", "", "{alpha} * tanh({beta} * a)", "{alpha} * ti.tanh({beta} * a)"
-    ),
-    "ACTIVATION_SIGMOID": LibraryFunction(
-        "", "sigmoid", "Sigmoid", "1.0 / (1.0 + exp(-a))", "1.0 / (1.0 + ti.exp(-a))"
-    ),
+    "ACTIVATION_RELU": LibraryFunction("", "relu", "Relu"),
+    "ACTIVATION_SCALED_ELU": LibraryFunction("", "nn.functional.selu", "Selu"),
+    "ACTIVATION_SIGMOID": LibraryFunction("", "sigmoid", "Sigmoid"),
     "ACTIVATION_SOFTMAX": LibraryFunction("", "softmax", "Softmax", extra=(1,)),
-    "ACTIVATION_SOFTPLUS": LibraryFunction(
-        "",
-        "nn.functional.softplus",
-        "Softplus",
-        "log(1.0 + exp({steepness} * a)) / {steepness}",
-        "ti.log(1.0 + ti.exp({steepness} * a)) / {steepness}",
-        ("steepness",),
-    ),
-    "ACTIVATION_SOFTSIGN": LibraryFunction(
-        "", "nn.functional.softsign", "Softsign", "a / (1.0 + abs(a))", "a / (1.0 + ti.abs(a))"
-    ),
-    "ACTIVATION_SWISH": LibraryFunction(
-        "",
-        "nn.functional.silu",
-        "",
-        "a / (1.0 + exp(-{sigmoid_input_scale} * a))",
-        "a / (1.0 + ti.exp(-{sigmoid_input_scale} * a))",
-    ),
-    "ACTIVATION_TANH": LibraryFunction("tanh", "tanh", "Tanh", "tanh(a)", "ti.tanh(a)"),
+    "ACTIVATION_SOFTPLUS": LibraryFunction("", "nn.functional.softplus", "Softplus", extra=("steepness",)),
+    "ACTIVATION_SOFTSIGN": LibraryFunction("", "nn.functional.softsign", "Softsign"),
+    "ACTIVATION_SWISH": LibraryFunction("", "nn.functional.silu"),
+    "ACTIVATION_TANH": LibraryFunction("tanh", "tanh", "Tanh"),
     "ACTIVATION_THRESHOLDED_RELU": LibraryFunction("", "nn.functional.threshold", extra=("alpha", 0.0)),
 }
 """By operator. Functions that a library lacks, or computes otherwise, are left out."""

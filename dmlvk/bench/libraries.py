@@ -54,14 +54,10 @@ def module(name: str) -> Any:
 _MODULES = {
     "numpy": ("dmlvk.bench.numpy_library", "NumPyLibrary"),
     "torch": ("dmlvk.bench.torch_library", "TorchLibrary"),
-    "cupy": ("dmlvk.bench.cupy_library", "CuPyLibrary"),
     "onnxruntime": ("dmlvk.bench.onnx_runtime_library", "OnnxRuntimeLibrary"),
-    "kompute": ("dmlvk.bench.kompute_library", "KomputeLibrary"),
-    "wgpu": ("dmlvk.bench.wgpu_library", "WgpuLibrary"),
-    "taichi": ("dmlvk.bench.taichi_library", "TaichiLibrary"),
 }
 LIBRARIES = tuple(_MODULES)
-"""The libraries to compare with. ``kompute`` is a hand-written kernel with the driver's own functions."""
+"""The libraries to compare with."""
 
 
 @contextlib.contextmanager
@@ -70,7 +66,7 @@ def opened(names: Sequence[str], device: Any) -> Iterator[tuple[list[Library], d
 
     Args:
         names: of ``LIBRARIES``.
-        device: the dmlvk device that the others are compared with; Vulkan libraries take the same one.
+        device: the dmlvk device that the others are compared with.
 
     Yields:
         The libraries; and for each that cannot be used the reason.

@@ -14,28 +14,19 @@ from dmlvk.bench.numpy_expressions import EXPRESSIONS
 from dmlvk.bench.workload import Array, Workload
 
 
-def computation(module: Any, workload: Workload, inputs: list[Any]) -> Callable[[], Any] | None:
-    """What computes a workload by NumPy's or CuPy's functions, into the same output each time where they can do that.
-
-    Args:
-        module: NumPy or CuPy.
-        workload: what is computed.
-        inputs: the module's arrays.
-
-    Returns:
-        The call, which returns the output; ``None`` where the module does not have the function.
-    """
-    name = workload.operator.operator_name
+def _computation(workload: Workload) -> Callable[[], Any] | None:
+    """What computes a workload into the same output each time where NumPy can do that; ``None``: NumPy cannot."""
+    name, inputs = workload.operator.operator_name, workload.views
     expression = EXPRESSIONS.get(name)
     if expression is not None:
         # Where inputs are no packed tensors, neither is what is made of them; but the output of the operator is.
-        return lambda: module.ascontiguousarray(expression(module, workload.desc, *inputs))
+        return lambda: np.ascontiguousarray(expression(workload.desc, *inputs))
     function = FUNCTIONS.get(name)
     if function is None or not function.numpy:
         return None
-    call = getattr(module, function.numpy)
+    call = getattr(np, function.numpy)
     arguments = [*inputs, *(inputs[0].dtype.type(value) for value in function.arguments(workload.desc))]
-    output = module.empty(workload.geometry.sizes, call(*(argument.flat[:1] for argument in arguments)).dtype)
+    output = np.empty(workload.geometry.sizes, call(*(argument.flat[:1] for argument in arguments)).dtype)
     return functools.partial(call, *arguments, out=output)
 
 
@@ -54,7 +45,7 @@ class NumPyLibrary:
     def prepare(self, workload: Workload) -> _PreparedNumpy | None:
         """Any workload whose function NumPy has, for the data type."""
         try:
-            compute = computation(np, workload, workload.views)
+            compute = _computation(workload)
             if compute is None:
                 return None
             compute()

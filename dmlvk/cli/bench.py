@@ -73,7 +73,7 @@ class _BenchGroup(click.Group):
 )  # fmt: skip
 @click.option(
     "--libraries", default="all", show_default=True, metavar="NAME,...|all|none",
-    help="numpy, torch, cupy, onnxruntime, kompute, wgpu, taichi: those of them that are installed.",
+    help="numpy, torch, onnxruntime: those of them that are installed.",
 )  # fmt: skip
 @click.option("--seconds", type=NumberRange(0.01, 600), default=1.0, show_default=True, help="For each measurement.")
 @click.option("--json", "json_file", type=WrittenFile(), metavar="FILE", help="Write all.")

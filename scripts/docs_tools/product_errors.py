@@ -40,7 +40,7 @@ def product_errors_section(measurements: Path) -> Iterator[str]:
     yield f"Measured on {document['device']} ({document['driver']}), beside {', '.join([numpy, *others])},"
     yield f"by `dmlvk bench product-errors --json FILE` ({document['date'][:10]})."
     if "cuBLAS" not in versions:
-        yield "cuBLAS was not measured yet: the same command does, where PyTorch or CuPy has a GPU."
+        yield "cuBLAS was not measured yet: the same command does, where PyTorch has a GPU."
     yield f"dmlvk's typical error in FLOAT32, as a multiple of NumPy's: {_beside_numpy(document['results'])}."
     yield ""
     names = ["dmlvk", "NumPy", "cuBLAS"]

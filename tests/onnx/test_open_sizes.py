@@ -11,12 +11,12 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.bench.open_size_models import MODELS
 from dmlvk.kernels import access_orders
 from dmlvk.onnx.nodes.dynamic_shapes import clipped_slice
 from dmlvk.onnx.plan.dynamic_execution import DynamicRound
 from tests.effort import some
 from tests.onnx.models import model
+from tests.onnx.open_size_models import MODELS
 
 SIZES = {"recognizer": (180, 161, 252, 148, 203, 240)}
 """Of which all lie between two powers of two, and give between 17 and 32 places that text is read from."""

@@ -14,7 +14,6 @@ import pytest
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.bench.open_size_models import MODELS
 from dmlvk.errors import OutOfMemoryError
 from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
@@ -28,6 +27,7 @@ from dmlvk.runtime.work import Launch
 from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count, module_instructions, module_words
 from tests.effort import TAKES_TURNS, some
+from tests.onnx.open_size_models import MODELS
 
 Array = npt.NDArray[np.float32]
 

@@ -94,7 +94,7 @@ def on_device(device: dml.Device, flags: dml.ExecutionFlags) -> Product:
 
 
 def cublas() -> tuple[Product, dict[str, str]] | None:
-    """CuBLAS's product through PyTorch or CuPy, TF32 off, and who was asked; ``None`` where none of them has a GPU."""
+    """CuBLAS's product through PyTorch, TF32 off, and who was asked; ``None`` where it has no GPU."""
     torch = module("torch")
     if torch is not None and torch.cuda.is_available():
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -106,17 +106,6 @@ def cublas() -> tuple[Product, dict[str, str]] | None:
 
         name = {"name": "cuBLAS", "version": f"PyTorch {torch.__version__}", "device": torch.cuda.get_device_name()}
         return in_torch, name
-    cupy = module("cupy")
-    if cupy is not None and cupy.cuda.is_available():
-
-        def in_cupy(a: Array, b: Array) -> Array:
-            made: Array = cupy.asnumpy(cupy.asarray(a) @ cupy.asarray(b))
-            return made
-
-        properties = cupy.cuda.runtime.getDeviceProperties(0)
-        return in_cupy, {
-            "name": "cuBLAS", "version": f"CuPy {cupy.__version__}", "device": properties["name"].decode(),
-        }  # fmt: skip
     return None
 
 
@@ -153,7 +142,7 @@ def command(device: str | None, terms: list[int], json_file: Path | None) -> Non
 
     An error is told in roundings of the sum of magnitudes: 2^-24 of the sum of |a b| for FLOAT32, 2^-11 for FLOAT16,
     and half of the smallest number on top of it. True sums are float64's: products of FLOAT32 are exact there, and
-    NumPy adds them in pairs. cuBLAS is asked through PyTorch or CuPy, where one of them is installed with CUDA.
+    NumPy adds them in pairs. cuBLAS is asked through PyTorch, where it is installed with CUDA.
 
     docs/accuracy.md shows what it wrote.
     """

@@ -1,6 +1,6 @@
-"""Small models with open sizes, of nodes as exporters write them: what ``dmlvk bench open-sizes`` runs.
+"""Small models with open sizes, of nodes as exporters write them.
 
-Weights are random. ``MODELS`` has each with what feeds it, and the sizes that are worth while.
+Weights are random. ``MODELS`` has each with what feeds it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ class OpenModel:
     Attributes:
         proto: makes it.
         feed: its inputs for a size.
-        sizes: some.
     """
 
     proto: Callable[[], onnx.ModelProto]
     feed: Callable[[int], Feed]
-    sizes: Sequence[int]
 
 
 class _OpenModelBuilder:
@@ -235,9 +233,9 @@ def _image(*sizes: int) -> Array:
 
 
 MODELS: Mapping[str, OpenModel] = {
-    "bert": OpenModel(bert, lambda n: {"ids": _ids(n), "mask": np.ones((1, n), np.int64)}, range(5, 55)),
-    "t5": OpenModel(t5, lambda n: {"ids": _ids(n)}, range(5, 55)),
-    "quantized": OpenModel(quantized, lambda n: {"ids": _ids(n)}, range(5, 55)),
-    "recognizer": OpenModel(recognizer, lambda n: {"x": _image(48, n)}, range(60, 260, 4)),
-    "detector": OpenModel(detector, lambda n: {"x": _image(96 + n % 3 * 32, n)}, range(96, 96 + 50 * 32, 32)),
+    "bert": OpenModel(bert, lambda n: {"ids": _ids(n), "mask": np.ones((1, n), np.int64)}),
+    "t5": OpenModel(t5, lambda n: {"ids": _ids(n)}),
+    "quantized": OpenModel(quantized, lambda n: {"ids": _ids(n)}),
+    "recognizer": OpenModel(recognizer, lambda n: {"x": _image(48, n)}),
+    "detector": OpenModel(detector, lambda n: {"x": _image(96 + n % 3 * 32, n)}),
 }
