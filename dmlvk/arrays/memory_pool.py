@@ -35,16 +35,16 @@ class MemoryPool:
         self.engine = engine
         self._kept: dict[Allocation, None] = {}  # the oldest first
         self._size = 0
-        self._forget: Callable[[Allocation], object] = lambda allocation: None
+        self._listener: weakref.WeakMethod[Callable[[Allocation], object]] | None = None
 
     @property
     def size_in_bytes(self) -> int:
         """Bytes that are kept."""
         return self._size
 
-    def when_freed(self, forget: Callable[[Allocation], object]) -> None:
-        """Sets what is called with each chunk that is freed, before it is."""
-        self._forget = forget
+    def when_freed(self, listener: Callable[[Allocation], object]) -> None:
+        """Sets the method that is called with each chunk that is freed, before it is, as long as its object lives."""
+        self._listener = weakref.WeakMethod(listener)
 
     def take(self, size_in_bytes: int, owner: object) -> Allocation:
         """A chunk of at least so many bytes, whose contents are undefined, for one who gives it back.
@@ -106,7 +106,9 @@ class MemoryPool:
         self._free(allocation)
 
     def _free(self, allocation: Allocation) -> None:
-        self._forget(allocation)
+        listener = None if self._listener is None else self._listener()
+        if listener is not None:  # arrays outlive their device's runs, and with them what was recorded
+            listener(allocation)
         self.engine.release_unused(allocation)
 
 

@@ -18,13 +18,11 @@ from dmlvk.graphs.inspection import node_values
 from dmlvk.graphs.memory import MemoryPlan
 from dmlvk.graphs.network import NetworkValue, network
 from dmlvk.graphs.pictures import write_picture
-from dmlvk.graphs.placement import placed, steps, steps_once
-from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
-from dmlvk.kernels.program import BindingKind, Region
+from dmlvk.graphs.placement import placed, run_once, steps, steps_once
+from dmlvk.graphs.stages import Stage, fused_stages, inputs_read_once, prepared, single_stages
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import BindPoint, CompiledOperator, ExecutionFlags
 from dmlvk.objects.portable import Origin
-from dmlvk.objects.recording import HazardTracker, scheduled
 from dmlvk.operators import FeatureLevel
 from dmlvk.runtime.kompute import Allocation
 from dmlvk.support.tokens import token_of
@@ -115,6 +113,7 @@ class CompiledGraph(CompiledOperator):
         once, others = prepared(planned, made.stages, lasting)
         self.stages: tuple[Stage, ...] = tuple(others)
         self.stages_once: tuple[Stage, ...] = tuple(once)
+        self._release_inputs()
         self.fusion_remark = made.remark
         regions = {
             number: self._input_region(number)
@@ -123,15 +122,25 @@ class CompiledGraph(CompiledOperator):
         }
         most_bytes = device.info.limits.largest_buffer if most_temporary_bytes is None else most_temporary_bytes
         placement = placed(planned, self.stages, regions, most_bytes, self.stages_once)
-        self.memory: MemoryPlan = placement.memory
-        self.temporary_pages = placement.temporary_pages
+        self._placement = placement
+        self.memory: MemoryPlan = placement.temporary.plan
+        self.temporary_pages = placement.temporary.page_bytes
         self.steps = tuple(steps(planned, self.stages, placement, target))
-        self._steps_once, self._scratch_bytes_once = steps_once(self.stages_once, placement)
+        self._steps_once = tuple(steps_once(self.stages_once, placement))
         for step in (*self._steps_once, *self.steps):
             step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
         self._constants = placement.constants.uploaded(device)
         if not lasting_inputs:
             self.prepare({})
+
+    def _release_inputs(self) -> None:
+        """Runs need no input that :meth:`prepare` alone reads, so that nobody need keep it."""
+        reason = "is read when the graph is prepared, and not when it is executed"
+        read_once = inputs_read_once(self.stages_once, self.stages)
+        self.inputs = tuple(
+            BindPoint(point.name, None, 0, reason) if number in read_once else point
+            for number, point in enumerate(self.inputs)
+        )
 
     def _made_from(self) -> Origin:
         return GraphOrigin(
@@ -146,8 +155,8 @@ class CompiledGraph(CompiledOperator):
         )
 
     @property
-    def constants(self) -> Buffer | None:
-        """The contents of its constant nodes, in memory of its own."""
+    def constants(self) -> tuple[Buffer, ...]:
+        """The contents of its constant nodes and what follows from them alone, in memory of its own."""
         return self._constants
 
     def prepare(self, inputs: Mapping[int, tuple[Buffer | Allocation, int]]) -> None:
@@ -158,22 +167,7 @@ class CompiledGraph(CompiledOperator):
         Args:
             inputs: where those of them lie, by their numbers, and stay as they are.
         """
-        if not self._steps_once:
-            return
-        scratch = self.device.create_buffer(self._scratch_bytes_once) if self._scratch_bytes_once else None
-
-        def locate(region: Region) -> tuple[Buffer | Allocation, int]:
-            if region.kind is BindingKind.INPUT:
-                return inputs[region.index]
-            buffer = scratch if region.kind is BindingKind.TEMPORARY else self._constants
-            assert buffer is not None
-            return buffer, 0
-
-        recorded = scheduled(self._steps_once, locate, HazardTracker())
-        engine = self.device.engine
-        engine.run(engine.record([step.launch(engine) for step in recorded]))
-        if scratch is not None:
-            scratch.close()
+        run_once(self.device, self._steps_once, self._placement, inputs, self._constants)
 
     def node_values(self, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray[Any]]:
         """What every operator inside computes from these inputs: see :func:`dmlvk.graphs.inspection.node_values`."""

@@ -20,15 +20,15 @@ from dmlvk.dynamic.vectors import Integers, NumberVector
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.launching import Launcher, Lies, OpenLaunch, PlaceNumber
 from dmlvk.graphs.network import NetworkValue, network
-from dmlvk.graphs.placement import MemoryPlacement, placed, steps_once
-from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
+from dmlvk.graphs.placement import MemoryPlacement, placed, run_once, steps_once
+from dmlvk.graphs.stages import Stage, fused_stages, inputs_read_once, prepared, single_stages
 from dmlvk.kernels.library import coefficients
 from dmlvk.kernels.program import BindingKind, KernelStep, Program, Region
 from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ExecutionFlags
-from dmlvk.objects.recording import Access, HazardTracker, scheduled
+from dmlvk.objects.recording import Access, HazardTracker
 from dmlvk.runtime.kompute import Allocation, Launch
 
 if TYPE_CHECKING:
@@ -159,6 +159,7 @@ class DynamicGraph:
         once, others = prepared(self.network, made.stages, lasting)
         self.stages: tuple[Stage, ...] = tuple(others)
         self.stages_once: tuple[Stage, ...] = tuple(once)
+        self.inputs_read_once = inputs_read_once(once, others)
         self._values = tuple(self.network.sizes)
         self._launches = [
             self._launch(number, stage, step)
@@ -170,7 +171,8 @@ class DynamicGraph:
         self._launch_numbers = len(numbers)
         numbers += [*self.network.sizes.values(), *(stage.program.scratch_bytes for stage in self.stages)]
         self._numbers = NumberVector(guards, numbers)
-        self.constants: Buffer | None = None
+        self.constants: tuple[Buffer, ...] = ()
+        self.is_prepared = False
 
     def _launch(self, number: int, stage: Stage, step: KernelStep) -> _DynamicLaunch:
         def operand(region: Region) -> _OwnedRange:
@@ -244,7 +246,7 @@ class DynamicGraph:
 
     def buffer_bytes(self, layout: Layout, inputs: Iterable[int]) -> dict[tuple[BindingKind, int], int]:
         """Of buffers for scratch memory, the outputs and some inputs that something reads, by their capacities."""
-        found = {(BindingKind.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
+        found = {(BindingKind.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary.page_bytes)}
         found |= {(BindingKind.OUTPUT, n): size for n, size in enumerate(self.output_bytes(layout))}
         sizes = {
             value.index: size
@@ -312,7 +314,7 @@ class DynamicGraph:
 
     def _home(self, owner: _Owner, placement: MemoryPlacement) -> tuple[BindingKind, int, int]:
         if isinstance(owner, int):
-            region = placement.scratch[owner]
+            region = placement.temporary.scratch[owner]
         else:
             region = owner if isinstance(owner, Region) else placement.regions[owner]
         return region.kind, region.index, region.offset
@@ -365,29 +367,6 @@ class DynamicGraph:
             inputs: where its lasting inputs lie, by their numbers.
         """
         placement = layout.placement
-        constants = placement.constants.uploaded(self.device) if self.constants is None else self.constants
-        if self.stages_once:
-            self._run_once(placement, inputs, constants)
-        self.constants = constants  # only now: whoever sees them takes them for whole
-
-    def _run_once(
-        self,
-        placement: MemoryPlacement,
-        inputs: Mapping[int, tuple[Buffer | Allocation, int]],
-        constants: Buffer | None,
-    ) -> None:
-        """Computes what is the same in every run into the memory of its constants."""
-        steps, scratch_bytes = steps_once(self.stages_once, placement)
-        scratch = self.device.create_buffer(scratch_bytes) if scratch_bytes else None
-
-        def locate(region: Region) -> tuple[Buffer | Allocation, int]:
-            if region.kind is BindingKind.INPUT:
-                return inputs[region.index]
-            buffer = scratch if region.kind is BindingKind.TEMPORARY else constants
-            assert buffer is not None
-            return buffer, 0
-
-        engine = self.device.engine
-        engine.run(engine.record([step.launch(engine) for step in scheduled(steps, locate, HazardTracker())]))
-        if scratch is not None:
-            scratch.close()
+        constants = self.constants if self.is_prepared else placement.constants.uploaded(self.device)
+        run_once(self.device, steps_once(self.stages_once, placement), placement, inputs, constants)
+        self.constants, self.is_prepared = constants, True  # only now: whoever sees them takes them for whole

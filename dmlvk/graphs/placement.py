@@ -14,6 +14,8 @@ from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
+from dmlvk.objects.recording import HazardTracker, scheduled
+from dmlvk.runtime.kompute import Allocation
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -21,30 +23,53 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class ConstantMemory:
-    """The graph's own memory.
+    """The graph's own memory, in several buffers where one would be larger than the device has.
 
     Attributes:
-        parts: where contents lie that are given, in bytes, and these; the rest is what stages write that run only once.
-        size_in_bytes: of all.
+        parts: where contents lie that are given, by page and bytes, and these; the rest is what stages write that run
+            only once.
+        page_bytes: the size of each buffer.
     """
 
-    parts: Sequence[tuple[int, bytes]]
-    size_in_bytes: int
+    parts: Sequence[tuple[int, int, bytes]]
+    page_bytes: tuple[int, ...]
 
-    def uploaded(self, device: Device) -> Buffer | None:
-        """Such memory on a device, with zeros where nothing is given; ``None`` where there is none.
+    def uploaded(self, device: Device) -> tuple[Buffer, ...]:
+        """Such memory on a device.
 
         Parts are copied to where the device has them from, and nowhere else: weights are large.
 
         Raises:
             DeviceLimitError, OutOfMemoryError: the device cannot have it.
         """
-        if not self.size_in_bytes:
-            return None
-        buffer = device.create_buffer(self.size_in_bytes)
-        for offset, contents in self.parts:
-            buffer.upload(contents, offset)
-        return buffer
+        buffers: list[Buffer] = []
+        try:
+            for size in self.page_bytes:
+                buffers.append(device.create_buffer(size))
+            for page, offset, contents in self.parts:
+                buffers[page].upload(contents, offset)
+        except BaseException:
+            for buffer in buffers:
+                buffer.close()
+            raise
+        return tuple(buffers)
+
+
+@dataclasses.dataclass(frozen=True)
+class TemporaryMemory:
+    """Where stages that run one after another keep what none but they read.
+
+    Attributes:
+        plan: how it is shared.
+        page_bytes: the sizes of the buffers that it is.
+        shared: values that are written over another one, with that one.
+        scratch: where the scratch memory of each stage lies that needs some, by the stage's number.
+    """
+
+    plan: MemoryPlan
+    page_bytes: tuple[int, ...]
+    shared: Mapping[NetworkValue, NetworkValue]
+    scratch: Mapping[int, Region]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,18 +79,16 @@ class MemoryPlacement:
     Attributes:
         regions: where each value lies that goes through memory.
         constants: the graph's own memory.
-        memory: how the temporary resource is shared.
-        temporary_pages: the sizes of the buffers that it is.
-        shared: values that are written over another one, with that one.
-        scratch: where the scratch memory of each stage lies that needs some, by the stage's number.
+        constants_once: contents that only the stages read that run only once; its pages are numbered behind those.
+        temporary: the temporary resource.
+        once: the temporary memory of the stages that run only once.
     """
 
     regions: Mapping[NetworkValue, Region]
     constants: ConstantMemory
-    memory: MemoryPlan
-    temporary_pages: tuple[int, ...]
-    shared: Mapping[NetworkValue, NetworkValue]
-    scratch: Mapping[int, Region]
+    constants_once: ConstantMemory
+    temporary: TemporaryMemory
+    once: TemporaryMemory
 
 
 def placed(
@@ -81,25 +104,53 @@ def placed(
         network: the graph.
         stages: its kernels, in order.
         inputs: where each graph input lies that is there.
-        most_bytes: of the temporary resource, beyond which it becomes several buffers.
+        most_bytes: of a buffer, beyond which the temporary resource and the constants become several.
         once: the stages that run only once, and before the others.
     """
     regions = {NetworkValue("input", number): region for number, region in inputs.items()}
-    contents: list[tuple[int, bytes]] = []
-    size_of_constants = 0
-    for stage in (*once, *stages):
-        for value in stage.reads:
-            if value.kind == "constant" and value not in regions:
-                constant = network.constants[value]
-                regions[value] = Region(BindingKind.CONSTANTS, 0, size_of_constants, len(constant))
-                contents.append((size_of_constants, constant))
-                size_of_constants += _aligned(len(constant))
-    for value in (value for stage in once for value in stage.writes):
-        size = network.sizes[value]
-        regions[value] = Region(BindingKind.CONSTANTS, 0, size_of_constants, size)
-        size_of_constants += _aligned(size)
+    contents = {
+        value: network.constants[value]
+        for stage in (*once, *stages)
+        for value in stage.reads
+        if value.kind == "constant"
+    }
+    read_again = {value for stage in stages for value in stage.reads}
+    lasting = {value: len(constant) for value, constant in contents.items() if value in read_again}
+    lasting |= {value: network.sizes[value] for stage in once for value in stage.writes if value in read_again}
+    passing = {value: len(constant) for value, constant in contents.items() if value not in read_again}
+    constants = _constants(lasting, contents, regions, most_bytes, 0)
+    constants_once = _constants(passing, contents, regions, most_bytes, len(constants.page_bytes))
     for number, (value, tensor) in enumerate(network.outputs):
         regions.setdefault(value, Region(BindingKind.OUTPUT, number, 0, tensor.size_in_bytes))
+    of_once = _temporary(network, once, regions, most_bytes)
+    of_runs = _temporary(network, stages, regions, most_bytes)
+    return MemoryPlacement(regions, constants, constants_once, of_runs, of_once)
+
+
+def _constants(
+    sizes: Mapping[NetworkValue, int],
+    contents: Mapping[NetworkValue, bytes],
+    regions: dict[NetworkValue, Region],
+    most_bytes: int,
+    first_page: int,
+) -> ConstantMemory:
+    """Finds a place for values that lie side by side; adds them to the regions."""
+    pages: list[int] = []
+    parts: list[tuple[int, int, bytes]] = []
+    for value, size in sizes.items():
+        if not pages or pages[-1] + size > most_bytes:
+            pages.append(0)
+        regions[value] = Region(BindingKind.CONSTANTS, first_page + len(pages) - 1, pages[-1], size)
+        if value in contents:
+            parts.append((len(pages) - 1, pages[-1], contents[value]))
+        pages[-1] += _aligned(size)
+    return ConstantMemory(parts, tuple(pages))
+
+
+def _temporary(
+    network: Network, stages: Sequence[Stage], regions: dict[NetworkValue, Region], most_bytes: int
+) -> TemporaryMemory:
+    """Finds a place for the values that these stages write and that have none yet; adds them to the regions."""
     roots, owners = _shared_storage(network, stages, regions)
     needing = [number for number, stage in enumerate(stages) if stage.program.scratch_bytes]
     items = [*roots.values(), *(Item(stages[number].program.scratch_bytes, number, number) for number in needing)]
@@ -119,10 +170,8 @@ def placed(
         regions[value] = Region(BindingKind.TEMPORARY, *of_roots[root], network.sizes[value])
     pages = tuple(-(-size // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT for size in pages)
     naive = sum(network.sizes[value] for value in owners) + sum(region.size_in_bytes for region in scratch.values())
-    memory = dataclasses.replace(plan, naive_bytes=naive)
     shared = {value: root for value, root in owners.items() if value != root}
-    constants = ConstantMemory(contents, size_of_constants)
-    return MemoryPlacement(regions, constants, memory, pages, shared, scratch)
+    return TemporaryMemory(dataclasses.replace(plan, naive_bytes=naive), pages, shared, scratch)
 
 
 def _aligned(size: int) -> int:
@@ -181,9 +230,7 @@ def _replaceable(
 def steps(network: Network, stages: Sequence[Stage], placement: MemoryPlacement, target: Target) -> list[KernelStep]:
     """The launches of a graph: its kernels, then copies of values that several graph outputs show."""
     regions = placement.regions
-    launches = []
-    for number, stage in enumerate(stages):
-        launches += _steps_of(stage, placement, placement.scratch.get(number))
+    launches = _steps_of(stages, regions, placement.temporary)
     for number, (value, tensor) in enumerate(network.outputs):
         source = regions[value]
         if (source.kind, source.index) != (BindingKind.OUTPUT, number):
@@ -197,20 +244,61 @@ def steps(network: Network, stages: Sequence[Stage], placement: MemoryPlacement,
     return launches
 
 
-def steps_once(stages: Sequence[Stage], placement: MemoryPlacement) -> tuple[list[KernelStep], int]:
-    """The launches of stages that run only once, and the bytes of temporary memory that they need for it."""
-    scratch_bytes = max((stage.program.scratch_bytes for stage in stages), default=0)
-    scratch = Region(BindingKind.TEMPORARY, 0, 0, scratch_bytes)
-    return [step for stage in stages for step in _steps_of(stage, placement, scratch)], scratch_bytes
+def steps_once(stages: Sequence[Stage], placement: MemoryPlacement) -> list[KernelStep]:
+    """The launches of stages that run only once."""
+    return _steps_of(stages, placement.regions, placement.once)
 
 
-def _steps_of(stage: Stage, placement: MemoryPlacement, scratch: Region | None) -> list[KernelStep]:
-    regions = placement.regions
-    reads, writes = [regions[value] for value in stage.reads], [regions[value] for value in stage.writes]
-    placed_steps = stage.program.placed(reads, writes, scratch)
-    if len(placed_steps) == 1:
-        return [dataclasses.replace(placed_steps[0], label=stage.label)]
-    return [
-        dataclasses.replace(step, label=f"{stage.label} ({part} of {len(placed_steps)})")
-        for part, step in enumerate(placed_steps, 1)
-    ]
+def run_once(
+    device: Device,
+    steps: Sequence[KernelStep],
+    placement: MemoryPlacement,
+    inputs: Mapping[int, tuple[Buffer | Allocation, int]],
+    constants: Sequence[Buffer],
+) -> None:
+    """Computes what is the same in every run; memory for what is between is freed afterwards.
+
+    Args:
+        device: where.
+        steps: those of :func:`steps_once`.
+        placement: where everything lies.
+        inputs: where the graph's inputs lie that the steps read, by their numbers.
+        constants: the graph's own memory.
+
+    Raises:
+        DeviceLimitError, OutOfMemoryError: the device cannot have the memory.
+    """
+    if not steps:
+        return
+    scratch: list[Buffer] = []
+    own = placement.constants_once.uploaded(device)
+    lasting = (*constants, *own)
+
+    def locate(region: Region) -> tuple[Buffer | Allocation, int]:
+        if region.kind is BindingKind.INPUT:
+            return inputs[region.index]
+        return (scratch if region.kind is BindingKind.TEMPORARY else lasting)[region.index], 0
+
+    try:
+        for size in placement.once.page_bytes:
+            scratch.append(device.create_buffer(size))
+        engine = device.engine
+        engine.run(engine.record([step.launch(engine) for step in scheduled(steps, locate, HazardTracker())]))
+    finally:
+        for buffer in (*scratch, *own):
+            buffer.close()
+
+
+def _steps_of(
+    stages: Sequence[Stage], regions: Mapping[NetworkValue, Region], temporary: TemporaryMemory
+) -> list[KernelStep]:
+    launches: list[KernelStep] = []
+    for number, stage in enumerate(stages):
+        reads, writes = [regions[value] for value in stage.reads], [regions[value] for value in stage.writes]
+        steps_there = stage.program.placed(reads, writes, temporary.scratch.get(number))
+        count = len(steps_there)
+        launches += [
+            dataclasses.replace(step, label=stage.label if count == 1 else f"{stage.label} ({part} of {count})")
+            for part, step in enumerate(steps_there, 1)
+        ]
+    return launches

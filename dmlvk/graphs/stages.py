@@ -285,23 +285,37 @@ def prepared(
 ) -> tuple[list[Stage], list[Stage]]:
     """The stages that need to run only once, as long as some values stay what they are; and the others.
 
-    Nothing is kept that takes more memory than what it follows from, or that a graph's output shows.
+    Nothing is kept that takes more memory than the lasting values that it follows from, or that a graph's output shows;
+    what is only between may take any.
 
     Args:
         network: the graph, with the sizes of all values.
         stages: its stages, in order.
         lasting: what stays: graph inputs, and constants.
     """
-    kept = set(lasting)
-    outputs = {value for value, _ in network.outputs}
+    sources = {value: frozenset((value,)) for value in lasting}  # the lasting values that each follows from
+    for stage in stages:
+        if stage.reads and sources.keys() >= set(stage.reads):
+            followed = frozenset[NetworkValue]().union(*(sources[value] for value in stage.reads))
+            sources.update(dict.fromkeys(stage.writes, followed))
+    read_again = {value for value, _ in network.outputs}
+    shown = frozenset(read_again)
     once: list[Stage] = []
     others: list[Stage] = []
-    for stage in stages:
-        written, read = (sum(network.sizes[value] for value in set(values)) for values in (stage.writes, stage.reads))
-        is_fixed = bool(stage.reads) and kept.issuperset(stage.reads) and outputs.isdisjoint(stage.writes)
-        if is_fixed and written <= read:
+    for stage in reversed(stages):  # what reads a value comes behind what writes it
+        kept = sum(network.sizes[value] for value in set(stage.writes) & read_again)
+        followed = sources.get(stage.writes[0], frozenset())
+        if followed and shown.isdisjoint(stage.writes) and kept <= sum(network.sizes[value] for value in followed):
             once.append(stage)
-            kept.update(stage.writes)
         else:
             others.append(stage)
-    return once, others
+            read_again.update(stage.reads)
+    return once[::-1], others[::-1]
+
+
+def inputs_read_once(once: Sequence[Stage], others: Sequence[Stage]) -> frozenset[int]:
+    """The graph inputs, by their numbers, that nothing reads but the stages that run only once."""
+    read_again = {value for stage in others for value in stage.reads}
+    return frozenset(
+        value.index for stage in once for value in stage.reads if value.kind == "input" and value not in read_again
+    )

@@ -205,8 +205,7 @@ def _steps(works: Sequence[tuple[CompiledGraph, _Locations]]) -> list[RecordedSt
             region: Region, compiled: CompiledGraph = compiled, locations: _Locations = locations
         ) -> tuple[Buffer | Allocation, int]:
             if region.kind is BindingKind.CONSTANTS:
-                assert compiled.constants is not None  # what has steps that read them has them
-                return compiled.constants, 0
+                return compiled.constants[region.index], 0
             return locations[region.kind, region.index]
 
         recorded += scheduled(compiled.steps, locate, hazards)

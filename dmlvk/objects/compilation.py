@@ -191,9 +191,9 @@ class Dispatchable:
         )
 
     @property
-    def constants(self) -> Buffer | None:
+    def constants(self) -> tuple[Buffer, ...]:
         """Memory of its own that its kernels read besides what is bound."""
-        return None
+        return ()
 
     def in_place_refusal(self, input_index: int, output_index: int) -> str | None:
         """Why an input and an output may not share one range; ``None`` where they may."""
@@ -312,9 +312,9 @@ class CompiledSingleOperator(CompiledOperator):
         return _OperatorOrigin(self.device.feature_level, self.desc, self.flags)
 
     @property
-    def constants(self) -> Buffer | None:
+    def constants(self) -> tuple[Buffer, ...]:
         """The table of results, where they are looked up."""
-        return self._table
+        return () if self._table is None else (self._table,)
 
     def in_place_refusal(self, input_index: int, output_index: int) -> str | None:
         """What the operator's page permits, for tensors whose elements lie at the same places."""

@@ -466,8 +466,7 @@ class CommandRecorder:
 def _locator(dispatchable: Dispatchable, bindings: Bindings) -> Callable[[Region], tuple[Buffer | Allocation, int]]:
     def locate(region: Region) -> tuple[Buffer | Allocation, int]:
         if region.kind is BindingKind.CONSTANTS:
-            assert dispatchable.constants is not None  # what has steps that read them has them
-            return dispatchable.constants, 0
+            return dispatchable.constants[region.index], 0
         binding = bindings.at(region.kind, region.index)
         return binding.buffer, binding.offset
 

@@ -128,7 +128,7 @@ class HostRun:
             for number, point in enumerate(compiled.outputs)
             if point.tensor is not None
         ]
-        self._constants: Buffer | None = compiled.constants
+        self._constants: tuple[Buffer, ...] = compiled.constants
         self._labels = [step.label for step in compiled.steps]
         self._allocations: dict[tuple[BindingKind, int], Allocation] = {}
         self._is_submitted = False
@@ -167,8 +167,7 @@ class HostRun:
 
     def _locate(self, region: Region) -> tuple[Buffer | Allocation, int]:
         if region.kind is BindingKind.CONSTANTS:
-            assert self._constants is not None  # what has steps that read them has them
-            return self._constants, 0
+            return self._constants[region.index], 0
         return self._allocations[region.kind, region.index], 0
 
     def _view(self, member: str, tensor: TensorDesc, region: Region) -> _HostView:
@@ -200,7 +199,7 @@ class HostRun:
             else:
                 copy_elements(view.elements, arrays[view.member])
         self._is_submitted = True
-        if self._constants is None:
+        if not self._constants:
             engine.run_whole(self.recording)
         else:
             engine.run(self.recording)

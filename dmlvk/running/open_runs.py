@@ -105,6 +105,6 @@ class OpenRuns:
         """Memory and first byte of each place."""
         bound = {slot: (buffer.allocation, 0) for slot, buffer in self.buffers.items()}
         bound |= {(BindingKind.INPUT, number): lies for number, lies in self._elsewhere.items()}
-        if self._graph.constants is not None:
-            bound[BindingKind.CONSTANTS, 0] = self._graph.constants.allocation, 0
-        return bound
+        return bound | {
+            (BindingKind.CONSTANTS, page): (buffer.allocation, 0) for page, buffer in enumerate(self._graph.constants)
+        }

@@ -28,7 +28,6 @@ from dmlvk.objects.recording import HazardTracker, RecordedStep, scheduled
 from dmlvk.operators.movement import Slice1
 from dmlvk.running.host_runs import wanted_inputs
 from dmlvk.runtime.kompute import Allocation, Recording
-from dmlvk.support.weak_calls import weakly
 from dmlvk.support.weak_keys import WeakKeys
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
 
@@ -88,7 +87,7 @@ class ResidentRuns:
         self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
         self.operations = Operations()
         self.programs: collections.OrderedDict[Hashable, CompiledOperator] = collections.OrderedDict()
-        pool.when_freed(weakly(self._forget))
+        pool.when_freed(self._forget)
 
     def clear(self) -> None:
         """Forgets all recordings and operators."""
@@ -490,12 +489,11 @@ def _fill(values: npt.NDArray[Any], tensor: TensorDesc, where: str, host_bytes: 
 
 
 def _locator(
-    constants: Buffer | None, locations: Mapping[tuple[BindingKind, int], _Location]
+    constants: Sequence[Buffer], locations: Mapping[tuple[BindingKind, int], _Location]
 ) -> Callable[[Region], tuple[Buffer | Allocation, int]]:
     def locate(region: Region) -> tuple[Buffer | Allocation, int]:
         if region.kind is BindingKind.CONSTANTS:
-            assert constants is not None  # what has steps that read them has them
-            return constants, 0
+            return constants[region.index], 0
         return locations[region.kind, region.index]
 
     return locate

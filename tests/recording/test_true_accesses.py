@@ -101,8 +101,8 @@ def test_steps_of_graphs_are_what_the_recorder_is_told(
         for number, tensor in enumerate(compiled.network.inputs)
         if tensor is not None
     }
-    if compiled.constants is not None:
-        contents[BindingKind.CONSTANTS, 0] = compiled.constants.download(np.uint8)
+    for page, constants in enumerate(compiled.constants):
+        contents[BindingKind.CONSTANTS, page] = constants.download(np.uint8)
     _check(any_device, compiled.steps, contents, f"seed {seed}, {count} nodes, fused: {is_fused}")
 
 

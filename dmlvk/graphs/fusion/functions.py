@@ -31,6 +31,9 @@ _SMALLEST_VOLUME = 20
 """Words of SPIR-V of what stands between two functions."""
 
 _OF_THE_PATTERN = ("INPUT_COUNT", "ACCESS_ORDER", "LANES", "TILE", "LINES", "TILES", "ATTRIBUTE_WORDS")
+_OF_LOOPS = ("LONG_", "ELEMENTS_IN_LOOP", "FOR_EACH_LANE")
+"""How a file says that its function is to stand in a loop over the lanes, which no function of a fused kernel does."""
+
 _ATTRIBUTE = re.compile(r"parameters\.attributes\[(\d+)\]")
 
 
@@ -142,7 +145,7 @@ def operator_source(path: str) -> OperatorSource | None:
             code += [line] if line.strip() else []
         elif include is not None and include[1] in (_PATTERN, _OPERANDS):
             ends_in_pattern |= include[1] == _PATTERN
-        elif directive[1] not in ("version", "extension") and not directive[2].startswith("LONG_"):
+        elif directive[1] not in ("version", "extension") and not directive[2].startswith(_OF_LOOPS):
             has_conditions |= directive[1].startswith(("if", "el"))
             directives.append(line)
     own_code = "\n".join(code)

@@ -96,8 +96,11 @@ class DynamicSegment:
         self._repeated = [repeated(step) for step in plan.prelude]
         self._was_evaluated = False
         self._weights = weights
-        constants = [source for source in assembled.inputs if source.kind == "constant"]
-        weights.upload([(source.array, source.size_in_bytes) for source in constants if source.array is not None])
+        constants = {
+            number: (source.array, source.size_in_bytes)
+            for number, source in enumerate(assembled.inputs)
+            if source.array is not None
+        }
         self.graph = DynamicGraph(
             device,
             assembled.desc,
@@ -105,8 +108,10 @@ class DynamicSegment:
             guards,
             offsets,
             fuse=fuse,
-            lasting_inputs=[index for index, source in enumerate(assembled.inputs) if source.kind == "constant"],
+            lasting_inputs=constants,
         )
+        self._passing = {number: constants.pop(number) for number in self.graph.inputs_read_once}
+        weights.upload(list(constants.values()))
         self._sources = assembled.inputs
         read = {*shown, *(name for step in plan.prelude for name in step.reads)}
         read |= {source.name for source in assembled.inputs}
@@ -116,12 +121,10 @@ class DynamicSegment:
         self._of_sizes = guards.function((shapes, derived))
         self._unused = [0] * len(offsets)
         self._constants: dict[int, BufferBinding] = {}
-        for number, source in enumerate(self._sources):
-            if source.kind == "constant":
-                assert source.array is not None
-                lies = weights.found(source.array)
-                assert lies is not None  # it was uploaded above
-                self._constants[number] = lies
+        for number, (array, _) in constants.items():
+            lies = weights.found(array)
+            assert lies is not None  # it was uploaded above
+            self._constants[number] = lies
         self._elsewhere: dict[PlaceNumber, str] = {}
         for number, source in enumerate(self._sources):
             if source.kind == "input" and source.name in elsewhere:
@@ -145,18 +148,19 @@ class DynamicSegment:
         layout = self._layout
         if layout is None:
             return Usage()
-        own = [] if self.graph.constants is None else [self.graph.constants]
+        own = self.graph.constants
         own_bytes = (
             sum(buffer.size_in_bytes for buffer in [*self._buffers.values(), *own]) + self._weights.size_in_bytes
         )
         needed = [self._buffers[BindingKind.INPUT, n].size_in_bytes for n in self._uploads()]
         needed += self.graph.output_bytes(layout)
         needed += [array.nbytes for array in self._weights.arrays]
+        needed += [buffer.size_in_bytes for buffer in own]
         return Usage(
             launches=self.graph.launch_count,
             waits=sum(layout.depends[1:]),
             device_bytes=own_bytes,
-            least_bytes=sum(needed) + layout.placement.memory.lower_bound_bytes,
+            least_bytes=sum(needed) + layout.placement.temporary.plan.lower_bound_bytes,
         )
 
     def _uploads(self) -> list[int]:
@@ -304,8 +308,11 @@ class DynamicSegment:
         wanted = self.graph.buffer_bytes(layout, self._uploads())
         self._layout = None  # what fails below leaves no half of one
         fit(self._buffers, {slot: wanted[slot] for slot in wanted if slot not in self._elsewhere}, self._device)
-        if is_first and self.graph.constants is None:
-            self.graph.prepare(layout, {n: (each.buffer, each.offset) for n, each in self._constants.items()})
+        if is_first and not self.graph.is_prepared:
+            with self._weights.passing(list(self._passing.values())) as there:
+                lies = self._constants | {n: there.found(array) for n, (array, _) in self._passing.items()}
+                self.graph.prepare(layout, {n: (each.buffer, each.offset) for n, each in lies.items() if each})
+            self._passing.clear()
         self._layout = layout
 
     def _positions(self) -> dict[tuple[BindingKind, int], tuple[Allocation, int]]:
@@ -313,9 +320,9 @@ class DynamicSegment:
         bound = {slot: (buffer.allocation, 0) for slot, buffer in self._buffers.items()}
         for number, binding in self._constants.items():
             bound[BindingKind.INPUT, number] = binding.buffer.allocation, binding.offset
-        if self.graph.constants is not None:
-            bound[BindingKind.CONSTANTS, 0] = self.graph.constants.allocation, 0
-        return bound
+        return bound | {
+            (BindingKind.CONSTANTS, page): (buffer.allocation, 0) for page, buffer in enumerate(self.graph.constants)
+        }
 
 
 def _empty(value: Any) -> Array:

@@ -368,7 +368,7 @@ class DeviceModel:
         assembled = plan.assembly.assembled(list(plan.outputs.values()))
         if assembled is None:
             raise NotDynamicError("there is nothing for the device to compute")
-        weights = Weights(self.device, self._uploaded_weights(assembled), self._described)
+        weights = self._plan_weights()
         known = collections.ChainMap(plan.known, self._constants)
         segment = DynamicSegment(
             self.device,
@@ -500,29 +500,22 @@ class DeviceModel:
         if assembled is None:
             return MadeRound(plan, None)
         resident = {name: value for name, value in state.values.items() if isinstance(value, Resident)}
-        weights = Weights(self.device, self._uploaded_weights(assembled), self._described)
+        weights = self._plan_weights()
         names = list(plan.outputs)
         segment = Segment(
             self.device, assembled, names, weights, resident, fuse=self._fuse, flags=self._flags, elsewhere=elsewhere
         )
         return MadeRound(plan, segment)
 
-    def _uploaded_weights(self, assembled: Assembled) -> Weights:
-        """The weights that all plans share, those of a graph among them."""
+    def _plan_weights(self) -> Weights:
+        """The weights of a plan, of which the model's own are shared by all plans."""
         parts = (part for _, part in self._parts.values())
         lasting = {
             memory_of(dense(array))
             for array in (*self._constants.values(), *parts)
             if isinstance(array, np.ndarray) and array.size
         }
-        self._weights.upload(
-            [
-                (source.array, source.size_in_bytes)
-                for source in assembled.inputs
-                if source.array is not None and memory_of(source.array) in lasting
-            ]
-        )
-        return self._weights
+        return Weights(self.device, self._weights, self._described, lasting)
 
     def _execute(
         self, made: MadeRound, state: State, times: list[KernelTime] | None, kept: Collection[str] = ()

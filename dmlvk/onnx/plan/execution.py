@@ -59,14 +59,20 @@ class Weights:
         device: where they go.
         shared: weights to look among first.
         described: what to call an array in messages.
+        shares: the memory of arrays that are uploaded to the shared weights.
     """
 
     def __init__(
-        self, device: Device, shared: Weights | None = None, described: Callable[[Array], str] | None = None
+        self,
+        device: Device,
+        shared: Weights | None = None,
+        described: Callable[[Array], str] | None = None,
+        shares: Collection[tuple[int, int]] = (),
     ) -> None:
         self._device = device
         self._described = described
         self._shared = shared
+        self._shares = shares
         self._bindings: dict[tuple[int, int], tuple[Array, BufferBinding]] = {}  # by the memory, which the array keeps
 
     @property
@@ -97,6 +103,9 @@ class Weights:
             ModelFileError: when they lie in a file that was written to since it was read.
         """
         pending = [(array, size) for array, size in arrays if self.found(array) is None]
+        if self._shared is not None and self._shares:
+            self._shared.upload([each for each in pending if memory_of(each[0]) in self._shares])
+            pending = [each for each in pending if memory_of(each[0]) not in self._shares]
         group: list[tuple[Array, int]] = []
         total = 0
         for array, size in pending:
@@ -107,6 +116,21 @@ class Weights:
             total += _aligned(size)
         if group:
             self._upload_together(group)
+
+    @contextlib.contextmanager
+    def passing(self, arrays: Sequence[tuple[Array, int]]) -> Iterator[Weights]:
+        """Contents that are needed now and not later, with these: what is not here yet goes afterwards.
+
+        Args:
+            arrays: as of :meth:`upload`.
+        """
+        there = Weights(self._device, self, self._described)
+        try:
+            there.upload(arrays)
+            yield there
+        finally:
+            for buffer in {id(binding.buffer): binding.buffer for _, binding in there._bindings.values()}.values():
+                buffer.close()
 
     def upload_ahead(self, steps: Iterable[Step], constants: Mapping[str, Any]) -> None:
         """Uploads weights that lie in files and that products read as they are, whatever is planned later.
@@ -238,8 +262,7 @@ class Segment:
         self._device = device
         self._names = list(names)
         self._tensors = assembled.output_tensors
-        constants = [source for source in assembled.inputs if source.kind == "constant"]
-        weights.upload([(_array(source), source.size_in_bytes) for source in constants])
+        constants = [number for number, source in enumerate(assembled.inputs) if source.kind == "constant"]
         output_names = [
             *names,
             *(f"unused {position}" for position in range(len(names), len(assembled.output_tensors))),
@@ -252,15 +275,21 @@ class Segment:
                 fuse=fuse,
                 input_names=input_names,
                 output_names=output_names,
-                lasting_inputs=[
-                    position for position, source in enumerate(assembled.inputs) if source.kind == "constant"
-                ],
+                lasting_inputs=constants,
             )
         self._weights = weights
+        lasting = [number for number in constants if self.compiled.inputs[number].size_in_bytes]
+        weights.upload([_sized(assembled.inputs[number]) for number in lasting])
+        passing = {number: assembled.inputs[number] for number in constants if number not in lasting}
         self._uploaded: dict[str, Buffer] = {}
-        bindings = [self._bound(assembled, index, resident) for index in range(len(assembled.inputs))]
+        bindings = [
+            None if number in passing else self._bound(assembled, number, resident)
+            for number in range(len(assembled.inputs))
+        ]
         self._sources, self._bindings = assembled.inputs, bindings
-        self.compiled.prepare({number: (each.buffer, each.offset) for number, each in enumerate(bindings)})
+        with weights.passing([_sized(source) for source in passing.values()]) as there:
+            lies = dict(enumerate(bindings)) | {n: there.found(_array(source)) for n, source in passing.items()}
+            self.compiled.prepare({number: (each.buffer, each.offset) for number, each in lies.items() if each})
         self._outputs: dict[int, Buffer] = {}
         for number, point in enumerate(self.compiled.outputs):
             if point.name not in elsewhere:
@@ -308,13 +337,14 @@ class Segment:
     def usage(self) -> Usage:
         """What a run takes; the weights that plans share are not among it."""
         recorded = self._device.arrays.scheduled(self.compiled, self._locations())
-        own = [] if self.compiled.constants is None else [self.compiled.constants]
+        own = self.compiled.constants
         values = [*self._uploaded.values(), *self._outputs.values(), *self._scratch, *own]
         own_bytes = sum(buffer.size_in_bytes for buffer in values) + self._weights.size_in_bytes
         own_bytes += self._bytes_elsewhere
         needed = sum(source.size_in_bytes for source in self._sources if source.name in self._uploaded)
         needed += sum(point.size_in_bytes for point in self.compiled.outputs)
-        needed += sum(array.nbytes for array in self._weights.arrays)
+        needed += sum(memory.nbytes for memory in self._weights.arrays)
+        needed += sum(buffer.size_in_bytes for buffer in own)
         return Usage(
             launches=len(recorded),
             waits=sum(step.depends for step in recorded[1:]),
@@ -397,7 +427,8 @@ class Segment:
         """What lies where: the graph's own buffers; others stand in for the memory that outputs are given."""
         locations: dict[tuple[BindingKind, int], BufferBinding] = {}
         for number, binding in enumerate(self._bindings):
-            locations[BindingKind.INPUT, number] = binding
+            if binding is not None:
+                locations[BindingKind.INPUT, number] = binding
         for number in range(len(self.compiled.outputs)):
             own = self._outputs.get(number)
             locations[BindingKind.OUTPUT, number] = BufferBinding(self._device.create_buffer(4) if own is None else own)
@@ -488,6 +519,10 @@ def _largest_between(assembled: Assembled) -> str:
 def _array(source: DeviceSource) -> Array:
     assert source.array is not None  # it is a constant
     return source.array
+
+
+def _sized(source: DeviceSource) -> tuple[Array, int]:
+    return _array(source), source.size_in_bytes
 
 
 def _name(index: int, source: DeviceSource) -> str:
