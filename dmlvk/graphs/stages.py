@@ -18,12 +18,14 @@ from dmlvk.graphs.fusion.kernel import fused_kernel, operand_pairs_in_place
 from dmlvk.graphs.fusion.packed_weights import PackedProduct, find_packed_products
 from dmlvk.graphs.fusion.product_epilogues import ProductEpilogue, find_product_epilogues
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
+from dmlvk.kernels.library.glsl import KernelRefusedError
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import BindingKind, KernelStep, Program, Region
 from dmlvk.kernels.rows.normalization import batch_factor, batch_factor_program, batch_shift_program
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import permits_in_place
 from dmlvk.operators import BatchNormalization
+from dmlvk.support import faults
 from dmlvk.support.progress import with_progress
 from dmlvk.support.threads import map_in_threads
 from dmlvk.tensors import TensorDesc
@@ -214,6 +216,8 @@ def _stages_or_remark(
     try:
         return [_fused_stage(group, network)], ""
     except ShaderCompilationError as error:
+        if isinstance(error, KernelRefusedError):
+            faults.report(error, f"compiling {' + '.join(node.name for node in group.nodes)} as one kernel")
         return [single_stage(node, target) for node in group.nodes], str(error)
 
 

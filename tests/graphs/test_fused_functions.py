@@ -9,13 +9,15 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.cases import attribute_sets
-from dmlvk.graphs import GraphDesc, InputGraphEdge, IntermediateGraphEdge, OperatorGraphNode, OutputGraphEdge
+from dmlvk.graphs import GraphDesc, InputGraphEdge, IntermediateGraphEdge, OperatorGraphNode, OutputGraphEdge, stages
 from dmlvk.graphs.fusion.functions import function_of
 from dmlvk.graphs.fusion.grouping import _Grouping
 from dmlvk.graphs.network import network
 from dmlvk.graphs.stages import fused_stages
+from dmlvk.kernels.library import glsl
 from dmlvk.kernels.variants import supported_operands
 from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc
+from dmlvk.support import faults
 from tests.effort import IS_QUICK
 
 SIZES = (2, 3, 50)
@@ -82,3 +84,23 @@ def test_a_function_compiles_at_every_place_of_a_kernel(
             made = fused_stages(graph, device.target, ())
             assert made.remark == "", f"{desc}: {made.remark}"
             assert len(made.stages) == 1, f"{desc} is not fused: {made.stages}"
+
+
+def test_a_kernel_that_dmlvks_own_compiler_refuses_is_a_fault(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Users' graphs run one operator at a time, which the log tells; tests end."""
+    monkeypatch.setattr(stages, "fused_kernel", lambda *_: glsl.compiled("#version 450\nthis is no shader"))
+
+    def build() -> dml.CompiledGraph:
+        graph = dml.Graph(device)
+        return graph.compile(y=abs(-graph.input("x", dml.FLOAT32, (3,))))
+
+    with pytest.raises(faults.FaultError, match="compiling .* as one kernel: .*refuses a fused kernel"):
+        build()
+    faults.reported.pop()
+    monkeypatch.setenv("DMLVK_RAISE_FAULTS", "0")
+    made = build()
+    assert len(made.stages) == 2
+    assert "a fault of dmlvk while compiling" in caplog.text
+    assert (device.run(made, {"x": [1, -2, 3]})["y"] == [1, 2, 3]).all()

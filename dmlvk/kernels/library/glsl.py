@@ -58,7 +58,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 _in_memory: collections.OrderedDict[str, bytes] = collections.OrderedDict()
-_refused: collections.OrderedDict[str, str] = collections.OrderedDict()
+_refused: collections.OrderedDict[str, tuple[type[ShaderCompilationError], str]] = collections.OrderedDict()
 
 
 def source_directory() -> Path | None:
@@ -125,6 +125,10 @@ def _warn_of(directory: Path) -> None:
     )
 
 
+class KernelRefusedError(ShaderCompilationError):
+    """The compiler that comes with dmlvk refuses a kernel that dmlvk has written, which is a fault of dmlvk."""
+
+
 def compiled(source: str) -> bytes | None:
     """The SPIR-V of a kernel.
 
@@ -142,7 +146,8 @@ def compiled(source: str) -> bytes | None:
     with _lock:
         spirv = _in_memory.get(key)
         if key in _refused:
-            raise ShaderCompilationError(_refused[key])
+            kind, text = _refused[key]
+            raise kind(text)
     if spirv is None:
         spirv = _from_disk(key) or _made(key, source)
     if spirv is None:
@@ -166,7 +171,7 @@ def _made(key: str, source: str) -> bytes | None:
             raise ShaderCompilationError(f"{directory} was changed since this program was started: start it anew")
     except ShaderCompilationError as error:
         with _lock:
-            _refused[key] = str(error)  # so that nobody waits again for a compiler that does not end
+            _refused[key] = type(error), str(error)  # so that nobody waits again for a compiler that does not end
             if len(_refused) > _KEPT_IN_MEMORY:
                 _refused.popitem(last=False)
         raise
@@ -190,7 +195,7 @@ def _compile(source: str, compiler_path: str, directory: Path) -> bytes:
 def _compiled_by_many(source: str, compiler_path: str, directory: Path) -> bytes:
     answer = glslang.compile_many(compiler_path, directory, "kernel.comp", INCLUDE_DIRECTORIES, {}, source)
     if not answer.is_done:
-        raise ShaderCompilationError(f"{compiler_path} refuses a fused kernel: {' '.join(answer.message.split())}")
+        raise KernelRefusedError(f"{compiler_path} refuses a fused kernel: {' '.join(answer.message.split())}")
     return with_decorations(answer.module)
 
 
