@@ -14,7 +14,9 @@ BYTES = 4 * SIDE * SIDE
 COUNT = 7
 
 
-def test_constants_beyond_the_largest_buffer_lie_in_several(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constants_beyond_the_largest_buffer_lie_in_several(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of those that are only read once, and of what is computed between, nothing stays."""
     monkeypatch.setattr(DeviceLimits, "largest_buffer", 2 * BYTES)
     graph = dml.Graph(device)

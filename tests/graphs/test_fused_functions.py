@@ -1,4 +1,4 @@
-"""Every element-wise function compiles in a fused kernel: as first, middle and last one, with every data type it has."""
+"""Every element-wise function compiles in a fused kernel: as first, middle and last one, with every data type."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def _descriptions(kind: type[OperatorDesc], device: dml.Device) -> Iterator[Oper
 def _around(desc: OperatorDesc, device: dml.Device, *, is_first: bool) -> GraphDesc:
     """The operator in front of another one; or between others, and its result among the outputs, too."""
     nodes = [OperatorGraphNode(device.create_operator(desc), "it")]
-    inputs, between = [], []
+    inputs: list[InputGraphEdge] = []
+    between: list[IntermediateGraphEdge] = []
 
     def identity(tensor: dml.TensorDesc) -> int:
         carried = dml.TensorDesc(CARRIERS[tensor.data_type.size_in_bits], SIZES)
@@ -96,7 +97,7 @@ def test_a_kernel_that_dmlvks_own_compiler_refuses_is_a_fault(
         graph = dml.Graph(device)
         return graph.compile(y=abs(-graph.input("x", dml.FLOAT32, (3,))))
 
-    with pytest.raises(faults.FaultError, match="compiling .* as one kernel: .*refuses a fused kernel"):
+    with pytest.raises(faults.FaultError, match=r"compiling .* as one kernel: .*refuses a fused kernel"):
         build()
     faults.reported.pop()
     monkeypatch.setenv("DMLVK_RAISE_FAULTS", "0")

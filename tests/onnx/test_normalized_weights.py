@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -16,7 +17,7 @@ WIDTH = 48
 WEIGHT = 4 * WIDTH * WIDTH
 
 
-def _normalized(kind: str, number: int) -> list[tuple[str, list[str], list[str], dict[str, object]]]:
+def _normalized(kind: str, number: int) -> list[tuple[str, list[str], list[str], dict[str, Any]]]:
     """Nodes that make ``w`` of ``v``, as weight_norm, weight standardization and a transposed export write them."""
     v, w = f"v{number}", f"w{number}"
     a, b, c, d = (f"{letter}{number}" for letter in "abcd")
@@ -42,7 +43,7 @@ def _normalized(kind: str, number: int) -> list[tuple[str, list[str], list[str],
 
 def _model(kinds: list[str], rows: int | str, seed: int) -> ModelProto:
     draw = np.random.default_rng(seed)
-    nodes, weights = [], [numpy_helper.from_array(np.float32([1e-5]), "epsilon")]
+    nodes, weights = [], [numpy_helper.from_array(np.array([1e-5], np.float32), "epsilon")]
     for number, kind in enumerate(kinds):
         v = draw.normal(0, 1, (WIDTH, WIDTH)).astype(np.float32)
         g = draw.uniform(0.05, 0.2, (1, WIDTH)).astype(np.float32)

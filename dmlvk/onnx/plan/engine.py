@@ -26,7 +26,7 @@ from dmlvk.onnx.model.control import CONTROL_FLOW, run_control_flow
 from dmlvk.onnx.model.limits import DEFAULT_LIMITS, MOST_AXES, Budget, Limits, size_of
 from dmlvk.onnx.model.loading import OnnxModel, Step, subgraph
 from dmlvk.onnx.model.looking import described, needed
-from dmlvk.onnx.nodes.assembly import Assembled, Parts
+from dmlvk.onnx.nodes.assembly import Parts
 from dmlvk.onnx.nodes.batches import DividedRuns, Shape
 from dmlvk.onnx.nodes.index_checks import IndexChecks
 from dmlvk.onnx.nodes.joining import Joined, joined, joined_integers
