@@ -271,7 +271,7 @@ class Device:
             raise InvalidArgumentError(f"{operator.desc.operator_name}: was created by another device")
         compiled = CompiledSingleOperator(self, operator.desc, self._checked_flags(flags, "compile_operator"))
         for step in compiled.steps:
-            step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
+            step.spirv()  # a shader that is missing is missed here, not when it is run
         return compiled
 
     @collection_paused()

@@ -128,7 +128,7 @@ class CompiledGraph(CompiledOperator):
         self.steps = tuple(steps(planned, self.stages, placement, target))
         self._steps_once = tuple(steps_once(self.stages_once, placement))
         for step in (*self._steps_once, *self.steps):
-            step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
+            step.spirv()  # a shader that is missing is missed here, not when it is run
         self._constants = placement.constants.uploaded(device)
         if not lasting_inputs:
             self.prepare({})

@@ -200,7 +200,7 @@ class DynamicGraph:
         constants = tuple(kernel.specialization(begins))
         return _DynamicLaunch(
             step.label,
-            kernel.spirv(),
+            step.spirv(),
             operands,
             len(step.reads),
             tuple(lying),

@@ -8,6 +8,7 @@ import enum
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, overload
 
+from dmlvk.errors import ShaderLibraryError
 from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.registry import enter, lower
 from dmlvk.kernels.target import Target
@@ -66,6 +67,17 @@ class KernelStep:
     reads: tuple[Region, ...]
     writes: tuple[Region, ...]
     is_independent: bool = False
+
+    def spirv(self) -> bytes:
+        """The kernel's module.
+
+        Raises:
+            ShaderLibraryError: naming the operator, the variant and its file, when there is none.
+        """
+        try:
+            return self.kernel.spirv()
+        except ShaderLibraryError as error:
+            raise ShaderLibraryError(f"{self.label}: {error}") from error
 
 
 @dataclasses.dataclass(frozen=True)

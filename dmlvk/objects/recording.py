@@ -136,7 +136,7 @@ class RecordedStep:
         operands = (*self.reads, *self.writes)
         offsets = [access.start for access in operands]
         kernel = self.step.kernel
-        spirv = kernel.spirv()
+        spirv = self.step.spirv()
         allocations = [access.allocation for access in operands]
         if coefficients.are_read_by(spirv, len(operands)):
             allocations.append(engine.shared(coefficients.contents()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import os
@@ -22,6 +23,7 @@ import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
 from dmlvk.graphs import GraphDesc, InputGraphEdge, IntermediateGraphEdge, OutputGraphEdge
+from dmlvk.graphs.fusion import functions
 from dmlvk.graphs.fusion.functions import operator_source
 from dmlvk.kernels import access_orders
 from dmlvk.kernels.library import glsl, glslang
@@ -438,6 +440,28 @@ def test_a_compiler_that_does_not_work_changes_no_result(
     assert len(graph.stages) == 3
     assert (any_device.run(graph, ARRAYS)["output"] == EXPECTED).all()
     assert build_chain(any_device).fusion_remark == graph.fusion_remark
+
+
+def test_what_the_compiler_says_of_a_kernel_names_the_operators_and_their_files(
+    any_device: dml.Device, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = functions.operator_source
+
+    def broken(path: str) -> functions.OperatorSource | None:
+        made = taken(path)
+        if made is None or path != "elementwise/exp.comp":
+            return made
+        return dataclasses.replace(made, code=made.code + "\nuint of_nothing(uint x) { return nothing; }")
+
+    monkeypatch.setattr(functions, "operator_source", broken)
+    monkeypatch.delenv("DMLVK_RAISE_FAULTS")
+    graph = dml.Graph(any_device)
+    y = dml.functions.exp(graph.input("x", dml.FLOAT32, (4,)), name="exp")
+    made = graph.compile(y=dml.functions.abs(y + 1.0))
+    said = r"exp \+ [\w +]+: \S+ refuses a fused kernel: .*kernel\.comp:\d+ \(of elementwise/exp\.comp\)"
+    assert re.search(said, made.fusion_remark), made.fusion_remark
+    result = any_device.run(made, {"x": np.zeros(4, np.float32)})["y"]
+    assert (result == 2).all()
     assert not list(empty_cache.glob("*"))
 
 

@@ -219,7 +219,8 @@ def test_an_unknown_variant_is_named(fresh: Fresh) -> None:
 def test_a_shader_that_does_not_compile_is_named_with_file_and_line(fresh: Fresh, shaders: Path) -> None:
     touch(shaders / "include/two.glsl", "#define TWO nothing\n")
     with pytest.raises(
-        ShaderLibraryError, match=r"^first\.1 cannot be compiled: ERROR: shaders/family/first\.comp:6: "
+        ShaderLibraryError,
+        match=r"^first\.1, of shaders/family/first\.comp, cannot be compiled: ERROR: shaders/family/first\.comp:6: ",
     ):
         fresh().read("first.1")
 

@@ -11,6 +11,7 @@ import dataclasses
 import struct
 
 from dmlvk.datatypes import DataType
+from dmlvk.errors import ShaderCompilationError
 from dmlvk.graphs.fusion import ranges
 from dmlvk.graphs.fusion.forms import Form, Preparation, form_of
 from dmlvk.graphs.fusion.functions import Function
@@ -271,10 +272,13 @@ def fused_kernel(group: Group, network: Network) -> FusedKernel | None:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     source = kernel_source(group, network)
-    shader = glsl.compiled(source.text)
+    label = " + ".join(node.name for node in group.nodes)
+    try:
+        shader = glsl.compiled(source.text)
+    except ShaderCompilationError as error:
+        raise type(error)(f"{label}: {error}") from error
     if shader is None:
         return None
-    label = " + ".join(node.name for node in group.nodes)
     return FusedKernel(
         variant=f"fused.{len(group.nodes)}.{group.plan.access_order}",
         geometry=group.plan.geometry,

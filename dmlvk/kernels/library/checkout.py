@@ -186,7 +186,8 @@ class Checkout:
         except MissingToolError as error:
             raise ShaderLibraryError(f"{variant_name} is not compiled yet, and {error}, {OR_SET_UP}") from error
         except (CompileError, SourceError) as error:
-            raise ShaderLibraryError(f"{variant_name} cannot be compiled: {error}") from error
+            file = f"{self.shaders.name}/{_variants()[variant_name].source}"
+            raise ShaderLibraryError(f"{variant_name}, of {file}, cannot be compiled: {error}") from error
         except OSError as error:
             raise ShaderLibraryError(f"{variant_name} is not compiled yet, and cannot be here: {error}") from error
         finally:

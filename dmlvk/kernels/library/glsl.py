@@ -14,6 +14,7 @@ import functools
 import hashlib
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,9 @@ _KEPT_IN_MEMORY = 256
 _KEPT_ON_DISK_BYTES = 64 * 2**20
 _FILE_FORMAT = "2"
 _CHECKSUM_BYTES = 32
+_LINE_OF_KERNEL = re.compile(r"kernel\.comp:(\d+)")
+_TAKEN_FROM = re.compile(r"// (\S+\.comp)")
+"""The line of a fused kernel before what was taken from an operator's file."""
 
 _log = logging.getLogger("dmlvk")
 _lock = threading.Lock()
@@ -195,7 +199,7 @@ def _compile(source: str, compiler_path: str, directory: Path) -> bytes:
 def _compiled_by_many(source: str, compiler_path: str, directory: Path) -> bytes:
     answer = glslang.compile_many(compiler_path, directory, "kernel.comp", INCLUDE_DIRECTORIES, {}, source)
     if not answer.is_done:
-        raise KernelRefusedError(f"{compiler_path} refuses a fused kernel: {' '.join(answer.message.split())}")
+        raise KernelRefusedError(f"{compiler_path} refuses a fused kernel: {_placed(answer.message, source)}")
     return with_decorations(answer.module)
 
 
@@ -212,13 +216,25 @@ def _compiled_by_one(source: str, compiler_path: str, directory: Path) -> bytes:
             status, said = _run(command, folder)
             if status != 0:
                 raise ShaderCompilationError(
-                    f"{compiler_path} refuses a fused kernel: {' '.join(said.split()) or f'exit status {status}'}"
+                    f"{compiler_path} refuses a fused kernel: {_placed(said, source) or f'exit status {status}'}"
                 )
             return with_decorations((Path(folder) / "kernel.spv").read_bytes())
         except subprocess.TimeoutExpired as error:
             raise ShaderCompilationError(f"{compiler_path} did not end within {glslang.SECONDS} seconds") from error
         except (OSError, ValueError) as error:
             raise ShaderCompilationError(f"{compiler_path} does not work: {error}") from error
+
+
+def _placed(said: str, source: str) -> str:
+    """A compiler's words with the operator's file from which each line of a kernel was taken that they name."""
+    lines = source.splitlines()
+
+    def placed(match: re.Match[str]) -> str:
+        before = (_TAKEN_FROM.fullmatch(line) for line in reversed(lines[: int(match[1])]))
+        file = next((found[1] for found in before if found is not None), None)
+        return match[0] if file is None else f"{match[0]} (of {file})"
+
+    return _LINE_OF_KERNEL.sub(placed, " ".join(said.split()))
 
 
 def _run(command: list[str], folder: str) -> tuple[int, str]:
