@@ -237,9 +237,10 @@ not name (ai.onnx.ml and so on), as far as ONNX Runtime has them:"""
 
 
 _SUITE = """\
-`python -m dmlvk.onnx.backend.suite --page FILE` runs every case of the package onnx, and fills in this table. Device:
-right, and the host computed nothing but shapes and constants. Host: right, with nodes on the host; most of these cases
-are one node, and the device has nothing to do in them (launch nothing)."""
+`python -m dmlvk.onnx.backend.suite` runs every case of the package onnx. `--page FILE` fills in this table,
+`--stated FILE` fails where a page states other numbers, as `.ci/run` asks of this one and of the README. Device: right,
+and the host computed nothing but shapes and constants. Host: right, with nodes on the host; most of these cases are one
+node, and the device has nothing to do in them (launch nothing)."""
 
 
 def onnx_page(before: Path) -> str:

@@ -17,6 +17,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.runner import Runner
+from onnx.reference import ReferenceEvaluator
 
 import dmlvk as dml
 import dmlvk.onnx as ort
@@ -245,3 +246,62 @@ def test_texts_are_put_together_as_by_onnx_runtime(any_device: dml.Device) -> No
     model = model_of([helper.make_node("StringConcat", ["a", "b"], ["y"])], feed, ["y"], opset=20)
     found = ort.InferenceSession(model, device=any_device).run(None, feed)[0]
     assert found.tolist() == by_onnx_runtime(model, feed)[0].tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.uint64])
+@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
+@pytest.mark.parametrize("operator", ["ScatterElements", "ScatterND"])
+def test_scattered_elements_are_reduced_as_by_onnx_runtime(
+    any_device: dml.Device, operator: str, reduction: str, dtype: type
+) -> None:
+    """Where that refuses FLOAT16, as by the onnx package's evaluator, one update after the other."""
+    random = np.random.default_rng(5)
+    feed: dict[str, npt.NDArray[Any]] = {"x": (random.standard_normal((5, 4)) * 3).astype(dtype)}
+    feed["i"] = random.integers(-5, 5, (9, 1) if operator == "ScatterND" else (5, 4))
+    feed["u"] = (random.standard_normal((9, 4) if operator == "ScatterND" else (5, 4)) * 3).astype(dtype)
+    model = model_of([helper.make_node(operator, ["x", "i", "u"], ["y"], reduction=reduction)], feed, ["y"], opset=18)
+    for has_nan in (False, True)[: 2 if dtype in (np.float32, np.float64) else 1]:
+        if has_nan:
+            feed["x"][0, 0] = feed["u"][1, 1] = np.nan
+        try:
+            wanted = by_onnx_runtime(model, feed)
+        except Exception as error:  # noqa: BLE001 - its exceptions have no base of their own
+            assert dtype is np.float16 and "not supported" in str(error)
+            wanted = list(ReferenceEvaluator(model).run(None, feed))
+        with ort.InferenceSession(model, device=any_device) as session:
+            found = session.run(None, feed)
+        np.testing.assert_array_equal(found[0], wanted[0])
+        assert found[0].dtype == dtype
+
+
+@pytest.mark.parametrize("opset", [9, 13, 16])
+def test_layer_normalization_before_onnx_had_it_runs_on_the_device(any_device: dml.Device, opset: int) -> None:
+    """ONNX Runtime's optimizer writes it into models of any version."""
+    random = np.random.default_rng(3)
+    feed = {"x": random.normal(1, 2, (2, 3, 8)).astype(np.float32)}
+    feed |= {name: random.standard_normal(8).astype(np.float32) for name in ("scale", "bias")}
+    node = helper.make_node("LayerNormalization", list(feed), ["y", "mean", "inverse"], axis=-1, epsilon=1e-3)
+    model = model_of([node], feed, ["y", "mean", "inverse"], opset=opset)
+    with ort.InferenceSession(model, device=any_device, strict=True) as session:
+        for found, wanted in zip(session.run(None, feed), by_onnx_runtime(model, feed), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_with_a_sequence_or_an_optional_among_its_inputs_runs(any_device: dml.Device) -> None:
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    optional = helper.make_value_info("o", helper.make_optional_type_proto(sequence.type))
+    outputs = [onnx.ValueInfoProto(name=name) for name in ("count", "is_there", "y")]
+    nodes = [
+        helper.make_node("SequenceLength", ["s"], ["count"]),
+        helper.make_node("OptionalHasElement", ["o"], ["is_there"]),
+        helper.make_node("Add", ["x", "x"], ["y"]),
+    ]
+    open_sizes = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])
+    graph = helper.make_graph(nodes, "sequences", [sequence, optional, open_sizes], outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    parts = [np.ones((2, 2), np.float32)] * 3
+    with ort.InferenceSession(model, device=any_device) as session:
+        for length in (3, 5):
+            x = np.arange(length, dtype=np.float32)
+            count, is_there, y = session.run(None, {"s": parts, "o": parts if length == 3 else None, "x": x})
+            assert (int(count), bool(is_there), y.tolist()) == (3, length == 3, (x + x).tolist())

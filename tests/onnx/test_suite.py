@@ -15,13 +15,14 @@ from onnx.backend.test.runner import Runner
 import dmlvk as dml
 import dmlvk.onnx.backend
 from dmlvk.onnx.backend.exclusions import EXCLUSIONS, reason_for
-from dmlvk.onnx.backend.suite import cases, put_table, run_case, run_suite, table_in
+from dmlvk.onnx.backend.suite import cases, misstatements, put_table, run_case, run_suite, table_in
 
 SAMPLE = (
     "test_(add_bcast|and3d|cast_FLOAT_to_FLOAT16|clip_example|concat_2d_axis_0|div_uint8|expand_dim_changed|"
     "gather_negative_indices|if|isinf_negative|logsoftmax_axis_0|loop11|matmul_3d|mod_mixed_sign_int32|"
     "quantizelinear_axis|reduce_sum_keepdims_example|reshape_negative_dim|scan9_sum|shape_start_1|slice_neg_steps|"
-    "transpose_all_permutations_3|where_long_example)"
+    "transpose_all_permutations_3|where_long_example|identity_opt|identity_sequence|sequence_map_add_2_sequences|"
+    "optional_has_element_empty_optional_input)"
 )
 
 
@@ -59,6 +60,34 @@ def test_a_page_s_table_of_cases_is_made_anew(tmp_path: Path) -> None:
     page.write_text("# Page\n")
     with pytest.raises(ValueError, match="must have one table of the ONNX project's cases; has 0"):
         put_table(page, "onnx 2 on another:", ("Cases", "All"), [])
+
+
+_ROOT = Path(__file__).parents[2]
+
+
+def test_the_readme_and_the_page_of_onnx_state_the_same_cases() -> None:
+    """``.ci/run`` compares both with a run: ``dmlvk.onnx.backend.suite --stated docs/onnx.md --stated README.md``."""
+    table = table_in((_ROOT / "docs" / "onnx.md").read_text(encoding="utf-8"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[4:] if line]
+    numbers = [[int(cell) for cell in row[1:]] for row in rows]
+    stated = [[row[0], *of] for row, of in zip(rows, numbers, strict=True)]
+    assert misstatements({"README.md": (_ROOT / "README.md").read_text(encoding="utf-8")}, stated) == []
+    assert all(device + host + excluded == whole for whole, device, host, _, excluded in numbers)
+
+
+def test_a_page_that_states_other_cases_than_a_run_is_named() -> None:
+    rows = [["node", 1000, 900, 99, 5, 1], ["simple", 3, 2, 1, 0, 0]]
+    right = "999 of the 1,000 node tests, 900 by the device alone"
+    lines = ("| Cases | All |", "|---|---|", "| node | 1000 | 900 | 98 | 5 | 1 |", "| simple | 3 | 2 | 1 | 0 | 0 |")
+    table = "\n".join(("onnx {} on a device:", "", *lines, "", ""))
+    assert misstatements({"a.md": f"ONNX: {right}."}, rows) == []
+    assert misstatements({"a.md": right.replace("999", "998")}, rows) == [
+        f"a.md: says {right.replace('999', '998')!r}; it is {right!r}"
+    ]
+    assert misstatements({"b.md": table.format(onnx.__version__)}, rows) == [
+        "b.md: its table lacks '| node | 1000 | 900 | 99 | 5 | 1 |'"
+    ]
+    assert misstatements({"b.md": table.format("0.1")}, rows) == []
 
 
 def test_the_suite_s_own_runner_works_with_the_backend() -> None:

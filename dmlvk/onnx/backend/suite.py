@@ -13,7 +13,7 @@ import logging
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +179,12 @@ OUTCOMES = ("device", "host", "excluded", "refused", "wrong")
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A page of documentation whose table of cases is made anew; of a run with all cases.",
 )
+@click.option(
+    "--stated",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A page whose table or sentence of these cases must say what this run finds; of a run with all cases.",
+)
 @click.option("--show", "-s", multiple=True, type=click.Choice(OUTCOMES), help="Lists the cases of this outcome.")
 @click.pass_context
 def main(
@@ -188,14 +194,15 @@ def main(
     pattern: str,
     json_path: Path | None,
     page: Path | None,
+    stated: tuple[Path, ...],
     show: tuple[str, ...],
 ) -> None:
     """Run the ONNX project's test suite on a device and count what holds.
 
-    Exit status 1: a case is wrong or refused that is not among the exclusions.
+    Exit status 1: a case is wrong or refused that is not among the exclusions, or a page states other numbers.
     """
-    if page is not None and (kinds or pattern):
-        raise click.UsageError("--page is for a run with all cases: without --kind and --pattern")
+    if (page is not None or stated) and (kinds or pattern):
+        raise click.UsageError("--page and --stated are for a run with all cases: without --kind and --pattern")
     faults.raise_all()
     with Device(int(device) if device is not None and device.isdecimal() else device) as opened:
         click.echo(f"Running on '{opened.info.name}', onnx {onnx.__version__}")
@@ -215,14 +222,45 @@ def main(
     if json_path is not None:
         contents = about | {"results": [dataclasses.asdict(result) for result in results]}
         json_path.write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
+    counts = {kind: {name: numbers[kind, name] for name in OUTCOMES} for kind in KINDS}
+    rows = [
+        [kind, sum(of.values()), of["device"], of["host"], idle[kind], of["excluded"]] for kind, of in counts.items()
+    ]
     if page is not None:
-        counts = {kind: {name: numbers[kind, name] for name in OUTCOMES} for kind in KINDS}
-        rows = [
-            [kind, sum(of.values()), of["device"], of["host"], idle[kind], of["excluded"]]
-            for kind, of in counts.items()
-        ]
         put_table(page, f"onnx {onnx.__version__} on {about['device']}:", _COLUMNS, rows)
-    context.exit(1 if any(result.outcome in ("wrong", "refused") for result in results) else 0)
+    wrong = misstatements({str(each): each.read_text(encoding="utf-8") for each in stated}, rows)
+    for line in wrong:
+        click.echo(line)
+    context.exit(1 if wrong or any(result.outcome in ("wrong", "refused") for result in results) else 0)
+
+
+_SENTENCE = re.compile(r"([\d,]+) of the ([\d,]+) node tests, ([\d,]+) by the device alone")
+
+
+def misstatements(pages: Mapping[str, str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """What pages state of the cases that is not so; nothing where one of their tables is of another package onnx.
+
+    Args:
+        pages: their texts by their names, each with a sentence such as "7 of the 9 node tests, 5 by the device alone",
+            or a table of cases.
+        rows: for each kind of cases its name, and how many are in all, right on the device, right with the host,
+            without a launch, and excluded.
+    """
+    found = []
+    for name, page in pages.items():
+        sentence = _SENTENCE.search(page)
+        if sentence is not None:
+            _, whole, device, host, *_ = rows[0]
+            right = int(str(device)) + int(str(host))
+            now = f"{right:,} of the {whole:,} node tests, {device:,} by the device alone"
+            found += [f"{name}: says {sentence[0]!r}; it is {now!r}"] if sentence[0] != now else []
+            continue
+        table = table_in(page)
+        if not table.startswith(f"onnx {onnx.__version__} "):
+            return []
+        lines = (f"| {' | '.join(map(str, row))} |" for row in rows)
+        found += [f"{name}: its table lacks {line!r}" for line in lines if line not in table.splitlines()]
+    return found
 
 
 _COLUMNS = ("Cases", "All", "Device", "Host", "of these launch nothing", "Excluded")

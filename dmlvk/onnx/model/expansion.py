@@ -62,7 +62,7 @@ def _body(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int])
     if not has_body(step):
         return None
     schema: Any = step.schema
-    version = opsets.get(step.domain, schema.since_version)
+    version = max(opsets.get(step.domain, 1), schema.since_version)
     try:
         if schema.has_function:
             function: onnx.FunctionProto = schema.function_body

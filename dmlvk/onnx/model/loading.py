@@ -47,8 +47,9 @@ _DEPRECATED_IN_TIME = frozenset({"GroupNormalization"})
 _LARGE_CONSTANT = 2**12
 """Bytes of a Constant node's tensor from which on it is kept as an initializer is."""
 
-_OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
-"""Operators that ONNX Runtime writes into ONNX's own domain, which does not have them."""
+_OF_ONNX_RUNTIME = {"SimplifiedLayerNormalization": None, "LayerNormalization": 17}
+"""Operators that ONNX Runtime writes into ONNX's own domain where that does not have them, and from which version on it
+has the same."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -471,8 +472,9 @@ class _Loader:
         try:
             schema = onnx.defs.get_schema(proto.op_type, version, domain)
         except (onnx.defs.SchemaError, TypeError, OverflowError) as error:
-            if proto.op_type in _OF_ONNX_RUNTIME:
-                return None
+            if proto.op_type in _OF_ONNX_RUNTIME and not domain:
+                since = _OF_ONNX_RUNTIME[proto.op_type]
+                return None if since is None else onnx.defs.get_schema(proto.op_type, since, domain)
             raise self._error(
                 f"{label_of(proto)}: version {version} of the operators {domain or 'ai.onnx'!r} has no such one"
             ) from error

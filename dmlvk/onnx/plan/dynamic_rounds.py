@@ -28,6 +28,9 @@ _MOST_PLANS = 128
 _MOST_OF_ONE_SIZE = 4
 """Plans in a row that are for one set of sizes only, after which plans are made without dynamic sizes."""
 
+_HAVE_SIZES = (np.ndarray, DeviceValue, Cache)
+"""Inputs that have some: no sequences, and no optional ones that are not there."""
+
 _Key: TypeAlias = tuple[object, ...]
 
 _Size: TypeAlias = int | tuple[int, tuple[int, ...]]
@@ -140,7 +143,7 @@ class DynamicRounds:
             values: the inputs, and what is counted of them, whose sizes are all open.
             kept: outputs that get memory of their own on the device.
         """
-        if not self._open:
+        if not self._open or not all(isinstance(value, _HAVE_SIZES) for value in values.values()):
             return None
         found, elsewhere = _RunSizes(), set(kept)
         shapes: dict[str, tuple[int, list[_Size]]] = {}

@@ -316,18 +316,50 @@ def _grid(array: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 def scatter_elements(call: Call) -> Array:
     """With other elements at some places."""
     array, indices, updates = (call.array(index) for index in range(3))
-    if call.text("reduction", "none") != "none" or indices.shape != updates.shape:
-        raise NotComputed("a reduction, or updates of another shape")
+    if indices.shape != updates.shape:
+        raise NotComputed("updates of another shape")
     made = array.copy()
     axis = call.axis(array.ndim)
     grid = tuple(np.broadcast_to(part, indices.shape).reshape(-1) for part in _grid(array, indices, axis))
-    _assign(made, grid, updates.reshape(-1))
+    _assign(call, made, grid, updates.reshape(-1))
     return made
 
 
-def _assign(made: Array, grid: tuple[Array, ...], updates: Array) -> None:
-    """The last of several updates of one place holds, as NumPy documents it."""
-    made[grid] = updates
+_REDUCTIONS: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _assign(call: Call, made: Array, grid: tuple[Array, ...], updates: Array) -> None:
+    """Updates come one after the other, as NumPy documents it: the last of several of one place holds.
+
+    With a reduction it is what that gives of the update and of what is there, each time rounded to the elements' type.
+    """
+    reduction = call.text("reduction", "none")
+    if reduction == "none":
+        made[grid] = updates
+        return
+    if reduction not in _REDUCTIONS or made.dtype.kind not in "biuf" or updates.dtype != made.dtype:
+        raise NotComputed(f"the reduction {reduction!r} of {updates.dtype} into {made.dtype}")
+    places, values = np.arange(made.size).reshape(made.shape)[grid].reshape(-1), updates.reshape(-1)
+    found = made.reshape(-1)  # the same memory: a copy has no gaps
+    if reduction in ("max", "min") and made.dtype.kind == "f":
+        places, values = _behind_nan(found, places, values, -np.inf if reduction == "max" else np.inf)
+    with np.errstate(all="ignore"):
+        _REDUCTIONS[reduction].at(found, places, values)
+
+
+def _behind_nan(found: Array, places: Array, values: Array, least: float) -> tuple[Array, Array]:
+    """The updates that count in a maximum or minimum, where a place forgets at each NaN what it had.
+
+    That is ONNX Runtime's ``a > b ? a : b``. A place with NaN before updates that count has ``least`` from here on.
+    """
+    last = np.full(found.size, -1)
+    number = np.arange(values.size)
+    np.maximum.at(last, places, np.where(np.isnan(values), number, -1))
+    found[last >= 0] = np.nan
+    counts = number > last[places]
+    places, values = places[counts], values[counts]
+    found[places] = np.where(np.isnan(found[places]), found.dtype.type(least), found[places])
+    return places, values
 
 
 def _tuples(indices: Array, shape: Sequence[int]) -> tuple[Array, ...]:
@@ -358,13 +390,11 @@ def scatter_nd(call: Call) -> Array:
     """With other slices at some places."""
     array, indices, updates = (call.array(index) for index in range(3))
     depth = indices.shape[-1] if indices.ndim else 0
-    if call.text("reduction", "none") != "none":
-        raise NotComputed("a reduction")
     if not 1 <= depth <= array.ndim or updates.shape != (*indices.shape[:-1], *array.shape[depth:]):
         raise ValueError(f"updates of {list(updates.shape)} for indices of {list(indices.shape)}")
     made = array.copy()
     grid = tuple(part.reshape(-1) for part in _tuples(indices, array.shape[:depth]))
-    _assign(made, grid, updates.reshape(-1, *array.shape[depth:]))
+    _assign(call, made, grid, updates.reshape(-1, *array.shape[depth:]))
     return made
 
 

@@ -135,7 +135,9 @@ def mean_variance_normalization(node: Node) -> None:
     node.set(normalized(node, tensor, axes, epsilon=1e-9))
 
 
-@translates("LayerNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"])
+@translates(
+    "LayerNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], note="also in models before 17, as ONNX Runtime does"
+)
 def layer_normalization(node: Node) -> None:
     """Over the axes from one on; the statistics are not given out."""
     if node.wants(1) or node.wants(2):
