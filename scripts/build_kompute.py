@@ -2,10 +2,10 @@
 """Build a wheel of Kompute (``kp`` on PyPI) for the Python that runs this script, and print the wheel's path.
 
 Kompute 0.9.0 is on PyPI as source only, and its build clones four projects from GitHub. This script takes that source
-distribution from PyPI, makes the changes listed in ``kompute_changes.py`` (``--unchanged``: only what it needs to
-build), and builds against the system's Vulkan headers and fmt and PyPI's pybind11, so that nothing but PyPI is asked.
-The wheel is kept in a cache: the next call with the same Python, operating system and build recipe prints the cached
-wheel's path at once.
+distribution from PyPI, applies the patches of ``scripts/kompute/`` (``--unchanged``: only what it needs to build), and
+builds against the system's Vulkan headers and fmt and PyPI's pybind11, so that nothing but PyPI is asked. The wheel is
+kept in a cache: the next call with the same Python, operating system and build recipe prints the cached wheel's path at
+once.
 
 Needs: CMake >= 3.20, make, a C++ compiler, the Vulkan headers and loader, fmt, and Python's own headers
 (Debian: ``cmake make g++ libvulkan-dev libfmt-dev python3-dev``).
@@ -28,10 +28,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.kompute_change import Change, ChangeError, Replacement
-from scripts.kompute_changes import CHANGES, LOCAL_VERSION, REPAIRS
-
 KOMPUTE_VERSION = "0.9.0"
+LOCAL_VERSION = "dmlvk.10"
+"""What ``pip list`` shows behind it: this is not the package as it is on PyPI."""
+
 KOMPUTE_SHA256 = "98e583dc6e9731ff6d7a3e3317817e4d93f7b2945929619e29a56325db279949"
 
 #: pybind11 >= 2.13 knows CPython up to 3.13 and both NumPy 1 and 2. setuptools stands in for the distutils that
@@ -60,19 +60,59 @@ class KomputeBuildError(Exception):
     """Kompute cannot be built here; the message says why."""
 
 
-def changes_to_make(jobs: int, unchanged: bool) -> list[Change]:
-    """Returns what changes in Kompute's source, with ``jobs`` compilers at a time.
+def patches(unchanged: bool) -> list[Path]:
+    """The changes to Kompute's source in their order; ``unchanged``: only what the package needs to build at all."""
+    every = sorted(Path(__file__).with_name("kompute").glob("*.patch"))
+    return every[:1] if unchanged else every
+
+
+def apply_patch(patch: Path, source: Path) -> None:
+    """Applies a unified diff to the files of a source tree, which must be exactly those that it was made of.
 
     Args:
-        jobs: how many.
-        unchanged: only what the package needs to build at all.
+        patch: what is said before the first ``---`` is for readers.
+        source: the tree.
+
+    Raises:
+        KomputeBuildError: a line is not there; the tree is then of no use.
     """
-    parallel = Change(
-        "starts no more compilers than asked for",
-        "a bare -j starts every compiler at once and can exhaust the memory of a small machine",
-        (Replacement("setup.py", "build_args += ['--', '-j']", f"build_args += ['--', '-j{jobs}']"),),
-    )
-    return [*(REPAIRS if unchanged else CHANGES), parallel]
+    beginning = r"^(?:diff --git .*\nindex .*\n)?--- a/.*\n\+\+\+ b/"
+    _, *files = re.split(beginning, patch.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for part in files:
+        name, _, body = part.partition("\n")
+        lines = (source / name).read_text(encoding="utf-8").split("\n")
+        _, *hunks = re.split(r"^@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@.*\n", body, flags=re.MULTILINE)
+        for start, hunk in zip(hunks[::2], hunks[1::2], strict=True):
+            changed = hunk.removesuffix("\n").split("\n")
+            old = [line[1:] for line in changed if line[:1] in (" ", "-")]
+            first = int(start) - 1  # the hunks before have been applied
+            if lines[first : first + len(old)] != old or any(line[:1] not in (" ", "-", "+") for line in changed):
+                raise KomputeBuildError(f"{patch.name}: {name} is not as it was at line {start}")
+            lines[first : first + len(old)] = [line[1:] for line in changed if line[:1] in (" ", "+")]
+        (source / name).write_text("\n".join(lines), encoding="utf-8", newline="\n")
+
+
+def change_source(source: Path, jobs: int, unchanged: bool) -> None:
+    """Makes all changes.
+
+    Args:
+        source: Kompute's source.
+        jobs: compilers at a time: a bare -j starts every one at once and can exhaust the memory of a small machine.
+        unchanged: only what the package needs to build at all.
+
+    Raises:
+        KomputeBuildError: the source is another one.
+    """
+    for patch in patches(unchanged):
+        apply_patch(patch, source)
+    setup = source / "setup.py"
+    text = setup.read_text(encoding="utf-8")
+    marked = f"version='{KOMPUTE_VERSION}'" if unchanged else f"version='{KOMPUTE_VERSION}+{LOCAL_VERSION}'"
+    for old, new in (("'--', '-j']", f"'--', '-j{jobs}']"), (f"version='{KOMPUTE_VERSION}'", marked)):
+        if text.count(old) != 1:
+            raise KomputeBuildError(f"setup.py does not have {old!r} once")
+        text = text.replace(old, new)
+    setup.write_text(text, encoding="utf-8", newline="\n")
 
 
 def run(command: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
@@ -192,10 +232,15 @@ def operating_system() -> str:
     return "-".join(fields[key].strip('"') for key in ("ID", "VERSION_ID") if key in fields) or sys.platform
 
 
+def recipe_of(*files: Path) -> str:
+    """A short hash of what files contain."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
 def cache_key(unchanged: bool) -> str:
     """Return the name of the cache folder: equal names mean that the wheel can be used again."""
     abi = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
-    recipe = hashlib.sha256(Path(__file__).read_bytes() + repr(changes_to_make(1, unchanged)).encode()).hexdigest()[:12]
+    recipe = recipe_of(Path(__file__), *patches(unchanged))
     version = KOMPUTE_VERSION if unchanged else f"{KOMPUTE_VERSION}+{LOCAL_VERSION}"
     return f"kp-{version}-{abi}-{operating_system()}-{recipe}"
 
@@ -228,15 +273,13 @@ def main() -> int:
             folder = Path(name)
             python = make_build_environment(folder / "env")
             source = fetch_source(python, folder)
-            for change in changes_to_make(arguments.jobs, arguments.unchanged):
-                for replacement in change.replacements:
-                    replacement.apply(source)
+            change_source(source, arguments.jobs, arguments.unchanged)
             wheel = build_wheel(python, source, folder)
             # Into the cache under a temporary name first: a half-copied wheel must never be found there.
             partial = kept / f"{wheel.name}.{os.getpid()}"
             shutil.copyfile(wheel, partial)
             partial.replace(kept / wheel.name)
-    except (KomputeBuildError, ChangeError, OSError) as error:
+    except (KomputeBuildError, OSError) as error:
         print(f"build_kompute.py: {error}", file=sys.stderr)
         return 1
     print(kept / wheel.name)

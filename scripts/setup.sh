@@ -199,7 +199,7 @@ and headers: install one and name it in DMLVK_PYTHON)"
 
 environment_stamp() { # a text that changes when what is in .venv has to change
     printf '%s\n' "$ROOT" "$("$VENV/bin/python" -VV)"
-    cksum pyproject.toml scripts/build_kompute.py scripts/kompute_changes.py scripts/kompute_features.py
+    cksum pyproject.toml scripts/build_kompute.py scripts/kompute/*.patch
 }
 
 environment_is_current() {

@@ -1,6 +1,6 @@
 """The only module that calls Kompute (``kp``): buffers, pipelines, recorded submissions.
 
-Kompute 0.9.0 as it is on PyPI is enough; with the changes of ``scripts/kompute_changes.py`` everything is the same and
+Kompute 0.9.0 as it is on PyPI is enough; with the changes of ``scripts/kompute/`` everything is the same and
 faster. What both lack is worked around here:
 
 - A command buffer cannot be recorded twice, because its pool lacks the flag for it: every recording has a Sequence of

@@ -1,6 +1,6 @@
 """Compiled shaders, and what they are bound to.
 
-Kompute has one object for both, the Algorithm. The changed package (``scripts/kompute_changes.py``) makes one that
+Kompute has one object for both, the Algorithm. The changed package (``scripts/kompute/``) makes one that
 shares another's pipeline, so that a shader is compiled once for all buffers, launch sizes and parameters; with the
 unchanged package it is compiled for each. The changed one also compiles the shaders of a recording side by side.
 """

@@ -12,16 +12,17 @@ from pathlib import Path
 
 from scripts.build_kompute import (
     KOMPUTE_VERSION,
-    changes_to_make,
+    LOCAL_VERSION,
+    change_source,
     default_cache,
     fetch_source,
     make_build_environment,
+    patches,
 )
 from scripts.cross import windows_python
 from scripts.cross.targets import CrossBuildError, Platform
 from scripts.cross.tools import run
 from scripts.cross.wheel import write_wheel
-from scripts.kompute_changes import LOCAL_VERSION
 
 VERSION = f"{KOMPUTE_VERSION}+{LOCAL_VERSION}"
 
@@ -70,8 +71,8 @@ def build(target: Platform, pythons: Mapping[int, Path], output: Path, *, jobs: 
 def _recipe(target: Platform) -> str:
     scripts = Path(__file__).parents[1]
     names = ("cross/kompute.py", "cross/windows_python.py")
-    changes = changes_to_make(1, unchanged=False)
-    parts = [repr((target, changes)).encode(), *((scripts / name).read_bytes() for name in names)]
+    files = [*patches(unchanged=False), *(scripts / name for name in names)]
+    parts = [repr(target).encode(), *(file.read_bytes() for file in files)]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
 
 
@@ -83,9 +84,7 @@ class _Build:
         """Compiles what does not depend on Python once, and the rest for each."""
         builder = make_build_environment(self._folder / "env")
         source = fetch_source(builder, self._folder)
-        for change in changes_to_make(self._jobs, unchanged=False):
-            for replacement in change.replacements:
-                replacement.apply(source)
+        change_source(source, self._jobs, unchanged=False)
         query = "import pybind11; print(pybind11.get_include())"
         include = subprocess.run([builder, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
         includes = [source / "src" / "include", self._shader(source), self._system_headers()]
