@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import OutOfMemoryError
-from dmlvk.onnx.plan.whole_runs import Bytes, WholeRun, bytes_of
+from dmlvk.onnx.nodes.values import Bytes, bytes_of
 from dmlvk.onnxruntime.kept_rows import KeptRows
 from dmlvk.onnxruntime.memory import Content
+from dmlvk.running.replay import Replay
 
 _CERTAIN = 2
 """Tokens in a row that were the likeliest ones before the next one is counted upon."""
@@ -48,7 +49,7 @@ class Ahead:
 
     def __init__(
         self,
-        whole: WholeRun,
+        whole: Replay,
         inputs: Mapping[str, _Array],
         logits: str,
         dtype: npt.DTypeLike,
@@ -77,7 +78,7 @@ class Ahead:
         """Runs a step, or takes what it gave; then begins the next one.
 
         Args:
-            given: as for :meth:`WholeRun.run`.
+            given: as for :meth:`Replay.run`.
             results: likewise; the logits among them.
 
         Raises:

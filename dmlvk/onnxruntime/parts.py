@@ -15,11 +15,10 @@ import numpy as np
 from dmlvk.errors import DmlError
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.model.loading import OnnxModel
-from dmlvk.onnx.nodes.values import NUMPY_TYPES, element_of, stored
+from dmlvk.onnx.nodes.values import NUMPY_TYPES, Bytes, bytes_of, element_of, stored
 from dmlvk.onnx.plan.engine import DeviceModel
 from dmlvk.onnx.plan.execution import DeviceValue, Resident
 from dmlvk.onnx.plan.states import State
-from dmlvk.onnx.plan.whole_runs import Bytes, bytes_of
 from dmlvk.onnxruntime.ahead import Ahead
 from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import ProviderLibrary
@@ -145,7 +144,7 @@ class Part:
                     content.is_used()  # another session's decoder may have begun a step on the same caches
         results = {name: self._memory.room(size) for name, size in repeat.read.items()}
         if repeat.ahead is None:
-            repeat.whole.run(given, results)
+            repeat.replay.run(given, results)
         else:
             repeat.ahead.run(given, results)
         for name, index in repeat.indices.items():

@@ -17,17 +17,17 @@ import numpy.typing as npt
 
 from dmlvk.errors import DmlError
 from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES
+from dmlvk.onnx.plan.captures import only_segment
 from dmlvk.onnx.plan.execution import DeviceValue, Resident, Segment
-from dmlvk.onnx.plan.whole_runs import WholeRun
 from dmlvk.onnxruntime.ahead import Ahead
 from dmlvk.onnxruntime.kept_rows import KeptRows
 from dmlvk.onnxruntime.memory import Content, size_of
+from dmlvk.running.replay import Replay
 
 if TYPE_CHECKING:
     from dmlvk.arrays.device_array import Array as DeviceArray
     from dmlvk.onnx.decoding.caches import Cache, Lengths
     from dmlvk.onnx.decoding.decoder_runs import DecoderRun, Decoding
-    from dmlvk.onnx.plan.dynamic_execution import DynamicSegment
     from dmlvk.onnx.plan.engine import DeviceModel
 
 ADDRESS, ELEMENT, MEMORY, RANK, SIZES = range(5)
@@ -82,7 +82,7 @@ class Repeat:
     """A run that can be repeated.
 
     Attributes:
-        whole: what runs.
+        replay: what runs.
         given: the inputs that the host writes; of a decoder none: they are counted.
         read: the outputs that it reads, with their bytes.
         lent: the outputs that the device keeps, with where it has them; no caches.
@@ -92,7 +92,7 @@ class Repeat:
         ahead: runs the steps of one that gives the logits of one token; ``None``: the run is no such step.
     """
 
-    whole: WholeRun
+    replay: Replay
     given: Sequence[HostInput]
     read: Mapping[str, int]
     lent: Mapping[str, Resident]
@@ -142,7 +142,7 @@ class Repeats:
         repeat = self._kept.get(key)
         if repeat is None:
             return None
-        are_there = repeat.whole.is_there and (repeat.caches is None or repeat.caches.are_there)
+        are_there = repeat.replay.is_there and (repeat.caches is None or repeat.caches.are_there)
         if repeat.read.keys() != read or not are_there:
             del self._kept[key]
             return None
@@ -184,7 +184,7 @@ class Repeats:
     def _made(
         self, table: Table, arrays: Mapping[str, Any], contents: Mapping[str, Content], read: frozenset[str]
     ) -> Repeat | None:
-        segment = _only_segment(self._program)
+        segment = only_segment(self._program.last)
         if segment is None:
             return None
         tensors = segment.lying
@@ -204,11 +204,11 @@ class Repeats:
         if len(given) != len(segment.uploads):
             return None
         shapes = {name: tensors[name].tensor.shape for name in self._outputs}
-        return self._repeat(segment.whole(read), given, read, tensors, shapes, None)
+        return self._repeat(segment.replay(read), given, read, tensors, shapes, None)
 
     def _repeat(
         self,
-        whole: WholeRun,
+        replay: Replay,
         given: Sequence[HostInput],
         read: frozenset[str],
         tensors: Mapping[str, Resident],
@@ -218,7 +218,7 @@ class Repeats:
         indices = {name: index for index, name in enumerate(self._outputs) if name in tensors}
         sizes = {name: size_of(tensors[name].tensor.element, tensors[name].tensor.shape) for name in read}
         lent = {name: tensors[name] for name in indices if name not in read}
-        return Repeat(whole, given, sizes, lent, indices, tuple(shapes[name] for name in self._outputs), caches)
+        return Repeat(replay, given, sizes, lent, indices, tuple(shapes[name] for name in self._outputs), caches)
 
     def _ahead(
         self, repeat: Repeat, tensors: Mapping[str, Resident], caches: DecoderCaches, memory: Mapping[str, DeviceArray]
@@ -241,7 +241,7 @@ class Repeats:
             return caches.decoding.row_of_step(given, caches.lengths)
 
         rows = KeptRows(self._program.device, list(memory.values()))
-        return Ahead(repeat.whole, arrays, name, NUMPY_TYPES[tensor.element], row_of, rows, caches.contents)
+        return Ahead(repeat.replay, arrays, name, NUMPY_TYPES[tensor.element], row_of, rows, caches.contents)
 
     def _made_for_decoder(
         self,
@@ -280,19 +280,8 @@ class Repeats:
             np.array([presents[str(self._inputs[row])] for row in self._caches], np.intp),
             [(row, name) for row, name in enumerate(self._inputs) if name is not None and name not in presents],
         )
-        repeat = self._repeat(segment.whole(read, memory), (), read, tensors, shapes, caches)
+        repeat = self._repeat(segment.replay(read, memory), (), read, tensors, shapes, caches)
         return dataclasses.replace(repeat, ahead=self._ahead(repeat, tensors, caches, memory))
-
-
-def _only_segment(program: DeviceModel) -> Segment | DynamicSegment | None:
-    """The graph that the last run was; ``None`` where it was more, or more than shapes decide what is computed."""
-    if len(program.last) != 1:
-        return None
-    (made,) = program.last
-    plan = made.plan
-    if plan.rest or plan.host or plan.contents or plan.fetched:
-        return None
-    return made.segment
 
 
 def _are_whole_bytes(tensors: Collection[Resident]) -> bool:

@@ -179,8 +179,8 @@ class ResidentRuns:
         memory: BoundMemory,
         others: Mapping[tuple[BindingKind, int], Array],
         read: Collection[tuple[BindingKind, int]] = (),
-    ) -> None:
-        """As :meth:`run_bound`, on memory that is the same in many runs.
+    ) -> Recording | None:
+        """As :meth:`run_bound`, on memory that is the same in many runs; returns what was submitted, if anything.
 
         Args:
             compiled: of the device.
@@ -198,7 +198,7 @@ class ResidentRuns:
         )
         downloads += tuple(elsewhere[slot][0] for slot in read)
         key = (memory.number, *elsewhere.items(), *read)
-        self._submit(compiled, BoundMemory(locations, owners, uploads, downloads), key)
+        return self._submit(compiled, BoundMemory(locations, owners, uploads, downloads), key)
 
     def scheduled(
         self, compiled: CompiledOperator, locations: Mapping[tuple[BindingKind, int], Array | BufferBinding]
@@ -212,8 +212,10 @@ class ResidentRuns:
             operands.owners.append(scratch)
             operands.locations[BindingKind.TEMPORARY, number] = scratch.allocation, 0
 
-    def _submit(self, compiled: CompiledOperator, operands: BoundMemory, key: tuple[object, ...] | None = None) -> None:
-        """Hands the kernels to the device, unless something was closed meanwhile.
+    def _submit(
+        self, compiled: CompiledOperator, operands: BoundMemory, key: tuple[object, ...] | None = None
+    ) -> Recording | None:
+        """Hands the kernels to the device, unless something was closed meanwhile; returns what was submitted.
 
         Args:
             compiled: of the device.
@@ -227,7 +229,7 @@ class ResidentRuns:
             known = tuple(operands.locations.values()) if key is None else key
             return self._recording(compiled, operands, known) if compiled.steps else None
 
-        self.pool.engine.submit_prepared(prepare)
+        return self.pool.engine.submit_prepared(prepare)
 
     def _checked(self, value: Any, tensor: TensorDesc, where: str, casting: Casting | None) -> Given:
         """An input that fits its tensor, or would after a copy."""

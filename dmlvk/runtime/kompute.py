@@ -529,8 +529,8 @@ class Engine:
 
     def submit_prepared(
         self, prepare: Callable[[], Recording | None], note: Callable[[], object] | None = None
-    ) -> None:
-        """The same for what a function prepares.
+    ) -> Recording | None:
+        """The same for what a function prepares, and returns.
 
         Args:
             prepare: makes the recording, or finds that there is nothing to be done; called under the lock, and again
@@ -551,6 +551,7 @@ class Engine:
                 note()
 
         once_free(self, "running on the device", blockers, submit)
+        return prepared
 
     def begin(self, recording: Recording) -> None:
         """Hands a recording to the device, whose lock is held, when none of its rivals is under way."""

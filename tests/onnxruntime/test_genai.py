@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dmlvk.onnxruntime
-from dmlvk.onnx.plan.whole_runs import WholeRun
+from dmlvk.running.replay import Replay
 from tests.language.small_llama import KEY_HEADS, LAYERS, write_folder
 
 genai = pytest.importorskip("onnxruntime_genai")
@@ -69,13 +69,13 @@ def test_tokens_are_those_of_the_cpu_and_caches_stay_on_the_device(folder: Path,
 def taken_ahead(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """An element for each step that had been begun before it was asked for."""
     found: list[None] = []
-    finish = WholeRun.finish
+    finish = Replay.finish
 
-    def counted(run: WholeRun, results: Any) -> None:
+    def counted(run: Replay, results: Any) -> None:
         found.append(None)
         finish(run, results)
 
-    monkeypatch.setattr(WholeRun, "finish", counted)
+    monkeypatch.setattr(Replay, "finish", counted)
     return found
 
 

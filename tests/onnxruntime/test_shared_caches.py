@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 import dmlvk.onnxruntime
-from dmlvk.onnx.plan.whole_runs import WholeRun
+from dmlvk.running.replay import Replay
 from tests.language.small_llama import KEY_HEADS, LAYERS, write_folder
 from tests.onnxruntime.models import alone, session_of
 
@@ -66,13 +66,13 @@ def test_what_nobody_asked_for_is_not_seen_and_does_not_overwrite_what_others_ap
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[None] = []
-    start = WholeRun.start
+    start = Replay.start
 
-    def counted(run: WholeRun, given: Any) -> None:
+    def counted(run: Replay, given: Any) -> None:
         begun.append(None)
         start(run, given)
 
-    monkeypatch.setattr(WholeRun, "start", counted)
+    monkeypatch.setattr(Replay, "start", counted)
     first, second, host = session_of(model), session_of(model), alone(model)
     text = Text()
     for other in (90, 17):  # the second time both sessions repeat runs of theirs

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnx
 
 from dmlvk.device import Device
-from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError
+from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.objects.profiling import median_times, write_trace
@@ -30,6 +30,7 @@ from dmlvk.onnx.api.overriding import Overriding
 from dmlvk.onnx.decoding.standing import StandingStep
 from dmlvk.onnx.model.limits import Limits, memory_checked
 from dmlvk.onnx.model.loading import OnnxModel, load, reloaded, save_as_it_is
+from dmlvk.onnx.plan.captures import BoundCapture, Captures, Signature, bound_capture, captured, signature_of
 from dmlvk.onnx.plan.engine import DeviceModel
 from dmlvk.onnx.plan.execution import DeviceValue, Usage
 from dmlvk.onnx.plan.round_plans import Placement
@@ -166,6 +167,7 @@ class InferenceSession(AcceptedNames, Portable):
         self._lock = threading.RLock()
         self._owns_device = owns_device
         self._is_closed = False
+        self._captures = Captures()
         self._strict, self._fuse = strict, fuse
         self._overriding: Overriding[InferenceSession] = Overriding(model)
         self._flags = flags | device.own_flags
@@ -222,6 +224,7 @@ class InferenceSession(AcceptedNames, Portable):
         A run of another thread ends before. A session that is closed runs no more.
         """
         self._is_closed = True
+        self._captures.clear()
         if self.device.engine.is_removed:  # perhaps in a process that was forked, where a lock may be held for ever
             self._program.forget()
             return
@@ -322,13 +325,39 @@ class InferenceSession(AcceptedNames, Portable):
         other = self._overriding.session_for(input_feed, self._with_inputs)
         if other is not None:
             return other.run(output_names, input_feed, run_options)
+        signature = None if self._options.enable_profiling else signature_of(output_names, input_feed)
+        replayed = self._replayed(signature, input_feed)
+        if replayed is not None:
+            return replayed
         names = self._checked_outputs(output_names)
         arrays = self._checked_inputs(input_feed)
         self._check_open()  # before the lock, which a thread of a parent process may have
         with self._lock, memory_checked(self._model.name):
             self._check_open()
-            state = self._ran(arrays)
-            return [_own_array(state, name) for name in names]
+            try:
+                state = self._ran(arrays)
+            except OutOfMemoryError:
+                if not self._captures.clear():
+                    raise
+                state = self._ran(arrays)
+            results = [_own_array(state, name) for name in names]
+            self._captures.note(signature, lambda: captured(self._program, names, arrays, state))
+            return results
+
+    def _replayed(self, signature: Signature | None, feed: Mapping[str, Any]) -> list[Any] | None:
+        """The outputs of a run that is like an earlier one; ``None`` where it is not."""
+        if signature is None or not self._captures.are_any:
+            return None
+        self._check_open()
+        with self._lock, memory_checked(self._model.name):
+            self._check_open()
+            capture = self._captures.find(signature)
+            if capture is None:
+                return None
+            self._program.index_checks.check(feed)
+            results = capture.run(feed)
+            capture.note_in(self._program)
+            return results
 
     def run_with_ort_values(
         self,
@@ -382,6 +411,33 @@ class InferenceSession(AcceptedNames, Portable):
                 value.taken(self.device)
                 values.append(value)
             return values
+
+    def captured_bound(
+        self, inputs: Mapping[str, DeviceValue], outputs: Mapping[str, DeviceValue]
+    ) -> BoundCapture | None:
+        """The last run, which was between these values, to be submitted again; ``None``: it cannot be. dmlvk's own."""
+        if self._options.enable_profiling or not self._overriding.names.isdisjoint(inputs):
+            return None
+        with self._lock:
+            return bound_capture(self._program, inputs, outputs)
+
+    def replayed_bound(
+        self, capture: BoundCapture | None, inputs: Mapping[str, DeviceValue], outputs: Mapping[str, DeviceValue]
+    ) -> bool:
+        """Submits such a run again; says whether it is between these values, which are still there. dmlvk's own.
+
+        Raises:
+            DeviceRemovedError: when the session is closed, or the device is closed or lost.
+        """
+        if capture is None:
+            return False
+        self._check_open()
+        with self._lock, memory_checked(self._model.name):
+            self._check_open()
+            is_same = capture.is_for((*inputs, *outputs), (*inputs.values(), *outputs.values()))
+            if is_same:
+                capture.submit(self._program, outputs.values())
+            return is_same
 
     def standing_step(self, feed: Mapping[str, Any], caches: Mapping[str, OrtValue]) -> StandingStep | None:
         """A decoder's run as it lies on the device, without running it. dmlvk's own.

@@ -50,6 +50,8 @@ _ELEMENTS = {data_type: element for element, data_type in NUMPY_TYPES.items()}
 
 Array = npt.NDArray[Any]
 
+Bytes = npt.NDArray[np.uint8]
+
 MOST_DIMENSIONS = 8
 """Dimensions of a tensor on the device; values of ONNX may have more."""
 
@@ -65,6 +67,11 @@ def stored(array: Array) -> Array:
     contents = np.zeros(tensor.size_in_bytes, np.uint8)
     lay_out(np.ascontiguousarray(array).view(data_type.numpy_dtype).reshape(tensor.sizes), tensor, contents, "ONNX")
     return contents
+
+
+def bytes_of(array: Array) -> Bytes:
+    """An array as its bytes lie in a tensor."""
+    return np.ascontiguousarray(stored(array)).reshape(-1).view(np.uint8)
 
 
 def restored(contents: npt.NDArray[np.uint8], data_type: DataType, shape: Sequence[int]) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,11 @@ from dmlvk.onnx.decoding.caches import Cache, Lengths
 from dmlvk.onnx.host.evaluators import Repeated
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.assembly import Assembled
-from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Tensor, stored
+from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Tensor, bytes_of, stored
 from dmlvk.onnx.plan.execution import DeviceValue, Resident, Usage, Weights
 from dmlvk.onnx.plan.round_plans import RoundPlan
-from dmlvk.onnx.plan.whole_runs import WholeRun, bytes_of
 from dmlvk.running.open_runs import fit
+from dmlvk.running.replay import Replay
 
 if TYPE_CHECKING:
     from dmlvk.arrays.device_array import Array as DeviceArray
@@ -68,6 +69,9 @@ class DynamicSegment:
         elsewhere: inputs that lie on the device already in every run, and outputs that get memory of their own.
         fuse: as for ``Device.compile_graph``.
         flags: as for ``Device.compile_graph``.
+
+    Attributes:
+        recording: the last run of arrays that lie on the device.
     """
 
     def __init__(
@@ -139,8 +143,20 @@ class DynamicSegment:
         self._recordings: collections.OrderedDict[tuple[tuple[int, ...], tuple[Lies, ...]], Recording]
         self._recordings = collections.OrderedDict()
         self._last: _BoundPlan | None = None
-        self._has_whole_runs = False  # which upload without leaving word
+        self._has_replays = False  # which upload without leaving word
+        self.recording: Recording | None = None
         self.empty_inputs: dict[str, Array] = {}
+
+    def are_given(self, names: Collection[str]) -> bool:
+        """Whether these, on the device, are all the values that a run reads besides weights."""
+        return not self._uploads() and {
+            name for (kind, _), name in self._elsewhere.items() if kind is BindingKind.INPUT
+        } <= set(names)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its buffers are."""
+        return not any(buffer.is_closed for buffer in self._buffers.values())
 
     @property
     def usage(self) -> Usage:
@@ -171,7 +187,11 @@ class DynamicSegment:
         ]
 
     def run(
-        self, sizes: tuple[int, ...], values: Mapping[str, Any], memory: Mapping[str, DeviceArray] | None = None
+        self,
+        sizes: tuple[int, ...],
+        values: Mapping[str, Any],
+        memory: Mapping[str, DeviceArray] | None = None,
+        targets: Mapping[str, DeviceValue] | None = None,
     ) -> tuple[dict[str, Resident | DeviceValue], dict[str, Array]]:
         """Uploads, runs, and says where the outputs lie, until the next run; those of their own memory for ever.
 
@@ -179,6 +199,7 @@ class DynamicSegment:
             sizes: the open sizes, for which the plan's guards hold.
             values: the model's inputs.
             memory: that of outputs which are written where they lie already.
+            targets: values that outputs with memory of their own are written to, where they have room for them.
 
         Returns:
             The outputs, and what the host computes from the sizes.
@@ -196,9 +217,10 @@ class DynamicSegment:
                 self._bound.popitem(last=False)
         self._bound.move_to_end(sizes)
         self._upload(bound, values)
-        device_values = self._device_values(bound, values, memory or {})
+        device_values = self._device_values(bound, values, memory or {}, targets or {})
         if device_values:
-            self._device.engine.submit_prepared(lambda: self._recording(bound, device_values, numbers))
+            prepare = functools.partial(self._recording, bound, device_values, numbers)
+            self.recording = self._device.engine.submit_prepared(prepare)
         else:
             self._device.engine.run(self._recording(bound, device_values, numbers))
         self.empty_inputs = {name: _empty(value) for name, value in values.items()}
@@ -206,7 +228,7 @@ class DynamicSegment:
 
     def _upload(self, bound: _BoundPlan, values: Mapping[str, Any]) -> None:
         """Writes what a run reads and does not lie on the device."""
-        is_there = self._last is bound and not self._has_whole_runs
+        is_there = self._last is bound and not self._has_replays
         self._last = None  # until all of it is written
         for number in self._uploads():
             name = self._sources[number].name
@@ -217,7 +239,11 @@ class DynamicSegment:
         self._last = bound
 
     def _device_values(
-        self, bound: _BoundPlan, values: Mapping[str, Any], memory: Mapping[str, DeviceArray]
+        self,
+        bound: _BoundPlan,
+        values: Mapping[str, Any],
+        memory: Mapping[str, DeviceArray],
+        targets: Mapping[str, DeviceValue],
     ) -> dict[str, DeviceValue]:
         """What lies elsewhere in a run, and new memory for the outputs that get their own."""
         found = {}
@@ -228,6 +254,11 @@ class DynamicSegment:
                 found[name] = value if packed is value.on_device else dataclasses.replace(value, on_device=packed)
             else:
                 tensor, shape = self._tensors[number], bound.shapes[number]
+                target = targets.get(name)
+                if name not in memory and target is not None and target.is_room_for(tensor, shape):
+                    target.on_device.storage.settle()
+                    found[name] = target
+                    continue
                 lies = memory[name] if name in memory else self._device.empty(shape, tensor.data_type)
                 found[name] = DeviceValue(tensor.element, shape, lies)
         return found
@@ -267,7 +298,7 @@ class DynamicSegment:
                 found[name] = Resident(of_run, self._buffers[BindingKind.OUTPUT, number])
         return found
 
-    def whole(self, read: Collection[str]) -> WholeRun:
+    def replay(self, read: Collection[str]) -> Replay:
         """Runs like the last one as one submission each, as long as there are those buffers.
 
         Args:
@@ -281,8 +312,8 @@ class DynamicSegment:
         }
         arrays = self._last.arrays
         fixed = {name: bytes_of(np.asarray(arrays[name])) for name in written if name not in self.empty_inputs}
-        self._has_whole_runs = True
-        return WholeRun(self._device, launches, written, fetched, self._buffers.values(), fixed)
+        self._has_replays = True
+        return Replay(self._device, launches, written, fetched, self._buffers.values(), fixed)
 
     def _of_host(self, contents: Sequence[Sequence[int]]) -> dict[str, Array]:
         """What the host computes from the sizes."""

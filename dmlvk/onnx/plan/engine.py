@@ -33,7 +33,7 @@ from dmlvk.onnx.nodes.joining import Joined, joined, joined_integers
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, dense, memory_of
 from dmlvk.onnx.plan.dynamic_execution import DynamicRound, DynamicSegment
 from dmlvk.onnx.plan.dynamic_rounds import DynamicRounds
-from dmlvk.onnx.plan.execution import DeviceValue, Resident, Segment, Usage, Weights
+from dmlvk.onnx.plan.execution import DeviceValue, Resident, Segment, Usage, Weights, writable
 from dmlvk.onnx.plan.made_rounds import KEPT_PLANS, MadeRound, MadeRounds, has_contents
 from dmlvk.onnx.plan.pending import Pending
 from dmlvk.onnx.plan.planning import Planner
@@ -197,7 +197,7 @@ class DeviceModel:
         if times is None and self._may_have_open_sizes(state, kept):
             # The plan for these sizes alone says which value is too large, and may do with less memory.
             with contextlib.suppress(DeviceLimitError):
-                if self._ran_for_open_sizes(state, kept):
+                if self._ran_for_open_sizes(state, kept, writable(targets, arrays)):
                     return state
         rounds, steps = self._rounds, self.pending
         self.last = []
@@ -209,7 +209,7 @@ class DeviceModel:
                     made = self._made(self._planned(steps, state), state)
                 rounds.keep(state.key(), made)
             self.last.append(made)
-            self._execute(made, state, times, kept)
+            self._execute(made, state, times, kept, writable(targets, arrays))
             placements.update(made.plan.placements)
             rounds, steps = made.next, made.plan.rest
             if not steps:
@@ -324,7 +324,7 @@ class DeviceModel:
             return True
         return any(self._rounds) and self._rounds.find(state.key(), state) is None
 
-    def _ran_for_open_sizes(self, state: State, kept: Collection[str]) -> bool:
+    def _ran_for_open_sizes(self, state: State, kept: Collection[str], targets: Mapping[str, DeviceValue]) -> bool:
         """Computes everything by a plan for open sizes, where there is one or can be."""
         opening = None if state.known.maps[0] else self._dynamic.opening(state.values, kept)
         if opening is None:
@@ -339,11 +339,11 @@ class DeviceModel:
         self.last = [made]
         self.placements = self.constant_placements() | made.plan.placements
         try:
-            found, of_host = made.segment.run(opening.sizes, state.values)
+            found, of_host = made.segment.run(opening.sizes, state.values, targets=targets)
         except OutOfMemoryError:
             if not self._dynamic.forget_others(opening, made):
                 raise
-            found, of_host = made.segment.run(opening.sizes, state.values)
+            found, of_host = made.segment.run(opening.sizes, state.values, targets=targets)
         state.known.update(made.plan.known)
         state.known.update(of_host)
         state.values.update(found)
@@ -518,7 +518,12 @@ class DeviceModel:
         return Weights(self.device, self._weights, self._described, lasting)
 
     def _execute(
-        self, made: MadeRound, state: State, times: list[KernelTime] | None, kept: Collection[str] = ()
+        self,
+        made: MadeRound,
+        state: State,
+        times: list[KernelTime] | None,
+        kept: Collection[str],
+        targets: Mapping[str, DeviceValue],
     ) -> None:
         plan = made.plan
         for name, value in plan.known.items():
@@ -531,7 +536,7 @@ class DeviceModel:
             arrays = {name: state.uploaded(name) for name in made.segment.uploads}
             if times is None:
                 apart = [name for name in kept if not plan.rest.reads(name)]  # the next graph looks here for the others
-                state.values.update(made.segment.run(arrays, apart))
+                state.values.update(made.segment.run(arrays, apart, targets=targets))
             else:
                 profiled, taken = made.segment.profile(arrays)
                 times += taken

@@ -32,13 +32,15 @@ from dmlvk.onnx.nodes.values import (
     size_in_bytes,
     stored,
 )
-from dmlvk.onnx.plan.whole_runs import WholeRun
+from dmlvk.running.replay import Replay
 from dmlvk.running.resident_runs import BoundMemory
 from dmlvk.support.mapped_files import check_unchanged, file_of
+from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
+    from dmlvk.runtime.kompute import Recording
 
 _CHUNK = 64 * 2**20
 """Bytes of weights that share a buffer, where they are not larger themselves."""
@@ -232,6 +234,30 @@ class DeviceValue:
         """A copy of the contents."""
         return self.on_device.numpy().reshape(self.shape).view(NUMPY_TYPES[self.element])
 
+    def is_room_for(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
+        """Whether a graph can write such an output here."""
+        there = self.on_device
+        packed = TensorDesc(there.data_type, there.shape)
+        return (self.element, self.shape) == (tensor.element, shape) and there.is_whole and there.fits(packed)
+
+
+def writable(targets: object, arrays: Mapping[str, Any]) -> dict[str, DeviceValue]:
+    """Those of the values that outputs are bound to which a run may write while it reads its inputs.
+
+    Args:
+        targets: by the outputs' names; whatever else it is, a decoder finds its caches by it.
+        arrays: the inputs.
+    """
+    if not isinstance(targets, Mapping):
+        return {}
+    used = {value.on_device.storage for value in arrays.values() if isinstance(value, DeviceValue)}
+    found: dict[str, DeviceValue] = {}
+    for name, value in targets.items():
+        if isinstance(value, DeviceValue) and value.on_device.storage not in used:
+            used.add(value.on_device.storage)
+            found[name] = value
+    return found
+
 
 class Segment:
     """A graph on the device with its buffers and everything recorded: a run allocates and compiles nothing.
@@ -245,6 +271,9 @@ class Segment:
         fuse: as for ``Device.compile_graph``.
         flags: as for ``Device.compile_graph``.
         elsewhere: outputs that are given memory in every run.
+
+    Attributes:
+        recording: the last run of arrays that lie on the device.
     """
 
     def __init__(
@@ -297,6 +326,7 @@ class Segment:
                     self._outputs[number] = device.create_buffer(point.size_in_bytes)
         self._bytes_elsewhere = 0
         self._own_memory: BoundMemory | None = None
+        self.recording: Recording | None = None
         with _too_large(functools.partial(_largest_between, assembled)):
             self._scratch = [device.create_buffer(size) for size in self.compiled.temporary_pages]
         self._table: BindingTable | None = None
@@ -333,6 +363,16 @@ class Segment:
         """Where the outputs lie that are given no memory, from a run until the next one."""
         return self._found()
 
+    def are_given(self, names: Collection[str]) -> bool:
+        """Whether these are all the values that a run reads besides weights."""
+        return self._uploaded.keys() <= set(names)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its buffers are."""
+        owners = () if self._own_memory is None else self._own_memory.owners
+        return not any(owner.is_closed for owner in owners)
+
     @property
     def usage(self) -> Usage:
         """What a run takes; the weights that plans share are not among it."""
@@ -353,7 +393,11 @@ class Segment:
         )
 
     def run(
-        self, arrays: Mapping[str, Any], kept: Collection[str] = (), elsewhere: Mapping[str, DeviceArray] | None = None
+        self,
+        arrays: Mapping[str, Any],
+        kept: Collection[str] = (),
+        elsewhere: Mapping[str, DeviceArray] | None = None,
+        targets: Mapping[str, DeviceValue] | None = None,
     ) -> dict[str, Resident | DeviceValue]:
         """Uploads, runs, and says where the outputs lie.
 
@@ -361,16 +405,21 @@ class Segment:
             arrays: what is uploaded, and arrays that lie on the device.
             kept: outputs that get memory of their own; all others lie where they do until the next run.
             elsewhere: the memory of outputs that are given it.
+            targets: values that outputs of ``kept`` are written to, where they have room for them.
         """
         self._upload(arrays)
         there = {name: value for name, value in arrays.items() if isinstance(value, DeviceValue)}
         if there or kept or self._table is None:
-            return self._run_where_it_is(there, kept, elsewhere or {})
+            return self._run_where_it_is(there, kept, elsewhere or {}, targets or {})
         self._recorder.execute()
         return {**self._found()}
 
     def _run_where_it_is(
-        self, there: Mapping[str, DeviceValue], kept: Collection[str], elsewhere: Mapping[str, DeviceArray]
+        self,
+        there: Mapping[str, DeviceValue],
+        kept: Collection[str],
+        elsewhere: Mapping[str, DeviceArray],
+        targets: Mapping[str, DeviceValue],
     ) -> dict[str, Resident | DeviceValue]:
         """Runs on arrays that lie on the device already, and leaves outputs in new ones; waits for nothing."""
         found: dict[str, Resident | DeviceValue] = {**self._found()}
@@ -386,15 +435,19 @@ class Segment:
             name = self._names[number] if number < len(self._names) else ""
             if name in kept and self._tensors[number].data_type.size_in_bits >= 8:
                 tensor = self._tensors[number]
-                device_value = DeviceValue(
-                    tensor.element, tensor.shape, self._device.empty(tensor.shape, tensor.data_type)
-                )
+                target = targets.get(name)
+                if target is not None and target.is_room_for(tensor, tensor.shape):
+                    target.on_device.storage.settle()
+                    device_value = target
+                else:
+                    empty = self._device.empty(tensor.shape, tensor.data_type)
+                    device_value = DeviceValue(tensor.element, tensor.shape, empty)
                 given[BindingKind.OUTPUT, number] = device_value.on_device
                 found[name] = device_value
         if self._own_memory is None:
             read = [buffer for buffer in self._outputs.values() if buffer.size_in_bytes <= _MOST_FETCHED]
             self._own_memory = self._device.arrays.bound(self._locations(), self._uploaded.values(), read)
-        self._device.arrays.run_again(self.compiled, self._own_memory, given)
+        self.recording = self._device.arrays.run_again(self.compiled, self._own_memory, given)
         return found
 
     def standing(self, arrays: Mapping[str, Any], elsewhere: Mapping[str, DeviceArray]) -> StandingStep:
@@ -407,7 +460,7 @@ class Segment:
             self.compiled, locations, inputs, outputs, {name: np.asarray(arrays[name]) for name in self._uploaded}
         )
 
-    def whole(self, read: Collection[str], elsewhere: Mapping[str, DeviceArray] | None = None) -> WholeRun:
+    def replay(self, read: Collection[str], elsewhere: Mapping[str, DeviceArray] | None = None) -> Replay:
         """Its runs as one submission each.
 
         Args:
@@ -421,7 +474,7 @@ class Segment:
             step.launch(self._device.engine) for step in self._device.arrays.scheduled(self.compiled, locations)
         ]
         kept = [memory.buffer for memory in locations.values() if isinstance(memory, BufferBinding)]
-        return WholeRun(self._device, launches, self._uploaded, fetched, kept)
+        return Replay(self._device, launches, self._uploaded, fetched, kept)
 
     def _locations(self) -> dict[tuple[BindingKind, int], BufferBinding]:
         """What lies where: the graph's own buffers; others stand in for the memory that outputs are given."""

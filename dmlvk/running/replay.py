@@ -1,15 +1,14 @@
-"""Runs of a graph as one submission, with everything found out before: what the host writes and reads goes with it."""
+"""Work recorded for memory that stays where it is, and run again and again as one submission."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dmlvk.arrays.tensor_bytes import copy_elements
-from dmlvk.onnx.nodes.values import stored
 from dmlvk.runtime.waiting import run_between, start_behind, take_behind
 
 if TYPE_CHECKING:
@@ -20,13 +19,8 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.uint8]
 
 
-def bytes_of(array: npt.NDArray[Any]) -> Bytes:
-    """An array as its bytes lie in a tensor."""
-    return np.ascontiguousarray(stored(array)).reshape(-1).view(np.uint8)
-
-
-class WholeRun:
-    """A graph, recorded for memory that stays where it is.
+class Replay:
+    """A graph, recorded for memory that stays where it is; what the host writes and reads goes with each submission.
 
     It keeps its buffers; of arrays among that memory, whoever runs it knows that they are still there.
 
@@ -37,6 +31,10 @@ class WholeRun:
         read: the memory that it reads after each run, likewise.
         kept: all buffers that are in use.
         fixed: the bytes of what is written and is the same in each run.
+
+    Attributes:
+        inputs: the host's side of what is written, by name.
+        outputs: the host's side of what is read, likewise.
     """
 
     def __init__(
@@ -50,10 +48,10 @@ class WholeRun:
     ) -> None:
         self._engine = device.engine
         self._kept, self._fixed = list(dict.fromkeys(kept)), dict(fixed or {})  # weights share a few
-        given, fetched = ([buffer.allocation for buffer in memory.values()] for memory in (written, read))
-        self._recording = device.engine.record(launches, given, fetched)
-        self._given = {name: buffer.allocation.host_bytes for name, buffer in written.items()}
-        self._fetched = {name: buffer.allocation.host_bytes for name, buffer in read.items()}
+        uploads, downloads = ([buffer.allocation for buffer in memory.values()] for memory in (written, read))
+        self._recording = device.engine.record(launches, uploads, downloads)
+        self.inputs = {name: buffer.allocation.host_bytes for name, buffer in written.items()}
+        self.outputs = {name: buffer.allocation.host_bytes for name, buffer in read.items()}
 
     @property
     def is_there(self) -> bool:
@@ -70,7 +68,16 @@ class WholeRun:
         Raises:
             DeviceRemovedError: when the device is lost or closed.
         """
-        run_between(self._engine, self._recording, lambda: self._fill(given), lambda: self._take(results))
+        self.run_between(lambda: self._fill(given), lambda: self._take(results))
+
+    def run_between(self, fill: Callable[[], object], take: Callable[[], object]) -> None:
+        """The same with functions that write :attr:`inputs`, all that are not fixed, and read :attr:`outputs`."""
+        run_between(self._engine, self._recording, fill, take)
+
+    def fill_fixed(self) -> None:
+        """Writes what is the same in each run; others may have written there since the last one."""
+        for name, source in self._fixed.items():
+            copy_elements(self.inputs[name][: source.size], source)
 
     def start(self, given: Mapping[str, Bytes]) -> None:
         """Begins a run, without waiting."""
@@ -81,13 +88,13 @@ class WholeRun:
         take_behind(self._engine, self._recording, lambda: self._take(results))
 
     def _fill(self, given: Mapping[str, Bytes]) -> None:
-        for name, target in self._given.items():
+        for name, target in self.inputs.items():
             source = given[name] if name in given else self._fixed[name]
             copy_elements(target[: source.size], source)
 
     def _take(self, results: Mapping[str, Bytes]) -> None:
         for name, target in results.items():
-            copy_elements(target, self._fetched[name][: target.size])
+            copy_elements(target, self.outputs[name][: target.size])
 
 
-__all__ = ["Bytes", "WholeRun", "bytes_of"]
+__all__ = ["Bytes", "Replay"]
