@@ -36,6 +36,14 @@ class CallError(InvalidArgumentError, TypeError):
     """A function of ``dmlvk.functions``, or a description, was given a name that it does not have, or lacks one."""
 
 
+class IndexRangeError(InvalidArgumentError, IndexError):
+    """An index of an array lies outside of it."""
+
+
+class CopyError(InvalidArgumentError, BufferError):
+    """Elements would have to be copied, or given in another way, than was asked for."""
+
+
 class UnsupportedError(DmlError):
     """The rule book allows it, but this feature level, or this version of dmlvk, does not."""
 

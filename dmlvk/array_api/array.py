@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,11 +26,24 @@ from dmlvk.array_api.lazy import number as number_value
 from dmlvk.array_api.operators import Operators
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.device import Device
-from dmlvk.errors import InvalidArgumentError
+from dmlvk.errors import CopyError, DeviceLimitError, InvalidArgumentError
 from dmlvk.objects.portable import default_device, refuse_pickling
+from dmlvk.support.integers import UINT64_MAX, checked_integer, checked_integers
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 VERSION = "2024.12"
+
+_LARGEST_EMPTY = 2**56
+"""Elements that the other axes of an empty array have at most: NumPy multiplies them, too."""
+
+_MOST_ELEMENTS = 2**32 - 1
+"""Of one of DirectML's tensors."""
+
+_ALWAYS_THERE = 2**27
+"""Bytes of a buffer that every Vulkan device has (maxStorageBufferRange)."""
+
+_MOST_ITEMS = 64
+"""Sizes and axes that are looked at; an array has fewer."""
 
 
 class Array(Operators):
@@ -138,7 +151,7 @@ class Array(Operators):
     def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """For NumPy: :meth:`numpy`, converted where another type is asked for."""
         if copy is False:
-            raise ValueError(f"{self._text()} cannot become a NumPy array without a copy: it is in the device's memory")
+            raise CopyError(f"{self._text()} cannot become a NumPy array without a copy: it is in the device's memory")
         return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
 
     def _text(self) -> str:
@@ -183,12 +196,14 @@ class Array(Operators):
         """For other libraries: a copy in main memory.
 
         Raises:
-            BufferError: without a copy, or for another device, it is not to be had.
+            CopyError: without a copy, or for another device, it is not to be had.
         """
         if copy is False:
-            raise BufferError(f"{self._text()} is in the device's memory: other libraries get a copy")
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"{self._text()} can be copied to main memory (1, 0); got dl_device={dl_device!r}")
+            raise CopyError(f"{self._text()} is in the device's memory: other libraries get a copy")
+        if stream is not None:
+            raise CopyError(f"{self._text()}: main memory has no streams; got stream={stream!r}")
+        if dl_device not in (None, self.__dlpack_device__(), [*self.__dlpack_device__()]):
+            raise CopyError(f"{self._text()} can be copied to main memory (1, 0); got dl_device={dl_device!r}")
         array: Any = self.numpy()
         try:
             return array.__dlpack__(max_version=max_version)
@@ -197,14 +212,14 @@ class Array(Operators):
 
     def _number(self, what: str) -> Any:
         if self.size != 1:
-            raise TypeError(f"{self._text()} is no {what}: it has {self.size} elements")
+            raise DataTypeError(f"{self._text()} is no {what}: it has {self.size} elements")
         return self.numpy().item()
 
     def item(self) -> Any:
         """The only element as a number of Python.
 
         Raises:
-            TypeError: there are more, or none.
+            DataTypeError: there are more, or none.
         """
         return self._number("number")
 
@@ -226,17 +241,17 @@ class Array(Operators):
 
     def __index__(self) -> int:
         if self.dtype not in INTEGERS or self.ndim:
-            raise TypeError(f"{self._text()} is no index: it must be an integer without axes")
+            raise DataTypeError(f"{self._text()} is no index: it must be an integer without axes")
         return int(self._number("index"))
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError(f"{self._text()} has no length: it has no axis")
+            raise DataTypeError(f"{self._text()} has no length: it has no axis")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Array]:
         if not self.shape:
-            raise TypeError(f"{self._text()} cannot be iterated over: it has no axis")
+            raise DataTypeError(f"{self._text()} cannot be iterated over: it has no axis")
         return (self[number] for number in range(self.shape[0]))
 
     def __getitem__(self, key: Any, /) -> Array:
@@ -370,11 +385,46 @@ def checked_shape(shape: Shape, where: str) -> Shape:
     """A shape that arrays can have.
 
     Raises:
-        InvalidArgumentError: when it has more than 8 axes.
+        InvalidArgumentError: when it has more than 8 axes, or is empty and larger than NumPy's arrays can be.
     """
     if len(shape) > MAXIMUM_DIMENSION_COUNT:
         raise InvalidArgumentError(f"{where}: arrays have at most {MAXIMUM_DIMENSION_COUNT} axes; got {list(shape)}")
+    if 0 in shape and math.prod(size or 1 for size in shape) > _LARGEST_EMPTY:
+        raise InvalidArgumentError(f"{where}: the sizes are too large; got {list(shape)}")
     return shape
+
+
+def check_room(device: Device, dtype: DType, shape: Shape, where: str) -> None:
+    """Checks that a device can have an array, before anything is computed for it.
+
+    Raises:
+        DeviceLimitError: it has more elements than a tensor, or more bytes than a buffer of the device.
+    """
+    count = math.prod(shape)
+    if count * dtype.itemsize <= _ALWAYS_THERE:
+        return
+    most = min(device.info.limits.largest_buffer, device.info.memory)
+    if count > _MOST_ELEMENTS or count * dtype.itemsize > most:
+        raise DeviceLimitError(
+            f"{where}: {dtype.name} {list(shape)} has {count} elements, {count * dtype.itemsize} bytes; an array on "
+            f"device {device.info.index}, {device.info.name}, has at most {_MOST_ELEMENTS} elements, {most} bytes"
+        )
+
+
+def integers(values: Any, where: str, lowest: int, highest: int = UINT64_MAX) -> tuple[int, ...]:
+    """A sequence of integers: sizes or axes.
+
+    Raises:
+        InvalidArgumentError: there are more than axes can be, or one is no integer or outside.
+    """
+    if isinstance(values, Sized) and len(values) > _MOST_ITEMS:
+        raise InvalidArgumentError(f"{where}: at most {_MOST_ITEMS} integers are taken; got {len(values)}")
+    return tuple(checked_integers(values, where, lowest, highest))
+
+
+def one_or_more(value: Any) -> Any:
+    """What may be one item or a sequence of them, as a sequence."""
+    return value if isinstance(value, Iterable) else (value,)
 
 
 def checked_axis(axis: Any, rank: int, where: str) -> int:
@@ -383,13 +433,24 @@ def checked_axis(axis: Any, rank: int, where: str) -> int:
     Raises:
         InvalidArgumentError: there is no such axis.
     """
-    try:
-        number = axis.__index__()
-    except (AttributeError, TypeError) as error:
-        raise InvalidArgumentError(f"{where}: axis must be an integer; got {axis!r}") from error
+    number = checked_integer(axis, f"{where}: axis", -(2**63))
     if not -rank <= number < rank:
         raise InvalidArgumentError(f"{where}: axis must be from {-rank} to {rank - 1}; got {number}")
-    return int(number % rank)
+    return number % rank
+
+
+def checked_real(number: Any, where: str) -> float:
+    """A number of Python or NumPy as a float.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    if isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool):
+        try:
+            return float(number)
+        except OverflowError:
+            pass
+    raise InvalidArgumentError(f"{where} must be a number; got {number!r}")
 
 
 def checked_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
@@ -400,8 +461,10 @@ def checked_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
     """
     if axis is None:
         return tuple(range(rank))
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = [checked_axis(one, rank, where) for one in given]
+    if isinstance(axis, (tuple, list)):
+        axes = [checked_axis(one, rank, where) for one in integers(axis, f"{where}: axis", -(2**63))]
+    else:
+        axes = [checked_axis(axis, rank, where)]
     if len(set(axes)) < len(axes):
         raise InvalidArgumentError(f"{where}: each axis must be named once; got {axis!r}")
     return tuple(sorted(axes))

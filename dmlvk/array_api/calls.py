@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dmlvk.array_api import forms
-from dmlvk.array_api.array import Array, broadcast
+from dmlvk.array_api.array import Array, broadcast, check_room
 from dmlvk.array_api.dtypes import FLOATS, DType, device_type
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.lazy import Operation, Shape, Value, computed, deferred
@@ -34,17 +34,20 @@ def applied(
 
     Raises:
         InvalidArgumentError: the shapes do not broadcast.
+        DeviceLimitError: the device cannot have the result.
     """
     made = broadcast(where, [one.shape for one in arrays]) if shape is None else shape
     device = arrays[0].device
     if 0 in made:
         return Array(device, dtype, made, None)
+    check_room(device, dtype, made, where)
     operation = Operation(form, attributes, is_elementwise=True)
     value = deferred(device, operation, [one.value for one in arrays], device_type(dtype), made)
     return Array(device, dtype, made, value)
 
 
 def computed_now(
+    where: str,
     form: Callable[..., Any],
     arrays: Sequence[Array],
     results: Sequence[tuple[DType, Shape]],
@@ -54,21 +57,29 @@ def computed_now(
     """The results of any form, computed now, in one graph with what its operands wait for.
 
     Args:
+        where: the function, for messages.
         form: a function of the graph, the operands' expressions and the attributes, of one expression or several.
         arrays: the operands, of one device; none is empty.
         results: type and shape of each; none is empty.
         attributes: what else the form takes.
         device: where, if there are no operands.
+
+    Raises:
+        DeviceLimitError: the device cannot have a result.
     """
-    where = arrays[0].device if device is None else device
+    target = arrays[0].device if device is None else device
+    for dtype, shape in results:
+        check_room(target, dtype, shape, where)
     described = [(device_type(dtype), shape) for dtype, shape in results]
-    values = computed(where, Operation(form, attributes), [one.value for one in arrays], described)
-    return [Array(where, dtype, shape, value) for (dtype, shape), value in zip(results, values, strict=True)]
+    values = computed(target, Operation(form, attributes), [one.value for one in arrays], described)
+    return [Array(target, dtype, shape, value) for (dtype, shape), value in zip(results, values, strict=True)]
 
 
-def one_now(form: Callable[..., Any], x: Array, dtype: DType, shape: Shape, attributes: tuple[Any, ...] = ()) -> Array:
+def one_now(
+    where: str, form: Callable[..., Any], x: Array, dtype: DType, shape: Shape, attributes: tuple[Any, ...] = ()
+) -> Array:
     """The only result of a form of one operand, computed now."""
-    (made,) = computed_now(form, [x], [(dtype, shape)], attributes)
+    (made,) = computed_now(where, form, [x], [(dtype, shape)], attributes)
     return made
 
 

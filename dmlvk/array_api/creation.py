@@ -9,11 +9,21 @@ import numpy as np
 
 from dmlvk import functions as F
 from dmlvk.array_api import forms
-from dmlvk.array_api.array import Array, checked, checked_device, checked_shape, of_device_array
+from dmlvk.array_api.array import (
+    Array,
+    check_room,
+    checked,
+    checked_device,
+    checked_shape,
+    integers,
+    of_device_array,
+    one_or_more,
+)
 from dmlvk.array_api.calls import applied, computed_now, converted
 from dmlvk.array_api.dtypes import (
     FLOATS,
     INTEGERS,
+    LARGEST,
     NUMERIC,
     DataTypeError,
     DType,
@@ -31,21 +41,14 @@ from dmlvk.array_api.lazy import number as number_value
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
-from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
+from dmlvk.errors import CopyError, InvalidArgumentError, OutOfMemoryError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.support.integers import checked_integer
 
 
 def _shape_of(shape: Any, where: str) -> Shape:
-    given = shape if isinstance(shape, (tuple, list)) else (shape,)
-    try:
-        sizes = tuple(one.__index__() for one in given)
-    except (AttributeError, TypeError) as error:
-        raise InvalidArgumentError(f"{where}: shape must be integers; got {shape!r}") from error
-    if any(size < 0 for size in sizes):
-        raise InvalidArgumentError(f"{where}: sizes must not be below 0; got {list(sizes)}")
-    return checked_shape(sizes, where)
+    return checked_shape(integers(one_or_more(shape), f"{where}: shape", 0), where)
 
 
 def _natural(number: Any) -> DType:
@@ -74,14 +77,14 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | None = None, cop
     if isinstance(obj, Array):
         if device is not None and checked_device(device, "asarray") is not obj.device:
             if copy is False:
-                raise InvalidArgumentError("asarray: an array of another device cannot be had without a copy")
+                raise CopyError("asarray: an array of another device cannot be had without a copy")
             return asarray(obj.numpy(), dtype=wanted, device=device)
         if wanted not in (None, obj.dtype) and copy is False:
-            raise InvalidArgumentError(f"asarray: {obj.dtype.name} cannot become {wanted} without a copy")
+            raise CopyError(f"asarray: {obj.dtype.name} cannot become {wanted} without a copy")
         made = converted(obj, obj.dtype if wanted is None else wanted, "asarray")
         return obj.__copy__() if made is obj and copy else made
     if copy is False:
-        raise InvalidArgumentError("asarray: elements come to the device by a copy; got copy=False")
+        raise CopyError("asarray: elements come to the device by a copy; got copy=False")
     return _uploaded(_plain(obj, wanted), checked_device(device, "asarray"))
 
 
@@ -118,22 +121,30 @@ def _uploaded(values: Any, device: Device) -> Array:
 def from_dlpack(x: Any, /, *, device: Device | None = None, copy: bool | None = None) -> Array:
     """An array of another library's, through main memory.
 
+    Args:
+        x: an array with ``__dlpack__`` and ``__dlpack_device__``; a dmlvk.Array is taken where it is.
+        device: where to; ``None``: the array's own, or the process's.
+        copy: ``False``: an error where elements would have to be copied; ``True``: always.
+
     Raises:
-        BufferError: without a copy it is not to be had.
+        CopyError: without a copy, or from where it is, it is not to be had.
         DataTypeError: the device does not compute with its type.
         InvalidArgumentError: it is no array that gives itself by DLPack.
     """
+    target = None if device is None else checked_device(device, "from_dlpack")
     if isinstance(x, (Array, DeviceArray)):
-        return asarray(x, device=device, copy=copy)
+        if copy is False and target not in (None, x.device):
+            raise CopyError("from_dlpack: an array of another device cannot be had without a copy")
+        return asarray(x, device=target, copy=copy)
+    if isinstance(x, type) or not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
+        raise InvalidArgumentError(f"from_dlpack: takes arrays with __dlpack__; got {type(x).__name__}")
     if copy is False:
-        raise BufferError("from_dlpack: elements come to the device by a copy")
+        raise CopyError("from_dlpack: elements come to the device by a copy; got copy=False")
     try:
         values = np.from_dlpack(x)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"from_dlpack: takes arrays with __dlpack__; got {type(x).__name__}: {error}"
-        ) from error
-    return asarray(values, device=device)
+    except Exception as error:  # of another library: what it says of its array, in its own words
+        raise CopyError(f"from_dlpack: {type(x).__name__} does not give its elements: {error}") from error
+    return asarray(values, device=target)
 
 
 def _filled(graph: Graph, number: Any, data_type: DataType, shape: Shape) -> Expression:
@@ -166,6 +177,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Device | Non
         check_number(plain, wanted, "full")
     if 0 in sizes:
         return Array(target, wanted, sizes, None)
+    check_room(target, wanted, sizes, "full")
     value = number_value(target, plain, device_type(wanted))
     one = Array(target, wanted, (), value)
     return applied("full", forms.broadcast, [one], wanted, (sizes,), sizes) if sizes else one
@@ -226,7 +238,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     is_whole = all(isinstance(one, (int, np.integer)) for one in (first, last, step))
     wanted = (int64 if is_whole else float32) if dtype is None else checked_dtype(dtype, "arange")
     check_is(wanted, NUMERIC, "arange")
-    count = max(0, -((first - last) // step) if is_whole else math.ceil((last - first) / step))
+    count = max(0, -((int(first) - int(last)) // int(step)) if is_whole else _steps(first, last, step))
     target = checked_device(device, "arange")
     if count == 0:
         return Array(target, wanted, (0,), None)
@@ -234,8 +246,13 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
         first, step = int(first), int(step)
         check_number(first, wanted, "arange")
     attributes = (first, step, device_type(wanted), int(count))
-    (made,) = computed_now(_sequence, [], [(wanted, (int(count),))], attributes, target)
+    (made,) = computed_now("arange", _sequence, [], [(wanted, (int(count),))], attributes, target)
     return made
+
+
+def _steps(first: float, last: float, step: float) -> int:
+    count = (float(last) - float(first)) / float(step) if step else 0.0
+    return math.ceil(count) if math.isfinite(count) else 2**63
 
 
 def _check_plain(number: Any, where: str) -> None:
@@ -244,7 +261,8 @@ def _check_plain(number: Any, where: str) -> None:
     Raises:
         InvalidArgumentError: it is none.
     """
-    if not isinstance(number, (int, float, np.integer, np.floating)) or not math.isfinite(number):
+    is_real = isinstance(number, (int, float, np.integer, np.floating))
+    if not is_real or (abs(number) > LARGEST if isinstance(number, int) else not math.isfinite(number)):
         raise InvalidArgumentError(f"{where}: must be given finite numbers; got {number!r}")
 
 
@@ -277,7 +295,7 @@ def linspace(
     if num == 0:
         return Array(target, wanted, (0,), None)
     attributes = (float(start), float(stop), int(num), num - 1 if endpoint else num, device_type(wanted))
-    (made,) = computed_now(_spaced, [], [(wanted, (int(num),))], attributes, target)
+    (made,) = computed_now("linspace", _spaced, [], [(wanted, (int(num),))], attributes, target)
     return made
 
 
@@ -292,6 +310,11 @@ def _diagonal(graph: Graph, rows: int, columns: int, k: int, data_type: DataType
     return is_there if data_type is DataType.UINT8 else F.cast(is_there, output_data_type=data_type)
 
 
+def _distance(k: Any, where: str) -> int:
+    """How far above the main diagonal another one is; beyond INT32 there are no elements."""
+    return max(-(2**31), min(2**31 - 1, checked_integer(k, f"{where}: k", -(2**63))))
+
+
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Device | None = None
 ) -> Array:
@@ -301,8 +324,8 @@ def eye(
     target = checked_device(device, "eye")
     if 0 in shape:
         return Array(target, wanted, shape, None)
-    attributes = (*shape, max(-(2**31), min(2**31 - 1, int(k))), device_type(wanted))
-    (made,) = computed_now(_diagonal, [], [(wanted, shape)], attributes, target)
+    attributes = (*shape, _distance(k, "eye"), device_type(wanted))
+    (made,) = computed_now("eye", _diagonal, [], [(wanted, shape)], attributes, target)
     return made
 
 
@@ -317,7 +340,7 @@ def _triangular(name: str, x: Any, k: int, is_lower: bool) -> Array:
     array = checked(x, name)
     if array.ndim < 2:
         raise InvalidArgumentError(f"{name}: needs 2 axes at least; got {list(array.shape)}")
-    return applied(name, _triangle, [array], array.dtype, (int(k), is_lower), array.shape)
+    return applied(name, _triangle, [array], array.dtype, (_distance(k, name), is_lower), array.shape)
 
 
 def tril(x: Any, /, *, k: int = 0) -> Array:

@@ -52,6 +52,9 @@ _REFUSED = {
     complex128: "Vulkan has no complex numbers: keep real and imaginary parts in two arrays",
 }
 
+LARGEST = int(np.finfo(np.float64).max)
+"""What Python makes a float of."""
+
 _KINDS: dict[str, tuple[DType, ...]] = {
     "bool": (bool,),
     "signed integer": SIGNED,
@@ -73,15 +76,11 @@ def checked_dtype(value: object, where: str) -> DType:
     Raises:
         DataTypeError: when there is no such type, or the device does not compute with it.
     """
-    try:
-        found: DType = np.dtype(value)  # type: ignore[call-overload]  # which refuses what it does not know
-    except TypeError as error:
-        raise DataTypeError(f"{where}: {value!r} is no data type") from error
+    found = _dtype_of(value, where).newbyteorder("=")
     if value is None or found not in SUPPORTED:
         reason = _REFUSED.get(found, f"there are {', '.join(one.name for one in SUPPORTED)}")
         raise DataTypeError(f"{where}: {value if value is None else found.name} is not supported: {reason}")
-    native: DType = found.newbyteorder("=")
-    return native
+    return found
 
 
 def device_type(dtype: DType) -> DataType:
@@ -150,22 +149,21 @@ def _dtype_of(value: Any, where: str) -> DType:
     """
     try:
         return np.dtype(getattr(value, "dtype", value))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, SyntaxError, OverflowError) as error:  # what NumPy says of what it does not know
         raise DataTypeError(f"{where}: {value!r} is no data type") from error
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """The limits of float32 or float16 (also asked of an array).
+    """The limits of a floating-point type (also asked of an array); of a complex one those of its parts.
 
     Raises:
         DataTypeError: it is another type.
     """
-    dtype = checked_dtype(_dtype_of(type, "finfo"), "finfo")
-    check_is(dtype, FLOATS, "finfo")
+    dtype = _dtype_of(type, "finfo")
+    check_is(dtype, _FLOATING, "finfo")
     found = np.finfo(dtype)
-    return FloatInfo(
-        found.bits, float(found.eps), float(found.max), float(found.min), float(found.smallest_normal), dtype
-    )
+    eps, most, least, normal = (float(one) for one in (found.eps, found.max, found.min, found.smallest_normal))
+    return FloatInfo(found.bits, eps, most, least, normal, found.dtype)
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
@@ -236,7 +234,12 @@ def check_number(number: Any, dtype: DType, where: str) -> None:
     )
     if not accepted or isinstance(number, complex):
         raise DataTypeError(f"{where}: the number {number!r} is not combined with {dtype.name}")
-    if dtype in INTEGERS and not np.iinfo(dtype).min <= int(number) <= np.iinfo(dtype).max:
+    is_beyond = (
+        not np.iinfo(dtype).min <= int(number) <= np.iinfo(dtype).max
+        if dtype in INTEGERS
+        else isinstance(number, int) and abs(number) > LARGEST
+    )
+    if is_beyond:
         raise DataTypeError(f"{where}: the number {number!r} is beyond {dtype.name}")
 
 

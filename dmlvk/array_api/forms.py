@@ -162,17 +162,7 @@ def floor_divided(graph: Graph, a: Expression, b: Expression) -> Expression:
     floored = F.where(F.equal(floored, constant(graph, 0.0, a)), copied_sign(graph, floored, plain), floored)
     # Where the quotient is no number, or none that has a fraction, it is what division gives.
     is_plain = F.logical_or(F.equal(b, constant(graph, 0, b)), F.logical_not(is_finite(graph, b)))
-    at_infinity = F.where(F.logical_and(is_finite(graph, a), F.isinf(b)), F.floor(_toward(graph, a, b, plain)), plain)
-    return F.where(is_plain, at_infinity, F.where(F.isinf(a), plain, floored))
-
-
-def _toward(graph: Graph, a: Expression, b: Expression, plain: Expression) -> Expression:
-    """A quotient by an infinity: 0, or a number just below it where the signs differ."""
-    zero = constant(graph, 0.0, a)
-    differ = F.logical_or(
-        F.logical_and(F.less(a, zero), F.greater(b, zero)), F.logical_and(F.greater(a, zero), F.less(b, zero))
-    )
-    return F.where(differ, constant(graph, -1.0, a), plain)
+    return F.where(F.logical_or(is_plain, F.isinf(a)), plain, floored)
 
 
 def remainder(graph: Graph, a: Expression, b: Expression) -> Expression:

@@ -11,15 +11,16 @@ from dmlvk import functions as F
 from dmlvk.array_api.array import Array, broadcast, checked, checked_axis, is_bool, number_beside, operands
 from dmlvk.array_api.calls import computed_now, converted, seen
 from dmlvk.array_api.creation import arange, asarray, zeros
-from dmlvk.array_api.dtypes import INTEGERS, DataTypeError, check_is, int32, int64, is_number, promoted
+from dmlvk.array_api.dtypes import INTEGERS, DataTypeError, check_is, int32, int64, is_number, promoted, uint32
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.elementwise import add, floor_divide, less, multiply, remainder, where
 from dmlvk.array_api.lazy import Shape
 from dmlvk.array_api.manipulation import broadcast_arrays, broadcast_to, moveaxis, reshape
 from dmlvk.arrays.device_array import Array as DeviceArray
-from dmlvk.errors import InvalidArgumentError
+from dmlvk.errors import IndexRangeError, InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
+from dmlvk.support.integers import checked_integer
 
 
 def item_of(x: Array, key: Any) -> Array:
@@ -27,7 +28,7 @@ def item_of(x: Array, key: Any) -> Array:
 
     Raises:
         InvalidArgumentError: it is no index.
-        IndexError: it lies outside.
+        IndexRangeError: it lies outside.
     """
     items = _items(x, key)
     masks = [one for one in items if isinstance(one, Array) and is_bool(one)]
@@ -54,12 +55,9 @@ def _items(x: Array, key: Any) -> tuple[Any, ...]:
             if one.ndim == 0 and not is_bool(one):
                 one = int(one)
         elif not (one is None or one is Ellipsis or isinstance(one, slice)):
-            try:
-                one = one.__index__()
-            except AttributeError as error:
-                raise InvalidArgumentError(
-                    f"an index is made of integers, slices, '...', None and arrays; got {one!r}"
-                ) from error
+            if isinstance(one, type) or not hasattr(one, "__index__"):
+                raise InvalidArgumentError(f"an index is made of integers, slices, '...', None and arrays; got {one!r}")
+            one = checked_integer(one, "an index", -(2**64))
         items.append(one)
     return tuple(items)
 
@@ -68,7 +66,7 @@ def _completed(x: Array, items: tuple[Any, ...]) -> tuple[Any, ...]:
     """An index without ``...`` that names all axes."""
     used = sum(one is not None and one is not Ellipsis for one in items)
     if used > x.ndim or sum(one is Ellipsis for one in items) > 1:
-        raise IndexError(f"an index of at most {x.ndim} axes, with one '...', is for {list(x.shape)}; got {used}")
+        raise IndexRangeError(f"an index of at most {x.ndim} axes, with one '...', is for {list(x.shape)}; got {used}")
     rest = (slice(None),) * (x.ndim - used)
     for index, one in enumerate(items):
         if one is Ellipsis:
@@ -93,7 +91,7 @@ def _part(x: Array, items: tuple[Any, ...]) -> Array:
             plain.append(slice(taken.start, end if end >= 0 else None, taken.step))
         else:
             if not -size <= one < size:
-                raise IndexError(f"index {one} is outside of axis {axis}, which has {size} elements")
+                raise IndexRangeError(f"index {one} is outside of axis {axis}, which has {size} elements")
             plain.append(int(one) % size)
         axis += 1
     made = tuple(shape)
@@ -119,8 +117,8 @@ def _taken(rows: Array, index: Array) -> Array:
     if 0 in shape:
         return seen(rows, None, shape)
     if rows.shape[0] == 0:
-        raise IndexError("an index is outside of an axis that has no elements")
-    (made,) = computed_now(_rows, [rows, index], [(rows.dtype, shape)])
+        raise IndexRangeError("an index is outside of an axis that has no elements")
+    (made,) = computed_now("take", _rows, [rows, index], [(rows.dtype, shape)])
     return made
 
 
@@ -163,14 +161,14 @@ def _at(x: Array, items: tuple[Any, ...]) -> Array:
 
 def _checked_number(x: Array, number: int, size: int) -> Array:
     if not -size <= number < size:
-        raise IndexError(f"index {number} is outside of an axis that has {size} elements")
+        raise IndexRangeError(f"index {number} is outside of an axis that has {size} elements")
     return asarray(number, device=x.device)
 
 
 def _masked(x: Array, mask: Array) -> Array:
     """The elements, or rows of the axes behind, where a mask is true."""
     if mask.shape != x.shape[: mask.ndim]:
-        raise IndexError(f"a mask of {list(mask.shape)} does not fit the first axes of {list(x.shape)}")
+        raise IndexRangeError(f"a mask of {list(mask.shape)} does not fit the first axes of {list(x.shape)}")
     rest = x.shape[mask.ndim :]
     (indices,) = nonzero(reshape(mask, (mask.size,)))
     return reshape(_taken(_folded(x, mask.ndim), indices), (indices.shape[0], *rest))
@@ -186,7 +184,7 @@ def with_item(x: Array, key: Any, value: Any) -> Array:
 
     Raises:
         InvalidArgumentError: it is no index, or the value does not broadcast to it.
-        IndexError: it lies outside.
+        IndexRangeError: it lies outside.
         DataTypeError: the value's type does not promote to the array's.
     """
     new = number_beside(value, x, "x[key] = value") if is_number(value) else checked(value, "x[key] = value")
@@ -206,7 +204,7 @@ def with_item(x: Array, key: Any, value: Any) -> Array:
     if indices.size == 0:
         return x.__copy__()
     flat = [reshape(one, (one.size,)) for one in (x, indices, updates)]
-    (made,) = computed_now(_scattered, flat, [(x.dtype, (x.size,))])
+    (made,) = computed_now("x[key] = value", _scattered, flat, [(x.dtype, (x.size,))])
     return reshape(made, x.shape)
 
 
@@ -265,7 +263,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
         broadcast_to(array, full(array.shape)),
         broadcast_to(wrapped(index, array.shape[dimension]), shape),
     )
-    (made,) = computed_now(_along, [whole, positions], [(array.dtype, shape)], (dimension,))
+    (made,) = computed_now("take_along_axis", _along, [whole, positions], [(array.dtype, shape)], (dimension,))
     return made
 
 
@@ -275,7 +273,7 @@ def _counted(_graph: Graph, x: Expression) -> tuple[Expression, ...]:
 
 def nonzero_indices(x: Array) -> Array:
     """Where a vector of truth values is true, as int64; how many are read from the device."""
-    count, indices = computed_now(_counted, [x], [(np.dtype(np.uint32), (1,)), (np.dtype(np.uint32), (x.size, 1))])
+    count, indices = computed_now("nonzero", _counted, [x], [(uint32, (1,)), (uint32, (x.size, 1))])
     found = int(count)
     if not found:
         return seen(converted(indices, int64), None, (0,))

@@ -195,7 +195,8 @@ def computed(
 
 def number(device: Device, value: float, data_type: DataType) -> Value:
     """A number of Python as a value without axes: in memory, so that other numbers need no other graph."""
-    bits = np.array(value, data_type.numpy_dtype)
+    with np.errstate(over="ignore"):  # infinity
+        bits = np.array(value).astype(data_type.numpy_dtype)
     key = ("number", data_type, bits.tobytes())
     known = _looked_up(device, key)
     if known is None:

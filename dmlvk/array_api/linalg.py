@@ -6,10 +6,10 @@ import math
 from typing import Any, NoReturn
 
 from dmlvk.array_api import elementwise, statistics
-from dmlvk.array_api.array import Array, along, checked, checked_axes
+from dmlvk.array_api.array import Array, along, checked, checked_axes, checked_axis, checked_real
 from dmlvk.array_api.calls import converted, one_now
 from dmlvk.array_api.creation import arange, eye
-from dmlvk.array_api.dtypes import FLOATS, NUMERIC, check_is
+from dmlvk.array_api.dtypes import FLOATS, NUMERIC, check_is, is_number
 from dmlvk.array_api.elementwise import by_float32, multiply, pair, subtract
 from dmlvk.array_api.indexing import take
 from dmlvk.array_api.manipulation import broadcast_arrays, reshape, stack
@@ -18,6 +18,7 @@ from dmlvk.array_api.products import matmul, matrix_transpose, outer, tensordot,
 from dmlvk.array_api.statistics import norm_of_squares, without_axes
 from dmlvk.array_api.support import UNSUPPORTED
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.support.integers import checked_integer
 
 __all__ = [
     "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "outer", "tensordot", "trace",
@@ -50,10 +51,11 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     Raises:
         InvalidArgumentError: it has another size.
     """
-    first, second, _ = pair("cross", x1, x2, NUMERIC)
-    first, second = broadcast_arrays(first, second)
-    (dimension,) = checked_axes(axis, first.ndim, "cross")
-    if first.shape[dimension] != 3 or checked(x1, "cross").shape[axis] != 3 or checked(x2, "cross").shape[axis] != 3:
+    *given, _ = pair("cross", x1, x2, NUMERIC)
+    first, second = broadcast_arrays(*given)
+    dimension = checked_axis(axis, first.ndim, "cross")
+    own = [checked_axis(axis, one.ndim, "cross") for one in given]
+    if any(one.shape[place] != 3 for one, place in zip((first, *given), (dimension, *own), strict=True)):
         raise InvalidArgumentError(f"cross: the axis must have size 3; got {list(first.shape)}, axis {axis}")
     a, b = ([array[along(dimension, number)] for number in range(3)] for array in (first, second))
     parts = [
@@ -70,6 +72,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     """
     array = _matrices(x, "diagonal")
     rows, columns = array.shape[-2:]
+    offset = max(-rows, min(columns, checked_integer(offset, "diagonal: offset", -(2**63))))
     first = max(0, offset) + columns * max(0, -offset)
     count = max(0, min(rows - max(0, -offset), columns - max(0, offset)))
     flat = reshape(array, (*array.shape[:-2], rows * columns))
@@ -95,17 +98,19 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     array = checked(x, "vector_norm")
     check_is(array.dtype, FLOATS, "vector_norm")
     axes = checked_axes(axis, array.ndim, "vector_norm")
-    if ord == 2 and array.size and axes:
-        return one_now(norm_of_squares, array, array.dtype, without_axes(array.shape, axes, keepdims), (axes,))
+    order = checked_real(ord, "vector_norm: ord")
+    if order == 2 and array.size and axes:
+        shape = without_axes(array.shape, axes, keepdims)
+        return one_now("vector_norm", norm_of_squares, array, array.dtype, shape, (axes,))
     sizes = elementwise.abs(array)
-    if ord in (math.inf, -math.inf):
-        function = statistics.max if ord > 0 else statistics.min
+    if math.isinf(order):
+        function = statistics.max if order > 0 else statistics.min
         return function(sizes, axis=axes, keepdims=keepdims)
-    if ord == 0:
+    if order == 0:
         return converted(statistics.count_nonzero(array, axis=axes, keepdims=keepdims), array.dtype)
-    powers = sizes if ord == 1 else pow(sizes, float(ord))
+    powers = sizes if order == 1 else pow(sizes, order)
     total = statistics.sum(powers, axis=axes, keepdims=keepdims)
-    return total if ord == 1 else pow(total, 1 / ord)
+    return total if order == 1 else pow(total, 1 / order)
 
 
 @by_float32
@@ -118,11 +123,11 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array
     """
     array = _matrices(x, "matrix_norm")
     check_is(array.dtype, FLOATS, "matrix_norm")
-    if ord == "fro":
+    if isinstance(ord, str) and ord == "fro":
         return vector_norm(array, axis=(-2, -1), keepdims=keepdims)
-    if ord in (2, -2, "nuc"):
+    if (isinstance(ord, str) and ord == "nuc") or (is_number(ord) and ord in (2, -2)):
         raise UnsupportedError(f"matrix_norm: ord={ord!r}: {UNSUPPORTED['linalg.svd']}")
-    if ord not in (1, -1, math.inf, -math.inf):
+    if not is_number(ord) or ord not in (1, -1, math.inf, -math.inf):
         raise InvalidArgumentError(f"matrix_norm: there is no norm {ord!r}")
     sums = statistics.sum(elementwise.abs(array), axis=-2 if abs(ord) == 1 else -1, keepdims=True)
     function = statistics.max if ord > 0 else statistics.min
@@ -141,6 +146,7 @@ def matrix_power(x: Any, n: int, /) -> Array:
     array = _matrices(x, "matrix_power")
     if array.shape[-1] != array.shape[-2]:
         raise InvalidArgumentError(f"matrix_power: the matrices must be square; got {list(array.shape)}")
+    n = checked_integer(n, "matrix_power: n", -(2**63))
     if n < 0:
         raise UnsupportedError(f"matrix_power: n={n}: {UNSUPPORTED['linalg.inv']}")
     made = eye(array.shape[-1], dtype=array.dtype, device=array.device)

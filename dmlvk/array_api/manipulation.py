@@ -17,16 +17,18 @@ from dmlvk.array_api.array import (
     checked_axes,
     checked_axis,
     checked_shape,
+    integers,
+    one_or_more,
     operands,
 )
 from dmlvk.array_api.calls import applied, computed_now, converted, seen
 from dmlvk.array_api.dtypes import DataTypeError, checked_dtype, promoted
 from dmlvk.array_api.lazy import Shape
 from dmlvk.device import Device
-from dmlvk.errors import InvalidArgumentError
+from dmlvk.errors import IndexRangeError, InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
-from dmlvk.support.integers import checked_integer, checked_integers
+from dmlvk.support.integers import checked_integer
 
 _FARTHEST = 2**63
 """Places by which elements are moved."""
@@ -59,7 +61,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
         InvalidArgumentError: it has another number of elements.
     """
     array = checked(x, "reshape")
-    wanted = checked_integers(shape if isinstance(shape, (tuple, list)) else (shape,), "reshape: shape", -1)
+    wanted = list(integers(one_or_more(shape), "reshape: shape", -1))
     if wanted.count(-1) == 1:
         known = math.prod(one for one in wanted if one != -1)
         if known and array.size % known == 0:
@@ -76,7 +78,7 @@ def permute_dims(x: Any, /, axes: Any) -> Array:
         InvalidArgumentError: it is no order of them.
     """
     array = checked(x, "permute_dims")
-    order = tuple(checked_integers(axes, "permute_dims: axes", -array.ndim, array.ndim - 1))
+    order = integers(axes, "permute_dims: axes", -array.ndim, array.ndim - 1)
     order = tuple(axis % array.ndim for axis in order)
     if sorted(order) != list(range(array.ndim)):
         raise InvalidArgumentError(f"permute_dims: axes must name each of {array.ndim} axes once; got {axes!r}")
@@ -105,18 +107,21 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     return permute_dims(array, tuple(order))
 
 
-def expand_dims(x: Any, /, *, axis: int = 0) -> Array:
-    """A new axis of size 1.
+def expand_dims(x: Any, /, axis: int | tuple[int, ...] = 0) -> Array:
+    """New axes of size 1, at these places of the result.
 
     Raises:
-        IndexError: there is no such place.
+        IndexRangeError: there is no such place.
+        InvalidArgumentError: one is named twice.
     """
     array = checked(x, "expand_dims")
-    rank = array.ndim + 1
-    if not -rank <= axis < rank:
-        raise IndexError(f"expand_dims: axis must be from {-rank} to {rank - 1}; got {axis}")
-    dimension = axis % rank
-    return resized(array, (*array.shape[:dimension], 1, *array.shape[dimension:]))
+    axes = integers(one_or_more(axis), "expand_dims: axis", -(2**63))
+    rank = array.ndim + len(axes)
+    if not all(-rank <= one < rank for one in axes):
+        raise IndexRangeError(f"expand_dims: axis must be from {-rank} to {rank - 1}; got {axis}")
+    new = checked_axes(axes, rank, "expand_dims")
+    rest = iter(array.shape)
+    return resized(array, tuple(1 if place in new else next(rest) for place in range(rank)))
 
 
 def squeeze(x: Any, /, axis: Any) -> Array:
@@ -138,7 +143,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
     Raises:
         InvalidArgumentError: the shape does not follow from it.
     """
-    array, wanted = checked(x, "broadcast_to"), tuple(checked_integers(shape, "broadcast_to: shape", 0))
+    array, wanted = checked(x, "broadcast_to"), integers(shape, "broadcast_to: shape", 0)
     if broadcast("broadcast_to", [array.shape, wanted]) != wanted:
         raise InvalidArgumentError(f"broadcast_to: {list(array.shape)} does not broadcast to {list(wanted)}")
     if wanted == array.shape:
@@ -146,7 +151,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
     return applied("broadcast_to", forms.broadcast, [array], array.dtype, (wanted,), wanted)
 
 
-def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
+def broadcast_arrays(*arrays: Any) -> list[Array]:
     """All in the shape to which they broadcast.
 
     Raises:
@@ -154,7 +159,7 @@ def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
     """
     given = operands("broadcast_arrays", *arrays)
     shape = broadcast("broadcast_arrays", [one.shape for one in given])
-    return tuple(broadcast_to(one, shape) for one in given)
+    return [broadcast_to(one, shape) for one in given]
 
 
 def _joined(_graph: Graph, *arguments: Any) -> Expression:
@@ -168,7 +173,7 @@ def _listed(arrays: Any, where: str) -> Sequence[Any]:
     Raises:
         InvalidArgumentError: they are no sequence.
     """
-    if not isinstance(arrays, Sequence):
+    if not isinstance(arrays, (tuple, list)):
         raise InvalidArgumentError(f"{where}: takes a sequence of arrays; got {type(arrays).__name__}")
     return arrays
 
@@ -198,7 +203,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     full = [converted(one, dtype) for one in given if one.size]
     if not full:
         return Array(first.device, dtype, tuple(shape), None)
-    (made,) = computed_now(_joined, full, [(dtype, tuple(shape))], (dimension,))
+    (made,) = computed_now("concat", _joined, full, [(dtype, tuple(shape))], (dimension,))
     return made
 
 
@@ -252,14 +257,14 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     return array.__copy__()
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Array]:
     """Each vector along an axis of its own, repeated along those of the others.
 
     Raises:
         InvalidArgumentError: one is no vector, or there is no such indexing.
     """
     vectors = [checked(one, "meshgrid") for one in arrays]
-    if indexing not in ("xy", "ij") or any(one.ndim != 1 for one in vectors):
+    if not isinstance(indexing, str) or indexing not in ("xy", "ij") or any(one.ndim != 1 for one in vectors):
         raise InvalidArgumentError("meshgrid: takes vectors, and indexing 'xy' or 'ij'")
     if len({one.dtype for one in vectors}) > 1:
         raise DataTypeError("meshgrid: the vectors must have one type")
@@ -271,4 +276,4 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
                 tuple(0 if index == axis else 1 for index in range(len(vectors))))
         for one, axis in zip(vectors, axes, strict=True)
     ]  # fmt: skip
-    return tuple(broadcast_arrays(*seen)) if seen else ()
+    return broadcast_arrays(*seen) if seen else []

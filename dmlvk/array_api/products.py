@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dmlvk import functions as F
-from dmlvk.array_api.array import Array, broadcast, checked, checked_axis
+from dmlvk.array_api.array import Array, broadcast, checked, checked_axis, integers
 from dmlvk.array_api.calls import computed_now, converted
 from dmlvk.array_api.creation import zeros
 from dmlvk.array_api.dtypes import FLOATS, NUMERIC, UNSIGNED, int64, uint64
@@ -80,7 +80,7 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     if 0 in whole or left.shape[-1] == 0:
         return zeros(shape, dtype=dtype, device=first.device)
     if dtype in FLOATS:
-        (made,) = computed_now(_product, [left, right], [(dtype, whole)])
+        (made,) = computed_now("matmul", _product, [left, right], [(dtype, whole)])
     else:
         made = _of_integers(left, right, batch)
     return reshape(converted(made, dtype), shape)
@@ -96,7 +96,7 @@ def _of_integers(left: Array, right: Array, batch: tuple[int, ...]) -> Array:
     parts = []
     for start in range(0, rows, step):
         some = a[:, start : start + step, :]
-        parts += computed_now(_integer_product, [some, b], [(wide, (number, some.shape[1], columns))])
+        parts += computed_now("matmul", _integer_product, [some, b], [(wide, (number, some.shape[1], columns))])
     return reshape(concat(parts, axis=1) if len(parts) > 1 else parts[0], (*batch, rows, columns))
 
 
@@ -108,14 +108,20 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
         InvalidArgumentError: the axes do not fit.
     """
     first, second, _ = pair("tensordot", x1, x2, NUMERIC)
-    if isinstance(axes, int):
+    if not isinstance(axes, (tuple, list)):
+        axes = checked_integer(axes, "tensordot: axes", 0)
         own: Sequence[int] = range(first.ndim - axes, first.ndim)
         others: Sequence[int] = range(axes)
-        if not 0 <= axes <= min(first.ndim, second.ndim):
+        if axes > min(first.ndim, second.ndim):
             raise InvalidArgumentError(f"tensordot: axes must be from 0 to {min(first.ndim, second.ndim)}; got {axes}")
     else:
-        own = [checked_axis(axis, first.ndim, "tensordot") for axis in axes[0]]
-        others = [checked_axis(axis, second.ndim, "tensordot") for axis in axes[1]]
+        if len(axes) != 2:
+            raise InvalidArgumentError(f"tensordot: axes must be a number or two sequences; got {axes!r}")
+        named = [integers(some, "tensordot: axes", -(2**63)) for some in axes]
+        own = [checked_axis(axis, first.ndim, "tensordot") for axis in named[0]]
+        others = [checked_axis(axis, second.ndim, "tensordot") for axis in named[1]]
+        if len(set(own)) < len(own) or len(set(others)) < len(others):
+            raise InvalidArgumentError(f"tensordot: each axis must be named once; got {axes!r}")
     if [first.shape[axis] for axis in own] != [second.shape[axis] for axis in others]:
         raise InvalidArgumentError(
             f"tensordot: axes {list(own)} of {list(first.shape)} and {list(others)} of {list(second.shape)} differ"

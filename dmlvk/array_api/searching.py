@@ -30,8 +30,10 @@ from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import AxisDirection
 
 
-def _arg_extreme(_graph: Graph, x: Expression, axes: tuple[int, ...], is_max: builtins.bool) -> Expression:
+def _arg_extreme(graph: Graph, x: Expression, axes: tuple[int, ...], is_max: builtins.bool) -> Expression:
     function = F.argmax if is_max else F.argmin
+    if x.data_type.is_float:  # zeros of both signs are equal, which DirectML's operator tells apart
+        x = F.add(x, graph.constant(0.0, x.data_type))
     made: Expression = function(x, axes=list(axes), axis_direction=AxisDirection.INCREASING, output_data_type="INT64")
     return made
 
@@ -48,7 +50,7 @@ def _checked_arg_extreme(name: str, x: Any, axis: int | None, keepdims: builtins
         if 0 in shape:
             return seen(zeros((0,), dtype=int64, device=array.device), None, shape)
         raise InvalidArgumentError(f"{name}: there are no elements along axis {axes[0]} of {list(array.shape)}")
-    return one_now(_arg_extreme, array, int64, shape, (axes, is_max))
+    return one_now(name, _arg_extreme, array, int64, shape, (axes, is_max))
 
 
 @by_float32
@@ -83,7 +85,11 @@ def _sorted(name: str, x: Any, axis: int, descending: builtins.bool) -> tuple[Ar
     if array.size == 0:
         return array, seen(zeros((0,), dtype=int64, device=array.device), None, array.shape)
     values, indices = computed_now(
-        _in_order, [array], [(array.dtype, array.shape), (uint32, array.shape)], (dimension, builtins.bool(descending))
+        name,
+        _in_order,
+        [array],
+        [(array.dtype, array.shape), (uint32, array.shape)],
+        (dimension, builtins.bool(descending)),
     )
     return values, converted(indices, int64)
 
@@ -141,7 +147,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     ordered, wanted = operands("searchsorted", x1, x2)
     check_is(ordered.dtype, NUMERIC, "searchsorted")
     check_is(wanted.dtype, NUMERIC, "searchsorted")
-    if side not in ("left", "right") or ordered.ndim != 1:
+    if not isinstance(side, str) or side not in ("left", "right") or ordered.ndim != 1:
         raise InvalidArgumentError(f"searchsorted: needs a vector, and side 'left' or 'right'; got {side!r}")
     if sorter is not None:
         ordered = take(ordered, sorter, axis=0)
@@ -149,7 +155,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     if wanted.size == 0 or ordered.size == 0:
         return zeros(wanted.shape, dtype=int64, device=ordered.device)
     both = [converted(ordered, dtype), reshape(converted(wanted, dtype), (wanted.size,))]
-    (made,) = computed_now(_searched, both, [(int64, (wanted.size,))], (side == "left",))
+    (made,) = computed_now("searchsorted", _searched, both, [(int64, (wanted.size,))], (side == "left",))
     return reshape(made, wanted.shape)
 
 
@@ -202,7 +208,7 @@ def unique_all(x: Any, /) -> UniqueAll:
     indices = nonzero_indices(is_new)
     ends = concat([indices[1:], zeros((1,), dtype=int64, device=array.device) + size])
     numbers = subtract(cumulative_sum(converted(is_new, int64)), 1)
-    (inverse,) = computed_now(_put, [order, numbers], [(int64, (size,))])
+    (inverse,) = computed_now("unique_all", _put, [order, numbers], [(int64, (size,))])
     return UniqueAll(
         converted(take(ordered, indices, axis=0), array.dtype),
         take(order, indices, axis=0),

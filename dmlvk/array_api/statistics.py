@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dmlvk import functions as F
-from dmlvk.array_api.array import Array, along, checked, checked_axes, checked_axis
+from dmlvk.array_api.array import Array, along, checked, checked_axes, checked_axis, checked_real
 from dmlvk.array_api.calls import converted, one_now, seen
 from dmlvk.array_api.creation import full
 from dmlvk.array_api.dtypes import (
@@ -31,6 +31,7 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import AxisDirection, ReduceFunction
+from dmlvk.support.integers import checked_integer
 
 
 def reduced(_graph: Graph, x: Expression, function: ReduceFunction, axes: tuple[int, ...]) -> Expression:
@@ -67,7 +68,7 @@ def _reduction(
         return full(shape, empty, dtype=x.dtype, device=x.device)
     if not axes:
         return x.__copy__()
-    return one_now(form, x, x.dtype, shape, (function, axes))
+    return one_now(where, form, x, x.dtype, shape, (function, axes))
 
 
 def _accumulated(x: Array, dtype: Any, where: str) -> Array:
@@ -180,7 +181,7 @@ def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: built
     check_is(array.dtype, FLOATS, "var")
     centred = subtract(array, mean(array, axis=axis, keepdims=True))
     total = sum(multiply(centred, centred), axis=axis, keepdims=keepdims)
-    return divide(total, builtins.max(0.0, float(_count(array, axis, "var") - correction)))
+    return divide(total, builtins.max(0.0, _count(array, axis, "var") - checked_real(correction, "var: correction")))
 
 
 @by_float32
@@ -204,7 +205,7 @@ def _cumulative(
         raise InvalidArgumentError(f"{name}: needs an axis of {list(array.shape)}")
     source, wanted = _wide(_accumulated(array, dtype, name))
     dimension = checked_axis(0 if axis is None else axis, array.ndim, name)
-    made = one_now(_running, source, source.dtype, source.shape, (dimension, is_sum)) if source.size else source
+    made = one_now(name, _running, source, source.dtype, source.shape, (dimension, is_sum)) if source.size else source
     made = converted(made, wanted)
     if not include_initial:
         return made
@@ -244,13 +245,14 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
     """
     array = checked(x, "diff")
     dimension = checked_axis(axis, array.ndim, "diff")
-    if n < 0:
-        raise InvalidArgumentError(f"diff: n must not be below 0; got {n}")
+    n = checked_integer(n, "diff: n", 0)
     if n == 0:
         return array.__copy__()
     parts = [checked(one, "diff") for one in (prepend, array, append) if one is not None]
     array = concat(parts, axis=dimension) if len(parts) > 1 else array
     function = not_equal if array.dtype == bool_dtype else subtract
+    if n >= array.shape[dimension]:
+        return array[along(dimension, slice(0, 0))]
     for _ in range(n):
         array = function(array[along(dimension, slice(1, None))], array[along(dimension, slice(None, -1))])
     return array

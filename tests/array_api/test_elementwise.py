@@ -238,8 +238,8 @@ def test_special_values_of_one_array(name: str) -> None:
 def test_special_values_of_two_arrays(name: str) -> None:
     is_wide = name in ROUNDED_OF_TWO or name == "pow"
     a, b = SPECIAL[:, None], SPECIAL
-    if name == "floor_divide":  # an infinity's quotient may be NaN or infinite
-        a = a[:13]
+    if name == "floor_divide":  # an infinity's quotient may be NaN or infinite, and one by an infinity is a zero
+        a, b = a[:13], b[~np.isinf(b)]
     made = getattr(xp, name)(ours(a), ours(b))
     wanted = getattr(strict, name)(theirs(a, is_wide=is_wide), theirs(b, is_wide=is_wide))
     check(made, wanted, ulps=8 if is_wide else 0, signs=name not in ("maximum", "minimum"))
