@@ -199,10 +199,16 @@ logical_not = _one("logical_not", _BOOL, _always("logical_not"), doc="Whether it
 logical_or = _two("logical_or", _BOOL, _always("logical_or"), doc="Whether one is true.")
 logical_xor = _two("logical_xor", _BOOL, _always("logical_xor"), doc="Whether only one is true.")
 maximum = _two(
-    "maximum", NUMERIC, _by_kind(forms.larger, forms.NAMED["max"]), doc="The larger one; NaN where one is NaN."
+    "maximum",
+    NUMERIC,
+    _by_kind(forms.NAMED["maximum"], forms.NAMED["max"]),
+    doc="The larger one; NaN where one is NaN.",
 )
 minimum = _two(
-    "minimum", NUMERIC, _by_kind(forms.smaller, forms.NAMED["min"]), doc="The smaller one; NaN where one is NaN."
+    "minimum",
+    NUMERIC,
+    _by_kind(forms.NAMED["minimum"], forms.NAMED["min"]),
+    doc="The smaller one; NaN where one is NaN.",
 )
 multiply = _two("multiply", NUMERIC, _always("multiply"), doc="The product; integers wrap around.")
 negative = _one(
@@ -219,7 +225,7 @@ reciprocal = _one("reciprocal", FLOATS, _of(forms.reciprocal), doc="1 / x, corre
 remainder = _two(
     "remainder",
     NUMERIC,
-    _of(forms.remainder),
+    _of(forms.NAMED["remainder"]),
     doc="What floor_divide leaves, of x2's sign; of integers by 0 undefined.",
 )
 round = _one("round", NUMERIC, _for_floats(forms.NAMED["round"]), doc="To the nearest integer, halves to the even one.")

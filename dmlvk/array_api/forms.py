@@ -49,7 +49,7 @@ NAMED = {
         "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "atan_yx",
         "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "identity",
         "logical_and", "logical_or", "logical_xor", "logical_not", "bit_and", "bit_or", "bit_xor", "bit_not", "where",
-        "max", "min", "sign",
+        "max", "min", "sign", "maximum", "minimum", "remainder",
     )
 }  # fmt: skip
 """What is an operator of DirectML as it is."""
@@ -110,16 +110,6 @@ def sign_of_float(_graph: Graph, x: Expression) -> Expression:
     return F.where(F.isnan(x), x, F.sign(x))
 
 
-def larger(_graph: Graph, a: Expression, b: Expression) -> Expression:
-    """The larger of two floats; NaN where one of them is."""
-    return F.where(F.greater(a, b), a, F.where(F.greater_equal(b, a), b, F.add(a, b)))
-
-
-def smaller(_graph: Graph, a: Expression, b: Expression) -> Expression:
-    """The smaller of two floats; NaN where one of them is."""
-    return F.where(F.less(a, b), a, F.where(F.less_equal(b, a), b, F.add(a, b)))
-
-
 def left_shift(graph: Graph, x: Expression, distance: Expression) -> Expression:
     """An integer times a power of two modulo its range; 0 where nothing of it is left."""
     plain, steps = _as_unsigned(x), _as_unsigned(distance)
@@ -153,32 +143,11 @@ def _is_far(graph: Graph, steps: Expression) -> Expression:
     return F.greater_equal(steps, constant(graph, steps.data_type.size_in_bits, steps))
 
 
-def floor_divided(graph: Graph, a: Expression, b: Expression) -> Expression:
-    """The quotient rounded down."""
+def floor_divided(_graph: Graph, a: Expression, b: Expression) -> Expression:
+    """The quotient rounded down; of and by infinities what division gives, where Python has NaN and -1."""
     if not a.data_type.is_float:
         return a // b
-    plain = F.divide(a, b)
-    floored: Expression = a // b
-    floored = F.where(F.equal(floored, constant(graph, 0.0, a)), copied_sign(graph, floored, plain), floored)
-    # Where the quotient is no number, or none that has a fraction, it is what division gives.
-    is_plain = F.logical_or(F.equal(b, constant(graph, 0, b)), F.logical_not(is_finite(graph, b)))
-    return F.where(F.logical_or(is_plain, F.isinf(a)), plain, floored)
-
-
-def remainder(graph: Graph, a: Expression, b: Expression) -> Expression:
-    """What is left by the quotient rounded down; of the divisor's sign."""
-    made = F.remainder(a, b)
-    if not a.data_type.is_float:
-        return made
-    zero = constant(graph, 0.0, a)
-    # A number fits into an infinity of its sign; where signs differ the infinity is what is left.
-    same = F.logical_or(
-        F.logical_or(F.equal(a, zero), F.logical_and(F.greater(a, zero), F.greater(b, zero))),
-        F.logical_and(F.less(a, zero), F.less(b, zero)),
-    )
-    by_infinity = F.where(same, F.where(F.equal(a, zero), copied_sign(graph, a, b), a), b)
-    signed = F.where(F.equal(made, zero), copied_sign(graph, made, b), made)
-    return F.where(F.logical_and(F.isinf(b), is_finite(graph, a)), by_infinity, signed)
+    return F.where(F.logical_or(F.isinf(a), F.isinf(b)), F.divide(a, b), a // b)
 
 
 def sign_bit(graph: Graph, x: Expression) -> Expression:
@@ -259,7 +228,7 @@ def log_base_10(graph: Graph, x: Expression) -> Expression:
 
 def log_of_sum_of_exp(graph: Graph, a: Expression, b: Expression) -> Expression:
     """ln(e^a + e^b) without overflow: the larger one, and what the other one adds to it."""
-    most = larger(graph, a, b)
+    most = F.maximum(a, b)
     added = log_of_1_plus(graph, F.exp(F.negate(F.abs(F.subtract(a, b)))))
     return F.where(F.logical_and(F.equal(a, b), F.isinf(a)), most, F.add(most, added))
 

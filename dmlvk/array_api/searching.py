@@ -27,14 +27,15 @@ from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
+from dmlvk.graphs.numpy_words import with_equal_zeros
 from dmlvk.operators.members import AxisDirection
 
 
-def _arg_extreme(graph: Graph, x: Expression, axes: tuple[int, ...], is_max: builtins.bool) -> Expression:
+def _arg_extreme(_graph: Graph, x: Expression, axes: tuple[int, ...], is_max: builtins.bool) -> Expression:
     function = F.argmax if is_max else F.argmin
-    if x.data_type.is_float:  # zeros of both signs are equal, which DirectML's operator tells apart
-        x = F.add(x, graph.constant(0.0, x.data_type))
-    made: Expression = function(x, axes=list(axes), axis_direction=AxisDirection.INCREASING, output_data_type="INT64")
+    made: Expression = function(
+        with_equal_zeros(x), axes=list(axes), axis_direction=AxisDirection.INCREASING, output_data_type="INT64"
+    )
     return made
 
 
@@ -75,7 +76,8 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: builtins.bool = Fals
 
 def _in_order(_graph: Graph, x: Expression, axis: int, is_descending: builtins.bool) -> tuple[Expression, ...]:
     direction = AxisDirection.DECREASING if is_descending else AxisDirection.INCREASING
-    return tuple(F.top_k1(x, axis=axis, k=x.sizes[axis], axis_direction=direction))
+    values, places = F.top_k1(with_equal_zeros(x), axis=axis, k=x.sizes[axis], axis_direction=direction)
+    return F.gather_elements(x, places, axis=axis) if x.data_type.is_float else values, places
 
 
 def _sorted(name: str, x: Any, axis: int, descending: builtins.bool) -> tuple[Array, Array]:

@@ -286,19 +286,34 @@ class Expression:
         return self._floor_division(other, self)
 
     def _floor_division(self, first: Operand, second: Operand) -> Expression:
-        """The quotient rounded down: what the remainder leaves is divided, so that nothing is rounded up on the way."""
+        """The quotient rounded down: what the remainder leaves is divided, so that nothing is rounded up on the way.
+
+        Of floats as NumPy has it: 0 has the sign of the quotient, and by 0 it is what division gives. (A quotient
+        that is rounded down to 0, times 0, is a zero of its sign.)
+        """
 
         def made(operator: str, a: Operand, b: Operand) -> Expression:
             return self.graph.apply(f"ELEMENT_WISE_{operator}", {"a_tensor": a, "b_tensor": b})
 
+        def chosen(condition: Expression, a: Operand, b: Operand) -> Expression:
+            return self.graph.apply("ELEMENT_WISE_IF", {"condition_tensor": condition, "a_tensor": a, "b_tensor": b})
+
+        first, second = (
+            self.graph.constant(each, self.data_type) if isinstance(each, (int, float)) else each
+            for each in (first, second)
+        )
         remainder = made("MODULUS_TRUNCATE", first, second)
         quotient = made("DIVIDE", made("SUBTRACT", first, remainder), second)
         if self.data_type.is_float:
             attributes = {"rounding_mode": RoundingMode.HALVES_TO_NEAREST_EVEN}
             quotient = self.graph.apply("ELEMENT_WISE_ROUND", {"input_tensor": quotient}, attributes)
         is_down = made("LOGICAL_EQUALS", made("MODULUS_FLOOR", first, second), remainder)
-        members = {"condition_tensor": is_down, "a_tensor": quotient, "b_tensor": made("SUBTRACT", quotient, 1)}
-        return self.graph.apply("ELEMENT_WISE_IF", members)
+        floored = chosen(is_down, quotient, made("SUBTRACT", quotient, 1))
+        if not self.data_type.is_float:
+            return floored
+        plain = made("DIVIDE", first, second)
+        signed = chosen(made("LOGICAL_EQUALS", floored, 0), made("MULTIPLY", plain, 0), floored)
+        return chosen(made("LOGICAL_EQUALS", second, 0), plain, signed)
 
     def __divmod__(self, other: Operand) -> tuple[Expression, Expression]:
         return self // other, self % other

@@ -16,7 +16,7 @@ import numpy as np
 
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.expression import Expression, GraphOfExpressions
-from dmlvk.graphs.numpy_words import BOTH, WORDS, matmul
+from dmlvk.graphs.numpy_words import BOTH, WORDS, clip, matmul, sign
 from dmlvk.support.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _UNARY = {"negative": "neg", "positive": "pos", "absolute": "abs", "invert": "in
 
 _BY_NAME = (
     *("sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
-    *("exp", "log", "sqrt", "sign", "floor", "ceil", "rint", "reciprocal", "isnan", "isinf", "bitwise_count"),
+    *("exp", "log", "sqrt", "floor", "ceil", "rint", "reciprocal", "isnan", "isinf", "bitwise_count"),
     *("arctan2", "maximum", "minimum", "fmod", "logical_and", "logical_or", "logical_xor", "logical_not"),
 )
 """Universal functions that ``dmlvk.functions`` has by the same name."""
@@ -102,6 +102,8 @@ def universal(ufunc: np.ufunc, method: str, inputs: Sequence[Any], named: Mappin
         if isinstance(left, Expression):
             return getattr(left, f"__{own}__")(right)
         return getattr(right, f"__{swapped}__")(left)
+    if name == "sign":
+        return sign(*inputs)
     if name in _BY_NAME:
         return getattr(functions, name)(*inputs)
     raise _no_function(name)
@@ -128,7 +130,7 @@ def function(called: Callable[..., Any], arguments: Sequence[Any], named: Mappin
         return functions.where(*arguments)
     if name == "clip":
         bounds = {_BOUNDS.get(word, word): value for word, value in named.items()}
-        return _called(functions.clip, name, arguments, bounds)
+        return _called(clip, name, arguments, bounds)
     raise _no_function(name)
 
 

@@ -48,8 +48,6 @@ ALIASES = {
     "left_shift": "bit_shift_left",
     "less": "logical_less_than",
     "less_equal": "logical_less_than_or_equal",
-    "maximum": "max",
-    "minimum": "min",
     "negative": "negate",
     "power": "pow",
     "reciprocal": "recip",
@@ -199,8 +197,23 @@ def _mean(a: Expression, *, axis: int | Sequence[int] | None = None, keepdims: b
     return _reduced("mean", ReduceFunction.AVERAGE, a, axis, keepdims)
 
 
+def with_equal_zeros(a: Expression) -> Expression:
+    """The elements, with +0 for -0: before places of extremes are sought, for whom both zeros are one number."""
+    if not a.data_type.is_float:
+        return a
+    return _chosen(a.graph, _compared("EQUALS", a.graph, a, 0), 0, a)
+
+
+def _compared(comparison: str, graph: Graph, a: Operand, b: Operand) -> Expression:
+    return graph.apply(f"ELEMENT_WISE_LOGICAL_{comparison}", {"a_tensor": a, "b_tensor": b})
+
+
+def _chosen(graph: Graph, condition: Expression, a: Operand, b: Operand) -> Expression:
+    return graph.apply("ELEMENT_WISE_IF", {"condition_tensor": condition, "a_tensor": a, "b_tensor": b})
+
+
 def _arg_extreme(word: str, a: Expression, axis: int | None, keepdims: bool) -> Expression:
-    source = _expression(word, a)
+    source = with_equal_zeros(_expression(word, a))
     axes = _axes(word, axis, source.ndim)
     attributes = {"axes": axes, "axis_direction": AxisDirection.INCREASING}
     made = source.graph.apply(word.upper(), {"input_tensor": source}, attributes)
@@ -343,6 +356,44 @@ def squeeze(a: Expression, axis: int | Sequence[int] | None = None) -> Expressio
     return _without(source, axes)
 
 
+def maximum(a: Operand, b: Operand) -> Expression:
+    """The larger of two elements; NaN where one of them is, which ``max`` passes over."""
+    return _extreme_of_two("maximum", "GREATER_THAN", a, b)
+
+
+def minimum(a: Operand, b: Operand) -> Expression:
+    """The smaller of two elements; NaN where one of them is, which ``min`` passes over."""
+    return _extreme_of_two("minimum", "LESS_THAN", a, b)
+
+
+def _extreme_of_two(word: str, comparison: str, a: Operand, b: Operand) -> Expression:
+    graph = _graph_of(word, (a, b))
+    data_type = next(each.data_type for each in (a, b) if isinstance(each, Expression))
+    a, b = (graph.constant(each, data_type) if isinstance(each, (int, float)) else each for each in (a, b))
+    both = {"a_tensor": a, "b_tensor": b}
+    if not data_type.is_float:
+        return graph.apply("ELEMENT_WISE_MAX" if word == "maximum" else "ELEMENT_WISE_MIN", both)
+    nan = graph.apply("ELEMENT_WISE_ADD", both)
+    second = _chosen(graph, _compared(f"{comparison}_OR_EQUAL", graph, b, a), b, nan)
+    return _chosen(graph, _compared(comparison, graph, a, b), a, second)
+
+
+def clip(a: Expression, min: Operand | None = None, max: Operand | None = None) -> Expression:
+    """Each element, but none below ``min`` and none above ``max``; NaN where it or a bound is."""
+    if not a.data_type.is_float and isinstance(min, (int, float)) and isinstance(max, (int, float)):
+        return a.graph.apply("ELEMENT_WISE_CLIP", {"input_tensor": a}, {"min": min, "max": max})
+    made = a if min is None else maximum(a, min)
+    return made if max is None else minimum(made, max)
+
+
+def sign(a: Expression) -> Expression:
+    """-1, 0 or 1; NaN of NaN."""
+    made = a.graph.apply("ELEMENT_WISE_SIGN", {"input_tensor": a})
+    if not a.data_type.is_float:
+        return made
+    return _chosen(a.graph, a.graph.apply("ELEMENT_WISE_IS_NAN", {"input_tensor": a}), a, made)
+
+
 def not_equal(a: Operand, b: Operand) -> Expression:
     """1 where the elements differ, else 0, as UINT8; NaN differs from everything."""
     graph = _graph_of("not_equal", (a, b))
@@ -354,7 +405,7 @@ WORDS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         sum, prod, cumsum, cumprod, matmul, concatenate, stack, transpose, reshape, broadcast_to, expand_dims, squeeze,
-        not_equal,
+        not_equal, maximum, minimum,
     )
 }  # fmt: skip
 """Functions that are no operator."""

@@ -161,13 +161,13 @@ def atan2(context: Context, a: Any, b: Any) -> Expression:
 @lowers("maximum.default")
 def maximum(context: Context, a: Any, b: Any) -> Expression:
     """The larger one; NaN where one is."""
-    return _with_nan(context, F.maximum(context.tensor(a), context.tensor(b)), a, b)
+    return _with_nan(context, F.max(context.tensor(a), context.tensor(b)), a, b)
 
 
 @lowers("minimum.default")
 def minimum(context: Context, a: Any, b: Any) -> Expression:
     """The smaller one; NaN where one is."""
-    return _with_nan(context, F.minimum(context.tensor(a), context.tensor(b)), a, b)
+    return _with_nan(context, F.min(context.tensor(a), context.tensor(b)), a, b)
 
 
 def _with_nan(context: Context, made: Expression, *operands: Any) -> Expression:
@@ -188,9 +188,9 @@ def clamp(context: Context, x: Expression, min: Any = None, max: Any = None) -> 
     if context.result is not None and min is None and max is None:
         raise NotLowered("clamp without bounds")
     if min is not None:
-        made = F.maximum(made, context.tensor(min))
+        made = F.max(made, context.tensor(min))
     if max is not None:
-        made = F.minimum(made, context.tensor(max))
+        made = F.min(made, context.tensor(max))
     return _with_nan(context, made, x)
 
 

@@ -33,8 +33,8 @@ def _with_nan(function: Join) -> Join:
 JOINS: dict[str, Join] = {
     "sum": lambda a, b: a + b,
     "prod": lambda a, b: a * b,
-    "amax": _with_nan(F.maximum),
-    "amin": _with_nan(F.minimum),
+    "amax": _with_nan(F.max),
+    "amin": _with_nan(F.min),
 }
 """How two elements become one, by PyTorch's names; a mean is a sum that is divided."""
 

@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_nan
+from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_equal_zeros, with_nan
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators import OPERATORS, FusedActivation
@@ -166,6 +166,8 @@ def _along_axes(operator: str, node: Node) -> None:
     tensor = node.tensor(0)
     if tensor.rank == 0:
         raise NotOnDevice("a scalar has no axis")
+    if operator == "ACTIVATION_HARDMAX1":
+        tensor = with_equal_zeros(node, tensor)
     if node.version >= 13:
         axes = [node.axis(node.integer("axis", -1), tensor.rank)]
         node.set(same_shape(node, tensor, operator, axis_count=1, axes=axes))

@@ -65,6 +65,20 @@ def same_shape(node: Node, tensor: Tensor, operator: str, element: int | None = 
     return node.apply(operator, input_tensor=tensor, output_tensor=output, **attributes)
 
 
+def with_equal_zeros(node: Node, tensor: Tensor) -> Tensor:
+    """The elements, with +0 for -0: before places of extremes are sought, for which ONNX has them as one number."""
+    if tensor.element not in FLOATS:
+        return tensor
+    zero = node.scalar(0, tensor.element).viewed(())
+    return node.apply(
+        "ELEMENT_WISE_IF",
+        condition_tensor=pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", tensor, zero, TensorProto.BOOL),
+        a_tensor=zero.broadcast(tensor.shape),
+        b_tensor=tensor,
+        output_tensor=New(tensor.element, tensor.shape),
+    )
+
+
 def pair(node: Node, operator: str, a: Tensor, b: Tensor, element: int | None = None) -> Tensor:
     """An operator of two tensors that broadcast."""
     shape = broadcast_shape(a.shape, b.shape)

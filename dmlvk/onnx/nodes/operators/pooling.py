@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.convolution import Window, cropped, widened, window_of
-from dmlvk.onnx.nodes.operators.elementwise import pair
+from dmlvk.onnx.nodes.operators.elementwise import pair, with_equal_zeros
 from dmlvk.onnx.nodes.operators.movement import padded
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
@@ -104,7 +104,7 @@ def max_pool(node: Node) -> None:
     shape = output if len(output) > 3 else (*output[:2], 1, output[2])
     values, indices = node.apply_all(
         "MAX_POOLING2",
-        input_tensor=widened(tensor),
+        input_tensor=widened(with_equal_zeros(node, tensor)),
         output_tensor=New(tensor.element, shape),
         output_indices_tensor=New(TensorProto.UINT64, shape),
         **window.members,

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_equal_zeros
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
@@ -122,7 +122,7 @@ def _arg_extreme(operator: str, node: Node) -> None:
     shape = tuple(1 if number == axis else size for number, size in enumerate(tensor.shape))
     made = node.apply(
         operator,
-        input_tensor=tensor,
+        input_tensor=with_equal_zeros(node, tensor),
         output_tensor=New(TensorProto.INT64, shape),
         axis_count=1,
         axes=[axis],
@@ -159,7 +159,7 @@ translates("CumProd", by=["CUMULATIVE_PRODUCT"])(
 )
 
 
-@translates("TopK", by=["TOP_K1"])
+@translates("TopK", by=["TOP_K1", "GATHER_ELEMENTS"])
 def top_k(node: Node) -> None:
     """Sorted; the k is known."""
     tensor, values, indices = node.tensor(0), node.new(0), node.new(1)
@@ -169,13 +169,21 @@ def top_k(node: Node) -> None:
         node.array(1)
     found, positions = node.apply_all(
         "TOP_K1",
-        input_tensor=tensor,
+        input_tensor=with_equal_zeros(node, tensor),
         output_value_tensor=values,
         output_index_tensor=New(TensorProto.UINT64, indices.shape),
         axis=axis,
         k=values.shape[axis],
         axis_direction=1 if largest else 0,
     )
+    if tensor.element in FLOATS:  # with the signs of their zeros
+        found = node.apply(
+            "GATHER_ELEMENTS",
+            input_tensor=tensor,
+            indices_tensor=positions,
+            output_tensor=New(tensor.element, values.shape),
+            axis=axis,
+        )
     node.set(found)
     node.set(positions.viewed(indices.shape, element=TensorProto.INT64), 1)
 
