@@ -41,6 +41,11 @@ class DeviceTensor(torch.Tensor):
         self._lock = threading.Lock()
 
     @property
+    def is_on_device(self) -> bool:
+        """Whether nothing on the host has read it, and so nothing can have changed it."""
+        return self._host is None
+
+    @property
     def host(self) -> torch.Tensor:
         """The same elements as an ordinary tensor, which is this one's memory from now on."""
         with self._lock:

@@ -6,18 +6,19 @@ import collections
 import threading
 import weakref
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.fx import GraphModule, Node
 
+from dmlvk.datatypes import DataType, checked_data_type
 from dmlvk.dynamic.sizes import FEWEST, Guards
 from dmlvk.errors import DmlError
 from dmlvk.graphs.dynamic import DynamicGraph, open_sizes
 from dmlvk.kernels.program import BindingKind
 from dmlvk.running.open_runs import OpenRuns
 from dmlvk.torch.lowering import NotLowered, described
-from dmlvk.torch.residency import Residency, version_of
+from dmlvk.torch.residency import Residency, Resident, check_argument
 from dmlvk.torch.sizes import NoNumber, Shown, Sizes, terms_of
 from dmlvk.torch.types import DATA_TYPES, from_numpy
 
@@ -29,6 +30,9 @@ _MOST_PLANS = 64
 
 _MOST_RESULTS = 64
 """Sets of sizes for which a plan keeps its results' shapes."""
+
+_Shaped: TypeAlias = tuple[list[Any], Sequence[tuple[int, ...]]]
+"""Results, tensors without memory and numbers; and the shapes of what is taken."""
 
 
 class OpenPart(torch.nn.Module):
@@ -146,12 +150,18 @@ class _OpenPlan:
         self._kinds = [item.dtype if isinstance(item, Shown) else None for item in shown]
         self._others = [item if item is None else 0 for item in shown]
         numbers_of = [(item.shape, item.strides) if isinstance(item, Shown) else item or 0 for item in shown]
-        self._numbers_of = self._guards.function(tuple(numbers_of))
+        placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+        taken = [sizes.shown(placeholders[argument].meta["val"]) for argument in made.arguments]
+        self._types = [DATA_TYPES[item.dtype] for item in taken]
+        self._numbers_of = self._guards.function((tuple(numbers_of), tuple(item.shape or (1,) for item in taken)))
         self._test = self._guards.test()
         self._uploads = [number for number in range(len(made.arguments)) if number not in self._weights]
         self._runs = OpenRuns(device, graph, self._uploads)
-        self._known: list[tuple[weakref.ref[torch.Tensor], int]] = []
-        self._examples: collections.OrderedDict[tuple[int, ...], list[Any]] = collections.OrderedDict()
+        self._known: list[weakref.ref[Resident]] = []
+        self._compares_first = False
+        self._examples: collections.OrderedDict[tuple[int, ...], _Shaped] = (
+            collections.OrderedDict()
+        )
 
     def is_for(self, values: Sequence[int]) -> bool:
         """Whether it is a plan for these sizes."""
@@ -164,20 +174,26 @@ class _OpenPlan:
         return tuple(value for value, is_open in zip(values, self._is_open, strict=True) if is_open)
 
     def run(self, values: Sequence[int], arguments: Sequence[Any]) -> Any:
-        """Uploads, runs, and copies the results to the host."""
+        """Uploads, runs, and copies the results to the host.
+
+        As in parts of one size, contents are compared while the device computes, or before where they changed last
+        time.
+        """
         sizes = self._opened(values)
+        examples, shapes = self._shaped(sizes)
         tensors = [arguments[self._arguments[number]] for number in self._weights]
-        arrays = self._residency.arrays(tensors)
-        lies = {n: (each.storage.allocation, each.offset) for n, each in zip(self._weights, arrays, strict=True)}
-        have_changed = self._are_lasting and not self._are_known(tensors)
-        self._known = []  # until what follows from them is computed
-        recording = self._runs.recording(sizes, lies, have_changed=have_changed)
-        self._known = [(weakref.ref(tensor), version_of(tensor)) for tensor in tensors]
-        for number in self._uploads:
-            contents = self._residency.host_values(arguments[self._arguments[number]])
-            self._runs.buffers[BindingKind.INPUT, number].upload(contents)
-        self._device.engine.run(recording)
-        examples, index, results = self._shaped(sizes), 0, []
+        known = [(tensor, self._residency.known(tensor)) for tensor in tensors]
+        lying = {id(tensor): (tensor, resident) for tensor, resident in known if resident is not None}
+        has_changed = self._compares_first and self._residency.refresh(lying)
+        contents = {number: self._residency.host_values(arguments[self._arguments[number]]) for number in self._uploads}
+        for number, values_of in contents.items():
+            self._check(number, checked_data_type(values_of.dtype, "dmlvk.torch"), values_of.shape, shapes)
+        self._submit(sizes, tensors, shapes, contents)
+        if not self._compares_first and self._residency.refresh(lying):
+            has_changed = True
+            self._submit(sizes, tensors, shapes, contents)
+        self._compares_first = has_changed
+        index, results = 0, []
         for example in examples:
             if not isinstance(example, torch.Tensor):
                 results.append(example)
@@ -188,26 +204,43 @@ class _OpenPlan:
             index += 1
         return results[0] if self._is_single else results
 
-    def _are_known(self, tensors: Sequence[torch.Tensor]) -> bool:
-        """Whether weights are those of the last call, unchanged: the same objects, since numbers of objects return."""
-        return len(tensors) == len(self._known) and all(
-            known() is tensor and version == version_of(tensor) >= 0
-            for tensor, (known, version) in zip(tensors, self._known, strict=True)
-        )
+    def _submit(
+        self,
+        sizes: tuple[int, ...],
+        tensors: Sequence[torch.Tensor],
+        shapes: Sequence[tuple[int, ...]],
+        contents: Mapping[int, Any],
+    ) -> None:
+        """Hands it to the device with the weights as they are."""
+        residents = self._residency.residents(tensors)
+        for number, resident in zip(self._weights, residents, strict=True):
+            self._check(number, resident.array.data_type, resident.array.shape, shapes)
+        lies = {n: (r.array.storage.allocation, r.array.offset) for n, r in zip(self._weights, residents, strict=True)}
+        have_changed = self._are_lasting and [known() for known in self._known] != residents
+        self._known = []  # until what follows from them is computed
+        recording = self._runs.recording(sizes, lies, have_changed=have_changed)
+        self._known = [weakref.ref(resident) for resident in residents]
+        for number, values in contents.items():
+            self._runs.buffers[BindingKind.INPUT, number].upload(values)
+        self._device.engine.submit(recording)
 
-    def _shaped(self, sizes: tuple[int, ...]) -> list[Any]:
-        """The results for these sizes: tensors without memory, and numbers."""
+    def _check(
+        self, number: int, data_type: DataType, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]
+    ) -> None:
+        check_argument(self._arguments[number], data_type, shape, self._types[number], shapes[number])
+
+    def _shaped(self, sizes: tuple[int, ...]) -> _Shaped:
+        """What these sizes come to."""
         found = self._examples.get(sizes)
         if found is None:
-            found = []
-            for dtype, other, numbers in zip(
-                self._kinds, self._others, self._numbers_of(*sizes, *self._unused), strict=True
-            ):
+            made: list[Any] = []
+            all_numbers, shapes = self._numbers_of(*sizes, *self._unused)
+            for dtype, other, numbers in zip(self._kinds, self._others, all_numbers, strict=True):
                 if dtype is None:
-                    found.append(None if other is None else numbers)
+                    made.append(None if other is None else numbers)
                 else:
-                    found.append(torch.empty_strided(*numbers, dtype=dtype, device="meta"))
-            self._examples[sizes] = found
+                    made.append(torch.empty_strided(*numbers, dtype=dtype, device="meta"))
+            found = self._examples[sizes] = made, shapes
             if len(self._examples) > _MOST_RESULTS:
                 self._examples.popitem(last=False)
         self._examples.move_to_end(sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from dmlvk.arrays.device_array import Array
 from dmlvk.arrays.memory_pool import Storage
+from dmlvk.datatypes import DataType, checked_data_type
 from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
@@ -20,7 +21,7 @@ from dmlvk.running.resident_runs import BoundMemory
 from dmlvk.tensors import TensorDesc
 from dmlvk.torch.lazy import DeviceTensor
 from dmlvk.torch.lowering import lowered
-from dmlvk.torch.residency import Residency, version_of
+from dmlvk.torch.residency import Lying, Residency, Resident, check_argument
 from dmlvk.torch.types import from_numpy
 
 if TYPE_CHECKING:
@@ -30,9 +31,13 @@ if TYPE_CHECKING:
 class DevicePart(torch.nn.Module):
     """A part of a graph on the device.
 
-    Weights are bound once, and known again by their identity and version, as :class:`Residency` knows tensors. What
-    follows from lasting ones alone is computed once, until one of them changes. Other inputs have memory of the part's
-    own, which every run uploads, unless they lie on the device already; results have new memory in every call.
+    Weights are bound once, and known again as :class:`Residency` knows tensors. What follows from lasting ones alone is
+    computed once, until one of them changes. Other inputs have memory of the part's own, which every run uploads,
+    unless they lie on the device already; results have new memory in every call.
+
+    While the device computes, the host compares the contents of what was on the device before the call: where one has
+    changed unseen, it is uploaded, and all is computed again. Where that happened in a call, the next one compares
+    first.
 
     Args:
         device: where it runs.
@@ -67,7 +72,9 @@ class DevicePart(torch.nn.Module):
         self._outputs = [indices.get(f"output {number}") for number in range(len(listed))]
         self._unread = [index in unread for index in range(len(listed))]
         self._lock = threading.Lock()
-        self._known: list[tuple[weakref.ref[torch.Tensor] | None, int]] = [(None, -1)] * len(self._arguments)
+        self._known: dict[int, Resident] = {}  # weights that are bound, by their places
+        self._owners: dict[int, weakref.ref[torch.Tensor]] = {}  # of those
+        self._compares_first = False
         self._inputs: dict[int, Array | Buffer] = {}
         self._scratch = [device.create_buffer(size) for size in self._compiled.temporary_pages]
         self._memory: list[BoundMemory] = []  # one, unless it must be bound anew
@@ -78,72 +85,101 @@ class DevicePart(torch.nn.Module):
         ]
 
     def forward(self, *tensors: Any) -> Any:
-        """Runs it."""
+        """Runs it.
+
+        Raises:
+            InvalidArgumentError: when a tensor has another shape or type than the graph was compiled for.
+        """
         with self._lock:
-            others = self._taken(tensors)
-            memory = self._memory[0] if self._memory else self._bound()
-            self._memory[:] = [memory]
-            made = self._new()
-            others.update(((BindingKind.OUTPUT, number), array) for number, array in made.items())
-            self._device.arrays.run_again(self._compiled, memory, others, self._read)
+            lying = self._lying(tensors)
+            has_changed = self._compares_first and self._residency.refresh(lying)
+            made = self._run(tensors, lying)
+            if not self._compares_first and self._residency.refresh(lying):
+                has_changed = True
+                made = self._run(tensors, lying)
+            self._compares_first = has_changed
         results = [self._result(number, made) for number in range(len(self._examples))]
         return results[0] if self._is_single else results
 
-    def _taken(self, tensors: tuple[torch.Tensor, ...]) -> dict[tuple[BindingKind, int], Array]:
-        """Brings to the device what is not there or has changed; gives what lies in memory that is not the part's."""
+    def _lying(self, tensors: Sequence[torch.Tensor]) -> Lying:
+        """What lies on the device before a call."""
+        used = {id(tensor): tensor for tensor in (tensors[argument] for argument in self._arguments)}
+        known = ((tensor, self._residency.known(tensor)) for tensor in used.values())
+        return {id(tensor): (tensor, resident) for tensor, resident in known if resident is not None}
+
+    def _run(self, tensors: Sequence[torch.Tensor], lying: Lying) -> dict[int, Array]:
+        """Hands it to the device; returns where results will be, without waiting for them."""
+        others = self._taken(tensors, lying)
+        memory = self._memory[0] if self._memory else self._bound()
+        self._memory[:] = [memory]
+        made = self._new()
+        others.update(((BindingKind.OUTPUT, number), array) for number, array in made.items())
+        self._device.arrays.run_again(self._compiled, memory, others, self._read)
+        return made
+
+    def _taken(self, tensors: Sequence[torch.Tensor], lying: Lying) -> dict[tuple[BindingKind, int], Array]:
+        """Brings to the device what is not there; gives what lies in memory that is not the part's."""
         others: dict[tuple[BindingKind, int], Array] = {}
-        weights: list[int] = []
-        for number, (argument, (known, version)) in enumerate(zip(self._arguments, self._known, strict=True)):
-            tensor = tensors[argument]
-            is_known = known is not None and known() is tensor
-            if is_known and version == tensor._version:  # which is counted, or it would not be known
-                continue
+        inputs = [(number, tensors[argument]) for number, argument in enumerate(self._arguments)]
+        lasting = self._weights if self._are_lasting else range(len(inputs))  # the backward graph reads the rest, too
+        missing = [tensor for number, tensor in inputs if id(tensor) not in lying and number in lasting]
+        there = {id(tensor): resident for tensor, resident in lying.values()}
+        there |= zip(map(id, missing), self._residency.residents(missing), strict=True)
+        self._take_weights({n: (tensor, there[id(tensor)]) for n, tensor in inputs if n in self._weights})
+        for number, tensor in inputs:
             if number in self._weights:
-                weights.append(number)
                 continue
-            there = self._residency.found(tensor)
-            if there is not None or not self._are_lasting:  # the backward graph reads it, too
-                others[BindingKind.INPUT, number] = self._residency.array(tensor) if there is None else there
-                continue
-            self._upload(number, tensor)
-            self._known[number] = self._noted(number, tensor), version_of(tensor)
-        if weights:
-            self._take_weights(weights, [tensors[self._arguments[number]] for number in weights])
+            resident = there.get(id(tensor))
+            if resident is None:
+                self._upload(number, tensor)
+            else:
+                self._check(number, resident.array.data_type, resident.array.shape)
+                others[BindingKind.INPUT, number] = resident.array
         return others
 
-    def _take_weights(self, numbers: Sequence[int], tensors: Sequence[torch.Tensor]) -> None:
+    def _take_weights(self, weights: Mapping[int, tuple[torch.Tensor, Resident]]) -> None:
         """Binds weights that are new or have changed, and has computed what follows from them alone."""
-        for number, array in zip(numbers, self._residency.arrays(tensors), strict=True):
-            if self._inputs.get(number) is not array:
+        taken = {number: each for number, each in weights.items() if self._known.get(number) is not each[1]}
+        if not taken:
+            return
+        for number, (_, resident) in taken.items():
+            self._check(number, resident.array.data_type, resident.array.shape)
+            if self._inputs.get(number) is not resident.array:
                 self._memory.clear()
-            self._known[number] = None, -1  # until what follows from it is computed
-            self._inputs[number] = array
+            self._known.pop(number, None)  # until what follows from it is computed
+            self._inputs[number] = resident.array
         if self._are_lasting:
             lies = {n: weight for n in self._weights if isinstance(weight := self._inputs[n], Array)}
             self._compiled.prepare({n: (weight.storage.allocation, weight.offset) for n, weight in lies.items()})
-        for number, tensor in zip(numbers, tensors, strict=True):
-            self._known[number] = self._noted(number, tensor), version_of(tensor)
+        for number, (tensor, resident) in taken.items():
+            self._known[number] = resident
+            self._owners[number] = weakref.ref(tensor, self._forgets(number))
+
+    def _forgets(self, number: int) -> Callable[[object], None]:
+        """For when a weight is gone: its memory is not kept for the part."""
+        inputs, memory, known = self._inputs, self._memory, self._known
+
+        def forget(_: object) -> None:
+            inputs.pop(number, None)
+            known.pop(number, None)
+            memory.clear()
+
+        return forget
 
     def _upload(self, number: int, tensor: torch.Tensor) -> None:
         """Writes an input into memory of the part's own."""
         values = self._residency.host_values(tensor)
+        self._check(number, checked_data_type(values.dtype, "dmlvk.torch"), values.shape)
         buffer = self._inputs.get(number)
         if not isinstance(buffer, Buffer):
             buffer = self._inputs[number] = self._device.create_buffer(self._compiled.inputs[number].size_in_bytes)
             self._memory.clear()
         buffer.upload(values)
 
-    def _noted(self, number: int, tensor: torch.Tensor) -> weakref.ref[torch.Tensor] | None:
-        """An input's tensor, to be known again; when a weight is gone, its memory is not kept for the part."""
-        if version_of(tensor) < 0:
-            return None
-        inputs, memory = self._inputs, self._memory
-
-        def forget(_: object) -> None:
-            inputs.pop(number, None)
-            memory.clear()
-
-        return weakref.ref(tensor, forget if number in self._weights else None)
+    def _check(self, number: int, data_type: DataType, shape: tuple[int, ...]) -> None:
+        wanted = self._compiled.input_tensors[number]
+        assert wanted is not None  # a graph's inputs are never absent
+        check_argument(self._arguments[number], data_type, shape, wanted.data_type, wanted.sizes)
 
     def _bound(self) -> BoundMemory:
         """Where everything is that is the same in many calls."""
@@ -194,8 +230,7 @@ class DevicePart(torch.nn.Module):
             tensor: torch.Tensor = DeviceTensor(arrays[index], example)
         else:
             tensor = from_numpy(arrays[index].numpy(), example)
-        if example.dtype is not torch.bfloat16:  # the array has more digits than the tensor
-            self._residency.keep(tensor, arrays[index])
+        self._residency.keep(tensor, arrays[index])
         return tensor
 
 

@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from dmlvk.arrays.device_array import array_tensor
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.support.memory_comparison import Span, differing
+from dmlvk.torch.lazy import DeviceTensor
 from dmlvk.torch.types import to_numpy
 
 if TYPE_CHECKING:
     from dmlvk.arrays.device_array import Array
+    from dmlvk.datatypes import DataType
     from dmlvk.device import Device
 
 _TOGETHER = 64 * 2**20
 """Bytes of tensors that share memory, where they are not larger themselves."""
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Resident:
+    """What the device has of a tensor. Contents that are uploaded anew make another one, be it in the same memory.
+
+    Attributes:
+        tensor: whose contents they are.
+        form: of the tensor then, as :func:`_form_of` has it.
+        array: where they lie.
+        address: of the same bytes on the host's side of that memory, which Kompute keeps.
+        is_plain: whether the tensor's own memory has the same bytes as well.
+    """
+
+    tensor: weakref.ref[torch.Tensor]
+    form: tuple[object, ...]
+    array: Array
+    address: int
+    is_plain: bool
+
+
+Lying: TypeAlias = dict[int, tuple[torch.Tensor, Resident]]
+"""Tensors and what the device has of them, by the tensors' numbers as objects."""
+
+
 class Residency:
     """Arrays on a device, by the tensor whose contents they have.
 
-    A tensor is known again by being the same object with the same version, which PyTorch counts up whenever it is
-    changed in place. What is written past that count (through ``tensor.data`` or memory that is shared with NumPy) is
-    not seen.
+    A tensor is known again by being the same object with the same type, shape, strides, address and version
+    (:meth:`known`), and by having the same contents (:meth:`refresh`), for PyTorch's count of versions does not see all
+    that changes a tensor: writes through ``tensor.data``, through NumPy, DLPack or shared memory. What the device has
+    is compared with on the host's side of its memory: the memory itself on CPUs and integrated GPUs, else the copy from
+    which it was uploaded, so that nothing is kept for it.
 
     Args:
         device: where the arrays lie.
@@ -37,79 +67,158 @@ class Residency:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._lock = threading.RLock()  # a finalizer can come while it is held
-        self._arrays: dict[int, tuple[weakref.ref[torch.Tensor], int, Array]] = {}
+        self._residents: dict[int, Resident] = {}
         self.uploads = 0
 
-    def found(self, tensor: torch.Tensor) -> Array | None:
-        """The tensor's contents on the device, if they are there."""
+    def known(self, tensor: torch.Tensor) -> Resident | None:
+        """What the device has of a tensor, as far as can be said without a look at its contents."""
         with self._lock:
-            known = self._arrays.get(id(tensor))
-            if known is not None and known[0]() is tensor and known[1] == version_of(tensor):
-                return known[2]
-        return None
+            resident = self._residents.get(id(tensor))
+        if resident is None or resident.tensor() is not tensor:
+            return None
+        return resident if isinstance(tensor, DeviceTensor) or resident.form == _form_of(tensor) else None
 
-    def array(self, tensor: torch.Tensor) -> Array:
-        """The tensor's contents on the device, uploaded if they are not there."""
-        return self.arrays([tensor])[0]
+    def refresh(self, lying: Lying) -> bool:
+        """Uploads those of tensors that are known whose contents are others than what the device has.
 
-    def arrays(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
-        """The contents of several tensors, of which those that are not there are uploaded together.
+        Args:
+            lying: the tensors, and what the device has of them, which is changed.
 
-        Those of a tensor that was changed go where the former ones were: work that is recorded for it stays right.
+        Returns:
+            whether there are any.
         """
-        made = {id(tensor): array for tensor in tensors if (array := self.found(tensor)) is not None}
-        group: list[tuple[torch.Tensor, Any]] = []
-        for tensor in {id(tensor): tensor for tensor in tensors}.values():
-            if id(tensor) in made:
+        changed = self._changed(lying.values())
+        if changed:
+            made = self._renew(changed)
+            lying |= {id(tensor): (tensor, made[id(tensor)]) for tensor in changed}
+        return bool(changed)
+
+    def residents(self, tensors: Sequence[torch.Tensor]) -> list[Resident]:
+        """What the device has of several tensors; those that are not known are uploaded together."""
+        made = {id(tensor): resident for tensor in tensors if (resident := self.known(tensor)) is not None}
+        missing = {id(tensor): tensor for tensor in tensors if id(tensor) not in made}
+        made |= self._renew(missing.values())
+        return [made[id(tensor)] for tensor in tensors]
+
+    def _changed(self, residents: Iterable[tuple[torch.Tensor, Resident]]) -> list[torch.Tensor]:
+        spans: list[Span] = []
+        compared: list[torch.Tensor] = []
+        copies = []  # which live as long as their addresses are looked at
+        for tensor, resident in residents:
+            if isinstance(tensor, DeviceTensor) and tensor.is_on_device:
                 continue
+            allocation = resident.array.storage.allocation
+            if allocation.download_pending:
+                self._device.engine.read(allocation, len)
+            address = tensor.data_ptr() if resident.is_plain else 0
+            if not resident.is_plain:
+                copies.append(to_numpy(tensor))
+                address = copies[-1].ctypes.data
+            spans.append((address, resident.address, resident.array.nbytes))
+            compared.append(tensor)
+        engine = self._device.engine
+        with engine.afterwards, engine.afterwards.visit():  # meanwhile nobody closes the device
+            engine.check_open()
+            return [compared[number] for number in differing(spans)]
+
+    def _renew(self, tensors: Iterable[torch.Tensor]) -> dict[int, Resident]:
+        """Uploads tensors; gives what the device has of them then, by their numbers as objects.
+
+        The contents of one of which there are some go where the former ones are: work that is recorded for it stays
+        right.
+        """
+        made: dict[int, Resident] = {}
+        group: list[tuple[torch.Tensor, Any]] = []
+        for tensor in tensors:
             values = self.host_values(tensor)
             before = self._before(tensor)
             if before is not None and before.tensor == array_tensor(values.dtype, values.shape, ""):
                 self._device.arrays.overwrite(before, values)
-                made[id(tensor)] = before
-                self.keep(tensor, before)
+                made[id(tensor)] = self.keep(tensor, before)
                 continue
             if group and sum(each.nbytes for _, each in group) + values.nbytes > _TOGETHER:
                 made |= self._uploaded(group)
                 group = []
             group.append((tensor, values))
-        made |= self._uploaded(group)
-        return [made[id(tensor)] for tensor in tensors]
+        return made | self._uploaded(group)
 
     def _before(self, tensor: torch.Tensor) -> Array | None:
         """Where a tensor's former contents lie."""
         with self._lock:
-            known = self._arrays.get(id(tensor))
-            return known[2] if known is not None and known[0]() is tensor and not known[2].is_closed else None
+            resident = self._residents.get(id(tensor))
+        if resident is None or resident.tensor() is not tensor or resident.array.is_closed:
+            return None
+        return resident.array
 
-    def _uploaded(self, group: Sequence[tuple[torch.Tensor, Any]]) -> dict[int, Array]:
+    def _uploaded(self, group: Sequence[tuple[torch.Tensor, Any]]) -> dict[int, Resident]:
         if not group:
             return {}
         arrays = self._device.arrays.uploaded_together(self._device, [values for _, values in group])
-        for (tensor, _), array in zip(group, arrays, strict=True):
-            self.keep(tensor, array)
-        return {id(tensor): array for (tensor, _), array in zip(group, arrays, strict=True)}
+        return {id(tensor): self.keep(tensor, array) for (tensor, _), array in zip(group, arrays, strict=True)}
 
     def host_values(self, tensor: torch.Tensor) -> Any:
-        """What is to be uploaded, which is counted."""
+        """What is to be uploaded, which is counted.
+
+        Raises:
+            InvalidArgumentError: when a tensor reaches beyond its memory.
+        """
         with self._lock:
             self.uploads += 1
+        _check_memory(tensor)
         return to_numpy(tensor)
 
-    def keep(self, tensor: torch.Tensor, array: Array) -> None:
+    def keep(self, tensor: torch.Tensor, array: Array) -> Resident:
         """Notes where a tensor's contents lie."""
-        key, version = id(tensor), version_of(tensor)
-        if version < 0:
-            return
-        arrays = self._arrays
+        key = id(tensor)
+        residents = self._residents
 
         def forget(_: object) -> None:
-            arrays.pop(key, None)
+            residents.pop(key, None)
 
+        is_lazy = isinstance(tensor, DeviceTensor)  # whose shape never changes, and which is not at an address
+        resident = Resident(
+            weakref.ref(tensor, forget),
+            () if is_lazy else _form_of(tensor),
+            array,
+            array.storage.allocation.host_bytes.ctypes.data + array.offset,
+            not is_lazy and tensor.dtype is not torch.bfloat16 and tensor.is_contiguous() and not tensor.is_neg(),
+        )
         with self._lock:
-            self._arrays[key] = (weakref.ref(tensor, forget), version, array)
+            residents[key] = resident
+        return resident
 
 
-def version_of(tensor: torch.Tensor) -> int:
-    """How often it was changed; -1 where nobody counts."""
-    return -1 if tensor.is_inference() else tensor._version
+def _form_of(tensor: torch.Tensor) -> tuple[object, ...]:
+    """What PyTorch says of a tensor that is another one after most changes of it."""
+    return (
+        tensor.dtype,
+        tensor.shape,
+        tensor.stride(),
+        tensor.data_ptr(),
+        tensor.untyped_storage().nbytes(),
+        tensor.is_neg(),
+        -1 if tensor.is_inference() else tensor._version,  # of those in inference mode nobody counts changes
+    )
+
+
+def _check_memory(tensor: torch.Tensor) -> None:
+    if isinstance(tensor, DeviceTensor) or not tensor.numel():
+        return
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    last = tensor.storage_offset() + sum((size - 1) * step for size, step in steps)
+    needed, there = (last + 1) * tensor.element_size(), tensor.untyped_storage().nbytes()
+    if needed > there:
+        raise InvalidArgumentError(
+            f"dmlvk.torch: a tensor of {tensor.dtype} {list(tensor.shape)} needs {needed} bytes; its memory has {there}"
+        )
+
+
+def check_argument(
+    place: int, data_type: DataType, shape: Sequence[int], wanted_type: DataType, wanted_shape: Sequence[int]
+) -> None:
+    """Raises InvalidArgumentError when an argument is not as the graph takes it: where nothing noticed a change."""
+    if data_type is not wanted_type or tuple(shape) != tuple(wanted_shape):
+        raise InvalidArgumentError(
+            f"dmlvk.torch: argument {place} of a compiled graph must be {wanted_type.name} {list(wanted_shape)}, as it "
+            f"was when the graph was compiled; got {data_type.name} {list(shape)}"
+        )

@@ -66,9 +66,9 @@ def test_weights_go_to_the_device_once_and_again_when_they_change(any_device: dm
         run(x)
         before = residency.uploads
         run(x)
-        assert residency.uploads == before
+        assert residency.uploads == before + 1  # the input, which may have been written again unseen
         run(torch.randn(3, 8))
-        assert residency.uploads == before + 1
+        assert residency.uploads == before + 2
         model.weight.mul_(2)
         assert difference(run(x), model(x)) < LIMIT
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dmlvk as dml
+from dmlvk.support.memory_comparison import differing
 
 torch = pytest.importorskip("torch")
+
+from dmlvk.torch.devices import device_for  # noqa: E402 - needs PyTorch
 
 SIZES = (5, 6, 7)
 
@@ -91,3 +96,82 @@ def test_what_follows_from_weights_is_computed_again_where_that_failed(
                 compiled(torch.randn(5, 32))
             monkeypatch.undo()
             _check(compiled, model, 5, f"failure {turn}")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_weights_and_inputs_that_are_changed_in_any_way_are_read_as_they_are(seed: int, device: dml.Device) -> None:
+    from tests.torch.weight_changes import run_case
+
+    run_case(seed, {"device": device}, ways=100)
+
+
+def test_a_weight_of_another_type_is_not_read_as_the_former_one(device: dml.Device) -> None:
+    model = _model()
+    with torch.no_grad():
+        compiled = _compiled(model, device, is_open=False)
+        model.half()
+        x = torch.randn(5, 32).half()
+        torch.testing.assert_close(compiled(x), model(x), atol=2e-2, rtol=2e-2)
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["one size", "open sizes"])
+def test_the_first_tutorials_training_follows_eager_pytorch(is_open: bool, device: dml.Device) -> None:
+    """Through ``data``, which nobody counts; forward and backward."""
+    model = _model()
+    for parameter in model.parameters():
+        parameter.requires_grad_()
+    other = copy.deepcopy(model)
+    compiled = torch.compile(model, backend="dmlvk", dynamic=is_open, options={"device": device})
+    for step in range(4):
+        x = torch.randn(SIZES[step % 3] if is_open else 5, 32)
+        losses = [run(x).square().mean() for run in (compiled, other)]
+        torch.testing.assert_close(*losses, msg=lambda text, step=step: f"step {step}: {text}")
+        for loss, each in zip(losses, (model, other), strict=True):
+            each.zero_grad()
+            loss.backward()
+            for parameter in each.parameters():
+                parameter.data.add_(parameter.grad.data, alpha=-0.5)
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["one size", "open sizes"])
+def test_a_tensor_without_its_memory_is_an_error_and_not_read(is_open: bool, device: dml.Device) -> None:
+    model = _model()
+    with torch.no_grad():
+        compiled = _compiled(model, device, is_open=is_open)
+        storage, kept = model.weight.untyped_storage(), model.weight.clone()
+        storage.resize_(0)
+        with pytest.raises(dml.InvalidArgumentError, match="needs 4096 bytes; its memory has 0"):
+            compiled(torch.randn(5, 32))
+        storage.resize_(kept.untyped_storage().nbytes())
+        model.weight.copy_(kept)
+        _check(compiled, model, 5, "with its memory")
+
+
+def test_unchanged_weights_are_not_uploaded_again(device: dml.Device) -> None:
+    model = _model()
+    _, residency = device_for({"device": device})
+    with torch.no_grad():
+        compiled = _compiled(model, device, is_open=False)
+        x, before = torch.randn(5, 32), residency.uploads
+        compiled(x)
+        assert residency.uploads == before + 1  # the input
+        model.weight.data.mul_(2)
+        compiled(x)
+        assert residency.uploads == before + 3
+        compiled(x)
+        assert residency.uploads == before + 4
+
+
+def test_what_the_contents_of_are_compared_is_what_differs() -> None:
+    """Of many pieces, some of them large, in whatever threads."""
+    dice = np.random.default_rng(0)
+    sizes = [0, 1, 3, 5_000_000, 64, 9_000_001, 1 << 21, 12]
+    first = [dice.integers(0, 256, size, np.uint8) for size in sizes]
+    for _ in range(20):
+        second = [array.copy() for array in first]
+        for number in dice.choice(len(sizes), 3):
+            if sizes[number]:
+                second[number][dice.integers(sizes[number])] ^= 1 << int(dice.integers(8))
+        spans = [(a.ctypes.data, b.ctypes.data, a.nbytes) for a, b in zip(first, second, strict=True)]
+        expected = [n for n, (a, b) in enumerate(zip(first, second, strict=True)) if not np.array_equal(a, b)]
+        assert differing(spans) == expected
