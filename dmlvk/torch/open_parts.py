@@ -159,9 +159,7 @@ class _OpenPlan:
         self._runs = OpenRuns(device, graph, self._uploads)
         self._known: list[weakref.ref[Resident]] = []
         self._compares_first = False
-        self._examples: collections.OrderedDict[tuple[int, ...], _Shaped] = (
-            collections.OrderedDict()
-        )
+        self._examples: collections.OrderedDict[tuple[int, ...], _Shaped] = collections.OrderedDict()
 
     def is_for(self, values: Sequence[int]) -> bool:
         """Whether it is a plan for these sizes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from dmlvk.torch.types import to_numpy
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
-    from dmlvk.torch.residency import Residency
+    from dmlvk.torch.residency import Lying, Residency
 
 _TYPES = (torch.float32, torch.float16)
 
@@ -29,14 +30,14 @@ class Adam(torch.optim.Optimizer):
     """Adam (Kingma, Ba: Adam: A Method for Stochastic Optimization, 2015) by ADAM_OPTIMIZER, on the device.
 
     It stands in for ``torch.optim.Adam``: parameters and moments stay on the device, and new parameters are copied to
-    their tensors. Checkpoints of one are the other's. ``eps`` is added to the root of the uncorrected second moment
-    (the end of the paper's section 2): in PyTorch's terms it is ``eps / sqrt(1 - beta2^t)``.
+    their tensors. Checkpoints of one are the other's. What the program changes of parameters between steps, in whatever
+    way, is what the next step begins with.
 
     Args:
         params: tensors of FLOAT32 or FLOAT16 on the CPU, or groups of them.
         lr: how far a step goes.
         betas: what is kept of both moments, each from 0 to 1.
-        eps: added to what is divided by.
+        eps: added to what is divided by, the root of the corrected second moment.
         weight_decay: what of a parameter is added to its gradient.
         options: as for :func:`dmlvk.torch.backend`.
 
@@ -81,11 +82,13 @@ class Adam(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        steps = {id(parameter): arena.step for arena in self._arenas for parameter in arena.parameters}
         wanted: dict[tuple[int, torch.dtype, int], list[torch.Tensor]] = {}
         for number, group in enumerate(self.param_groups):
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    key = number, parameter.dtype, int(self._step_of(parameter))
+                    before = steps[id(parameter)] if id(parameter) in steps else self.state[parameter].get("step", 0)
+                    key = number, parameter.dtype, int(before)
                     wanted.setdefault(key, []).append(parameter)
         if [arena.key for arena in self._arenas] != [_key(parameters) for parameters in wanted.values()]:
             self._fetch_moments()
@@ -111,10 +114,6 @@ class Adam(torch.optim.Optimizer):
         super().load_state_dict(state_dict)
         self._arenas = []
 
-    def _step_of(self, parameter: torch.Tensor) -> float:
-        arena = next((arena for arena in self._arenas if id(parameter) in arena.key), None)
-        return arena.step if arena is not None else float(self.state[parameter].get("step", 0))
-
     def _fetch_moments(self) -> None:
         """Copies to the host what the device has."""
         for arena in self._arenas:
@@ -122,8 +121,8 @@ class Adam(torch.optim.Optimizer):
                 self.state[parameter] = {"step": torch.tensor(float(arena.step)), **moments}
 
 
-def _key(parameters: Sequence[torch.Tensor]) -> tuple[int, ...]:
-    return tuple(map(id, parameters))
+def _key(parameters: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], ...]:
+    return tuple((id(parameter), parameter.dtype, parameter.shape) for parameter in parameters)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,6 +176,13 @@ class _Arena:
         self.key = _key(parameters)
         self.step = int(states[0].get("step", 0))
         self._values = self._row([to_numpy(each) for each in parameters])
+        for parameter, state in zip(parameters, states, strict=True):
+            for name in ("exp_avg", "exp_avg_sq"):
+                if name in state and (state[name].dtype, state[name].shape) != (parameter.dtype, parameter.shape):
+                    raise InvalidArgumentError(
+                        f"dmlvk.torch.Adam: a parameter is {parameter.dtype} {list(parameter.shape)}, its {name} is "
+                        f"{state[name].dtype} {list(state[name].shape)}"
+                    )
         zeros = [np.zeros_like(to_numpy(each)) for each in parameters]
         self._first, self._second = (
             self._row([to_numpy(s[name]) if name in s else zero for s, zero in zip(states, zeros, strict=True)])
@@ -200,9 +206,7 @@ class _Arena:
             group: its numbers.
             step: which one it is, from 1 on.
         """
-        for parameter, array in zip(self.parameters, self._values.each, strict=True):
-            if self._residency.found(parameter) is not array:  # changed, or read by a graph before
-                self._device.arrays.overwrite(array, to_numpy(parameter))
+        self._take_parameters()
         gradients = self._row([self._gradient(each) for each in self.parameters]).whole
         values = self._values.whole
         if group["weight_decay"]:
@@ -213,7 +217,8 @@ class _Arena:
             learning_rate=float(group["lr"]),
             beta1=float(group["betas"][0]),
             beta2=float(group["betas"][1]),
-            epsilon=float(group["eps"]),
+            # PyTorch's is added to the root of the corrected moment, the operator's to that of the moment as it is.
+            epsilon=float(group["eps"]) * math.sqrt(1 - float(group["betas"][1]) ** step),
         )
         given: dict[str, Any] = {
             "input_parameters_tensor": values,
@@ -229,6 +234,17 @@ class _Arena:
             written |= zip(("output_first_moment_tensor", "output_second_moment_tensor"), self._spare, strict=True)
         made = self._device.run(adam, given, keep=True, out=written)
         return _Results(step, made["OutputFirstMomentTensor"], made["OutputSecondMomentTensor"], values.numpy())
+
+    def _take_parameters(self) -> None:
+        """Uploads those that something else than a step has changed."""
+        lying: Lying = {}
+        for parameter, array in zip(self.parameters, self._values.each, strict=True):
+            resident = self._residency.known(parameter)
+            if resident is not None and resident.array is array:
+                lying[id(parameter)] = parameter, resident
+            else:  # changed, or read by a graph before
+                self._device.arrays.overwrite(array, self._residency.host_values(parameter))
+        self._residency.refresh(lying)
 
     def take(self, results: _Results) -> None:
         """Makes what was computed the state: moments, and the parameters' tensors."""

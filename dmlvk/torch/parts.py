@@ -96,7 +96,7 @@ class DevicePart(torch.nn.Module):
             made = self._run(tensors, lying)
             if not self._compares_first and self._residency.refresh(lying):
                 has_changed = True
-                made = self._run(tensors, lying)
+                made = self._run(tensors, lying, uploads=False)
             self._compares_first = has_changed
         results = [self._result(number, made) for number in range(len(self._examples))]
         return results[0] if self._is_single else results
@@ -107,9 +107,15 @@ class DevicePart(torch.nn.Module):
         known = ((tensor, self._residency.known(tensor)) for tensor in used.values())
         return {id(tensor): (tensor, resident) for tensor, resident in known if resident is not None}
 
-    def _run(self, tensors: Sequence[torch.Tensor], lying: Lying) -> dict[int, Array]:
-        """Hands it to the device; returns where results will be, without waiting for them."""
-        others = self._taken(tensors, lying)
+    def _run(self, tensors: Sequence[torch.Tensor], lying: Lying, *, uploads: bool = True) -> dict[int, Array]:
+        """Hands it to the device; returns where results will be, without waiting for them.
+
+        Args:
+            tensors: the arguments.
+            lying: those that lie on the device.
+            uploads: whether the part's own memory is written.
+        """
+        others = self._taken(tensors, lying, uploads=uploads)
         memory = self._memory[0] if self._memory else self._bound()
         self._memory[:] = [memory]
         made = self._new()
@@ -117,7 +123,9 @@ class DevicePart(torch.nn.Module):
         self._device.arrays.run_again(self._compiled, memory, others, self._read)
         return made
 
-    def _taken(self, tensors: Sequence[torch.Tensor], lying: Lying) -> dict[tuple[BindingKind, int], Array]:
+    def _taken(
+        self, tensors: Sequence[torch.Tensor], lying: Lying, *, uploads: bool
+    ) -> dict[tuple[BindingKind, int], Array]:
         """Brings to the device what is not there; gives what lies in memory that is not the part's."""
         others: dict[tuple[BindingKind, int], Array] = {}
         inputs = [(number, tensors[argument]) for number, argument in enumerate(self._arguments)]
@@ -131,7 +139,8 @@ class DevicePart(torch.nn.Module):
                 continue
             resident = there.get(id(tensor))
             if resident is None:
-                self._upload(number, tensor)
+                if uploads:
+                    self._upload(number, tensor)
             else:
                 self._check(number, resident.array.data_type, resident.array.shape)
                 others[BindingKind.INPUT, number] = resident.array

@@ -92,6 +92,56 @@ def test_parameters_are_those_of_pytorchs_adam(any_device: dml.Device, weight_de
         torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-6)
 
 
+def test_small_gradients_are_divided_as_pytorchs_adam_divides_them(any_device: dml.Device) -> None:
+    """With roots of second moments about ``eps``; beside PyTorch's in FLOAT64."""
+    torch.manual_seed(0)
+    start = torch.randn(1000)
+    mine, theirs = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.double())
+    optimizer = dmlvk.torch.Adam([mine], lr=0.1, options={"device": any_device})
+    torch_optimizer = torch.optim.Adam([theirs], lr=0.1)
+    for step in range(5):
+        mine.grad = torch.randn(1000) * 10.0 ** torch.empty(1000).uniform_(-9, 1)
+        theirs.grad = mine.grad.double()
+        optimizer.step()
+        torch_optimizer.step()
+        torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=2e-6, msg=lambda text, n=step: f"{n}: {text}")
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "data.clamp_": lambda p: p.data.clamp_(-0.1, 0.1),
+    "data =": lambda p: setattr(p, "data", p.data * 0.5),
+    "numpy": lambda p: p.detach().numpy().__imul__(0.5),
+    "one element": lambda p: p.data[:1].fill_(3.0),
+    "counted": lambda p: p.detach().mul_(0.25),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_changed_between_steps_is_what_the_next_one_begins_with(name: str, any_device: dml.Device) -> None:
+    torch.manual_seed(0)
+    start = [torch.randn(3, 5), torch.randn(7)]
+    mine, theirs = ([torch.nn.Parameter(each.clone()) for each in start] for _ in range(2))
+    optimizer = dmlvk.torch.Adam(mine, lr=0.05, options={"device": any_device})
+    torch_optimizer = torch.optim.Adam(theirs, lr=0.05)
+    for _ in range(4):
+        quadratic(optimizer, mine, 1)
+        quadratic(torch_optimizer, theirs, 1)
+        for each in (mine, theirs):
+            CHANGES[name](each[0])
+        for own, other in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-6)
+
+
+def test_a_parameter_of_another_type_than_its_moments_is_an_error(any_device: dml.Device) -> None:
+    parameter = torch.nn.Parameter(torch.randn(4))
+    optimizer = dmlvk.torch.Adam([parameter], options={"device": any_device})
+    quadratic(optimizer, [parameter], 1)
+    parameter.data = parameter.data.half()
+    parameter.grad = torch.ones(4, dtype=torch.float16)
+    with pytest.raises(dml.InvalidArgumentError, match=r"torch\.float16 \[4\], its exp_avg is torch\.float32"):
+        optimizer.step()
+
+
 def test_parameters_are_not_uploaded_again(any_device: dml.Device) -> None:
     torch.compiler.reset()  # or the sizes of other tests' layers are open
     options = {"device": any_device}
