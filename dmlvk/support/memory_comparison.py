@@ -1,8 +1,8 @@
 """Whether pieces of memory have the same bytes: by the C library's ``memcmp``, several threads where they are large.
 
-It is about as fast as a copy (9 GB/s by one core of a server), stops at the first difference, and needs no memory of its
-own. A checksum would read half as much, but one that is as fast, and strong enough to be relied upon, is in no library
-that every machine has.
+It is about as fast as a copy (9 GB/s by one core of a server), stops at the first difference, and needs no memory of
+its own. A checksum would read half as much, but one that is as fast, and strong enough to be relied upon, is in no
+library that every machine has.
 """
 
 from __future__ import annotations
