@@ -20,6 +20,7 @@ from typing import Any
 try:
     import onnx as _onnx
     import onnxruntime as _onnxruntime
+    from onnxruntime.capi import _pybind_state, onnxruntime_pybind11_state
 except ImportError as _error:  # pragma: no cover - the tests have them
     raise ImportError(
         "dmlvk.onnxruntime needs the packages onnx and onnxruntime: pip install dmlvk[onnxruntime]"
@@ -79,6 +80,26 @@ def register() -> None:
         except Exception as error:
             raise UnsupportedError(" ".join(f"dmlvk.onnxruntime: {error}".split())) from error
         _registered.append(REGISTRATION)
+        _list_first()
+
+
+def _list_first() -> None:
+    """Lets ``onnxruntime.get_available_providers()`` list dmlvk's before all others.
+
+    That list goes by priority, as ONNX Runtime documents it, and programs make sessions with all of it; ONNX Runtime
+    itself puts what is registered behind its CPU provider, which leaves nothing to those behind it.
+    """
+    listed: Any = _onnxruntime.get_available_providers
+    if hasattr(listed, "lists_dmlvk"):
+        return
+
+    def get_available_providers() -> list[str]:
+        """Available execution providers, in the order of their priority."""
+        return sorted(listed(), key=lambda name: name != PROVIDER)
+
+    get_available_providers.lists_dmlvk = True  # type: ignore[attr-defined]
+    for module in (_onnxruntime, _pybind_state, onnxruntime_pybind11_state):
+        vars(module)["get_available_providers"] = get_available_providers
 
 
 def unregister() -> None:

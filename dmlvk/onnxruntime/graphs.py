@@ -15,8 +15,10 @@ import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
 from dmlvk.errors import DmlError
+from dmlvk.onnx.model.large_tensors import LEAST_BYTES, STORED_AS_IN_MEMORY
 from dmlvk.onnx.model.loading import OnnxModel, reloaded
 from dmlvk.onnxruntime.interface import Api, array_of, as_text
+from dmlvk.support.mapped_files import ChangedFileError, MappedFile
 
 Shape = tuple[int | str | None, ...]
 
@@ -73,6 +75,7 @@ class RuntimeGraph:
     def __init__(self, api: Api, handle: int) -> None:
         self._api = api
         self.values: dict[str, RuntimeValue] = {}
+        self._files: dict[Path, MappedFile] = {}
         self.name = api.text("Graph_GetName", handle)
         self.is_inside = bool(api.pointer("Graph_GetParentNode", handle))
         self.version = api.integer("Graph_GetOnnxIRVersion", handle)
@@ -165,9 +168,9 @@ class RuntimeGraph:
 
         Args:
             names: theirs.
-            are_kept: whether they are needed when the call of ONNX Runtime's is over. What lies in a file of the
-                model's is mapped from there, all else copied; ONNX Runtime lets its own memory go afterwards. Where
-                they are not kept, they are ONNX Runtime's own memory.
+            are_kept: whether they are needed when the call of ONNX Runtime's is over. Large ones that lie in a file
+                of the model's are mapped from there, all else copied; ONNX Runtime lets its own memory go afterwards.
+                Where they are not kept, they are ONNX Runtime's own memory.
         """
         return {name: self._constant(self.values[name], is_kept=are_kept) for name in dict.fromkeys(names)}
 
@@ -188,22 +191,31 @@ class RuntimeGraph:
         return array.copy() if is_kept else array
 
     def _mapped(self, value: RuntimeValue, sizes: Sequence[int]) -> npt.NDArray[Any] | None:
-        """An initializer that lies in a file, mapped from there."""
+        """A large initializer that lies in a file, mapped from there; whoever reads it can tell whether it changed."""
+        if value.element is None or value.element not in STORED_AS_IN_MEMORY:
+            return None
         info = self._api.pointer("ValueInfo_GetExternalInitializerInfo", value.handle)
         if not info:
             return None
         try:
-            path = as_text(self._api.call("ExternalInitializerInfo_GetFilePath", info))
+            name = as_text(self._api.call("ExternalInitializerInfo_GetFilePath", info))
             offset = self._api.call("ExternalInitializerInfo_GetFileOffset", info)
             size = self._api.call("ExternalInitializerInfo_GetByteSize", info)
         finally:
             self._api.call("ReleaseExternalInitializerInfo", info)
-        assert value.element is not None
+        if size < LEAST_BYTES:
+            return None
+        path = self._folder / name
         try:
-            contents = np.memmap(self._folder / path, np.uint8, "r", offset, (size,))
-            return array_of(value.element, sizes, contents)
+            file = self._files.get(path) or self._files.setdefault(path, MappedFile.opened(path))
         except (OSError, ValueError):
             return None  # no file of its own: in memory, or not where it seems to be
+        if offset < 0 or offset + size > file.length:
+            raise ChangedFileError(
+                f"{path}: {size} bytes from byte {offset} on are the initializer {value.name!r}; the file has "
+                f"{file.length} bytes now"
+            )
+        return array_of(value.element, sizes, file.array(np.uint8, offset, (size,)))
 
     # Models.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlvk.errors import DmlError
+from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.model.loading import OnnxModel
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Bytes, bytes_of, element_of, stored
@@ -23,9 +23,10 @@ from dmlvk.onnxruntime.ahead import Ahead
 from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import ProviderLibrary
 from dmlvk.onnxruntime.memory import Content, Memory, address_of, size_of
-from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart, HostRefusedError
+from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, REFUSED, HostPart, HostRefusedError, RefusedRunError
 from dmlvk.onnxruntime.repeats import ADDRESS, ELEMENT, MEMORY, SIZES, DecoderCaches, Repeat, Repeats, Table
 from dmlvk.onnxruntime.sessions import Session
+from dmlvk.support.mapped_files import ChangedFileError
 
 _MOST_DIMENSIONS = 16
 """For which provider.c has room."""
@@ -63,6 +64,8 @@ class Part:
         self._indices = {name: index for index, name in enumerate(outputs)}
         self._lock = threading.RLock()
         self._on_host: HostPart | None = None
+        self._needs_host = False
+        """Whether the host has computed a run."""
         self._lent: list[tuple[str, weakref.ref[Content]]] = []
         self._program = DeviceModel(session.device, model, flags=session.device.own_flags)
         self._caches = self._program.cache_outputs
@@ -127,12 +130,15 @@ class Part:
             content = self._give(context, index, value)
             if content is not None and self._outputs[index] in self._caches:
                 contents[self._outputs[index]] = content
-        if self._kept == self._caches.keys() and self._on_host is None:
+        if self._kept == self._caches.keys() and not self._needs_host:
             self._repeats.note(table, arrays, contents, read)
 
     def _repeated(self, repeat: Repeat, context: int, table: Table) -> bool:
         """Computes as an earlier run did, in one submission; says whether it can."""
-        given = self._given(repeat, table)
+        try:
+            given = self._given(repeat, table)
+        except InvalidArgumentError:  # another run is told by which kind of error ONNX Runtime refuses it
+            return False
         if given is None:
             return False
         rooms = self._rooms(context, 0, repeat.shapes)
@@ -199,7 +205,9 @@ class Part:
     def _computed(self, arrays: dict[str, Any], bound: Callable[[str, tuple[int, ...]], Any]) -> list[Any]:
         try:
             state = self._ran(arrays, bound)
-        except DEVICE_CANNOT as error:
+        except ChangedFileError:
+            raise
+        except REFUSED as error:
             found = self._by_host(arrays, error)
             return [found[name] for name in self._outputs]
         return [state.known[name] if name in state.known else state.values[name] for name in self._outputs]
@@ -221,15 +229,19 @@ class Part:
         """The outputs by ONNX Runtime's CPU provider.
 
         Raises:
-            DmlError: the device's, which names node and rule, where that cannot compute them either.
+            RefusedRunError: with the device's words, which name node and rule, where that cannot compute them either.
+            ChangedFileError: when weights lie in a file that was written to since the model was loaded.
         """
         try:
             if self._on_host is None:
                 self._on_host = HostPart(self._model, self._outputs)
-                self._tell(error)
-            return self._on_host.run(arrays)
-        except HostRefusedError:
-            raise error from None
+            found = self._on_host.run(arrays)
+        except HostRefusedError as refusal:
+            raise RefusedRunError(error, refusal.code) from None
+        if not self._needs_host:
+            self._needs_host = True
+            self._tell(error)
+        return found
 
     def _tell(self, error: DmlError) -> None:
         message = " ".join(f"{error}".split())

@@ -15,15 +15,17 @@ from dmlvk.device import Device
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.onnxruntime.claims import claims_of
 from dmlvk.onnxruntime.graphs import RuntimeGraph, constant_names, read_by
-from dmlvk.onnxruntime.interface import GPU, INFO, VERBOSE, Api
+from dmlvk.onnxruntime.interface import EP_FAIL, GPU, INFO, VERBOSE, Api
 from dmlvk.onnxruntime.library import ProviderLibrary
 from dmlvk.onnxruntime.memory import Memory
+from dmlvk.onnxruntime.on_host import FAIL, RefusedRunError
 from dmlvk.onnxruntime.parts import Part, table_of
 from dmlvk.onnxruntime.sessions import Session
 from dmlvk.operators import FeatureLevel
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
 from dmlvk.support import faults
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
+from dmlvk.support.mapped_files import ChangedFileError
 
 PROVIDER = "DmlVkExecutionProvider"
 """The provider's name, for ``providers=[…]``."""
@@ -313,7 +315,9 @@ def _status_of(api: Api, error: Exception, function: Callable[..., Any]) -> int:
     """A status that says in one line what went wrong; faults of dmlvk's own are told with their traceback, too."""
     message = " ".join(f"{error}".split())
     if isinstance(error, DmlError):
-        return api.failure(f"dmlvk: {message}")
+        is_files = isinstance(error, ChangedFileError)
+        code = error.code if isinstance(error, RefusedRunError) else FAIL if is_files else EP_FAIL
+        return api.failure(f"dmlvk: {message}", code)
     with contextlib.suppress(Exception):  # where faults are raised, ONNX Runtime's error is what is raised
         faults.report(error, f"serving ONNX Runtime ({function.__name__})")
     return api.failure(f"dmlvk: {type(error).__name__}: {message}")

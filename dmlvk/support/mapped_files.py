@@ -20,6 +20,10 @@ _DROP = getattr(mmap, "MADV_DONTNEED", None)
 """Drops pages of a mapping; those of a file are read again where they are needed. Windows has no such advice."""
 
 
+class ChangedFileError(ModelFileError):
+    """A file that a model was loaded from has other contents now, and they are needed."""
+
+
 class MappedFile(mmap.mmap):
     """A regular file in memory, read only.
 
@@ -111,11 +115,11 @@ def check_unchanged(arrays: Iterable[Any]) -> None:
     """Refuses to read arrays whose file was written to since it was mapped: they are others now.
 
     Raises:
-        ModelFileError: naming the file.
+        ChangedFileError: naming the file.
     """
     for file in files_of(arrays):
         if not file.is_as_it_was:
-            raise ModelFileError(
+            raise ChangedFileError(
                 f"{file.path}: was written to after the model was loaded, and weights that are needed now lay in it; "
                 "load the model anew, and put new files in an old one's place by renaming them"
             )
@@ -125,4 +129,4 @@ def _address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-__all__ = ["MappedFile", "MemoryContents", "check_unchanged", "file_of", "files_of"]
+__all__ = ["ChangedFileError", "MappedFile", "MemoryContents", "check_unchanged", "file_of", "files_of"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dmlvk.onnx.nodes.translation import Node, translates
-from dmlvk.onnx.nodes.values import NotOnDevice
+from dmlvk.onnx.nodes.values import NotOnDevice, broadcast_shape
 
 VIEW = "a view of the same bytes, copied only where it becomes an output"
 
@@ -48,5 +48,6 @@ def transpose(node: Node) -> None:
 @translates("Expand", note=VIEW)
 def expand(node: Node) -> None:
     """By strides of 0."""
-    node.require(1)
-    node.set(node.tensor(0).broadcast(node.new().shape))
+    tensor = node.tensor(0)
+    # Not the inferred shape: of shapes that do not fit together onnx infers one all the same.
+    node.set(tensor.broadcast(broadcast_shape(tensor.shape, node.integers(1))))
