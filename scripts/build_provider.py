@@ -26,7 +26,7 @@ from scripts.cross.targets import CrossBuildError, Platform
 LIBRARIES = {"win32": ".dll", "darwin": ".dylib", "linux": ".so"}
 """How names of shared libraries end, by system."""
 
-MODULE = Path(__file__).resolve().parent.parent / "dmlvk" / "onnxruntime" / "library.py"
+MODULE = Path(__file__).resolve().parent.parent / "dmlvk" / "onnxruntime" / "building.py"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", metavar="FOLDER", type=Path, required=True, help="where it goes")
     options = parser.parse_args(argv)
     # The module by itself: its package would register the provider, and needs ONNX Runtime for that.
-    spec = importlib.util.spec_from_file_location("dmlvk_onnxruntime_library", MODULE)
+    spec = importlib.util.spec_from_file_location("dmlvk_onnxruntime_building", MODULE)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,17 +1,12 @@
-"""The library that ONNX Runtime loads: where it is, or how it is built from its source, and what Python does for it."""
+"""The library that ONNX Runtime loads, and what Python does for it."""
 
 from __future__ import annotations
 
 import atexit
 import ctypes
 import functools
-import hashlib
 import os
-import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,14 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dmlvk.errors import DmlError, UnsupportedError
-from dmlvk.support.caches import user_cache
-
-SOURCES = Path(__file__).parent / "native"
-
-_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-
-NAME = f"dmlvk_onnxruntime{_SUFFIX}"
-"""The library's file; a wheel for a platform has it beside this module."""
+from dmlvk.onnxruntime.building import NAME, built
 
 _LONGEST_WAIT = 60.0
 """Seconds that the interpreter's end waits for runs in other threads."""
@@ -178,45 +166,7 @@ def library() -> ProviderLibrary:
         UnsupportedError: when there is none, and it cannot be built.
     """
     shipped = Path(__file__).parent / NAME
-    return ProviderLibrary(shipped if shipped.is_file() else _built())
+    return ProviderLibrary(shipped if shipped.is_file() else built())
 
 
-def _built() -> Path:
-    digest = hashlib.sha256()
-    for path in sorted(SOURCES.glob("*.[ch]")):
-        digest.update(path.read_bytes())
-    folder = user_cache("onnxruntime") or Path(tempfile.mkdtemp(prefix="dmlvk-onnxruntime-"))
-    target = folder / digest.hexdigest()[:16] / NAME
-    if not target.is_file():
-        compile_library(target)
-    return target
-
-
-def compile_library(target: Path) -> None:
-    """Builds the library.
-
-    Args:
-        target: its file; put there in one step.
-
-    Raises:
-        UnsupportedError: when there is no C compiler, or it refuses.
-    """
-    compiler = shutil.which(os.environ.get("CC") or "cc")
-    if compiler is None:
-        raise UnsupportedError(
-            "dmlvk.onnxruntime: this installation of dmlvk has no library for ONNX Runtime, and there is no C compiler "
-            "to build it: install the wheel for this platform, or a compiler (Debian, Ubuntu: apt install gcc)"
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{NAME}.{os.getpid()}.tmp")
-    command = [compiler, "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", str(temporary)]
-    try:
-        done = subprocess.run([*command, str(SOURCES / "provider.c")], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise UnsupportedError(f"dmlvk.onnxruntime: {compiler} cannot build {NAME}: {done.stderr.strip()}")
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-__all__ = ["NAME", "ProviderLibrary", "compile_library", "library"]
+__all__ = ["ProviderLibrary", "library"]

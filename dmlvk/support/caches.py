@@ -53,6 +53,28 @@ def is_own(path: Path) -> bool:
     return is_users and not others
 
 
+def is_private(path: Path) -> bool:
+    """Whether nobody but the user (and root) can have put a file where it is; also of one that is not there yet.
+
+    Asked of a program, which is executed: of the file and of all folders above it, in which another user could put
+    one of his own in its place, but for those where only a file's owner may do that (/tmp).
+    """
+    if sys.platform == "win32":
+        return True
+    try:
+        resolved = path.resolve()
+    except (OSError, RuntimeError):  # links that lead in circles
+        return False
+    for place in (resolved, *resolved.parents):
+        if is_own(place):
+            continue
+        status = place.stat()
+        is_shared = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+        if place == resolved or not is_shared or status.st_uid not in (os.geteuid(), 0):
+            return False
+    return True
+
+
 def spare_full_disk() -> None:
     """Switches Mesa's cache of shaders off where its folder has no room: its driver would die of a signal (SIGBUS).
 
