@@ -10,6 +10,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+import dmlvk.onnx as ort
+
 OPSET = 17
 
 
@@ -31,6 +33,11 @@ def model(
         [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def on_host(session: ort.InferenceSession) -> list[str]:
+    """The nodes that the host computes, each with its operator and the reason: what a test's failure is to show."""
+    return [f"{item.op_type} {item.node!r}: {item.reason}" for item in session.partition if item.place == "host"]
 
 
 def two_branches() -> onnx.ModelProto:

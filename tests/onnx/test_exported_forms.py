@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx.models import on_host
 from tests.onnx.test_joining import joined_nodes
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -61,4 +62,4 @@ def test_an_exported_form_is_joined_and_right(any_device: dml.Device, path: Path
         largest = float(np.abs(expected.astype(np.float64)).max())
         np.testing.assert_allclose(got.astype(np.float64), expected, rtol=0, atol=ERRORS[dtype] * largest)
     assert joined_nodes(session) == {path.name.split(".")[2]}
-    assert all(item.place != "host" for item in session.partition)
+    assert not on_host(session)

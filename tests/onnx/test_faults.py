@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.host.evaluation.call import FUNCTIONS
-from dmlvk.onnx.nodes import derived, dynamic_shapes
+from dmlvk.onnx.nodes import derived
 from dmlvk.onnx.nodes.translation import TRANSLATIONS
 from dmlvk.onnx.plan import engine
 from dmlvk.support import faults
@@ -39,7 +39,8 @@ def break_planner(patch: pytest.MonkeyPatch) -> None:
 
 def break_shape_rule(patch: pytest.MonkeyPatch) -> None:
     """And Exp's rule for shapes."""
-    patch.setitem(dynamic_shapes._RULES, "Exp", broken)
+    (known,) = TRANSLATIONS["", "Exp"]
+    patch.setitem(TRANSLATIONS, ("", "Exp"), [dataclasses.replace(known, shape=broken)])
 
 
 def break_derived(patch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx.models import on_host
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -206,7 +207,7 @@ def test_a_written_out_form_is_joined_and_right(any_device: dml.Device, name: st
     session = ort.InferenceSession(model, device=any_device)
     np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=2e-5, atol=2e-6)
     assert joined_nodes(session) == {wanted}
-    assert all(item.place != "host" for item in session.partition)
+    assert not on_host(session)
 
 
 def test_rows_that_are_said_to_see_no_key_become_zeros(any_device: dml.Device) -> None:

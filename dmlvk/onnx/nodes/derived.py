@@ -124,7 +124,7 @@ def _computed(op_type: str, given: Given, arrays: Sequence[_Numbers]) -> _Number
     if op_type == "Concat":
         return np.concatenate(arrays, axis=given.attribute("axis", 0))
     if op_type in ("Squeeze", "Unsqueeze", "Reshape"):
-        rule = rule_of(op_type)
+        rule = rule_of(given.step)
         assert rule is not None  # these have one
         (shape,) = rule(given)
         return first.reshape([int(size) for size in shape])

@@ -7,7 +7,7 @@ be those of ONNX for the sizes of the run that is planned.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from onnx import helper
 
 from dmlvk.dynamic.sizes import is_dynamic, value_of
 from dmlvk.onnx.model.loading import Step
+from dmlvk.onnx.nodes.translation import ShapeRule, translation_of
 from dmlvk.onnx.nodes.values import Derived, Known, NotOnDevice, Tensor, Value, broadcast_shape
 from dmlvk.support import faults
 
@@ -81,54 +82,20 @@ class Given:
         return [axis % rank for axis in found]
 
 
-_Rule: TypeAlias = Callable[[Given], Sequence[Shape]]
-_RULES: dict[str, _Rule] = {}
-
-
-def _rule(*op_types: str) -> Callable[[_Rule], _Rule]:
-    def register(function: _Rule) -> _Rule:
-        _RULES.update(dict.fromkeys(op_types, function))
-        return function
-
-    return register
-
-
-@_rule(
-    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BiasGelu", "BitwiseNot", "Cast"),
-    *("Ceil", "Celu", "Clip", "Cos", "Cosh", "CumSum", "DequantizeLinear", "Dropout", "Elu", "Erf", "Exp", "FastGelu"),
-    *(
-        "Floor",
-        "Gelu",
-        "GroupNormalization",
-        "HardSigmoid",
-        "HardSwish",
-        "Hardmax",
-        "Identity",
-        "InstanceNormalization",
-    ),
-    *("IsInf", "IsNaN", "LRN", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization", "MeanVarianceNormalization"),
-    *("Mish", "Neg", "Not", "PRelu", "QuantizeLinear", "QuickGelu", "RMSNormalization", "Reciprocal", "Relu", "Round"),
-    *("RotaryEmbedding", "Selu", "Sigmoid", "Sign", "SimplifiedLayerNormalization", "Sin", "Sinh", "Softmax"),
-    *("Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "LayerNormalization"),
-    *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "CastLike", "ScatterElements", "ScatterND"),
-    *("CumProd", "ReverseSequence", "Scatter", "Shrink"),
-)
-def _same(given: Given) -> Sequence[Shape]:
+def same(given: Given) -> Sequence[Shape]:
+    """That of the first input."""
     if given.outputs != 1 and any(given.step.proto.output[1:]):
         raise NoRuleError
     return [given.shape()]
 
 
-@_rule(
-    *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual"),
-    *("Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor"),
-)
-def _broadcast(given: Given) -> Sequence[Shape]:
+def broadcast(given: Given) -> Sequence[Shape]:
+    """What all inputs broadcast to."""
     return [broadcast_shape(*(given.shape(index) for index in range(len(given.inputs))))]
 
 
-@_rule("MatMul", "FusedMatMul", "MatMulInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
-def _product(given: Given) -> Sequence[Shape]:
+def product(given: Given) -> Sequence[Shape]:
+    """A product of matrices, by NumPy's rules."""
     a, b = given.shape(0), given.shape(1)
     if given.attribute("transBatchA") or given.attribute("transBatchB") or min(len(a), len(b)) < 1:
         raise NoRuleError
@@ -142,13 +109,13 @@ def _product(given: Given) -> Sequence[Shape]:
     return [(*broadcast_shape(left[:-2], right[:-2]), *rows, *columns)]
 
 
-@_rule("MatMulNBits")
-def _packed_product(given: Given) -> Sequence[Shape]:
+def packed_product(given: Given) -> Sequence[Shape]:
+    """A product with weights of few bits."""
     return [(*given.shape()[:-1], int(given.attribute("N")))]
 
 
-@_rule("Attention")
-def _attention(given: Given) -> Sequence[Shape]:
+def attention(given: Given) -> Sequence[Shape]:
+    """ONNX's Attention: of three or four axes, with what is behind the caches."""
     if given.step.domain:
         raise NoRuleError
     queries, keys, values = (given.shape(index) for index in range(3))
@@ -174,26 +141,26 @@ def _attention(given: Given) -> Sequence[Shape]:
     ]
 
 
-@_rule("Gemm")
-def _gemm(given: Given) -> Sequence[Shape]:
+def gemm(given: Given) -> Sequence[Shape]:
+    """A product of two matrices, each of which may be transposed."""
     a, b = given.shape(0), given.shape(1)
     return [(a[1 if given.attribute("transA") else 0], b[0 if given.attribute("transB") else 1])]
 
 
-@_rule("DynamicQuantizeLinear")
-def _quantized(given: Given) -> Sequence[Shape]:
+def quantized(given: Given) -> Sequence[Shape]:
+    """Numbers, with a scale and a zero point for all."""
     return [given.shape(), (), ()]
 
 
-@_rule("Transpose")
-def _transposed(given: Given) -> Sequence[Shape]:
+def transposed(given: Given) -> Sequence[Shape]:
+    """The axes in another order."""
     shape = given.shape()
     order = given.attribute("perm") or list(reversed(range(len(shape))))
     return [tuple(shape[axis] for axis in order)]
 
 
-@_rule("Reshape")
-def _reshaped(given: Given) -> Sequence[Shape]:
+def reshaped(given: Given) -> Sequence[Shape]:
+    """Sizes by an input, of which one may follow from the others."""
     source, wanted = given.shape(), given.numbers(1)
     if wanted is None:
         raise NoRuleError
@@ -205,16 +172,16 @@ def _reshaped(given: Given) -> Sequence[Shape]:
     return [tuple(sizes)]
 
 
-@_rule("Flatten")
-def _flattened(given: Given) -> Sequence[Shape]:
+def flattened(given: Given) -> Sequence[Shape]:
+    """A matrix of what is before and behind an axis."""
     shape = given.shape()
     axis = given.attribute("axis", 1)
     axis = axis + len(shape) if axis < 0 else axis
     return [(math.prod(shape[:axis]), math.prod(shape[axis:]))]
 
 
-@_rule("Squeeze")
-def _squeezed(given: Given) -> Sequence[Shape]:
+def squeezed(given: Given) -> Sequence[Shape]:
+    """Without axes of one element."""
     shape = given.shape()
     axes = given.axes(1, len(shape))
     if axes is None:
@@ -224,8 +191,8 @@ def _squeezed(given: Given) -> Sequence[Shape]:
     return [tuple(size for axis, size in enumerate(shape) if axis not in axes)]
 
 
-@_rule("Unsqueeze")
-def _unsqueezed(given: Given) -> Sequence[Shape]:
+def unsqueezed(given: Given) -> Sequence[Shape]:
+    """With further axes of one element."""
     shape = given.shape()
     axes = given.axes(1, 2**31)
     if axes is None:
@@ -236,22 +203,22 @@ def _unsqueezed(given: Given) -> Sequence[Shape]:
     return [tuple(1 if axis in removed else next(rest) for axis in range(rank))]
 
 
-@_rule("Expand")
-def _expanded(given: Given) -> Sequence[Shape]:
+def expanded(given: Given) -> Sequence[Shape]:
+    """What the input and a shape broadcast to."""
     wanted = given.numbers(1)
     if wanted is None:
         raise NoRuleError
     return [broadcast_shape(given.shape(), tuple(wanted))]
 
 
-@_rule("ConstantOfShape")
-def _constant(given: Given) -> Sequence[Shape]:
+def constant(given: Given) -> Sequence[Shape]:
+    """A shape by an input."""
     numbers = given.numbers(0)
     return [tuple(numbers or ())]
 
 
-@_rule("Range")
-def _counted(given: Given) -> Sequence[Shape]:
+def counted(given: Given) -> Sequence[Shape]:
+    """How many numbers there are from start to limit."""
     start, limit, delta = (_one(given.numbers(index)) for index in range(3))
     if is_dynamic(delta) or delta == 0:
         raise NoRuleError
@@ -265,8 +232,8 @@ def _one(numbers: list[Any] | None) -> Any:
     return numbers[0]
 
 
-@_rule("Concat")
-def _joined(given: Given) -> Sequence[Shape]:
+def joined(given: Given) -> Sequence[Shape]:
+    """One behind the other along an axis."""
     shapes = [given.shape(index) for index in range(len(given.inputs))]
     axis = given.attribute("axis", 1) % len(shapes[0])
     first = shapes[0]
@@ -276,8 +243,8 @@ def _joined(given: Given) -> Sequence[Shape]:
     return [(*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])]
 
 
-@_rule("Split")
-def _parts(given: Given) -> Sequence[Shape]:
+def parts(given: Given) -> Sequence[Shape]:
+    """Parts along an axis."""
     shape = given.shape()
     axis = given.attribute("axis", 0) % len(shape)
     given_sizes = given.attribute("split")
@@ -311,8 +278,8 @@ def clipped_slice(start: Any, end: Any, step: int, size: Any) -> tuple[Any, Any]
     return first, count if count > 0 else 0
 
 
-@_rule("Slice")
-def _sliced(given: Given) -> Sequence[Shape]:
+def sliced(given: Given) -> Sequence[Shape]:
+    """What slices take along axes."""
     shape = given.shape()
     if given.step.version < 10:
         starts, ends = given.attribute("starts"), given.attribute("ends")
@@ -331,23 +298,20 @@ def _sliced(given: Given) -> Sequence[Shape]:
     return [tuple(sizes)]
 
 
-@_rule("Gather")
-def _gathered(given: Given) -> Sequence[Shape]:
+def gathered(given: Given) -> Sequence[Shape]:
+    """The axis replaced by those of the indices."""
     shape = given.shape(0)
     axis = given.attribute("axis", 0) % len(shape)
     return [(*shape[:axis], *given.shape(1), *shape[axis + 1 :])]
 
 
-@_rule("GatherElements")
-def _gathered_elements(given: Given) -> Sequence[Shape]:
+def gathered_elements(given: Given) -> Sequence[Shape]:
+    """That of the indices."""
     return [given.shape(1)]
 
 
-@_rule(
-    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
-    *("ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin"),
-)
-def _reduced(given: Given) -> Sequence[Shape]:
+def reduced(given: Given) -> Sequence[Shape]:
+    """Axes reduced to one element, or left out."""
     shape = given.shape()
     if given.step.proto.op_type.startswith("Arg"):
         axes: list[int] | None = [given.attribute("axis", 0) % len(shape)]
@@ -361,8 +325,8 @@ def _reduced(given: Given) -> Sequence[Shape]:
     return [tuple(size for axis, size in enumerate(shape) if axis not in chosen)]
 
 
-@_rule("Pad")
-def _padded(given: Given) -> Sequence[Shape]:
+def padded(given: Given) -> Sequence[Shape]:
+    """With elements before and behind."""
     shape = given.shape()
     if given.step.version < 11:
         raise NoRuleError
@@ -376,53 +340,53 @@ def _padded(given: Given) -> Sequence[Shape]:
     return [tuple(sizes)]
 
 
-@_rule("Tile")
-def _tiled(given: Given) -> Sequence[Shape]:
+def tiled(given: Given) -> Sequence[Shape]:
+    """Repeated along each axis."""
     repeats = given.numbers(1)
     if repeats is None:
         raise NoRuleError
     return [tuple(size * count for size, count in zip(given.shape(), repeats, strict=True))]
 
 
-@_rule("TopK")
-def _largest(given: Given) -> Sequence[Shape]:
+def largest(given: Given) -> Sequence[Shape]:
+    """So many along an axis, twice."""
     shape = given.shape()
     axis = given.attribute("axis", -1) % len(shape)
     made = (*shape[:axis], _one(given.numbers(1)), *shape[axis + 1 :])
     return [made, made]
 
 
-@_rule("OneHot")
-def _one_hot(given: Given) -> Sequence[Shape]:
+def one_hot(given: Given) -> Sequence[Shape]:
+    """With a further axis."""
     shape = given.shape()
     axis = given.attribute("axis", -1) % (len(shape) + 1)
     return [(*shape[:axis], _one(given.numbers(1)), *shape[axis:])]
 
 
-@_rule("GatherND")
-def _gathered_parts(given: Given) -> Sequence[Shape]:
+def gathered_parts(given: Given) -> Sequence[Shape]:
+    """Parts of the input in the place of the last axis of indices."""
     source, indices = given.shape(0), given.shape(1)
     return [(*indices[:-1], *source[given.attribute("batch_dims", 0) + int(indices[-1]) :])]
 
 
-@_rule("GridSample")
-def _sampled(given: Given) -> Sequence[Shape]:
+def sampled(given: Given) -> Sequence[Shape]:
+    """Sizes of the grid in the place of those of the picture."""
     return [(*given.shape(0)[:2], *given.shape(1)[1:-1])]
 
 
-@_rule("RoiAlign")
-def _regions(given: Given) -> Sequence[Shape]:
+def regions(given: Given) -> Sequence[Shape]:
+    """A picture for each region."""
     sizes = (given.attribute("output_height", 1), given.attribute("output_width", 1))
     return [(given.shape(1)[0], given.shape(0)[1], *sizes)]
 
 
-@_rule("MaxRoiPool")
-def _regions_pooled(given: Given) -> Sequence[Shape]:
+def regions_pooled(given: Given) -> Sequence[Shape]:
+    """Likewise, of one size."""
     return [(given.shape(1)[0], given.shape(0)[1], *given.attribute("pooled_shape"))]
 
 
-@_rule("GRU", "LSTM", "RNN")
-def _recurrent(given: Given) -> Sequence[Shape]:
+def recurrent(given: Given) -> Sequence[Shape]:
+    """All states, and the last ones."""
     first, second, _ = given.shape()
     directions, _, hidden = given.shape(2)
     if given.attribute("layout", 0):
@@ -430,8 +394,7 @@ def _recurrent(given: Given) -> Sequence[Shape]:
     return [(first, directions, second, hidden), *[(directions, second, hidden)] * 2]
 
 
-@_rule("Einsum")
-def _summed(given: Given) -> Sequence[Shape]:
+def summed(given: Given) -> Sequence[Shape]:
     """By the sizes of its letters; with an ellipsis there is none."""
     left, arrow, right = bytes(given.attribute("equation")).decode().replace(" ", "").partition("->")
     if "." in left or not arrow:
@@ -444,34 +407,34 @@ def _summed(given: Given) -> Sequence[Shape]:
     return [tuple(sizes[letter] for letter in right)]
 
 
-@_rule("DepthToSpace")
-def _spread(given: Given) -> Sequence[Shape]:
+def spread(given: Given) -> Sequence[Shape]:
+    """Blocks of channels become pictures."""
     (batch, channels, *sizes), block = given.shape(), given.attribute("blocksize")
     return [(batch, channels // (block * block), *(size * block for size in sizes))]
 
 
-@_rule("SpaceToDepth")
-def _folded(given: Given) -> Sequence[Shape]:
+def folded(given: Given) -> Sequence[Shape]:
+    """Blocks of pictures become channels."""
     (batch, channels, *sizes), block = given.shape(), given.attribute("blocksize")
     return [(batch, channels * block * block, *(size // block for size in sizes))]
 
 
-@_rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def _pooled_at_once(given: Given) -> Sequence[Shape]:
+def pooled_at_once(given: Given) -> Sequence[Shape]:
+    """One element for each channel."""
     shape = given.shape()
     return [(*shape[:2], *(1 for _ in shape[2:]))]
 
 
-@_rule("Conv", "ConvInteger", "QLinearConv", "FusedConv")
-def _convolved(given: Given) -> Sequence[Shape]:
+def convolved(given: Given) -> Sequence[Shape]:
+    """By the places of a window, for each filter."""
     weights = 3 if given.step.proto.op_type == "QLinearConv" else 1
     filters = given.shape(weights)
     source = given.shape()
     return [(source[0], filters[0], *_windows(given, source[2:], filters[2:]))]
 
 
-@_rule("AveragePool", "MaxPool", "LpPool")
-def _pooled(given: Given) -> Sequence[Shape]:
+def pooled(given: Given) -> Sequence[Shape]:
+    """By the places of a window."""
     shape = given.shape()
     made = (*shape[:2], *_windows(given, shape[2:], tuple(given.attribute("kernel_shape"))))
     return [made] * given.outputs
@@ -494,8 +457,8 @@ def _windows(given: Given, sizes: Shape, kernel: Shape) -> Shape:
     )
 
 
-@_rule("ConvTranspose")
-def _spread_out(given: Given) -> Sequence[Shape]:
+def spread_out(given: Given) -> Sequence[Shape]:
+    """A convolution backwards."""
     source, filters = given.shape(0), given.shape(1)
     rank = len(source) - 2
     if given.attribute("output_shape") or bytes(given.attribute("auto_pad") or b"NOTSET") != b"NOTSET":
@@ -509,8 +472,8 @@ def _spread_out(given: Given) -> Sequence[Shape]:
     return [(source[0], filters[1] * given.attribute("group", 1), *sizes)]
 
 
-@_rule("Resize", "Upsample")
-def _resized(given: Given) -> Sequence[Shape]:
+def resized(given: Given) -> Sequence[Shape]:
+    """By sizes, or by factors that are known."""
     shape = given.shape()
     index = 1 if given.step.proto.op_type == "Upsample" or given.step.version < 11 else 2
     if given.attribute("axes") is not None or given.attribute("keep_aspect_ratio_policy", b"stretch") != b"stretch":
@@ -530,9 +493,14 @@ def _resized(given: Given) -> Sequence[Shape]:
     ]
 
 
-def rule_of(op_type: str) -> _Rule | None:
-    """The rule for an operator; ``None`` where there is none."""
-    return _RULES.get(op_type)
+_OF_CONSTANTS: Mapping[str, ShapeRule] = {"ConstantOfShape": constant, "Range": counted}
+"""Operators that no translator has: what they give follows from sizes alone."""
+
+
+def rule_of(step: Step) -> ShapeRule | None:
+    """The rule for a node's operator, as its translator has it; ``None`` where there is none."""
+    translation = translation_of(step.domain, step.proto.op_type, step.version)
+    return _OF_CONSTANTS.get(step.proto.op_type) if translation is None else translation.shape
 
 
 def shapes_by_rule(
@@ -550,7 +518,7 @@ def shapes_by_rule(
     """
     if all(inferred is None for inferred in found):
         return list(found)  # the operator's translator knows its own shapes
-    rule = rule_of(step.proto.op_type)
+    rule = rule_of(step)
     if rule is None:
         raise NoRuleError
     try:
@@ -571,6 +539,3 @@ def shapes_by_rule(
             raise NoRuleError
         made.append((inferred[0], tuple(shapes[number])))
     return made
-
-
-__all__ = ["Given", "NoRuleError", "clipped_slice", "rule_of", "shapes_by_rule"]

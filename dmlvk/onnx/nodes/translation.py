@@ -42,6 +42,12 @@ _MOST_SIZES = 64
 
 Translator = Callable[["Node"], None]
 
+ShapeRule = Callable[[Any], Sequence[tuple[Any, ...]]]
+"""Shapes of a node's outputs, which may follow from open sizes: a function of dynamic_shapes.py."""
+
+BatchRule = Callable[[Any], bool]
+"""Whether a node treats each item of a batch by itself: a function of batch_rules.py."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
@@ -54,6 +60,8 @@ class Translation:
         translate: the function.
         operators: DirectML's operators that the node becomes; those that only some nodes need are not among them.
         note: what else a user should know.
+        shape: gives the shapes of outputs where sizes are open; ``None``: a plan is for these sizes only.
+        batch: says whether each item of a batch is treated by itself; ``None``: it is not.
     """
 
     domain: str
@@ -62,6 +70,8 @@ class Translation:
     translate: Translator
     operators: tuple[str, ...]
     note: str = ""
+    shape: ShapeRule | None = None
+    batch: BatchRule | None = None
 
     @property
     def missing(self) -> str | None:
@@ -74,7 +84,13 @@ TRANSLATIONS: dict[tuple[str, str], list[Translation]] = {}
 
 
 def translates(
-    *op_types: str, by: Sequence[str] = (), since: int = 1, domain: str = "", note: str = ""
+    *op_types: str,
+    by: Sequence[str] = (),
+    since: int = 1,
+    domain: str = "",
+    note: str = "",
+    shape: ShapeRule | None = None,
+    batch: BatchRule | None = None,
 ) -> Callable[[Translator], Translator]:
     """Registers a translator.
 
@@ -84,11 +100,13 @@ def translates(
         since: the first version of the operator that it knows.
         domain: of the operators.
         note: for the table of what is supported.
+        shape: a rule of dynamic_shapes.py; without one, sizes that the node sees are plain numbers.
+        batch: a rule of batch_rules.py, of ONNX's operators; without one, no batch that is too large runs in parts.
     """
 
     def register(function: Translator) -> Translator:
         for op_type in op_types:
-            made = Translation(domain, op_type, since, function, tuple(by), note)
+            made = Translation(domain, op_type, since, function, tuple(by), note, shape, batch)
             bisect.insort(TRANSLATIONS.setdefault((domain, op_type), []), made, key=lambda item: item.since)
         return function
 

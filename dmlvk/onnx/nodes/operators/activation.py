@@ -8,6 +8,8 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_equal_zeros, with_nan
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
@@ -68,20 +70,26 @@ def _with_attributes(operator: str, members: dict[str, tuple[str, float]], node:
 
 for _op_type, _operator in PLAIN_ACTIVATIONS.items():
     _name = f"ACTIVATION_{_operator}"
-    translates(_op_type, by=[_name])(functools.partial(_plain, _name))
+    translates(_op_type, by=[_name], shape=shapes.same, batch=batches.elementwise)(functools.partial(_plain, _name))
 
 for _op_type, (_operator, _members) in WITH_ATTRIBUTES.items():
     _name = f"ACTIVATION_{_operator}"
-    translates(_op_type, by=[_name])(functools.partial(_with_attributes, _name, _members))
+    _made = functools.partial(_with_attributes, _name, _members)
+    translates(_op_type, by=[_name], shape=shapes.same, batch=batches.elementwise)(_made)
 
 
-@translates("Softplus", by=["ACTIVATION_SOFTPLUS"])
+@translates("Softplus", by=["ACTIVATION_SOFTPLUS"], shape=shapes.same, batch=batches.elementwise)
 def softplus(node: Node) -> None:
     """Of steepness 1."""
     node.set(same_shape(node, node.tensor(0), "ACTIVATION_SOFTPLUS", steepness=1.0))
 
 
-@translates("Mish", by=["ACTIVATION_SOFTPLUS", "ELEMENT_WISE_TANH", "ELEMENT_WISE_MULTIPLY"])
+@translates(
+    "Mish",
+    by=["ACTIVATION_SOFTPLUS", "ELEMENT_WISE_TANH", "ELEMENT_WISE_MULTIPLY"],
+    shape=shapes.same,
+    batch=batches.elementwise,
+)
 def mish(node: Node) -> None:
     """X * tanh(softplus(x))."""
     tensor = node.tensor(0)
@@ -89,14 +97,14 @@ def mish(node: Node) -> None:
     node.set(pair(node, "ELEMENT_WISE_MULTIPLY", tensor, bent))
 
 
-@translates("HardSwish", by=["ACTIVATION_HARD_SWISH"])
+@translates("HardSwish", by=["ACTIVATION_HARD_SWISH"], shape=shapes.same, batch=batches.elementwise)
 def hard_swish(node: Node) -> None:
     """X * max(0, min(1, x / 6 + 1 / 2))."""
     node.set(same_shape(node, node.tensor(0), "ACTIVATION_HARD_SWISH", alpha=1 / 6, beta=0.5))
 
 
-@translates("Swish", by=["ACTIVATION_SWISH"])
-@translates("QuickGelu", by=["ACTIVATION_SWISH"], domain=MICROSOFT)
+@translates("Swish", by=["ACTIVATION_SWISH"], shape=shapes.same, batch=batches.elementwise)
+@translates("QuickGelu", by=["ACTIVATION_SWISH"], domain=MICROSOFT, shape=shapes.same)
 def swish(node: Node) -> None:
     """X * sigmoid(alpha * x)."""
     default = 1.702 if node.op_type == "QuickGelu" else 1.0
@@ -104,8 +112,8 @@ def swish(node: Node) -> None:
     node.set(same_shape(node, node.tensor(0), "ACTIVATION_SWISH", sigmoid_input_scale=alpha))
 
 
-@translates("Gelu", by=["ACTIVATION_GELU"])
-@translates("Gelu", by=["ACTIVATION_GELU"], domain=MICROSOFT)
+@translates("Gelu", by=["ACTIVATION_GELU"], shape=shapes.same, batch=batches.elementwise)
+@translates("Gelu", by=["ACTIVATION_GELU"], domain=MICROSOFT, shape=shapes.same)
 def gelu(node: Node) -> None:
     """By the error function, or by its approximation with tanh."""
     node.check_element(0, *FLOATS)
@@ -115,7 +123,7 @@ def gelu(node: Node) -> None:
         node.set(same_shape(node, node.tensor(0), "ACTIVATION_GELU"))
 
 
-@translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=MICROSOFT)
+@translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=MICROSOFT, shape=shapes.same)
 def fast_gelu(node: Node) -> None:
     """The approximation with tanh, of the sum with a bias."""
     node.check_element(0, *FLOATS)
@@ -125,7 +133,7 @@ def fast_gelu(node: Node) -> None:
     node.set(gelu_by_tanh(node, tensor))
 
 
-@translates("BiasGelu", by=["ELEMENT_WISE_ADD", "ACTIVATION_GELU"], domain=MICROSOFT)
+@translates("BiasGelu", by=["ELEMENT_WISE_ADD", "ACTIVATION_GELU"], domain=MICROSOFT, shape=shapes.same)
 def bias_gelu(node: Node) -> None:
     """Of the sum with a bias."""
     node.set(same_shape(node, pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1)), "ACTIVATION_GELU"))
@@ -148,7 +156,7 @@ def gelu_by_tanh(node: Node, x: Tensor) -> Tensor:
     return node.cast(made, element)
 
 
-@translates("PRelu", by=["ACTIVATION_PARAMETERIZED_RELU"])
+@translates("PRelu", by=["ACTIVATION_PARAMETERIZED_RELU"], shape=shapes.same, batch=batches.elementwise)
 def parametric_relu(node: Node) -> None:
     """The slope broadcasts to the input."""
     tensor, slope = node.tensor(0), node.tensor(1)
@@ -183,4 +191,5 @@ def _along_axes(operator: str, node: Node) -> None:
 
 for _op_type, _operator in {"Softmax": "SOFTMAX1", "LogSoftmax": "LOG_SOFTMAX1", "Hardmax": "HARDMAX1"}.items():
     _name = f"ACTIVATION_{_operator}"
-    translates(_op_type, by=[_name])(functools.partial(_along_axes, _name))
+    _made = functools.partial(_along_axes, _name)
+    translates(_op_type, by=[_name], shape=shapes.same, batch=batches.along_an_axis(-1))(_made)

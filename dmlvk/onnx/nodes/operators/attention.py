@@ -7,6 +7,8 @@ import dataclasses
 from onnx import TensorProto
 
 from dmlvk.onnx.decoding.cache_pairs import APPENDS
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.appending import Heads, appended
 from dmlvk.onnx.nodes.operators.elementwise import pair
@@ -39,6 +41,8 @@ _OUTPUT, _PRESENT_KEY, _PRESENT_VALUE, _SCORES = range(4)
     by=["MULTIHEAD_ATTENTION1"],
     since=23,
     note="memory grows with the length; with the square of it for masks, softcap and qk_matmul_output",
+    shape=shapes.attention,
+    batch=batches.attention,
 )
 def onnx_attention(node: Node) -> None:
     """By MULTIHEAD_ATTENTION1; step by step where scores are capped or asked for."""

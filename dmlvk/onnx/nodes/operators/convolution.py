@@ -8,6 +8,8 @@ from typing import Any
 
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.matrix import product
 from dmlvk.onnx.nodes.operators.movement import sliced
@@ -124,7 +126,7 @@ def widened(tensor: Tensor) -> Tensor:
     return tensor.with_axis(2) if tensor.rank == 3 else tensor
 
 
-@translates("Conv", by=["CONVOLUTION"])
+@translates("Conv", by=["CONVOLUTION"], shape=shapes.convolved, batch=batches.each_picture)
 def convolution(node: Node) -> None:
     """One to three spatial axes."""
     tensor, weights = node.tensor(0), node.tensor(1)
@@ -211,7 +213,7 @@ def _convolved_sizes(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]
     return tuple(room // stride + 1 for room, stride in zip(rooms, strides, strict=True))
 
 
-@translates("ConvTranspose", by=["CONVOLUTION"])
+@translates("ConvTranspose", by=["CONVOLUTION"], shape=shapes.spread_out, batch=batches.each_picture)
 def transposed_convolution(node: Node) -> None:
     """Backwards, as ONNX Runtime cuts what there is of it."""
     transposed(node, node.list("pads"), bias=2)
@@ -324,7 +326,7 @@ def _convolved(
     return made.viewed(output.shape)
 
 
-@translates("ConvInteger", by=["CONVOLUTION_INTEGER"])
+@translates("ConvInteger", by=["CONVOLUTION_INTEGER"], shape=shapes.convolved)
 def integer_convolution(node: Node) -> None:
     """8-bit integers; sums in 32 bits."""
     tensor, weights, output = node.tensor(0), node.tensor(1), node.new()

@@ -7,6 +7,7 @@ from typing import Any
 
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.operators.activation import PLAIN_ACTIVATIONS, WITH_ATTRIBUTES
 from dmlvk.onnx.nodes.operators.convolution import channel_bias, convolved, transposed
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_nan
@@ -73,7 +74,7 @@ def _channels_last(tensor: Tensor) -> Tensor:
     return tensor.transposed([0, *range(2, tensor.rank), 1])
 
 
-@translates("FusedConv", by=["CONVOLUTION"], domain=MICROSOFT)
+@translates("FusedConv", by=["CONVOLUTION"], domain=MICROSOFT, shape=shapes.convolved)
 def fused_convolution(node: Node) -> None:
     """A convolution, what is added to it, and an activation."""
     weights = node.tensor(1)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from onnx import TensorProto
 
 from dmlvk.dynamic.sizes import is_dynamic
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
 from dmlvk.onnx.nodes.operators.heads import both, chosen, compared
@@ -146,7 +147,7 @@ class _Numbers:
         return self._node.scalar(0.5, a.element)
 
 
-@translates("GridSample", by=_BY, note="cubic: of at most two axes")
+@translates("GridSample", by=_BY, note="cubic: of at most two axes", shape=shapes.sampled)
 def grid_sample(node: Node) -> None:
     """Nearest, linear and cubic, beyond the edges zeros, the edge or a reflection."""
     tensor, grid = node.tensor(0), node.tensor(1)

@@ -7,6 +7,8 @@ import math
 from onnx import TensorProto
 
 from dmlvk.dynamic.sizes import is_dynamic
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.activation import gelu_by_tanh
@@ -20,7 +22,14 @@ _GUARD = 4
 """The input of a joined attention that says which rows of shares become zeros."""
 
 
-@translates("LayerNormalization", "RMSNormalization", by=["MEAN_VARIANCE_NORMALIZATION2"], domain=JOINED)
+@translates(
+    "LayerNormalization",
+    "RMSNormalization",
+    by=["MEAN_VARIANCE_NORMALIZATION2"],
+    domain=JOINED,
+    shape=shapes.same,
+    batch=batches.outside_of_axes(9),
+)
 def normalization(node: Node) -> None:
     """Less the mean, or not, divided by the root of the mean square along some axes, with scale and bias."""
     tensor = node.tensor(0)
@@ -52,7 +61,9 @@ def _like(node: Node, index: int, tensor: Tensor) -> Tensor | None:
     return node.cast(given, tensor.element).broadcast(tensor.shape)
 
 
-@translates("GroupNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], domain=JOINED)
+@translates(
+    "GroupNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], domain=JOINED, shape=shapes.same, batch=batches.groups
+)
 def group_normalization(node: Node) -> None:
     """Over groups of channels, and what is multiplied and added behind that."""
     tensor = node.tensor(0)
@@ -90,14 +101,14 @@ def _asked_for(node: Node, index: int, given: tuple[int, ...]) -> tuple[int, ...
     return found
 
 
-@translates("Gelu", by=["ACTIVATION_GELU"], domain=JOINED)
+@translates("Gelu", by=["ACTIVATION_GELU"], domain=JOINED, shape=shapes.same, batch=batches.elementwise)
 def gelu(node: Node) -> None:
     """By the error function."""
     node.check_element(0, *FLOATS)
     node.set(same_shape(node, node.tensor(0), "ACTIVATION_GELU"))
 
 
-@translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=JOINED)
+@translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=JOINED, shape=shapes.same, batch=batches.elementwise)
 def fast_gelu(node: Node) -> None:
     """The approximation with tanh, in FLOAT32."""
     node.check_element(0, *FLOATS)
@@ -105,14 +116,14 @@ def fast_gelu(node: Node) -> None:
     node.set(node.cast(gelu_by_tanh(node, node.cast(tensor, TensorProto.FLOAT)), tensor.element))
 
 
-@translates("Swish", by=["ACTIVATION_SWISH"], domain=JOINED)
+@translates("Swish", by=["ACTIVATION_SWISH"], domain=JOINED, shape=shapes.same, batch=batches.elementwise)
 def swish(node: Node) -> None:
     """X * sigmoid(alpha * x)."""
     node.check_element(0, *FLOATS)
     node.set(same_shape(node, node.tensor(0), "ACTIVATION_SWISH", sigmoid_input_scale=node.real("alpha", 1.0)))
 
 
-@translates("SwiGLU", by=["ACTIVATION_SWISH", "ELEMENT_WISE_MULTIPLY"], domain=JOINED)
+@translates("SwiGLU", by=["ACTIVATION_SWISH", "ELEMENT_WISE_MULTIPLY"], domain=JOINED, batch=batches.elementwise)
 def swiglu(node: Node) -> None:
     """X * sigmoid(alpha * x), multiplied by another tensor."""
     node.check_element(0, *FLOATS)
@@ -120,7 +131,7 @@ def swiglu(node: Node) -> None:
     node.set(pair(node, "ELEMENT_WISE_MULTIPLY", made, node.tensor(1)))
 
 
-@translates("Attention", by=["MULTIHEAD_ATTENTION1"], domain=JOINED)
+@translates("Attention", by=["MULTIHEAD_ATTENTION1"], domain=JOINED, shape=shapes.attention, batch=batches.attention)
 def joined_attention(node: Node) -> None:
     """Queries, transposed keys and values as [batch, heads, length, size], or without a batch; added masks.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.convolution import channel_bias, convolved
@@ -81,7 +83,7 @@ def _finish(node: Node, sums: Tensor, axis: int) -> None:
     node.set(node.cast(whole, element))
 
 
-@translates("Conv", by=["CONVOLUTION", *_BY], domain=JOINED)
+@translates("Conv", by=["CONVOLUTION", *_BY], domain=JOINED, shape=shapes.convolved, batch=batches.each_picture)
 def convolution(node: Node) -> None:
     """Of integers."""
     tensor, weights = _integers(node, 0, _FIRST), _integers(node, 1, _SECOND)
@@ -90,13 +92,13 @@ def convolution(node: Node) -> None:
     _finish(node, sums, 1 - sums.rank)
 
 
-@translates("MatMul", by=["GEMM", *_BY], domain=JOINED)
+@translates("MatMul", by=["GEMM", *_BY], domain=JOINED, shape=shapes.product, batch=batches.product)
 def matrix_product(node: Node) -> None:
     """Of integers."""
     _finish(node, matmul(node, _integers(node, 0, _FIRST), _integers(node, 1, _SECOND)), -1)
 
 
-@translates("Gemm", by=["GEMM", *_BY], domain=JOINED)
+@translates("Gemm", by=["GEMM", *_BY], domain=JOINED, shape=shapes.gemm, batch=batches.product)
 def gemm(node: Node) -> None:
     """Of integers, with a bias of integers."""
     a, b = _integers(node, 0, _FIRST), _integers(node, 1, _SECOND)

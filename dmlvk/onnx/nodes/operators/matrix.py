@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
@@ -14,7 +16,7 @@ from dmlvk.operators import FusedActivation
 _PLAIN, _TRANSPOSED = 0, 1  # DML_MATRIX_TRANSFORM
 
 
-@translates("Gemm", by=["GEMM"])
+@translates("Gemm", by=["GEMM"], shape=shapes.gemm, batch=batches.product)
 def gemm(node: Node) -> None:
     """Alpha A B + beta C, where C broadcasts."""
     a, b, output = node.tensor(0), node.tensor(1), node.new()
@@ -33,13 +35,13 @@ def gemm(node: Node) -> None:
     )
 
 
-@translates("MatMul", by=["GEMM"])
+@translates("MatMul", by=["GEMM"], shape=shapes.product, batch=batches.product)
 def matrix_product(node: Node) -> None:
     """As NumPy's matmul: vectors gain a dimension for the time being, leading dimensions broadcast."""
     node.set(matmul(node, node.tensor(0), node.tensor(1)))
 
 
-@translates("FusedMatMul", by=["GEMM"], domain=MICROSOFT)
+@translates("FusedMatMul", by=["GEMM"], domain=MICROSOFT, shape=shapes.product)
 def fused_matrix_product(node: Node) -> None:
     """With the axes exchanged as is asked for, and a factor."""
     a, b = factors(node)

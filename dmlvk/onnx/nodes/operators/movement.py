@@ -6,6 +6,8 @@ import math
 
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.dynamic_shapes import clipped_slice
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
@@ -16,7 +18,7 @@ _PADDING_MODES = {"constant": 0, "edge": 1, "reflect": 2, "wrap": 4}  # DML_PADD
 _DEPTH_COLUMN_ROW, _COLUMN_ROW_DEPTH = 0, 1  # DML_DEPTH_SPACE_ORDER
 
 
-@translates("Concat", by=["JOIN"])
+@translates("Concat", by=["JOIN"], shape=shapes.joined, batch=batches.joined)
 def concat(node: Node) -> None:
     """Inputs without elements are left out."""
     output = node.new()
@@ -28,7 +30,7 @@ def concat(node: Node) -> None:
     node.set(node.apply("JOIN", input_count=len(tensors), input_tensors=tensors, output_tensor=output, axis=axis))
 
 
-@translates("Split", by=["SPLIT"])
+@translates("Split", by=["SPLIT"], shape=shapes.parts, batch=batches.along_an_axis(0))
 def split(node: Node) -> None:
     """Sizes are an attribute, an input that is known, or equal parts."""
     tensor = node.tensor(0)
@@ -41,7 +43,7 @@ def split(node: Node) -> None:
         node.set(part, index)
 
 
-@translates("Slice", by=["SLICE1"])
+@translates("Slice", by=["SLICE1"], shape=shapes.sliced, batch=batches.outside_of_axes(3))
 def part(node: Node) -> None:
     """Any steps, also backwards."""
     tensor = node.tensor(0)
@@ -82,7 +84,8 @@ def sliced(node: Node, tensor: Tensor, offsets: list[int], sizes: list[int], str
     )
 
 
-@translates("Cast", "CastLike")
+@translates("Cast", shape=shapes.same, batch=batches.elementwise)
+@translates("CastLike", shape=shapes.same)
 def cast(node: Node) -> None:
     """BOOL is what differs from 0."""
     tensor = node.tensor(0)
@@ -113,7 +116,7 @@ def converted(node: Node, tensor: Tensor, target: int) -> Tensor:
     return node.cast(tensor, target)
 
 
-@translates("Pad", by=["PADDING1"])
+@translates("Pad", by=["PADDING1"], shape=shapes.padded)
 def pad(node: Node) -> None:
     """Pads and the value are known; negative pads cut off first."""
     tensor = node.tensor(0)
@@ -177,7 +180,7 @@ def center_crop_pad(node: Node) -> None:
     node.set(padded(node, tensor, start, end))
 
 
-@translates("Tile", by=["TILE"])
+@translates("Tile", by=["TILE"], shape=shapes.tiled)
 def tile(node: Node) -> None:
     """How often is known."""
     tensor, repeats = node.tensor(0), node.integers(1)
@@ -207,7 +210,7 @@ def _check_known(node: Node, index: int, size: int) -> None:
         raise NotOnDevice(f"the index {high if high >= size else low} is beyond the {size} elements of its axis")
 
 
-@translates("Gather", by=["GATHER"])
+@translates("Gather", by=["GATHER"], shape=shapes.gathered, batch=batches.gathered)
 def gather(node: Node) -> None:
     """Whole slices; negative indices count from the end."""
     tensor, indices, output = node.tensor(0), _indices(node, 1), node.new()
@@ -231,7 +234,7 @@ def _leading(node: Node, tensor: Tensor, rank: int) -> Tensor:
     return tensor.viewed((1,) * missing + tensor.shape, (0,) * missing + tensor.strides)
 
 
-@translates("GatherElements", by=["GATHER_ELEMENTS"])
+@translates("GatherElements", by=["GATHER_ELEMENTS"], shape=shapes.gathered_elements)
 def gather_elements(node: Node) -> None:
     """Single elements along an axis; indices may stop short along the others."""
     tensor, indices = node.tensor(0), _indices(node, 1)
@@ -254,7 +257,7 @@ def gather_elements(node: Node) -> None:
     )
 
 
-@translates("GatherND", by=["GATHER_ND1"])
+@translates("GatherND", by=["GATHER_ND1"], shape=shapes.gathered_parts)
 def gather_nd(node: Node) -> None:
     """Slices by several indices each."""
     tensor, indices, output = node.tensor(0), _indices(node, 1), node.new()
@@ -271,7 +274,13 @@ def gather_nd(node: Node) -> None:
     node.set(made.viewed(output.shape))
 
 
-@translates("Scatter", "ScatterElements", by=["SCATTER"], note="with a reduction, or fewer indices than elements: host")
+@translates(
+    "Scatter",
+    "ScatterElements",
+    by=["SCATTER"],
+    note="with a reduction, or fewer indices than elements: host",
+    shape=shapes.same,
+)
 def scatter(node: Node) -> None:
     """Single elements along an axis, without a reduction."""
     if node.text("reduction", "none") != "none":
@@ -289,7 +298,7 @@ def scatter(node: Node) -> None:
     )
 
 
-@translates("ScatterND", by=["SCATTER_ND"], note="with a reduction: host")
+@translates("ScatterND", by=["SCATTER_ND"], note="with a reduction: host", shape=shapes.same)
 def scatter_nd(node: Node) -> None:
     """Slices by several indices each, without a reduction."""
     if node.text("reduction", "none") != "none":
@@ -308,7 +317,7 @@ def scatter_nd(node: Node) -> None:
     node.set(made.viewed(tensor.shape))
 
 
-@translates("OneHot", by=["ONE_HOT"])
+@translates("OneHot", by=["ONE_HOT"], shape=shapes.one_hot)
 def one_hot(node: Node) -> None:
     """The depth is known; indices that are not integers go to the host."""
     indices, values, output = _indices(node, 0), node.tensor(2), node.new()
@@ -325,13 +334,13 @@ def one_hot(node: Node) -> None:
     )
 
 
-@translates("DepthToSpace", by=["DEPTH_TO_SPACE1"])
+@translates("DepthToSpace", by=["DEPTH_TO_SPACE1"], shape=shapes.spread, batch=batches.each_picture)
 def depth_to_space(node: Node) -> None:
     """Modes DCR and CRD."""
     _set_blocks(node, "DEPTH_TO_SPACE1")
 
 
-@translates("SpaceToDepth", by=["SPACE_TO_DEPTH1"])
+@translates("SpaceToDepth", by=["SPACE_TO_DEPTH1"], shape=shapes.folded, batch=batches.each_picture)
 def space_to_depth(node: Node) -> None:
     """Blocks become channels."""
     _set_blocks(node, "SPACE_TO_DEPTH1")
@@ -343,8 +352,8 @@ def _set_blocks(node: Node, operator: str) -> None:
     node.set(node.apply(operator, input_tensor=node.tensor(0), output_tensor=node.new(), block_size=size, order=order))
 
 
-@translates("Trilu", by=["DIAGONAL_MATRIX1"])
-@translates("Trilu", by=["DIAGONAL_MATRIX1"], domain=MICROSOFT)
+@translates("Trilu", by=["DIAGONAL_MATRIX1"], shape=shapes.same)
+@translates("Trilu", by=["DIAGONAL_MATRIX1"], domain=MICROSOFT, shape=shapes.same)
 def triangle(node: Node) -> None:
     """The upper or the lower triangle of each matrix; the rest becomes 0."""
     tensor = node.tensor(0)
@@ -369,7 +378,7 @@ def triangle(node: Node) -> None:
     node.set(made.viewed(tensor.shape))
 
 
-@translates("ReverseSequence", by=["REVERSE_SUBSEQUENCES"])
+@translates("ReverseSequence", by=["REVERSE_SUBSEQUENCES"], shape=shapes.same)
 def reverse_sequence(node: Node) -> None:
     """Each sequence's first elements, as many as its length says, in the opposite order."""
     tensor, lengths = node.tensor(0), node.tensor(1)

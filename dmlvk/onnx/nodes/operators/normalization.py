@@ -7,6 +7,8 @@ import math
 from onnx import TensorProto
 
 from dmlvk.kernels.rows.residual_normalization import BUFFERS
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
@@ -22,7 +24,12 @@ def _along_channels(node: Node, index: int, like: Tensor) -> Tensor:
     return tensor.viewed((1, channels, *[1] * (like.rank - 2)) if like.rank > 1 else (1,))
 
 
-@translates("BatchNormalization", by=["BATCH_NORMALIZATION", "BATCH_NORMALIZATION_TRAINING"])
+@translates(
+    "BatchNormalization",
+    by=["BATCH_NORMALIZATION", "BATCH_NORMALIZATION_TRAINING"],
+    shape=shapes.same,
+    batch=batches.each_picture,
+)
 def batch_normalization(node: Node) -> None:
     """With mean and variance as they were learned; from version 14 on as they are learned, too."""
     if node.integer("training_mode"):
@@ -110,7 +117,7 @@ def normalized(
     )
 
 
-@translates("InstanceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"])
+@translates("InstanceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], shape=shapes.same, batch=batches.each_picture)
 def instance_normalization(node: Node) -> None:
     """Over the spatial axes of each channel of each image."""
     tensor = node.tensor(0)
@@ -126,7 +133,7 @@ def instance_normalization(node: Node) -> None:
     )
 
 
-@translates("MeanVarianceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"])
+@translates("MeanVarianceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], shape=shapes.same)
 def mean_variance_normalization(node: Node) -> None:
     """Over some axes, by default all but the channels'; those that a tensor lacks are left out, as by ONNX Runtime."""
     tensor = node.tensor(0)
@@ -136,7 +143,11 @@ def mean_variance_normalization(node: Node) -> None:
 
 
 @translates(
-    "LayerNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], note="also in models before 17, as ONNX Runtime does"
+    "LayerNormalization",
+    by=["MEAN_VARIANCE_NORMALIZATION1"],
+    note="also in models before 17, as ONNX Runtime does",
+    shape=shapes.same,
+    batch=batches.along_an_axis(-1),
 )
 def layer_normalization(node: Node) -> None:
     """Over the axes from one on; the statistics are not given out."""
@@ -173,7 +184,11 @@ def layer_normalized(
 
 
 @translates(
-    "GroupNormalization", by=["MEAN_VARIANCE_NORMALIZATION1", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD"], since=18
+    "GroupNormalization",
+    by=["MEAN_VARIANCE_NORMALIZATION1", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD"],
+    since=18,
+    shape=shapes.same,
+    batch=batches.each_picture,
 )
 def group_normalization(node: Node) -> None:
     """Over groups of channels; scale and bias have a number for each group, from version 21 on for each channel."""
@@ -190,7 +205,12 @@ def group_normalization(node: Node) -> None:
     node.set(made.viewed(tensor.shape))
 
 
-@translates("SkipLayerNormalization", by=["ELEMENT_WISE_ADD", "MEAN_VARIANCE_NORMALIZATION1"], domain=MICROSOFT)
+@translates(
+    "SkipLayerNormalization",
+    by=["ELEMENT_WISE_ADD", "MEAN_VARIANCE_NORMALIZATION1"],
+    domain=MICROSOFT,
+    shape=shapes.same,
+)
 def skip_layer_normalization(node: Node) -> None:
     """Of the sum of input, skip and bias."""
     if node.wants(1) or node.wants(2):
@@ -205,7 +225,7 @@ def skip_layer_normalization(node: Node) -> None:
         node.set(added, 3)
 
 
-@translates("SimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"])
+@translates("SimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"], shape=shapes.same)
 def simplified_layer_normalization(node: Node) -> None:
     """Divided by the root of the mean square; ONNX Runtime writes it into ONNX's domain."""
     if node.wants(1):
@@ -226,7 +246,7 @@ def normalized_rows(node: Node, tensor: Tensor, scale: Tensor, epsilon: float) -
     return root_mean_square(node, tensor, scale, tensor.rank - 1, epsilon)
 
 
-@translates("SkipSimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"], domain=MICROSOFT)
+@translates("SkipSimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"], domain=MICROSOFT, shape=shapes.same)
 def skip_simplified_layer_normalization(node: Node) -> None:
     """Of the sum of input, skip and bias, divided by the root of its mean square."""
     if node.wants(1) or node.wants(2):
@@ -307,7 +327,7 @@ def root_mean_square(node: Node, tensor: Tensor, scale: Tensor, first: int, epsi
     )
 
 
-@translates("LRN", by=["LOCAL_RESPONSE_NORMALIZATION"])
+@translates("LRN", by=["LOCAL_RESPONSE_NORMALIZATION"], shape=shapes.same, batch=batches.each_picture)
 def local_response_normalization(node: Node) -> None:
     """Over neighbouring channels."""
     tensor = node.tensor(0)
@@ -341,7 +361,7 @@ _SMALLEST_NORM = 2.0**-126
 """Norms are never denormal: no other one than 0 is smaller."""
 
 
-@translates("LpNormalization", by=["LP_NORMALIZATION"])
+@translates("LpNormalization", by=["LP_NORMALIZATION"], shape=shapes.same)
 def lp_normalization(node: Node) -> None:
     """Divided by the p-norm along an axis; where that is 0, so are the results, as ONNX 1.23 says."""
     tensor = node.tensor(0)

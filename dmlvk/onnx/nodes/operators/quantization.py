@@ -7,6 +7,7 @@ import math
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.convolution import per_channel, widened, window_of
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
@@ -100,8 +101,8 @@ def _unrepeated(node: Node, index: int, tensor: Tensor) -> Tensor:
 _QUANTIZED_BY = ("ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST", "ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE")
 
 
-@translates("QuantizeLinear", by=_QUANTIZED_BY)
-@translates("QuantizeLinear", by=_QUANTIZED_BY, domain=MICROSOFT)
+@translates("QuantizeLinear", by=_QUANTIZED_BY, shape=shapes.same)
+@translates("QuantizeLinear", by=_QUANTIZED_BY, domain=MICROSOFT, shape=shapes.same)
 def quantize(node: Node) -> None:
     """To integers of 8 or 4 bits."""
     tensor, output = node.tensor(0), node.new()
@@ -128,8 +129,10 @@ def quantize(node: Node) -> None:
     node.set(made.viewed(tensor.shape))
 
 
-@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"])
-@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"], domain=MICROSOFT)
+@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"], shape=shapes.same)
+@translates(
+    "DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"], domain=MICROSOFT, shape=shapes.same
+)
 def dequantize(node: Node) -> None:
     """From integers of 4 to 32 bits."""
     tensor = node.tensor(0)
@@ -210,7 +213,9 @@ def dynamically(node: Node, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return by_quotient(node, tensor, scale, zero_point, TensorProto.UINT8), scale, zero_point
 
 
-@translates("DynamicQuantizeLinear", by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST"])
+@translates(
+    "DynamicQuantizeLinear", by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST"], shape=shapes.quantized
+)
 def dynamic_quantize(node: Node) -> None:
     """Scale and zero point follow from the smallest and the largest element."""
     tensor = node.tensor(0)
@@ -251,7 +256,7 @@ def _scale_of_matrix(node: Node, index: int, rank: int, *, rows: bool) -> Tensor
     return node.cast(scale, TensorProto.FLOAT)
 
 
-@translates("MatMulInteger", by=["MATRIX_MULTIPLY_INTEGER"])
+@translates("MatMulInteger", by=["MATRIX_MULTIPLY_INTEGER"], shape=shapes.product)
 def integer_matrix_product(node: Node) -> None:
     """8-bit integers; sums in 32 bits."""
     a, b, shape = matrices(node, node.tensor(0), node.tensor(1))
@@ -288,7 +293,7 @@ def quantized_matrix_product(node: Node) -> None:
     )
 
 
-@translates("QLinearConv", by=["QUANTIZED_LINEAR_CONVOLUTION"])
+@translates("QLinearConv", by=["QUANTIZED_LINEAR_CONVOLUTION"], shape=shapes.convolved)
 def quantized_convolution(node: Node) -> None:
     """Quantized tensors in and out."""
     tensor, weights, output = node.tensor(0), node.tensor(3), node.new()

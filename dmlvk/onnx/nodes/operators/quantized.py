@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.convolution import per_channel, widened
@@ -71,7 +73,9 @@ def _quantized(node: Node, tensor: Tensor, index: int, element: int) -> Tensor:
 
 
 @translates("QLinearAdd", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=MICROSOFT)
-@translates("Add", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=JOINED)
+@translates(
+    "Add", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=JOINED, shape=shapes.broadcast, batch=batches.elementwise
+)
 def quantized_sum(node: Node) -> None:
     """Each scale and zero point is one for all."""
     a, b = node.tensor(0), node.tensor(3)
@@ -102,7 +106,7 @@ _PRODUCT_BY = ("CAST", "ELEMENT_WISE_SUBTRACT", "ELEMENT_WISE_MULTIPLY", "ELEMEN
 
 
 @translates("QLinearMul", by=_PRODUCT_BY, domain=MICROSOFT)
-@translates("Mul", by=_PRODUCT_BY, domain=JOINED)
+@translates("Mul", by=_PRODUCT_BY, domain=JOINED, shape=shapes.broadcast, batch=batches.elementwise)
 def quantized_product(node: Node) -> None:
     """As ONNX Runtime rounds it: whole products, one factor for all scales, the zero point before the rounding."""
     a, b = (_whole_numbers(node, index) for index in (0, 3))
@@ -148,7 +152,7 @@ _SOFTMAX_BY = (_DEQUANTIZE, "ACTIVATION_SOFTMAX1", "ELEMENT_WISE_FLOOR", "ELEMEN
 
 
 @translates("QLinearSoftmax", by=_SOFTMAX_BY, domain=MICROSOFT)
-@translates("Softmax", by=_SOFTMAX_BY, domain=JOINED)
+@translates("Softmax", by=_SOFTMAX_BY, domain=JOINED, shape=shapes.same, batch=batches.along_an_axis(-1))
 def quantized_softmax(node: Node) -> None:
     """Along one axis; before opset 13 along all axes from that one on.
 
@@ -318,7 +322,7 @@ def integer_product(node: Node, a: _Factor, b: _Factor, bias: int | None) -> Ten
     )
 
 
-@translates("MatMulIntegerToFloat", by=["MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT)
+@translates("MatMulIntegerToFloat", by=["MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT, shape=shapes.product)
 def integer_product_to_float(node: Node) -> None:
     """Each with a scale for all, or for each of its rows or columns."""
     a, b = node.tensor(0), node.tensor(1)
@@ -332,6 +336,7 @@ def integer_product_to_float(node: Node) -> None:
     "DynamicQuantizeMatMul",
     by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"],
     domain=MICROSOFT,
+    shape=shapes.product,
 )
 def dynamic_quantized_product(node: Node) -> None:
     """The first matrix is quantized as its elements ask for."""
@@ -470,6 +475,7 @@ class _NodeBlocks:
     by=["GEMM"],
     domain=MICROSOFT,
     note="2, 4 and 8 bits in blocks of 16 and more; the weights stay packed",
+    shape=shapes.packed_product,
 )
 def product_with_blocks(node: Node) -> None:
     """The second matrix lies in blocks of small integers, each with its scale, and is read as it is."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.recurrent_steps import clipped_network, quantized_lstm
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
@@ -68,9 +69,27 @@ def _activation(name: str, numbers: dict[str, Iterator[float]]) -> FusedActivati
     return FusedActivation(OPERATORS[f"ACTIVATION_{directml}"], **values)
 
 
-@translates("RNN", by=["RNN"], since=7, note="with clip: step by step, at most 256 steps of all directions together")
-@translates("GRU", by=["GRU"], since=7, note="with clip: step by step, at most 256 steps of all directions together")
-@translates("LSTM", by=["LSTM"], since=7, note="with clip: step by step, at most 256 steps of all directions together")
+@translates(
+    "RNN",
+    by=["RNN"],
+    since=7,
+    note="with clip: step by step, at most 256 steps of all directions together",
+    shape=shapes.recurrent,
+)
+@translates(
+    "GRU",
+    by=["GRU"],
+    since=7,
+    note="with clip: step by step, at most 256 steps of all directions together",
+    shape=shapes.recurrent,
+)
+@translates(
+    "LSTM",
+    by=["LSTM"],
+    since=7,
+    note="with clip: step by step, at most 256 steps of all directions together",
+    shape=shapes.recurrent,
+)
 def recurrent(node: Node) -> None:
     """All steps in one operator; layout 1 is the same with batch and steps exchanged."""
     node.check_element(0, *FLOATS)

@@ -8,6 +8,8 @@ import math
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_equal_zeros
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
@@ -111,7 +113,8 @@ def reduced(node: Node, function: int, tensor: Tensor, axes: list[int]) -> Tenso
 
 
 for _op_type, _number in _FUNCTIONS.items():
-    translates(_op_type, by=["REDUCE"])(functools.partial(_reduce, _number))
+    _made = functools.partial(_reduce, _number)
+    translates(_op_type, by=["REDUCE"], shape=shapes.reduced, batch=batches.outside_of_axes(1))(_made)
 
 
 def _arg_extreme(operator: str, node: Node) -> None:
@@ -133,7 +136,8 @@ def _arg_extreme(operator: str, node: Node) -> None:
 
 for _op_type in ("ArgMax", "ArgMin"):
     _name = _op_type.upper()
-    translates(_op_type, by=[_name])(functools.partial(_arg_extreme, _name))
+    _made = functools.partial(_arg_extreme, _name)
+    translates(_op_type, by=[_name], shape=shapes.reduced, batch=batches.along_an_axis(0))(_made)
 
 
 def _running(operator: str, exclusive: str, node: Node) -> None:
@@ -151,15 +155,15 @@ def _running(operator: str, exclusive: str, node: Node) -> None:
     )
 
 
-translates("CumSum", by=["CUMULATIVE_SUMMATION"])(
+translates("CumSum", by=["CUMULATIVE_SUMMATION"], shape=shapes.same)(
     functools.partial(_running, "CUMULATIVE_SUMMATION", "has_exclusive_sum")
 )
-translates("CumProd", by=["CUMULATIVE_PRODUCT"])(
+translates("CumProd", by=["CUMULATIVE_PRODUCT"], shape=shapes.same)(
     functools.partial(_running, "CUMULATIVE_PRODUCT", "has_exclusive_product")
 )
 
 
-@translates("TopK", by=["TOP_K1", "GATHER_ELEMENTS"])
+@translates("TopK", by=["TOP_K1", "GATHER_ELEMENTS"], shape=shapes.largest, batch=batches.along_an_axis(-1))
 def top_k(node: Node) -> None:
     """Sorted; the k is known."""
     tensor, values, indices = node.tensor(0), node.new(0), node.new(1)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.operators.heads import chosen, compared
@@ -31,7 +32,10 @@ _ULPS: Mapping[int, float] = {TensorProto.FLOAT: 2.0**-23, TensorProto.FLOAT16: 
 
 
 @translates(
-    "RoiAlign", by=["ROI_ALIGN1"], note="mode max: the largest weighted corner of all samples, as ONNX defines it"
+    "RoiAlign",
+    by=["ROI_ALIGN1"],
+    note="mode max: the largest weighted corner of all samples, as ONNX defines it",
+    shape=shapes.regions,
 )
 def roi_align(node: Node) -> None:
     """Averages; and maxima of what each of a sample's four elements has by its weight."""

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.heads import chosen
 from dmlvk.onnx.nodes.operators.taps import FilterTaps, resampled, taps_of
@@ -100,7 +102,14 @@ class _ResizeRequest:
         )
 
 
-@translates("Resize", "Upsample", by=["RESAMPLE2"], note="cubic, antialiased and cropped ones of FLOAT types by GATHER")
+@translates(
+    "Resize",
+    "Upsample",
+    by=["RESAMPLE2"],
+    note="cubic, antialiased and cropped ones of FLOAT types by GATHER",
+    shape=shapes.resized,
+    batch=batches.resized,
+)
 def resize(node: Node) -> None:
     """Nearest, linear and cubic, every way to count coordinates."""
     tensor, output = node.tensor(0), node.new()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
@@ -13,7 +14,7 @@ from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 _BY = ("ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_SUBTRACT", "ELEMENT_WISE_ADD", "SPLIT", "JOIN", "GATHER")
 
 
-@translates("RotaryEmbedding", by=_BY, since=23)
+@translates("RotaryEmbedding", by=_BY, since=23, shape=shapes.same)
 def rotary_embedding(node: Node) -> None:
     """The angles are given for each place, or by the numbers of the places."""
     cosines, sines = node.tensor(1), node.tensor(2)
@@ -23,7 +24,7 @@ def rotary_embedding(node: Node) -> None:
     _embed(node, cosines, sines)
 
 
-@translates("RotaryEmbedding", by=_BY, domain=MICROSOFT)
+@translates("RotaryEmbedding", by=_BY, domain=MICROSOFT, shape=shapes.same)
 def rotary_embedding_of_onnx_runtime(node: Node) -> None:
     """The angles by the numbers of the places, or by that of the first one."""
     if node.integer("is_packed_batching") or node.real("scale", 1.0) != 1.0:

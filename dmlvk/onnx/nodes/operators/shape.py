@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dmlvk.onnx.nodes import batch_rules as batches
+from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.translation import Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, broadcast_shape
 
 VIEW = "a view of the same bytes, copied only where it becomes an output"
 
 
-@translates("Identity", "Dropout", note=VIEW)
+@translates("Identity", note=VIEW, shape=shapes.same, batch=batches.elementwise)
+@translates("Dropout", note=VIEW, shape=shapes.same, batch=batches.dropped_out)
 def identity(node: Node) -> None:
     """Dropout when a model is used and not trained."""
     if node.op_type == "Dropout":
@@ -19,7 +22,8 @@ def identity(node: Node) -> None:
     node.set(node.tensor(0))
 
 
-@translates("Reshape", "Flatten", note=VIEW)
+@translates("Reshape", note=VIEW, shape=shapes.reshaped, batch=batches.reshaped)
+@translates("Flatten", note=VIEW, shape=shapes.flattened, batch=batches.reshaped)
 def reshape(node: Node) -> None:
     """The new shape is an input that is known, or an attribute."""
     if node.op_type == "Reshape" and node.has(1):
@@ -27,7 +31,8 @@ def reshape(node: Node) -> None:
     node.set(node.reshaped(node.tensor(0), node.new().shape))
 
 
-@translates("Squeeze", "Unsqueeze", note=VIEW)
+@translates("Squeeze", note=VIEW, shape=shapes.squeezed, batch=batches.reshaped)
+@translates("Unsqueeze", note=VIEW, shape=shapes.unsqueezed, batch=batches.reshaped)
 def unsqueeze(node: Node) -> None:
     """Axes are an attribute before version 13, then an input that is known."""
     if node.version >= 13 and node.has(1):
@@ -35,7 +40,7 @@ def unsqueeze(node: Node) -> None:
     node.set(node.reshaped(node.tensor(0), node.new().shape))
 
 
-@translates("Transpose", note=VIEW)
+@translates("Transpose", note=VIEW, shape=shapes.transposed, batch=batches.transposed)
 def transpose(node: Node) -> None:
     """The axes in another order, by default reversed."""
     tensor = node.tensor(0)
@@ -45,7 +50,7 @@ def transpose(node: Node) -> None:
     node.set(tensor.transposed(order))
 
 
-@translates("Expand", note=VIEW)
+@translates("Expand", note=VIEW, shape=shapes.expanded, batch=batches.reshaped)
 def expand(node: Node) -> None:
     """By strides of 0."""
     tensor = node.tensor(0)
