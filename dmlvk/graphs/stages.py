@@ -302,19 +302,24 @@ def prepared(
         if stage.reads and sources.keys() >= set(stage.reads):
             followed = frozenset[NetworkValue]().union(*(sources[value] for value in stage.reads))
             sources.update(dict.fromkeys(stage.writes, followed))
-    read_again = {value for value, _ in network.outputs}
-    shown = frozenset(read_again)
-    once: list[Stage] = []
-    others: list[Stage] = []
-    for stage in reversed(stages):  # what reads a value comes behind what writes it
-        kept = sum(network.sizes[value] for value in set(stage.writes) & read_again)
-        followed = sources.get(stage.writes[0], frozenset())
-        if followed and shown.isdisjoint(stage.writes) and kept <= sum(network.sizes[value] for value in followed):
-            once.append(stage)
-        else:
-            others.append(stage)
-            read_again.update(stage.reads)
-    return once[::-1], others[::-1]
+    shown = frozenset(value for value, _ in network.outputs)
+    in_each_run: set[NetworkValue] = set()
+    while True:
+        read_again = set(shown)
+        once: list[Stage] = []
+        others: list[Stage] = []
+        for stage in reversed(stages):  # what reads a value comes behind what writes it
+            kept = sum(network.sizes[value] for value in set(stage.writes) & read_again)
+            followed = sources.get(stage.writes[0], frozenset()) if in_each_run.isdisjoint(stage.reads) else frozenset()
+            if followed and shown.isdisjoint(stage.writes) and kept <= sum(network.sizes[value] for value in followed):
+                once.append(stage)
+            else:
+                others.append(stage)
+                read_again.update(stage.reads)
+        # What follows from weights may be read of a value that is too large to be kept: then it is computed behind it.
+        in_each_run.update(value for stage in others for value in stage.writes)
+        if in_each_run.isdisjoint(value for stage in once for value in stage.reads):
+            return once[::-1], others[::-1]
 
 
 def inputs_read_once(once: Sequence[Stage], others: Sequence[Stage]) -> frozenset[int]:
