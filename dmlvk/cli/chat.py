@@ -87,7 +87,7 @@ def _answer(
     click.echo()
     took, count = time.perf_counter() - start, model.generated
     rest = f", {(count - 1) / (took - first):.1f} tokens/s" if count > 1 and took > first else ""
-    click.echo(f"[{count} tokens, the first after {first:.2f} s{rest}; {model.length} in all]", err=True)
+    click.echo(f"[{count} tokens, the first after {first:.2f} s{rest}; {conversation.length} in all]", err=True)
 
 
 @click.command("convert-gguf")

@@ -174,6 +174,11 @@ class StepChain:
         return int(storage.allocation.host_bytes[:8].view(np.int64)[0])
 
     @property
+    def pending(self) -> int:
+        """Steps that were submitted, and whose tokens were not asked for."""
+        return self._submitted - self._read
+
+    @property
     def launch_count(self) -> int:
         """Kernels of a step."""
         return len(self._labels)

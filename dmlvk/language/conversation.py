@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
-from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.language.templates import rendered
 
 if TYPE_CHECKING:
     from dmlvk.language.generation import LanguageModel
     from dmlvk.language.sampling import Sampling
+    from dmlvk.language.stream import TokenStream
 
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 """What tokens are decoded to that hold the first bytes of a character only."""
@@ -20,28 +20,40 @@ _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 class Conversation:
     """Messages of a user and of the model.
 
+    Attributes:
+        messages: what was said so far; may be changed between answers.
+
     Args:
-        model: who answers. Its caches are used for this conversation alone, until another one comes.
+        model: who answers; other conversations with it change nothing of this one.
         system: a message that stands before all others; ``None``: the template's own, if it has one.
     """
 
     def __init__(self, model: LanguageModel, system: str | None = None) -> None:
         self._model = model
         self.messages: list[dict[str, str]] = [] if system is None else [{"role": "system", "content": system}]
+        self._answer: object = None
+        self._stream: TokenStream | None = None
+
+    @property
+    def length(self) -> int:
+        """Tokens of the latest prompt and its answer so far."""
+        return 0 if self._stream is None else self._stream.length
 
     def prompt(self) -> str:
         """The messages as the model wants them, up to where its answer begins.
 
         Raises:
-            ModelFileError: the folder's template is damaged, or refuses the messages.
+            ModelFileError: the folder's template is damaged, refuses the messages, or takes too long.
         """
         folder = self._model.folder
         if not folder.chat_template:
-            return "".join(message["content"] for message in self.messages)
-        return _rendered(folder.chat_template, self.messages, dict(folder.special_tokens), str(folder.path))
+            return "".join(str(message.get("content", "")) for message in self.messages)
+        return rendered(folder.chat_template, self.messages, folder.special_tokens, str(folder.path))
 
     def reply(self, message: str, sampling: Sampling | None = None, *, most: int | None = None) -> Iterator[str]:
         """The model's answer to a message, piece by piece as it comes.
+
+        An answer that nobody wants to hear more of, or that an error or interrupt ends, counts as far as it came.
 
         Args:
             message: what the user says.
@@ -49,11 +61,17 @@ class Conversation:
             most: how many tokens at most.
 
         Raises:
-            InvalidArgumentError: there is no room for the message. The conversation is as before.
+            InvalidArgumentError: there is no room for the message; the conversation is as before. Or another message
+                was said in the middle of this answer, which has ended it.
             ModelFileError: as :meth:`prompt`.
         """
-        self.messages.append({"role": "user", "content": message})
-        text = ""
+        if not isinstance(message, str):
+            raise InvalidArgumentError(f"Conversation.reply: the message must be a text; got {message!r}")
+        own: dict[str, str] = {"role": "assistant", "content": ""}
+        before = list(self.messages)
+        said = [*before, {"role": "user", "content": message}]
+        self._answer = own
+        self.messages[:] = said
         try:
             tokens = self._model.encode(self.prompt())
             if len(tokens) >= self._model.max_length:
@@ -61,16 +79,21 @@ class Conversation:
                     f"{self._model.folder.path}: the conversation has {len(tokens)} tokens; there is room for "
                     f"{self._model.max_length}"
                 )
-            for piece in self._text_of(self._model.generate(tokens, sampling, most=most)):
-                text += piece
+            self._stream = self._model.generate(tokens, sampling, most=most)
+            self.messages.append(own)
+            for piece in self._text_of(self._stream):
+                self._check_turn(own)
+                own["content"] += piece
                 yield piece
-        except (InvalidArgumentError, ModelFileError):
-            self.messages.pop()
+                self._check_turn(own)
+        except BaseException:
+            if self._answer is own and not own["content"]:  # nothing was said
+                self.messages[:] = before
             raise
-        except BaseException:  # an interrupt, or nobody wants to hear more: what was said counts
-            self.messages.append({"role": "assistant", "content": text})
-            raise
-        self.messages.append({"role": "assistant", "content": text})
+
+    def _check_turn(self, answer: object) -> None:
+        if self._answer is not answer:
+            raise InvalidArgumentError("Conversation.reply: another message was said in the middle of this answer")
 
     def _text_of(self, tokens: Iterator[int]) -> Iterator[str]:
         """Text of tokens, as soon as its characters are whole."""
@@ -88,30 +111,6 @@ class Conversation:
         rest = self._model.decode(waiting)[len(shown) :]
         if rest:
             yield rest
-
-
-def _rendered(template: str, messages: list[dict[str, str]], tokens: dict[str, str], where: str) -> str:
-    """A template with messages, as transformers does it, in Jinja's sandbox."""
-    try:
-        from jinja2 import TemplateError
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-    except ImportError as error:
-        raise UnsupportedError(f"language models need the extra chat: pip install dmlvk[chat] ({error})") from error
-
-    def refuse(reason: str) -> NoReturn:
-        raise TemplateError(reason)
-
-    def as_json(value: Any, ensure_ascii: bool = False, indent: int | None = None) -> str:
-        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)
-
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    environment.filters["tojson"] = as_json
-    environment.globals["raise_exception"] = refuse
-    environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
-    try:
-        return environment.from_string(template).render(messages=messages, add_generation_prompt=True, **tokens)
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
-        raise ModelFileError(f"{where}: its chat template fails: {' '.join(str(error).split())[:300]}") from error
 
 
 __all__ = ["Conversation"]

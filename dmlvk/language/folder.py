@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dmlvk.errors import ModelFileError, UnsupportedError
+from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.language.sampling import Sampling
 from dmlvk.support.files import checked_path
 
@@ -136,18 +136,21 @@ def _names(decoder: _JsonMembers) -> Names:
 def _end_tokens(model: _JsonMembers, vocabulary: int) -> frozenset[int]:
     found = model.values.get("eos_token_id", [])
     listed = found if isinstance(found, list) else [found]
-    if not all(isinstance(token, int) and 0 <= token < vocabulary for token in listed):
-        raise ModelFileError(f"{model.file}: model.eos_token_id must be tokens below {vocabulary}; got {found!r}")
+    if not all(isinstance(token, int) and not isinstance(token, bool) and 0 <= token < vocabulary for token in listed):
+        raise ModelFileError(f"{model.file}: model.eos_token_id must be tokens below {vocabulary}; got {found!r:.200}")
     return frozenset(listed)
 
 
 def _sampling(search: _JsonMembers) -> Sampling:
-    return Sampling(
-        temperature=search.number("temperature", 1.0) if search.values.get("do_sample", False) is True else 0.0,
-        top_k=search.whole("top_k", default=50, least=0),
-        top_p=search.number("top_p", 1.0),
-        repetition_penalty=search.number("repetition_penalty", 1.0),
-    )
+    try:
+        return Sampling(
+            temperature=search.number("temperature", 1.0) if search.values.get("do_sample", False) is True else 0.0,
+            top_k=search.whole("top_k", default=50, least=0),
+            top_p=search.number("top_p", 1.0),
+            repetition_penalty=search.number("repetition_penalty", 1.0),
+        )
+    except InvalidArgumentError as error:
+        raise ModelFileError(f"{search.file}: search: {error}") from error
 
 
 def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
@@ -157,9 +160,10 @@ def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
     if os.path.isfile(file):
         values = _JsonMembers(file, _read_json(file)).values
     tokens = {
-        name: token["content"] if isinstance(token, dict) else token
+        name: text
         for name, token in values.items()
-        if name.endswith("_token") and (isinstance(token, str) or (isinstance(token, dict) and "content" in token))
+        if isinstance(text := token.get("content") if isinstance(token, dict) else token, str)
+        and name.endswith("_token")
     }
     template = values.get("chat_template", "")
     if isinstance(template, list):  # several of them by name
@@ -212,29 +216,34 @@ class _JsonMembers:
         """A text that is not empty."""
         value = self._value(name, default)
         if not isinstance(value, str) or not value:
-            raise ModelFileError(f"{self.file}: {self._full(name)} must be a text; got {value!r}")
+            raise ModelFileError(f"{self.file}: {self._full(name)} must be a text; got {value!r:.200}")
         return value
 
     def pattern(self, name: str) -> str:
         """A text with one ``%d``."""
         value = self.text(name)
         if value.count("%") != 1 or "%d" not in value:
-            raise ModelFileError(f"{self.file}: {self._full(name)} must have one %d for the layer; got {value!r}")
+            raise ModelFileError(f"{self.file}: {self._full(name)} must have one %d for the layer; got {value!r:.200}")
         return value
 
     def whole(self, name: str, default: int | None = None, least: int = 1) -> int:
         """An integer of at least so much."""
         value = self._value(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
-            raise ModelFileError(f"{self.file}: {self._full(name)} must be an integer from {least} on; got {value!r}")
+            raise ModelFileError(
+                f"{self.file}: {self._full(name)} must be an integer from {least} on; got {value!r:.200}"
+            )
         return value
 
     def number(self, name: str, default: float) -> float:
         """A number."""
         value = self._value(name, default)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise ModelFileError(f"{self.file}: {self._full(name)} must be a number; got {value!r}")
-        return float(value)
+            raise ModelFileError(f"{self.file}: {self._full(name)} must be a number; got {value!r:.200}")
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise ModelFileError(f"{self.file}: {self._full(name)} is too large for a number") from error
 
     def _value(self, name: str, default: Any) -> Any:
         value = self.values.get(name)

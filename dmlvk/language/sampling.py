@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
+import numbers
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,9 +57,17 @@ class Sampling:
             ("repetition_penalty", 1e-4, 1e4),
             ("seed", 0, 2**64 - 1),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not math.isfinite(value) or not least <= value <= most:
-                raise InvalidArgumentError(f"Sampling: {name} must be from {least} to {most}; got {value!r}")
+            value: Any = getattr(self, name)
+            kind: Any = numbers.Real if isinstance(least, float) else numbers.Integral
+            if isinstance(value, bool) or not isinstance(value, kind) or not least <= value <= most:
+                what = "a number" if kind is numbers.Real else "an integer"
+                got = (
+                    f"one of {value.bit_length()} bits"
+                    if isinstance(value, int) and abs(value) > 2**99
+                    else repr(value)
+                )
+                raise InvalidArgumentError(f"Sampling: {name} must be {what} from {least} to {most}; got {got}")
+            object.__setattr__(self, name, type(least)(value))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,16 +109,29 @@ class Sampler:
         outputs = self._chosen(graph)
         outputs.pop("seen", None)
         self._graph = graph.compile(**outputs)
-        key = sampling.seed & 0xFFFFFFFF, sampling.seed >> 32
-        self._state = device.array(np.array([0, 0, 0, 0, *key], np.uint32).reshape(1, 1, 1, 6))
+        self._state = self._state_behind(0)
         self._seen = np.zeros(vocabulary, np.uint8)
         self._seen_there: Array | None = None
 
-    def note(self, tokens: list[int]) -> None:
+    def note(self, tokens: Sequence[int]) -> None:
         """Tokens that stood before, for the penalty of repetitions."""
         if self.penalizes:
-            self._seen[tokens] = 1
+            self._seen[list(tokens)] = 1
             self._seen_there = None
+
+    def resume(self, tokens: Sequence[int], chosen: int) -> None:
+        """Goes on behind a text.
+
+        Args:
+            tokens: all of the text.
+            chosen: how many of them were chosen; each took one step of the random numbers' counter.
+        """
+        self.note(tokens)
+        self._state = self._state_behind(chosen)
+
+    def _state_behind(self, chosen: int) -> Array:
+        seed = self.sampling.seed
+        return self._device.array(np.array([[[[chosen, 0, 0, 0, seed & 0xFFFFFFFF, seed >> 32]]]], np.uint32))
 
     def token(self, logits: Array) -> Array:
         """The next token, on the device: INT64 [1, 1].
@@ -150,10 +171,8 @@ class Sampler:
             state["state"] = ((1, 1, 1, 6), DataType.UINT32)
         if self.penalizes:
             all_tokens = (1, self._vocabulary)
-            numbers = F.fill_value_sequence(
-                0, 1, output_data_type=DataType.UINT32, output_sizes=all_tokens, graph=graph
-            )
-            is_chosen = numbers == F.cast(outputs["token"], output_data_type=DataType.UINT32)
+            places = F.fill_value_sequence(0, 1, output_data_type=DataType.UINT32, output_sizes=all_tokens, graph=graph)
+            is_chosen = places == F.cast(outputs["token"], output_data_type=DataType.UINT32)
             outputs["next_seen"] = F.logical_or(outputs.pop("seen"), is_chosen)
             state["seen"] = all_tokens, DataType.UINT8
         following = {"token": "token", "next_state": "state", "next_seen": "seen"}
@@ -189,8 +208,8 @@ class Sampler:
         may = (sums - shares) < sampling.top_p if sampling.top_p > 0 else sums == F.min(sums)
         total = F.sum(F.if_(may, shares, 0.0), axis=1, keepdims=True)
         state = graph.input("state", DataType.UINT32, (1, 1, 1, 6))
-        numbers, next_state = F.random_generator(state, output_sizes=(1, 1, 1, 4), with_state=True)
-        bits = F.cast(numbers.reshape(1, 4)[:, :1] >> 8, output_data_type=DataType.FLOAT32)
+        random_bits, next_state = F.random_generator(state, output_sizes=(1, 1, 1, 4), with_state=True)
+        bits = F.cast(random_bits.reshape(1, 4)[:, :1] >> 8, output_data_type=DataType.FLOAT32)
         point = bits * 2.0**-24 * total
         position = F.sum(F.cast((sums <= point) & may, output_data_type=DataType.UINT32), axis=1, keepdims=True)
         token = F.gather_elements(tokens, F.if_(position < count, position, count - 1), 1)

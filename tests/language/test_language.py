@@ -13,6 +13,7 @@ from typing import Any
 
 import gguf
 import numpy as np
+import onnx
 import pytest
 
 import dmlvk as dml
@@ -322,6 +323,47 @@ def test_tokens_that_failed_in_the_middle_may_be_run_again(folder: Path, monkeyp
             assert model.logits(text).numpy().tobytes() == wanted, f"behind call {call + 1}"
         monkeypatch.undo()
     assert failures > 0
+
+
+@pytest.mark.parametrize("tokens", [[-1], [260], [2**64], [0.5], ["a"], None, 3, [[1]]])
+def test_what_are_no_tokens_has_no_text_and_no_logits(folder: Path, tokens: Any) -> None:
+    with LanguageModel(folder, max_length=8) as model:
+        for call in (model.decode, model.logits, model.keep, model.generate, model.sequence().logits):
+            with pytest.raises(dml.InvalidArgumentError, match=r"tokens must be integers|none of the vocabulary"):
+                call(tokens)
+        for most in (-1, 0.5, "3", True):
+            with pytest.raises(dml.InvalidArgumentError, match="most must be a count"):
+                model.generate([65], most=most)  # type: ignore[arg-type]
+        with pytest.raises(dml.InvalidArgumentError, match="sampling must be"):
+            model.generate([65], {"temperature": 1})  # type: ignore[arg-type]
+        for text in (None, 3, b"text"):
+            with pytest.raises(dml.InvalidArgumentError, match="text"):
+                model.encode(text)  # type: ignore[arg-type]
+            with pytest.raises(dml.InvalidArgumentError, match="must be a text"):
+                list(Conversation(model).reply(text))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), -1, 10**400, -(10**5000), "1", None, True, 1j, [1]],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "repetition_penalty", "seed"])
+def test_sampling_of_no_possible_number_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(dml.InvalidArgumentError, match=f"Sampling: {name} must be an? .* from"):
+        Sampling(**{name: value})
+    assert Sampling(top_k=np.int64(3), top_p=np.float32(0.5), temperature=2) == Sampling(2.0, 3, 0.5)  # type: ignore[arg-type]
+
+
+def test_a_model_with_other_states_than_caches_is_refused_by_their_name(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    model = onnx.load(copy / "model.onnx", load_external_data=False)
+    shape: list[int | str | None] = ["batch_size", 64, 3]
+    model.graph.input.append(onnx.helper.make_tensor_value_info("past_conv.0", onnx.TensorProto.FLOAT, shape))
+    onnx.save(model, copy / "model.onnx")
+    with pytest.raises(dml.UnsupportedError, match=r"has the inputs past_conv\.0, .*hybrid models"):
+        LanguageModel(copy)
 
 
 def test_a_template_that_refuses_is_an_error_of_dmlvk(folder: Path) -> None:
