@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ class LanguageModel:
         arithmetic: str | None = None,
     ) -> None:
         self.folder = ModelFolder.read(path)
-        self.tokenizer = read_tokenizer(self.folder)
+        self.tokenizer = read_tokenizer(self.folder.tokenizer)
         self.max_length = self.folder.max_length if max_length is None else max_length
         if (
             not isinstance(self.max_length, int)
@@ -116,7 +116,7 @@ class LanguageModel:
             raise InvalidArgumentError(
                 f"{self.folder.path}: the text has {text[error.start]!a} at place {error.start}, which is no character"
             ) from error
-        return list(tokenized(self.folder, lambda: self.tokenizer.encode(text, add_special_tokens=False).ids))
+        return list(self._tokenized(lambda: self.tokenizer.encode(text, add_special_tokens=False).ids))
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, without those that stand for none.
@@ -126,7 +126,13 @@ class LanguageModel:
             ModelFileError: the folder's tokenizer fails.
         """
         checked = checked_tokens(self.folder, tokens)
-        return str(tokenized(self.folder, lambda: self.tokenizer.decode(checked, skip_special_tokens=True)))
+        return str(self._tokenized(lambda: self.tokenizer.decode(checked, skip_special_tokens=True)))
+
+    def _tokenized(self, work: Callable[[], Any]) -> Any:
+        try:
+            return tokenized(work)
+        except ValueError as error:
+            raise ModelFileError(f"{self.folder.tokenizer}: the tokenizer fails: {error}") from error
 
     @property
     def length(self) -> int:  # noqa: D102 - above

@@ -1,273 +1,101 @@
 """Converts llama models in GGUF files to folders as onnxruntime-genai has them; packed weights keep their bits.
 
-The layout of blocks is GGUF's (the `gguf` package reads the file): a FLOAT16 scale, for Q4_1 a FLOAT16 minimum, and 32
-numbers. They become MatMulNBits of com.microsoft, whose weight is (number - zero point) x scale.
+Weights become MatMulNBits of com.microsoft, whose weight is (number - zero point) x scale.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import json
-from collections.abc import Mapping
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnx.external_data_helper import set_external_data
 
-from dmlvk.errors import ModelFileError, UnsupportedError
-from dmlvk.support.files import checked_path, open_regular
+from dmlvk.errors import ModelFileError
+from dmlvk.language.gguf_file import GgufFile
+from dmlvk.language.gguf_source import BLOCK, GgufSource, ModelSizes, Numbers, QuantizedMatrix
+from dmlvk.language.gguf_tokenizer import GgufTokenizer
+from dmlvk.support.files import checked_path
 
-_BLOCK = 32
-"""Elements that share a scale, in every type of GGUF that is converted."""
+_DATA = "model.onnx.data"
+_LEAST_EXTERNAL = 1024
+"""Bytes from which a tensor's contents lie in the file of data."""
 
-_SPECIAL_TOKEN = 3
-"""GGUF's type of tokens that stand for no text."""
+_ALIGNMENT = 64
 
-_DIGIT_BY_DIGIT = {"type": "Digits", "individual_digits": True}
-_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-_PRE_TOKENIZERS: Mapping[str, list[dict[str, object]]] = {"gpt-2": [_BYTES], "smollm": [_DIGIT_BY_DIGIT, _BYTES]}
-"""How text is cut before its bytes are merged, by GGUF's name."""
-
-_WEIGHTS = "model.onnx.data"
-"""The file beside the model that has its weights."""
-
-_LEAST_BYTES_APART = 1024
-"""Of a weight that lies there; smaller ones are in the model's own file."""
-
-Numbers = npt.NDArray[Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class _QuantizedMatrix:
-    """A matrix of numbers of four or eight bits.
-
-    Attributes:
-        bits: of a number.
-        numbers: UINT8 [rows, blocks of a row, bytes of a block]; the first of two numbers is in the low bits.
-        scales: FLOAT32 [rows, blocks of a row].
-        zero_points: likewise; ``None``: half of what the bits hold.
-    """
-
-    bits: int
-    numbers: Numbers
-    scales: Numbers
-    zero_points: Numbers | None
-
-    @property
-    def columns(self) -> int:
-        """Elements of a row."""
-        return int(self.numbers.shape[1]) * _BLOCK
-
-    def multiplied_out(self) -> Numbers:
-        """The weights themselves, FLOAT32 [rows, columns]."""
-        numbers = self.numbers
-        if self.bits == 4:
-            numbers = np.stack([numbers & 15, numbers >> 4], axis=-1).reshape(*numbers.shape[:2], _BLOCK)
-        zero_points = np.float32(2 ** (self.bits - 1)) if self.zero_points is None else self.zero_points[..., None]
-        weights: Numbers = ((numbers - zero_points) * self.scales[..., None]).astype(np.float32)
-        return weights.reshape(len(numbers), -1)
+_ROWS = 2**14
+"""Positions whose angles are computed at once."""
 
 
 def convert_gguf(file: Path | str, folder: Path | str) -> None:
-    """Writes a folder with genai_config.json, model.onnx, tokenizer.json and tokenizer_config.json.
+    """Writes a folder with genai_config.json, model.onnx, model.onnx.data, tokenizer.json and tokenizer_config.json.
+
+    Whatever changes the model's numbers, a field or a tensor, is converted or refused by its name. Where it fails,
+    nothing is left behind, and a folder that was there has its files as before.
 
     Args:
         file: a llama model in a GGUF file, with weights of the types Q4_0, Q4_1 and Q8_0, and others of FLOAT32 or
             FLOAT16.
-        folder: where it goes; is made.
+        folder: where it goes; is made. Files of these names that are there are replaced.
 
     Raises:
-        ModelFileError: the file cannot be read, is damaged, or lacks something.
+        ModelFileError: the file cannot be read, is damaged, or lacks something; or the folder cannot be written.
         InvalidArgumentError: one of them is no path.
-        UnsupportedError: another architecture, type of weights or tokenizer; or the package gguf is not installed.
-        OSError: the folder cannot be written.
+        UnsupportedError: another architecture, type of weights or tokenizer; a field or tensor that is not converted.
     """
     file, folder = checked_path(file, "convert_gguf: file"), checked_path(folder, "convert_gguf: folder")
-    try:
-        from gguf import GGUFReader
-    except ImportError as error:
-        raise UnsupportedError("convert-gguf needs the package gguf: pip install gguf") from error
-    try:
-        with open_regular(file):  # the reader maps whatever it is given
-            pass
-        reader = GGUFReader(file)
-        facts = {name: field.contents() for name, field in reader.fields.items()}
-        tensors = {tensor.name: tensor for tensor in reader.tensors}
-    except OSError as error:
-        raise ModelFileError(f"{file}: cannot be read: {error}") from error
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeDecodeError) as error:
-        raise ModelFileError(f"{file}: is no GGUF file: {' '.join(str(error).split())}") from error
-    source = _GgufSource(file, facts, tensors)
-    sizes = _ModelSizes.of(source)
-    tokenizer = _tokenizer(source)
-    model = _FolderBuilder(source, sizes).model()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / _WEIGHTS).unlink(missing_ok=True)  # onnx appends to it
-    for tensor in model.graph.initializer:  # onnx.save would look for the file in the current folder, and refuse it
-        if len(tensor.raw_data) >= _LEAST_BYTES_APART:
-            set_external_data(tensor, _WEIGHTS)
-    onnx.save(model, folder / "model.onnx")
-    for name, content in (
-        ("genai_config.json", _genai_config(source, sizes)),
-        ("tokenizer.json", tokenizer),
-        ("tokenizer_config.json", _tokenizer_config(source)),
-    ):
-        text = json.dumps(content, ensure_ascii=False, indent=None if name == "tokenizer.json" else 2)
-        (folder / name).write_text(text, encoding="utf-8")
+    with GgufFile(file) as opened, written_folder(folder) as directory:
+        source = GgufSource(opened)
+        sizes = ModelSizes.of(source)
+        tokens = GgufTokenizer.of(source)
+        with open(directory / _DATA, "wb") as data:
+            model = _FolderBuilder(source, sizes, data).model()
+        source.check_all_tensors_are_used()
+        (directory / "model.onnx").write_bytes(model.SerializeToString())
+        for name, content in (
+            ("tokenizer.json", tokens.tokenizer()),
+            ("tokenizer_config.json", tokens.configuration()),
+            ("genai_config.json", _genai_config(tokens, sizes)),
+        ):
+            text = json.dumps(content, ensure_ascii=False, indent=None if name == "tokenizer.json" else 2)
+            (directory / name).write_text(text, encoding="utf-8")
 
 
-@dataclasses.dataclass(frozen=True)
-class _GgufSource:
-    """What a file holds.
+@contextlib.contextmanager
+def written_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write to, which becomes the wanted one, or gives it its files, when all is written.
 
-    Attributes:
-        file: for messages.
-        facts: its fields by name.
-        tensors: the reader's own, by name.
+    Raises:
+        ModelFileError: it cannot be written.
     """
-
-    file: Path
-    facts: Mapping[str, Any]
-    tensors: Mapping[str, Any]
-
-    def fact(self, name: str) -> Any:
-        """A field.
-
-        Raises:
-            ModelFileError: it is missing.
-        """
-        if name not in self.facts:
-            raise ModelFileError(f"{self.file}: has no field {name}")
-        return self.facts[name]
-
-    def whole(self, name: str) -> int:
-        """A field that is a positive integer.
-
-        Raises:
-            ModelFileError: it is missing, or none.
-        """
-        value = self.fact(name)
-        if not isinstance(value, int) or not 0 < value < 2**31:
-            raise ModelFileError(f"{self.file}: {name} must be a positive integer; got {value!r}")
-        return value
-
-    def vector(self, name: str, length: int) -> Numbers:
-        """A tensor of one dimension as FLOAT32.
-
-        Raises:
-            ModelFileError: it is missing, of another size, or packed.
-        """
-        tensor = self._tensor(name)
-        if tensor.data.dtype not in (np.float32, np.float16) or tensor.data.shape != (length,):
-            raise ModelFileError(
-                f"{self.file}: {name} must be {length} numbers of FLOAT32 or FLOAT16; got {tensor.tensor_type.name} "
-                f"{[int(size) for size in tensor.shape]}"
-            )
-        return np.asarray(tensor.data, np.float32)
-
-    def blocks(self, name: str, rows: int, columns: int) -> _QuantizedMatrix:
-        """A matrix of packed numbers.
-
-        Raises:
-            ModelFileError: it is missing, or of another size.
-            UnsupportedError: of another type.
-        """
-        tensor = self._tensor(name)
-        kind, sizes = tensor.tensor_type.name, [int(size) for size in tensor.shape]
-        if sizes != [columns, rows] or columns % _BLOCK:
-            raise ModelFileError(f"{self.file}: {name} must have {columns} columns and {rows} rows; got {sizes}")
-        if kind not in _UNPACK:
-            raise UnsupportedError(f"{self.file}: {name} is of the type {kind}; {', '.join(_UNPACK)} are converted")
-        data = np.asarray(tensor.data, np.uint8).reshape(rows, columns // _BLOCK, -1)
-        return _UNPACK[kind](data)
-
-    def _tensor(self, name: str) -> Any:
-        if name not in self.tensors:
-            raise ModelFileError(f"{self.file}: has no tensor {name}")
-        return self.tensors[name]
-
-
-def _halves(data: Numbers, first: int) -> Numbers:
-    """The FLOAT16 number that begins at a byte of each block, as FLOAT32."""
-    halves = np.ascontiguousarray(data[..., first : first + 2]).view("<f2")[..., 0]
-    return halves.astype(np.float32)
-
-
-def _pairs(data: Numbers) -> Numbers:
-    """Sixteen bytes with numbers i and i + 16 to sixteen with numbers 2 i and 2 i + 1."""
-    numbers = np.concatenate([data & 15, data >> 4], axis=-1)
-    made: Numbers = numbers[..., 0::2] | (numbers[..., 1::2] << 4)
-    return made
-
-
-def _from_q4_0(data: Numbers) -> _QuantizedMatrix:
-    return _QuantizedMatrix(4, _pairs(data[..., 2:]), _halves(data, 0), None)
-
-
-def _from_q4_1(data: Numbers) -> _QuantizedMatrix:
-    """Number x scale + minimum is (number - (-minimum / scale)) x scale; all are the minimum where the scale is 0."""
-    scales, minima = _halves(data, 0), _halves(data, 2)
-    is_flat = scales == 0
-    zero_points = np.where(is_flat, np.float32(-1), -minima / np.where(is_flat, np.float32(1), scales))
-    numbers = np.where(is_flat[..., None], np.uint8(0), _pairs(data[..., 4:]))
-    return _QuantizedMatrix(4, numbers, np.where(is_flat, minima, scales), zero_points.astype(np.float32))
-
-
-def _from_q8_0(data: Numbers) -> _QuantizedMatrix:
-    return _QuantizedMatrix(8, data[..., 2:] ^ np.uint8(128), _halves(data, 0), None)
-
-
-_UNPACK = {"Q4_0": _from_q4_0, "Q4_1": _from_q4_1, "Q8_0": _from_q8_0}
-
-
-@dataclasses.dataclass(frozen=True)
-class _ModelSizes:
-    """The sizes of a llama."""
-
-    layers: int
-    hidden: int
-    feed_forward: int
-    heads: int
-    key_heads: int
-    head: int
-    context: int
-    vocabulary: int
-    rotary_base: float
-    epsilon: float
-
-    @classmethod
-    def of(cls, source: _GgufSource) -> _ModelSizes:
-        """Those that a file tells.
-
-        Raises:
-            ModelFileError: they are missing, or do not fit.
-            UnsupportedError: another architecture, or rotary positions that are scaled.
-        """
-        architecture = source.fact("general.architecture")
-        if architecture != "llama":
-            raise UnsupportedError(f"{source.file}: the architecture {architecture!r}; only 'llama' is converted")
-        scaled = [name for name in source.facts if name.startswith("llama.rope.scaling")]
-        if scaled or "rope_freqs.weight" in source.tensors:
-            raise UnsupportedError(f"{source.file}: rotary positions are scaled ({scaled or 'rope_freqs.weight'})")
-        hidden, heads = source.whole("llama.embedding_length"), source.whole("llama.attention.head_count")
-        if hidden % heads or source.facts.get("llama.rope.dimension_count", hidden // heads) != hidden // heads:
-            raise ModelFileError(f"{source.file}: {hidden} columns in {heads} heads, of which all must be rotated")
-        return cls(
-            source.whole("llama.block_count"),
-            hidden,
-            source.whole("llama.feed_forward_length"),
-            heads,
-            source.whole("llama.attention.head_count_kv"),
-            hidden // heads,
-            source.whole("llama.context_length"),
-            len(source.fact("tokenizer.ggml.tokens")),
-            float(source.facts.get("llama.rope.freq_base", 10000.0)),
-            float(source.fact("llama.attention.layer_norm_rms_epsilon")),
-        )
+    if "\0" in str(folder):
+        raise ModelFileError(f"{str(folder)!a}: cannot be written: a name has no zero byte")
+    try:
+        missing = [parent for parent in folder.parents if not parent.exists()]
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".dmlvk-", dir=folder.parent) as temporary:
+                directory = Path(temporary) / "folder"
+                directory.mkdir()
+                yield directory
+                if folder.is_dir():
+                    for path in directory.iterdir():
+                        os.replace(path, folder / path.name)
+                else:
+                    os.rename(directory, folder)
+        except BaseException:
+            for parent in missing:  # the innermost first
+                with contextlib.suppress(OSError):
+                    parent.rmdir()
+            raise
+    except OSError as error:
+        raise ModelFileError(f"{folder}: cannot be written: {error}") from error
 
 
 class _FolderBuilder:
@@ -276,10 +104,11 @@ class _FolderBuilder:
     Args:
         source: the file.
         sizes: of the model.
+        data: the file beside the model in which large tensors lie.
     """
 
-    def __init__(self, source: _GgufSource, sizes: _ModelSizes) -> None:
-        self._source, self._sizes = source, sizes
+    def __init__(self, source: GgufSource, sizes: ModelSizes, data: BinaryIO) -> None:
+        self._source, self._sizes, self._data = source, sizes, data
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
 
@@ -287,7 +116,6 @@ class _FolderBuilder:
         """The whole model: tokens, mask and past in; the last position's logits and the new past out."""
         sizes = self._sizes
         self._lengths()
-        self._rotary_tables()
         embedding = self._source.blocks("token_embd.weight", sizes.vocabulary, sizes.hidden)
         state = self._embedded(embedding)
         normed = self._node(
@@ -302,9 +130,10 @@ class _FolderBuilder:
         for layer in range(sizes.layers):
             after = f"blk.{layer + 1}.attn_norm" if layer + 1 < sizes.layers else "output_norm"
             state, normed = self._layer(layer, state, normed, after)
+        self._rotary_tables()
         last = self._node("Gather", [normed, self._constant("last", np.array([-1]))], "last_state", axis=1)
         head = embedding
-        if "output.weight" in self._source.tensors:
+        if self._source.has("output.weight"):
             head = self._source.blocks("output.weight", sizes.vocabulary, sizes.hidden)
         name = "token_embd" if head is embedding else "output"
         self._product(last, head, name, "logits")
@@ -330,15 +159,15 @@ class _FolderBuilder:
                 domain="com.microsoft",
                 num_heads=sizes.heads,
                 kv_num_heads=sizes.key_heads,
-                scale=float(sizes.head**-0.5),
+                scale=float(sizes.scale),
                 do_rotary=1,
                 rotary_interleaved=1,  # GGUF's llamas have their rows in this order
             )
         )
         output = self._source.blocks(f"{own}.attn_output.weight", sizes.hidden, sizes.heads * sizes.head)
-        state, normed = self._added(state, self._product(attended, output, f"{own}.attn_output"), f"{own}.ffn_norm")
+        state, normed = self._added(state, self._biased(attended, output, f"{own}.attn_output"), f"{own}.ffn_norm")
         gate, up = (
-            self._product(
+            self._biased(
                 normed,
                 self._source.blocks(f"{own}.ffn_{part}.weight", sizes.feed_forward, sizes.hidden),
                 f"{own}.ffn_{part}",
@@ -349,21 +178,44 @@ class _FolderBuilder:
         gated = self._node("Mul", [gate, share], f"{own}.gated")
         inner = self._node("Mul", [gated, up], f"{own}.inner")
         down = self._source.blocks(f"{own}.ffn_down.weight", sizes.hidden, sizes.feed_forward)
-        return self._added(state, self._product(inner, down, f"{own}.ffn_down"), after)
+        return self._added(state, self._biased(inner, down, f"{own}.ffn_down"), after)
 
-    def _projected(self, normed: str, parts: list[_QuantizedMatrix], own: str) -> list[str]:
+    def _projected(self, normed: str, parts: list[QuantizedMatrix], own: str) -> list[str]:
         """Queries, keys and values: one product where their weights are of one kind."""
+        names = [f"{own}.attn_{part}" for part in "qkv"]
         kinds = {(part.bits, part.zero_points is None) for part in parts}
         if len(kinds) > 1:
-            return [self._product(normed, part, f"{own}.attn_{name}") for name, part in zip("qkv", parts, strict=True)]
+            return [self._biased(normed, part, name) for name, part in zip(names, parts, strict=True)]
         zero_points = [part.zero_points for part in parts if part.zero_points is not None]
-        together = _QuantizedMatrix(
+        together = QuantizedMatrix(
             parts[0].bits,
             np.concatenate([part.numbers for part in parts]),
             np.concatenate([part.scales for part in parts]),
             np.concatenate(zero_points) if zero_points else None,
         )
-        return [self._product(normed, together, f"{own}.attn_qkv"), "", ""]
+        biases = [self._bias(name, len(part.numbers)) for name, part in zip(names, parts, strict=True)]
+        bias = None
+        if any(one is not None for one in biases):
+            pairs = zip(biases, parts, strict=True)
+            bias = np.concatenate(
+                [np.zeros(len(part.numbers), np.float32) if one is None else one for one, part in pairs]
+            )
+        product = self._product(normed, together, f"{own}.attn_qkv")
+        return [self._sum(product, bias, f"{own}.attn_qkv"), "", ""]
+
+    def _biased(self, operand: str, weights: QuantizedMatrix, name: str) -> str:
+        """A product, with the bias that the file has for it."""
+        return self._sum(self._product(operand, weights, name), self._bias(name, len(weights.numbers)), name)
+
+    def _bias(self, name: str, length: int) -> Numbers | None:
+        return self._source.vector(f"{name}.bias", length) if self._source.has(f"{name}.bias") else None
+
+    def _sum(self, product: str, bias: Numbers | None, name: str) -> str:
+        return (
+            product
+            if bias is None
+            else self._node("Add", [product, self._constant(f"{name}.bias", bias)], f"{name}.sum")
+        )
 
     def _added(self, state: str, more: str, norm: str) -> tuple[str, str]:
         """The sum of two states, and the same normalized."""
@@ -380,7 +232,7 @@ class _FolderBuilder:
         )
         return total, normed
 
-    def _embedded(self, table: _QuantizedMatrix) -> str:
+    def _embedded(self, table: QuantizedMatrix) -> str:
         """The rows of the tokens: of eight-bit numbers, times their blocks' scales; others are multiplied out here."""
         if table.bits != 8 or table.zero_points is not None:
             rows = self._constant("token_embd.rows", table.multiplied_out())
@@ -396,7 +248,7 @@ class _FolderBuilder:
         shape = self._constant("embedded.shape", np.array([0, 0, self._sizes.hidden]))
         return self._node("Reshape", [scaled, shape], "embedded")
 
-    def _product(self, operand: str, weights: _QuantizedMatrix, name: str, result: str | None = None) -> str:
+    def _product(self, operand: str, weights: QuantizedMatrix, name: str, result: str | None = None) -> str:
         self._matrix(name, weights)
         rows = int(weights.numbers.shape[0])
         inputs = [operand, f"{name}.numbers", f"{name}.scales", *self._zero_points(name, weights)]
@@ -408,14 +260,14 @@ class _FolderBuilder:
             K=weights.columns,
             N=rows,
             bits=weights.bits,
-            block_size=_BLOCK,
+            block_size=BLOCK,
         )
 
-    def _matrix(self, name: str, weights: _QuantizedMatrix) -> None:
+    def _matrix(self, name: str, weights: QuantizedMatrix) -> None:
         self._constant(f"{name}.numbers", weights.numbers)
         self._constant(f"{name}.scales", weights.scales)
 
-    def _zero_points(self, name: str, weights: _QuantizedMatrix) -> list[str]:
+    def _zero_points(self, name: str, weights: QuantizedMatrix) -> list[str]:
         if weights.zero_points is None:
             return []
         return [self._constant(f"{name}.zero_points", weights.zero_points)]
@@ -433,14 +285,35 @@ class _FolderBuilder:
         self._node("Cast", ["mask_length"], "total_length", to=TensorProto.INT32)
 
     def _rotary_tables(self) -> None:
+        """Cosines and sines of positions' angles; ``rope_freqs.weight`` divides those of each pair (Llama 3.1)."""
         sizes = self._sizes
-        steps = sizes.rotary_base ** (-np.arange(0, sizes.head, 2) / sizes.head)
-        angles = np.arange(sizes.context)[:, None] * steps
-        self._constant("cosines", np.cos(angles).astype(np.float32))
-        self._constant("sines", np.sin(angles).astype(np.float32))
+        steps = sizes.rotary_base ** (-np.arange(0, sizes.head, 2) / sizes.head) * sizes.positions
+        if self._source.has("rope_freqs.weight"):
+            factors = self._source.vector("rope_freqs.weight", sizes.head // 2).astype(np.float64)
+            if not np.all(factors > 0):
+                raise self._source.fault("rope_freqs.weight must be positive")
+            steps = steps / factors
+        tables = np.empty((2, sizes.context, sizes.head // 2), np.float32)
+        for start in range(0, sizes.context, _ROWS):
+            angles = np.arange(start, min(start + _ROWS, sizes.context))[:, None] * steps
+            tables[0, start : start + _ROWS], tables[1, start : start + _ROWS] = np.cos(angles), np.sin(angles)
+        self._constant("cosines", tables[0])
+        self._constant("sines", tables[1])
 
     def _constant(self, name: str, array: Numbers) -> str:
-        self._constants[name] = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+        if name in self._constants:  # one matrix that is used twice
+            return name
+        contents = np.ascontiguousarray(array).reshape(array.shape)
+        if contents.nbytes < _LEAST_EXTERNAL:
+            self._constants[name] = numpy_helper.from_array(contents, name)
+            return name
+        self._data.write(bytes(-self._data.tell() % _ALIGNMENT))
+        tensor = TensorProto(name=name, dims=contents.shape, data_location=TensorProto.EXTERNAL)
+        tensor.data_type = helper.np_dtype_to_tensor_dtype(contents.dtype)
+        for key, value in (("location", _DATA), ("offset", self._data.tell()), ("length", contents.nbytes)):
+            tensor.external_data.add(key=key, value=str(value))
+        self._data.write(contents.data)
+        self._constants[name] = tensor
         return name
 
     def _node(self, operator: str, inputs: list[str], output: str, domain: str = "", **attributes: Any) -> str:
@@ -467,16 +340,16 @@ class _FolderBuilder:
         return helper.make_model(graph, opset_imports=versions, ir_version=8, producer_name="dmlvk")
 
 
-def _genai_config(source: _GgufSource, sizes: _ModelSizes) -> dict[str, object]:
+def _genai_config(tokens: GgufTokenizer, sizes: ModelSizes) -> dict[str, object]:
     past, present = "past_key_values.%d.", "present.%d."
     return {
         "model": {
             "type": "llama",
             "vocab_size": sizes.vocabulary,
             "context_length": sizes.context,
-            "bos_token_id": int(source.fact("tokenizer.ggml.bos_token_id")),
-            "eos_token_id": int(source.fact("tokenizer.ggml.eos_token_id")),
-            "pad_token_id": int(source.facts.get("tokenizer.ggml.padding_token_id", 0)),
+            "bos_token_id": tokens.begin,
+            "eos_token_id": tokens.end,
+            "pad_token_id": tokens.padding,
             "decoder": {
                 "filename": "model.onnx",
                 "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
@@ -508,47 +381,6 @@ def _genai_config(source: _GgufSource, sizes: _ModelSizes) -> dict[str, object]:
             "past_present_share_buffer": True,
         },
     }
-
-
-def _tokenizer(source: _GgufSource) -> dict[str, object]:
-    """The `tokenizers` package's file of a tokenizer that merges bytes."""
-    kind, cut = source.fact("tokenizer.ggml.model"), source.facts.get("tokenizer.ggml.pre", "gpt-2")
-    if kind != "gpt2" or cut not in _PRE_TOKENIZERS:
-        raise UnsupportedError(f"{source.file}: the tokenizer {kind!r}, {cut!r}; 'gpt2' with {list(_PRE_TOKENIZERS)}")
-    tokens, types = source.fact("tokenizer.ggml.tokens"), source.fact("tokenizer.ggml.token_type")
-    special = [
-        {"id": number, "content": token, "single_word": False, "lstrip": False, "rstrip": False}
-        | {"normalized": False, "special": True}
-        for number, (token, type_of_it) in enumerate(zip(tokens, types, strict=True))
-        if type_of_it == _SPECIAL_TOKEN
-    ]
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": special,
-        "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": _PRE_TOKENIZERS[cut]},
-        "post_processor": None,
-        "decoder": _BYTES,
-        "model": {
-            "type": "BPE",
-            "vocab": {token: number for number, token in enumerate(tokens)},
-            "merges": list(source.fact("tokenizer.ggml.merges")),
-        },
-    }
-
-
-def _tokenizer_config(source: _GgufSource) -> dict[str, object]:
-    tokens = source.fact("tokenizer.ggml.tokens")
-    made: dict[str, object] = {
-        "bos_token": tokens[int(source.fact("tokenizer.ggml.bos_token_id"))],
-        "eos_token": tokens[int(source.fact("tokenizer.ggml.eos_token_id"))],
-        "add_bos_token": bool(source.facts.get("tokenizer.ggml.add_bos_token", False)),
-    }
-    if "tokenizer.chat_template" in source.facts:
-        made["chat_template"] = source.facts["tokenizer.chat_template"]
-    return made
 
 
 __all__ = ["convert_gguf"]

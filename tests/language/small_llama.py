@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import gguf
@@ -33,8 +34,10 @@ def write_llama(
     weights: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.Q4_0,
     embedding: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.Q8_0,
     seed: int = 0,
+    head: int = HIDDEN // HEADS,
+    more: Callable[[gguf.GGUFWriter], None] = lambda writer: None,
 ) -> None:
-    """Writes the file; the same one for the same seed."""
+    """Writes the file; the same one for the same seed. More can be written to it before it is closed."""
     random = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, "llama")
     tokens = byte_tokens()
@@ -63,18 +66,18 @@ def write_llama(
         writer.add_tensor(name, (1 + 0.1 * random.standard_normal(HIDDEN)).astype(np.float32))
 
     add("token_embd.weight", len(tokens), HIDDEN, embedding)
-    head = HIDDEN // HEADS
     for layer in range(LAYERS):
         own = f"blk.{layer}"
         add_norm(f"{own}.attn_norm.weight")
         for part, heads in (("q", HEADS), ("k", KEY_HEADS), ("v", KEY_HEADS)):
             add(f"{own}.attn_{part}.weight", heads * head, HIDDEN, weights)
-        add(f"{own}.attn_output.weight", HIDDEN, HIDDEN, weights)
+        add(f"{own}.attn_output.weight", HIDDEN, HEADS * head, weights)
         add_norm(f"{own}.ffn_norm.weight")
         add(f"{own}.ffn_gate.weight", FEED_FORWARD, HIDDEN, weights)
         add(f"{own}.ffn_up.weight", FEED_FORWARD, HIDDEN, weights)
         add(f"{own}.ffn_down.weight", HIDDEN, FEED_FORWARD, weights)
     add_norm("output_norm.weight")
+    more(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
