@@ -36,6 +36,10 @@ class CallError(InvalidArgumentError, TypeError):
     """A function of ``dmlvk.functions``, or a description, was given a name that it does not have, or lacks one."""
 
 
+class DataTypeError(InvalidArgumentError, TypeError):
+    """Arrays or numbers of these data types are not combined, or the device does not compute with them."""
+
+
 class IndexRangeError(InvalidArgumentError, IndexError):
     """An index of an array lies outside of it."""
 

@@ -35,7 +35,6 @@ from dmlvk.array_api.creation import (
     zeros_like,
 )
 from dmlvk.array_api.dtypes import (
-    DataTypeError,
     bool,
     can_cast,
     complex64,
@@ -172,6 +171,7 @@ from dmlvk.array_api.statistics import (
     sum,
     var,
 )
+from dmlvk.errors import DataTypeError
 
 Array.functions = _sys.modules[__name__]
 

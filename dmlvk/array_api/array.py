@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Sized
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from dmlvk.array_api.dtypes import (
     INTEGERS,
     SUPPORTED,
-    DataTypeError,
     DType,
     check_number,
     checked_dtype,
@@ -26,7 +25,7 @@ from dmlvk.array_api.lazy import number as number_value
 from dmlvk.array_api.operators import Operators
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.device import Device
-from dmlvk.errors import CopyError, DeviceLimitError, InvalidArgumentError
+from dmlvk.errors import DataTypeError, DeviceLimitError, InvalidArgumentError
 from dmlvk.objects.portable import default_device, refuse_pickling
 from dmlvk.support.integers import UINT64_MAX, checked_integer, checked_integers
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
@@ -86,16 +85,6 @@ class Array(Operators):
         return self.__copy__()  # elements are never changed
 
     @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self.size * self.dtype.itemsize
@@ -148,12 +137,6 @@ class Array(Operators):
             return np.empty(self.shape, self.dtype)
         return self._value.array().numpy().reshape(self.shape).view(self.dtype)
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """For NumPy: :meth:`numpy`, converted where another type is asked for."""
-        if copy is False:
-            raise CopyError(f"{self._text()} cannot become a NumPy array without a copy: it is in the device's memory")
-        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
-
     def _text(self) -> str:
         return f"array_api.Array {self.dtype.name} {list(self.shape)}"
 
@@ -181,78 +164,10 @@ class Array(Operators):
         made: Array = self.functions.asarray(self.numpy(), device=device)
         return made
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Main memory: other libraries cannot reach what a Vulkan device has, and get a copy."""
-        return (1, 0)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: object = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """For other libraries: a copy in main memory.
-
-        Raises:
-            CopyError: without a copy, or for another device, it is not to be had.
-        """
-        if copy is False:
-            raise CopyError(f"{self._text()} is in the device's memory: other libraries get a copy")
-        if stream is not None:
-            raise CopyError(f"{self._text()}: main memory has no streams; got stream={stream!r}")
-        if dl_device not in (None, self.__dlpack_device__(), [*self.__dlpack_device__()]):
-            raise CopyError(f"{self._text()} can be copied to main memory (1, 0); got dl_device={dl_device!r}")
-        array: Any = self.numpy()
-        try:
-            return array.__dlpack__(max_version=max_version)
-        except TypeError:  # a NumPy before 2.1
-            return array.__dlpack__()
-
-    def _number(self, what: str) -> Any:
-        if self.size != 1:
-            raise DataTypeError(f"{self._text()} is no {what}: it has {self.size} elements")
-        return self.numpy().item()
-
-    def item(self) -> Any:
-        """The only element as a number of Python.
-
-        Raises:
-            DataTypeError: there are more, or none.
-        """
-        return self._number("number")
-
-    def tolist(self) -> Any:
-        """The elements in nested lists."""
-        return self.numpy().tolist()
-
-    def __bool__(self) -> bool:
-        return bool(self._number("truth value"))
-
-    def __float__(self) -> float:
-        return float(self._number("number"))
-
-    def __int__(self) -> int:
-        return int(self._number("number"))
-
-    def __complex__(self) -> complex:
-        return complex(self._number("number"))
-
     def __index__(self) -> int:
         if self.dtype not in INTEGERS or self.ndim:
             raise DataTypeError(f"{self._text()} is no index: it must be an integer without axes")
-        return int(self._number("index"))
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise DataTypeError(f"{self._text()} has no length: it has no axis")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Array]:
-        if not self.shape:
-            raise DataTypeError(f"{self._text()} cannot be iterated over: it has no axis")
-        return (self[number] for number in range(self.shape[0]))
+        return int(self._number("is no index"))
 
     def __getitem__(self, key: Any, /) -> Array:
         """Elements by integers, slices, ``...``, ``None``, integer arrays, or one boolean array.

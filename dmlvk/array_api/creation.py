@@ -25,7 +25,6 @@ from dmlvk.array_api.dtypes import (
     INTEGERS,
     LARGEST,
     NUMERIC,
-    DataTypeError,
     DType,
     check_is,
     check_number,
@@ -41,7 +40,7 @@ from dmlvk.array_api.lazy import number as number_value
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
-from dmlvk.errors import CopyError, InvalidArgumentError, OutOfMemoryError
+from dmlvk.errors import CopyError, DataTypeError, InvalidArgumentError, OutOfMemoryError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.support.integers import checked_integer

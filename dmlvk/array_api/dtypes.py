@@ -10,14 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dmlvk.datatypes import DataType
-from dmlvk.errors import InvalidArgumentError
+from dmlvk.errors import DataTypeError, InvalidArgumentError
 
 DType: TypeAlias = "np.dtype[Any]"
 """NumPy's objects stand for the standard's data types."""
-
-
-class DataTypeError(InvalidArgumentError, TypeError):
-    """Arrays or numbers of these data types are not combined, or the device does not compute with them."""
 
 
 _PYTHON_BOOL = builtins.bool

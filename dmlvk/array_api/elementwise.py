@@ -18,7 +18,6 @@ from dmlvk.array_api.dtypes import (
     NUMERIC,
     SUPPORTED,
     UNSIGNED,
-    DataTypeError,
     DType,
     check_is,
     checked_dtype,
@@ -28,6 +27,7 @@ from dmlvk.array_api.dtypes import (
     promoted,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
+from dmlvk.errors import DataTypeError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -11,13 +11,13 @@ from dmlvk import functions as F
 from dmlvk.array_api.array import Array, broadcast, checked, checked_axis, is_bool, number_beside, operands
 from dmlvk.array_api.calls import computed_now, converted, seen
 from dmlvk.array_api.creation import arange, asarray, zeros
-from dmlvk.array_api.dtypes import INTEGERS, DataTypeError, check_is, int32, int64, is_number, promoted, uint32
+from dmlvk.array_api.dtypes import INTEGERS, check_is, int32, int64, is_number, promoted, uint32
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.elementwise import add, floor_divide, less, multiply, remainder, where
 from dmlvk.array_api.lazy import Shape
 from dmlvk.array_api.manipulation import broadcast_arrays, broadcast_to, moveaxis, reshape
 from dmlvk.arrays.device_array import Array as DeviceArray
-from dmlvk.errors import IndexRangeError, InvalidArgumentError
+from dmlvk.errors import DataTypeError, IndexRangeError, InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.support.integers import checked_integer
@@ -74,6 +74,13 @@ def _completed(x: Array, items: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*items, *rest)
 
 
+def _bounds(item: slice, size: int, axis: int) -> tuple[int, int, int]:
+    try:
+        return item.indices(size)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"axis {axis}: {error}; got {item!r}") from error
+
+
 def _part(x: Array, items: tuple[Any, ...]) -> Array:
     """A part by integers, slices and new axes."""
     shape: list[int] = []
@@ -85,7 +92,7 @@ def _part(x: Array, items: tuple[Any, ...]) -> Array:
             continue
         size = x.shape[axis]
         if isinstance(one, slice):
-            taken = range(*one.indices(size))
+            taken = range(*_bounds(one, size, axis))
             shape.append(len(taken))
             end = taken.start + len(taken) * taken.step
             plain.append(slice(taken.start, end if end >= 0 else None, taken.step))

@@ -30,14 +30,6 @@ Shape = tuple[int, ...]
 MOST_PENDING = 32
 """Operations that are gathered into one graph at most: what is longer is computed on the way."""
 
-_MOST_PROGRAMS = 256
-"""Compiled graphs that are kept of a device; those not used for longest go first."""
-
-_MOST_NUMBERS = 256
-"""Numbers that are kept on a device as arrays; those not used for longest go first."""
-
-_programs_lock = threading.Lock()
-
 
 class Settings(threading.local):
     """Whether element-wise operations wait; of each thread."""
@@ -197,30 +189,10 @@ def number(device: Device, value: float, data_type: DataType) -> Value:
     """A number of Python as a value without axes: in memory, so that other numbers need no other graph."""
     with np.errstate(over="ignore"):  # infinity
         bits = np.array(value).astype(data_type.numpy_dtype)
-    key = ("number", data_type, bits.tobytes())
-    known = _looked_up(device, key)
-    if known is None:
-        known = _kept(device, key, device.array(bits.reshape(1)), "number", _MOST_NUMBERS)
+    key = data_type, bits.tobytes()
+    programs = device.arrays.programs
+    known = programs.get("number", key) or programs.keep("number", key, device.array(bits.reshape(1)))
     return Value(device, data_type, (), array=known)
-
-
-def _looked_up(device: Device, key: Hashable) -> Any:
-    programs = device.arrays.programs
-    with _programs_lock:
-        found = programs.get(key)
-        if found is not None:
-            programs.move_to_end(key)
-        return found
-
-
-def _kept(device: Device, key: Hashable, made: Any, kind: str, most: int) -> Any:
-    programs = device.arrays.programs
-    with _programs_lock:
-        programs[key] = made
-        same = [known for known in programs if known[0] == kind] if len(programs) > most else []  # type: ignore[index]
-        for known in same[: max(0, len(same) - most)]:
-            del programs[known]
-    return made
 
 
 def _evaluated(
@@ -228,10 +200,9 @@ def _evaluated(
 ) -> list[DeviceArray]:
     """Runs an operation with everything that its operands wait for."""
     plan = _ShapePlan(operation, operands)
-    key = ("program", *plan.key, tuple((one.data_type, one.memory_shape) for one in results))
-    program: CompiledGraph = _looked_up(device, key) or _kept(
-        device, key, plan.compiled(device, results), "program", _MOST_PROGRAMS
-    )
+    key = (*plan.key, tuple((one.data_type, one.memory_shape) for one in results))
+    programs = device.arrays.programs
+    program = programs.get("program", key) or programs.keep("program", key, plan.compiled(device, results))
     made = device.run(program, plan.inputs, keep=True)
     for number, value in plan.others:
         value.settle(made[f"value {number}"])

@@ -22,10 +22,10 @@ from dmlvk.array_api.array import (
     operands,
 )
 from dmlvk.array_api.calls import applied, computed_now, converted, seen
-from dmlvk.array_api.dtypes import DataTypeError, checked_dtype, promoted
+from dmlvk.array_api.dtypes import checked_dtype, promoted
 from dmlvk.array_api.lazy import Shape
 from dmlvk.device import Device
-from dmlvk.errors import IndexRangeError, InvalidArgumentError
+from dmlvk.errors import DataTypeError, IndexRangeError, InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.support.integers import checked_integer

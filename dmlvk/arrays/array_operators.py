@@ -1,155 +1,240 @@
-"""Python's operators of Arrays, as methods: :mod:`dmlvk.arrays.operations` computes them."""
+"""Python's operators and conversions of arrays on a device, as calls of functions by the array API standard's names."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array
-    from dmlvk.device import Device
+from dmlvk.errors import CopyError, DataTypeError
 
-Other: TypeAlias = "Array | npt.NDArray[Any] | float | np.generic | list[Any]"
-"""What an Array is combined with."""
+if TYPE_CHECKING:  # nothing of it is imported when running
+    from typing_extensions import Self
 
-
-def _swapped(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def made(first: Any, second: Any) -> Any:
-        return operation(second, first)
-
-    made.__name__ = f"r{operation.__name__}"
-    return made
-
-
-_RADD, _RSUB, _RMUL, _RTRUEDIV = map(_swapped, (operator.add, operator.sub, operator.mul, operator.truediv))
-_RFLOORDIV, _RMOD, _RPOW, _RMATMUL = map(_swapped, (operator.floordiv, operator.mod, operator.pow, operator.matmul))
-_RAND, _ROR, _RXOR = map(_swapped, (operator.and_, operator.or_, operator.xor))
-_RLSHIFT, _RRSHIFT = map(_swapped, (operator.lshift, operator.rshift))
+_DLPACK_CPU = 1
+"""DLPack's number of main memory (kDLCPU)."""
 
 
 class ArrayOperators:
-    """The operators that expressions of graphs have, computed at once on the device."""
+    """What Python, NumPy and DLPack ask of an array, by a few methods of the class that inherits it.
 
-    device: Device
+    Attributes:
+        dtype: NumPy's type of the elements.
+        shape: the sizes along the axes.
+    """
 
-    __array_priority__ = 1000  # NumPy's arrays and numbers on the left leave the operator to this class
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
 
-    def _computed(self, operation: Callable[..., Any], *others: Other) -> Array:
-        return self.device.arrays.operations.run(self.device, operation, self, *others)
+    def _operated(self, name: str, *other: Any, swapped: bool = False) -> Self:
+        """A function of the standard of the array, and of the other operand, which comes first if they are swapped."""
+        raise NotImplementedError
 
-    def __add__(self, other: Other) -> Array:
-        return self._computed(operator.add, other)
+    def _text(self) -> str:
+        """The array in messages."""
+        raise NotImplementedError
 
-    def __radd__(self, other: Other) -> Array:
-        return self._computed(_RADD, other)
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy of the elements in main memory."""
+        raise NotImplementedError
 
-    def __sub__(self, other: Other) -> Array:
-        return self._computed(operator.sub, other)
+    def __getitem__(self, key: Any, /) -> Self:
+        raise NotImplementedError
 
-    def __rsub__(self, other: Other) -> Array:
-        return self._computed(_RSUB, other)
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
 
-    def __mul__(self, other: Other) -> Array:
-        return self._computed(operator.mul, other)
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
 
-    def __rmul__(self, other: Other) -> Array:
-        return self._computed(_RMUL, other)
+    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """For NumPy: :meth:`numpy`, converted where another type is asked for."""
+        if copy is False:
+            raise CopyError(f"{self._text()} cannot become a NumPy array without a copy: it is in the device's memory")
+        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
 
-    def __truediv__(self, other: Other) -> Array:
-        return self._computed(operator.truediv, other)
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Main memory: other libraries cannot reach what a Vulkan device has, and get a copy."""
+        return (_DLPACK_CPU, 0)
 
-    def __rtruediv__(self, other: Other) -> Array:
-        return self._computed(_RTRUEDIV, other)
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """For other libraries, as the array API standard has it: a copy in main memory.
 
-    def __floordiv__(self, other: Other) -> Array:
-        return self._computed(operator.floordiv, other)
+        Raises:
+            CopyError: without a copy, by a stream, or for another device it is not to be had.
+        """
+        if copy is False:
+            raise CopyError(f"{self._text()} is in the device's memory: other libraries get a copy")
+        if stream is not None:
+            raise CopyError(f"{self._text()}: main memory has no streams; got stream={stream!r}")
+        if dl_device not in (None, self.__dlpack_device__(), [*self.__dlpack_device__()]):
+            raise CopyError(f"{self._text()} can be copied to main memory (1, 0); got dl_device={dl_device!r}")
+        array: Any = self.numpy()
+        try:
+            return array.__dlpack__(max_version=max_version)
+        except TypeError:  # a NumPy before 2.1
+            return array.__dlpack__()
 
-    def __rfloordiv__(self, other: Other) -> Array:
-        return self._computed(_RFLOORDIV, other)
+    def item(self) -> Any:
+        """The only element as a number of Python; waits for what computes it.
 
-    def __mod__(self, other: Other) -> Array:
-        return self._computed(operator.mod, other)
+        Raises:
+            DataTypeError: there are more, or none.
+        """
+        return self._number("is no number")
 
-    def __rmod__(self, other: Other) -> Array:
-        return self._computed(_RMOD, other)
+    def tolist(self) -> Any:
+        """The elements in nested lists."""
+        return self.numpy().tolist()
 
-    def __divmod__(self, other: Other) -> tuple[Array, Array]:
+    def _number(self, what: str) -> Any:
+        if self.size != 1:
+            raise DataTypeError(f"{self._text()} {what}: it has {self.size} elements; numpy() gives them")
+        return self.numpy().item()
+
+    def __bool__(self) -> bool:
+        return bool(self._number("has no truth value"))
+
+    def __float__(self) -> float:
+        return float(self._number("is no number"))
+
+    def __int__(self) -> int:
+        return int(self._number("is no number"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("is no number"))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise DataTypeError(f"{self._text()} has no length: it has no axis")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        if not self.shape:
+            raise DataTypeError(f"{self._text()} cannot be iterated over: it has no axis")
+        return (self[number] for number in range(self.shape[0]))
+
+    def __divmod__(self, other: Any, /) -> tuple[Self, Self]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Other) -> tuple[Array, Array]:
-        return self.__rfloordiv__(other), self.__rmod__(other)
+    def __rdivmod__(self, other: Any, /) -> tuple[Self, Self]:
+        return other // self, other % self
 
-    def __pow__(self, other: Other) -> Array:
-        return self._computed(operator.pow, other)
+    def __neg__(self) -> Self:
+        return self._operated("negative")
 
-    def __rpow__(self, other: Other) -> Array:
-        return self._computed(_RPOW, other)
+    def __abs__(self) -> Self:
+        return self._operated("abs")
 
-    def __matmul__(self, other: Other) -> Array:
-        return self._computed(operator.matmul, other)
+    def __invert__(self) -> Self:
+        return self._operated("bitwise_invert")
 
-    def __rmatmul__(self, other: Other) -> Array:
-        return self._computed(_RMATMUL, other)
+    def __lt__(self, other: Any, /) -> Self:
+        return self._operated("less", other)
 
-    def __neg__(self) -> Array:
-        return self._computed(operator.neg)
+    def __le__(self, other: Any, /) -> Self:
+        return self._operated("less_equal", other)
 
-    def __abs__(self) -> Array:
-        return self._computed(operator.abs)
+    def __gt__(self, other: Any, /) -> Self:
+        return self._operated("greater", other)
 
-    def __invert__(self) -> Array:
-        return self._computed(operator.invert)
+    def __ge__(self, other: Any, /) -> Self:
+        return self._operated("greater_equal", other)
 
-    def __lt__(self, other: Other) -> Array:
-        return self._computed(operator.lt, other)
+    def __eq__(self, other: Any, /) -> Self:  # type: ignore[override]  # an array, as in NumPy
+        return self._operated("equal", other)
 
-    def __le__(self, other: Other) -> Array:
-        return self._computed(operator.le, other)
+    def __ne__(self, other: Any, /) -> Self:  # type: ignore[override]  # an array, as in NumPy
+        return self._operated("not_equal", other)
 
-    def __gt__(self, other: Other) -> Array:
-        return self._computed(operator.gt, other)
+    def __add__(self, other: Any, /) -> Self:
+        return self._operated("add", other)
 
-    def __ge__(self, other: Other) -> Array:
-        return self._computed(operator.ge, other)
+    def __radd__(self, other: Any, /) -> Self:
+        return self._operated("add", other, swapped=True)
 
-    def __eq__(self, other: Other) -> Array:  # type: ignore[override]  # an array, as in NumPy
-        return self._computed(operator.eq, other)
+    def __sub__(self, other: Any, /) -> Self:
+        return self._operated("subtract", other)
 
-    def __ne__(self, other: Other) -> Array:  # type: ignore[override]  # likewise
-        return self._computed(operator.ne, other)
+    def __rsub__(self, other: Any, /) -> Self:
+        return self._operated("subtract", other, swapped=True)
 
-    __hash__ = object.__hash__
+    def __mul__(self, other: Any, /) -> Self:
+        return self._operated("multiply", other)
 
-    def __and__(self, other: Other) -> Array:
-        return self._computed(operator.and_, other)
+    def __rmul__(self, other: Any, /) -> Self:
+        return self._operated("multiply", other, swapped=True)
 
-    def __rand__(self, other: Other) -> Array:
-        return self._computed(_RAND, other)
+    def __truediv__(self, other: Any, /) -> Self:
+        return self._operated("divide", other)
 
-    def __or__(self, other: Other) -> Array:
-        return self._computed(operator.or_, other)
+    def __rtruediv__(self, other: Any, /) -> Self:
+        return self._operated("divide", other, swapped=True)
 
-    def __ror__(self, other: Other) -> Array:
-        return self._computed(_ROR, other)
+    def __floordiv__(self, other: Any, /) -> Self:
+        return self._operated("floor_divide", other)
 
-    def __xor__(self, other: Other) -> Array:
-        return self._computed(operator.xor, other)
+    def __rfloordiv__(self, other: Any, /) -> Self:
+        return self._operated("floor_divide", other, swapped=True)
 
-    def __rxor__(self, other: Other) -> Array:
-        return self._computed(_RXOR, other)
+    def __mod__(self, other: Any, /) -> Self:
+        return self._operated("remainder", other)
 
-    def __lshift__(self, other: Other) -> Array:
-        return self._computed(operator.lshift, other)
+    def __rmod__(self, other: Any, /) -> Self:
+        return self._operated("remainder", other, swapped=True)
 
-    def __rlshift__(self, other: Other) -> Array:
-        return self._computed(_RLSHIFT, other)
+    def __pow__(self, other: Any, /) -> Self:
+        return self._operated("pow", other)
 
-    def __rshift__(self, other: Other) -> Array:
-        return self._computed(operator.rshift, other)
+    def __rpow__(self, other: Any, /) -> Self:
+        return self._operated("pow", other, swapped=True)
 
-    def __rrshift__(self, other: Other) -> Array:
-        return self._computed(_RRSHIFT, other)
+    def __matmul__(self, other: Any, /) -> Self:
+        return self._operated("matmul", other)
+
+    def __rmatmul__(self, other: Any, /) -> Self:
+        return self._operated("matmul", other, swapped=True)
+
+    def __and__(self, other: Any, /) -> Self:
+        return self._operated("bitwise_and", other)
+
+    def __rand__(self, other: Any, /) -> Self:
+        return self._operated("bitwise_and", other, swapped=True)
+
+    def __or__(self, other: Any, /) -> Self:
+        return self._operated("bitwise_or", other)
+
+    def __ror__(self, other: Any, /) -> Self:
+        return self._operated("bitwise_or", other, swapped=True)
+
+    def __xor__(self, other: Any, /) -> Self:
+        return self._operated("bitwise_xor", other)
+
+    def __rxor__(self, other: Any, /) -> Self:
+        return self._operated("bitwise_xor", other, swapped=True)
+
+    def __lshift__(self, other: Any, /) -> Self:
+        return self._operated("bitwise_left_shift", other)
+
+    def __rlshift__(self, other: Any, /) -> Self:
+        return self._operated("bitwise_left_shift", other, swapped=True)
+
+    def __rshift__(self, other: Any, /) -> Self:
+        return self._operated("bitwise_right_shift", other)
+
+    def __rrshift__(self, other: Any, /) -> Self:
+        return self._operated("bitwise_right_shift", other, swapped=True)

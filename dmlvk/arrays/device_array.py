@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
@@ -14,17 +14,13 @@ from dmlvk.arrays.indexing import AxisPart, TensorSlice, axis_order, part_of, re
 from dmlvk.arrays.memory_pool import Storage
 from dmlvk.arrays.tensor_bytes import elements_of
 from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
-from dmlvk.errors import InvalidArgumentError
+from dmlvk.errors import CopyError, InvalidArgumentError
 from dmlvk.objects.portable import refuse_pickling
 from dmlvk.support.integers import checked_integers
 from dmlvk.tensors import TensorDesc, packed_strides, reshaped_strides
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
-
-
-_DLPACK_CPU = 1
-"""DLPack's number of main memory (kDLCPU)."""
 
 
 class Array(ArrayOperators):
@@ -45,6 +41,9 @@ class Array(ArrayOperators):
         is_truth: whether the elements are 0 and 1 of a comparison, which ``~ & | ^`` combine as such.
         namespace: the array API's module of a version: told by the package, for that module stands above arrays.
     """
+
+    __array_priority__ = 1000  # NumPy's arrays and numbers on the left leave the operator to this class
+    __hash__ = object.__hash__
 
     namespace: ClassVar[Callable[[str | None], types.ModuleType]]
 
@@ -67,24 +66,14 @@ class Array(ArrayOperators):
         return self.tensor.data_type
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]  # only read here
         """NumPy's type of the elements."""
         return self.tensor.data_type.numpy_dtype
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # only read here
         """The sizes along each of 1 to 8 axes."""
         return tuple(self.tensor.sizes)
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.tensor.sizes)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.tensor.element_count
 
     @property
     def nbytes(self) -> int:
@@ -119,35 +108,24 @@ class Array(ArrayOperators):
     def __repr__(self) -> str:
         return f"<dmlvk.Array {self.data_type.name} {list(self.shape)} on {self.device.info.name}>"
 
-    def __pos__(self) -> Array:
-        return self.device.array(self)  # a copy, as of NumPy's arrays
+    def _operated(self, name: str, *other: Any, swapped: bool = False) -> Array:
+        return self.device.arrays.operated(name, self, (*other, self) if swapped else (self, *other))
 
-    def __bool__(self) -> NoReturn:
-        raise InvalidArgumentError(f"{self!r} has no truth value; numpy() gives an array that may have one")
+    def _text(self) -> str:
+        return repr(self)
 
-    def item(self) -> int | float:
-        """The only element, as a number of Python; waits for what computes it.
+    def __dlpack__(self, **asked: Any) -> Any:
+        """For other libraries, as the array API standard has it: a copy in main memory.
 
         Raises:
-            InvalidArgumentError: when there are several elements, or the array was closed.
-            DeviceRemovedError: when the device is lost or closed.
+            CopyError: without a copy, by a stream, for another device, or of elements that DLPack does not have.
         """
-        if self.size != 1:
-            raise InvalidArgumentError(f"{self!r} is no number: it has {self.size} elements; numpy() gives them")
-        number: int | float = self.numpy().item()
-        return number
+        if self.data_type.size_in_bits < 8:
+            raise CopyError(f"{self!r}: DLPack has no elements of {self.data_type.name}")
+        return super().__dlpack__(**asked)
 
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Array]:
-        return (self[number] for number in range(len(self)))
+    def __pos__(self) -> Array:
+        return self.device.array(self)  # a copy, as of NumPy's arrays
 
     def wait(self) -> None:
         """Waits until the elements are computed; :meth:`numpy` does so itself.
@@ -170,41 +148,6 @@ class Array(ArrayOperators):
             return elements_of(host_bytes[self.offset :], self.tensor)
 
         return self.device.engine.read(self._storage.allocation, take)
-
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """For NumPy: :meth:`numpy`, converted where another type is asked for."""
-        if copy is False:
-            raise ValueError(f"{self!r} cannot become an array without a copy: it is in the device's memory")
-        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Main memory: other libraries cannot reach what a Vulkan device has, and get a copy."""
-        return (_DLPACK_CPU, 0)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: object = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """For other libraries, as the array API standard has it: a copy in main memory.
-
-        Raises:
-            BufferError: without a copy, for another device, or elements that DLPack does not have, it is not to be had.
-        """
-        if copy is False:
-            raise BufferError(f"{self!r} is in the device's memory: other libraries get a copy")
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"{self!r} can be copied to main memory (1, 0); got dl_device={dl_device!r}")
-        if self.data_type.size_in_bits < 8:
-            raise BufferError(f"{self!r}: DLPack has no elements of {self.data_type.name}")
-        array: Any = self.numpy()
-        try:
-            return array.__dlpack__(max_version=max_version)
-        except TypeError:  # a NumPy before 2.1
-            return array.__dlpack__()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> types.ModuleType:
         """:mod:`dmlvk.array_api`, whose functions take this array where it lies.

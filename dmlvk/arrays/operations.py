@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-import threading
+import operator
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -19,44 +18,54 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
 
-_KEPT = 64
-"""Compiled operations that are kept of a device."""
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "pow": operator.pow,
+    "matmul": operator.matmul,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "bitwise_left_shift": operator.lshift,
+    "bitwise_right_shift": operator.rshift,
+    "bitwise_invert": operator.invert,
+    "negative": operator.neg,
+    "abs": operator.abs,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
 
 
-class Operations:
-    """The operations on Arrays that a device has compiled."""
+def operated(name: str, array: Array, operands: tuple[Any, ...]) -> Array:
+    """What an operator of expressions gives for Arrays, NumPy arrays and numbers.
 
-    def __init__(self) -> None:
-        self._kept: collections.OrderedDict[Hashable, tuple[CompiledGraph, bool]] = collections.OrderedDict()
-        self._lock = threading.Lock()
+    Args:
+        name: of the array API standard's function.
+        array: one of the operands, which tells the device and the type of what has none of its own.
+        operands: in order.
 
-    def clear(self) -> None:
-        """Forgets all of them."""
-        with self._lock:
-            self._kept.clear()
-
-    def run(self, device: Device, operation: Callable[..., Any], *operands: Any) -> Array:
-        """What an operation on expressions gives for Arrays, NumPy arrays and numbers.
-
-        Raises:
-            InvalidArgumentError: when the operation refuses its operands.
-            UnsupportedError, DeviceLimitError, OutOfMemoryError: when the device cannot do it.
-        """
-        data_type = next(item.data_type for item in operands if isinstance(item, Array))
-        given = [_on_device(device, item, data_type, operation.__name__) for item in operands]
-        key = (operation.__name__, *(_key(item) for item in given))
-        with self._lock:
-            found = self._kept.get(key)
-        compiled, is_truth = found or _compiled(device, operation, given)
-        with self._lock:
-            self._kept[key] = compiled, is_truth
-            self._kept.move_to_end(key)
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        arrays = {f"operand {number}": item for number, item in enumerate(given) if isinstance(item, Array)}
-        made = device.run(compiled, arrays, keep=True)["output"]
-        made.is_truth = is_truth
-        return made
+    Raises:
+        InvalidArgumentError: when the operation refuses its operands.
+        UnsupportedError, DeviceLimitError, OutOfMemoryError: when the device cannot do it.
+    """
+    device = array.device
+    given = [_on_device(device, item, array.data_type, name) for item in operands]
+    key = (name, *(_key(item) for item in given))
+    programs = device.arrays.programs
+    found = programs.get("operator", key) or programs.keep("operator", key, _compiled(device, _FUNCTIONS[name], given))
+    compiled, is_truth = found
+    arrays = {f"operand {number}": item for number, item in enumerate(given) if isinstance(item, Array)}
+    made = device.run(compiled, arrays, keep=True)["output"]
+    made.is_truth = is_truth
+    return made
 
 
 def _on_device(device: Device, operand: Any, data_type: DataType, name: str) -> Any:

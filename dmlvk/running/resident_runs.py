@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from dmlvk.arrays.conversion import Casting
 from dmlvk.arrays.device_array import Array, array_tensor
 from dmlvk.arrays.indexing import AxisPart, TensorSlice
 from dmlvk.arrays.memory_pool import MemoryPool, Storage
-from dmlvk.arrays.operations import Operations
+from dmlvk.arrays.operations import operated
 from dmlvk.arrays.output_targets import check_shared_memory, checked_targets
+from dmlvk.arrays.programs import Programs
 from dmlvk.arrays.tensor_bytes import checked_array, copy_elements, has_views, lay_out, logical_view, may_overlap
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import BindingKind, Region
@@ -76,8 +77,7 @@ class ResidentRuns:
         pool: where memory for outputs and uploads comes from.
 
     Attributes:
-        operations: compiled operators of Python between Arrays.
-        programs: compiled graphs of :mod:`dmlvk.array_api`, by their structure.
+        programs: compiled operators of Arrays, and graphs of :mod:`dmlvk.array_api`.
     """
 
     def __init__(self, pool: MemoryPool) -> None:
@@ -85,16 +85,18 @@ class ResidentRuns:
         self._recordings: WeakKeys[CompiledOperator, collections.OrderedDict[tuple[object, ...], Recording]]
         self._recordings = WeakKeys()
         self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
-        self.operations = Operations()
-        self.programs: collections.OrderedDict[Hashable, CompiledOperator] = collections.OrderedDict()
+        self.programs = Programs()
         pool.when_freed(self._forget)
 
     def clear(self) -> None:
         """Forgets all recordings and operators."""
         self._recordings.clear()
         self._copies.clear()
-        self.operations.clear()
         self.programs.clear()
+
+    def operated(self, name: str, array: Array, operands: tuple[Any, ...]) -> Array:
+        """What an operator of expressions gives for Arrays (:func:`dmlvk.arrays.operations.operated`)."""
+        return operated(name, array, operands)
 
     def execute(
         self,

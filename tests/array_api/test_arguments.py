@@ -163,6 +163,8 @@ FOREIGN: dict[str, Callable[[], Any]] = {
     "axes named twice": lambda: untyped.tensordot(_few(), _few(), axes=((0, 0), (0, 0))),
     "an order beyond any": lambda: untyped.diff(_few(), n=object()),
     "a class for an index": lambda: _few()[int],
+    "a slice of no steps": lambda: _few()[::0],
+    "a slice of text": lambda: _few()["a":],
     "an index of 400 digits": lambda: _few()[10**400],
     "a range for arrays": lambda: untyped.concat(range(10**12)),
     "a type of nothing": lambda: untyped.sum(_few(), dtype=(_few(), None)),

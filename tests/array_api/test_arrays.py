@@ -501,9 +501,9 @@ def test_what_somebody_holds_is_computed_once() -> None:
     x = xp.asarray([1.0, 2.0])
     held = x + 1.0
     made = (held * 2.0) - 1.0
-    assert held.is_pending
+    were_pending = [held.is_pending]
     check(made, np.array([3, 5], np.float32))
-    assert not held.is_pending  # it was written beside the result
+    assert [*were_pending, held.is_pending] == [True, False]  # it was written beside the result
     check(held, np.array([2, 3], np.float32))
 
 
@@ -511,7 +511,7 @@ def test_operands_are_let_go_when_a_value_is_computed() -> None:
     x = xp.asarray([1.0, 2.0])
     operand = x.value
     made = x * 2.0
-    assert operand in made.value.operands_if_pending()
+    assert operand in (made.value.operands_if_pending() or ())
     made.numpy()
     assert made.value.operands_if_pending() is None
 

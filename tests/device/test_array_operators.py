@@ -112,7 +112,7 @@ def test_wrong_operands(device: dml.Device) -> None:
         (lambda a: a + None, "ELEMENT_WISE_ADD: b_tensor must be an expression, an array or a number; got None"),
         (lambda a: "x" * a, "ELEMENT_WISE_MULTIPLY: a_tensor must be an expression, an array or a number; got 'x'"),
         (lambda a: a - [1, 2], r"shapes do not broadcast: a_tensor \[3, 4\], b_tensor \[2\]"),
-        (lambda a: a - [[1, 2], [3]], "sub: not an array"),
+        (lambda a: a - [[1, 2], [3]], "subtract: not an array"),
         (lambda a: a + np.full((3, 4), 0.1), r"add: .*float64, whose value 0.1 at \[0, 0\] float32 does not have"),
         (lambda a: device.array(INTEGERS) + np.full(4, 0.5), "float64, whose value 0.5"),
         (lambda a: a + np.ones(5, np.float32), r"shapes do not broadcast: a_tensor \[3, 4\], b_tensor \[5\]"),
@@ -161,3 +161,11 @@ def test_where_outputs_cannot_go(device: dml.Device) -> None:
             device.run(desc, {"InputTensor": given}, out=out)
     with dml.Device(device.info.index) as other, pytest.raises(dml.InvalidArgumentError, match="another device"):
         device.run(SIGN, {"InputTensor": array[:8]}, out={"OutputTensor": other.empty(8)})
+
+
+def test_one_element_is_a_number_and_a_truth_value(device: dml.Device) -> None:
+    array = device.array(np.array([[2.5]], np.float32))
+    assert (bool(array), int(array), float(array), complex(array)) == (True, 2, 2.5, 2.5 + 0j)
+    assert array.tolist() == [[2.5]]
+    assert not device.array(np.zeros(1, np.float32))
+    assert [one.item() for one in divmod(device.array(np.array([7.0], np.float32)), 2)] == [3, 1]

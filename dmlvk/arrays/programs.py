@@ -1,0 +1,42 @@
+"""What a device keeps compiled of the work on arrays."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from typing import Any
+
+_MOST = {"operator": 64, "program": 256, "number": 256}
+"""How many are kept of each kind: operators of Arrays, graphs of waiting operations, numbers as arrays."""
+
+
+class Programs:
+    """Compiled graphs by what tells them from others; of each kind those not used for longest go first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, collections.OrderedDict[Any, Any]] = {kind: collections.OrderedDict() for kind in _MOST}
+
+    def get(self, kind: str, key: Any) -> Any:
+        """What is kept; ``None``: nothing."""
+        kept = self._kept[kind]
+        with self._lock:
+            found = kept.get(key)
+            if found is not None:
+                kept.move_to_end(key)
+            return found
+
+    def keep(self, kind: str, key: Any, made: Any) -> Any:
+        """Keeps something, and gives it back."""
+        kept = self._kept[kind]
+        with self._lock:
+            kept[key] = made
+            if len(kept) > _MOST[kind]:
+                kept.popitem(last=False)
+        return made
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        with self._lock:
+            for kept in self._kept.values():
+                kept.clear()
