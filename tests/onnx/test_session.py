@@ -169,6 +169,27 @@ def test_the_partition_says_what_the_host_computes_and_why(
         ort.InferenceSession(model(nodes, {"x": [4]}, ["y"]), device=any_device, strict=True)
 
 
+def test_what_the_host_computes_is_told_once_for_each_node(
+    any_device: dml.Device, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not for each size, nor for each of the rounds that go to the host and back."""
+    nodes = [
+        helper.make_node("Unique", ["x"], ["a"], name="one"),
+        helper.make_node("Abs", ["a"], ["b"]),
+        helper.make_node("Unique", ["b"], ["c"], name="two"),
+        helper.make_node("Neg", ["c"], ["y"]),
+    ]
+    session = ort.InferenceSession(model(nodes, {"x": ["n"]}, ["y"]), device=any_device)
+    with caplog.at_level(logging.WARNING, "dmlvk"):
+        for size in (4, 3, 7, 5, 9, 4):
+            (y,) = session.run(None, {"x": np.arange(size, dtype=np.float32) % 3 - 1})
+            np.testing.assert_array_equal(y, [0, -1])
+    told = [line for line in caplog.messages if "the host computes" in line]
+    assert len(told) == 2
+    assert "'one'" in told[0]
+    assert "'two'" in told[1]
+
+
 def test_a_shape_that_is_an_input_is_taken_from_its_contents(device: dml.Device) -> None:
     graph = model([helper.make_node("Reshape", ["x", "shape"], ["y"])], {"x": [2, 6]}, ["y"])
     graph.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, ["n"]))

@@ -95,6 +95,7 @@ class DeviceModel:
         self._budget = Budget(limits.beside(self._model_bytes)) if budget is None else budget
         self.device = device
         self.placements: dict[int, Placement] = {}
+        self._told: set[int] = set()
         self.last: list[MadeRound | DynamicRound] = []
         self._strict = strict
         self._fuse = fuse
@@ -485,17 +486,14 @@ class DeviceModel:
         return plan
 
     def _made(self, plan: RoundPlan, state: State, elsewhere: Collection[str] = ()) -> MadeRound:
-        hosted = [item for item in plan.placements.values() if item.place == "host" and not elsewhere]
-        if hosted:
+        hosted = {n: item for n, item in plan.placements.items() if item.place == "host" and n not in self._told}
+        if hosted and not elsewhere:
+            first = next(iter(hosted.values()))
             _log.warning(
                 "%s: the host computes %d of %d nodes, first %r (%s): %s",
-                self.model.name,
-                len(hosted),
-                len(self.model.steps),
-                hosted[0].node,
-                hosted[0].op_type,
-                hosted[0].reason,
+                *(self.model.name, len(hosted), len(self.model.steps), first.node, first.op_type, first.reason),
             )
+            self._told.update(hosted)  # once for each node, whatever the sizes
         assembled = plan.assembly.assembled(list(plan.outputs.values()))
         if assembled is None:
             return MadeRound(plan, None)
