@@ -22,6 +22,8 @@ from dmlvk.conformance import facets
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.variants import supported_data_types
 from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.operators.shapes import Draft
+from dmlvk.tensors import TensorDesc
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -44,6 +46,35 @@ class Sample:
 
 Types: TypeAlias = Mapping[str, DataType]
 """The data type of each tensor member, by its Python name."""
+
+
+def sample(name: str, operator: str, types: Types, inputs: Mapping[str, Array], **members: Any) -> Sample:
+    """A sample whose tensors have the sizes of arrays, and whose outputs have those that follow.
+
+    Args:
+        name: what is special about it.
+        operator: DirectML's name.
+        types: of all tensors.
+        inputs: the logical arrays, by Python names; what is optional and not among them is absent.
+        members: attributes, but for numbers of entries; sizes of outputs that do not follow, or ``None``: absent.
+    """
+    kind = OPERATORS[operator]
+    given: dict[str, Any] = {field.attribute: None for field in kind.fields if field.optional}
+    for field in kind.fields:
+        if field.counted_by is not None:
+            given[field.counted_by] = len(members[field.attribute])
+    given |= {member: TensorDesc(types[member], array.shape) for member, array in inputs.items()} | members
+    outputs = [
+        f.attribute for f in kind.fields if f.kind == "output" and members.get(f.attribute, types.get(f.attribute))
+    ]
+    sizes = {member: tuple(given.pop(member)) for member in outputs if member in members}
+    if len(sizes) < len(outputs) and kind.declaration.shapes is not None:
+        sizes = {**kind.declaration.shapes(Draft(operator, given)), **sizes}
+    alike = next((array.shape for array in inputs.values()), ())
+    given |= {member: TensorDesc(types[member], sizes.get(member, alike)) for member in outputs}
+    names = {field.attribute: field.name for field in kind.fields}
+    return Sample(name, kind(**given), {names[member]: array for member, array in inputs.items()})
+
 
 Sampler: TypeAlias = Callable[[Types, np.random.Generator], Iterator[Sample]]
 """Yields the samples of an operator for a combination of data types: the same ones for equal random generators."""

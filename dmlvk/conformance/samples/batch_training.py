@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.samples import Sample, Types, sampler
-from dmlvk.conformance.samples.normalization import gradient_desc
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
+from dmlvk.conformance.samples.normalization import GRADIENT_INPUTS
 
 Array = npt.NDArray[Any]
 
@@ -32,22 +32,11 @@ def batch_normalization_training(types: Types, random: np.random.Generator) -> I
             x[:, 1] = x[:, 1] * dtype.type(0.125) + dtype.type(1000)
             x[:, 2] = dtype.type(1.1)
             x[0, 3, 0, 0], x[1, 4, 2, 3] = np.inf, np.nan
-        large, small = dml.TensorDesc(data_type, sizes), dml.TensorDesc(data_type, parameters)
-        desc = dml.BatchNormalizationTraining(
-            input_tensor=large,
-            scale_tensor=small,
-            bias_tensor=small,
-            fused_add_tensor=large if has_added else None,
-            output_tensor=large,
-            output_mean_tensor=small,
-            output_variance_tensor=small,
-            epsilon=1e-3,
-            fused_activation=fused,
-        )
-        inputs = {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias}
+        inputs = {"input_tensor": x, "scale_tensor": scale, "bias_tensor": bias}
         if has_added:
-            inputs["FusedAddTensor"] = random.normal(0, 3, sizes).astype(dtype)
-        yield Sample(name, desc, inputs)
+            inputs["fused_add_tensor"] = random.normal(0, 3, sizes).astype(dtype)
+        members = {"epsilon": 1e-3, "fused_activation": fused}
+        yield sample(name, "BATCH_NORMALIZATION_TRAINING", types, inputs, **members)
 
 
 @sampler("BATCH_NORMALIZATION_TRAINING_GRAD")
@@ -70,7 +59,5 @@ def batch_normalization_training_grad(types: Types, random: np.random.Generator)
         mean, variance = (
             np.asarray(made(x.astype(np.float64), axis=axes, keepdims=True)).astype(dtype) for made in (np.mean, np.var)
         )
-        large, small = dml.TensorDesc(data_type, sizes), dml.TensorDesc(data_type, parameters)
-        desc = gradient_desc(dml.BatchNormalizationTrainingGrad, large, small, 1e-3)
-        names = ("InputTensor", "InputGradientTensor", "MeanTensor", "VarianceTensor", "ScaleTensor")
-        yield Sample(name, desc, dict(zip(names, (x, gradient, mean, variance, scale), strict=True)))
+        inputs = dict(zip(GRADIENT_INPUTS, (x, gradient, mean, variance, scale), strict=True))
+        yield sample(name, "BATCH_NORMALIZATION_TRAINING_GRAD", types, inputs, epsilon=1e-3)

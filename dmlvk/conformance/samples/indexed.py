@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-import dmlvk as dml
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Sampler, Types, sample, sampler
 from dmlvk.datatypes import DataType
-from dmlvk.tensors import TensorDesc
 
 Array = npt.NDArray[Any]
 
@@ -48,100 +46,62 @@ def of_interest(samples: Iterable[Sample], types: Types) -> Iterator[Sample]:
     yield from samples if everything else itertools.islice(samples, 1)
 
 
-@sampler("GATHER")
-def gather(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+def _index_sampler(operator_name: str) -> Callable[[Sampler], Sampler]:
+    """Declares a function to be an operator's sampler, with :func:`of_interest` of its samples."""
+
+    def declared(function: Sampler) -> Sampler:
+        sampler(operator_name)(lambda types, random: of_interest(function(types, random), types))
+        return function
+
+    return declared
+
+
+@_index_sampler("GATHER")
+def _gather(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Rows of whole vectors, odd rows, single elements, a middle axis, scalars, and indices outside."""
-    yield from of_interest(_gather_samples(types, random), types)
+    for name, sizes, index_sizes, axis, counted, output in (
+        ("whole rows", (1, 7, 3, 16), (1, 1, 2, 9), 1, 2, (2, 9, 3, 16)),
+        ("odd rows", (5, 7), (1, 23), 0, 1, (23, 7)),
+        ("middle axis", (3, 8, 5), (1, 1, 19), 1, 1, (3, 19, 5)),
+        ("one index", (3, 4, 2), (1, 1, 1), 1, 0, (1, 3, 2)),
+    ):
+        inputs = {
+            "input_tensor": any_bits(random, types["input_tensor"], sizes),
+            "indices_tensor": indices_of(random, types["indices_tensor"], index_sizes, sizes[axis]),
+        }
+        yield sample(name, "GATHER", types, inputs, output_tensor=output, axis=axis, index_dimensions=counted)
 
 
-def _gather_samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-    cases = (
-        ("whole rows", (7, 3, 16), (1, 2, 9), 0, 2, (2, 9, 3, 16)[-4:], True),
-        ("odd rows", (5, 7), (1, 23), 0, 1, (23, 7), False),
-        ("middle axis", (3, 8, 5), (1, 1, 19), 1, 1, (3, 19, 5), False),
-        ("one index", (3, 4, 2), (1, 1, 1), 1, 0, (1, 3, 2), False),
-    )
-    for name, sizes, index_sizes, axis, counted, output, overflows in cases:
-        if overflows:
-            sizes, index_sizes = (1, *sizes), (1, *index_sizes)
-            axis += 1
-        yield _gather_sample(types, random, name, sizes, index_sizes, axis, counted, output)
-
-
-def _gather_sample(
-    types: Types,
-    random: np.random.Generator,
-    name: str,
-    sizes: Sequence[int],
-    index_sizes: Sequence[int],
-    axis: int,
-    counted: int,
-    output: Sequence[int],
-) -> Sample:
-    desc = dml.Gather(
-        input_tensor=TensorDesc(types["input_tensor"], sizes),
-        indices_tensor=TensorDesc(types["indices_tensor"], index_sizes),
-        output_tensor=TensorDesc(types["output_tensor"], output),
-        axis=axis,
-        index_dimensions=counted,
-    )
-    inputs = {
-        "InputTensor": any_bits(random, types["input_tensor"], sizes),
-        "IndicesTensor": indices_of(random, types["indices_tensor"], index_sizes, sizes[axis]),
-    }
-    return Sample(name, desc, inputs)
-
-
-@sampler("GATHER_ELEMENTS")
-def gather_elements(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+@_index_sampler("GATHER_ELEMENTS")
+def _gather_elements(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Along the last axis and along another one, with more and with fewer indices than there are places."""
-    yield from of_interest(_gather_elements_samples(types, random), types)
-
-
-def _gather_elements_samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     for name, sizes, count, axis in (
         ("rows", (5, 13), 17, 1),
         ("columns", (2, 9, 3, 7), 4, 1),
         ("line", (300,), 1030, 0),
     ):
         index_sizes = (*sizes[:axis], count, *sizes[axis + 1 :])
-        desc = dml.GatherElements(
-            input_tensor=TensorDesc(types["input_tensor"], sizes),
-            indices_tensor=TensorDesc(types["indices_tensor"], index_sizes),
-            output_tensor=TensorDesc(types["output_tensor"], index_sizes),
-            axis=axis,
-        )
         inputs = {
-            "InputTensor": any_bits(random, types["input_tensor"], sizes),
-            "IndicesTensor": indices_of(random, types["indices_tensor"], index_sizes, sizes[axis]),
+            "input_tensor": any_bits(random, types["input_tensor"], sizes),
+            "indices_tensor": indices_of(random, types["indices_tensor"], index_sizes, sizes[axis]),
         }
-        yield Sample(name, desc, inputs)
+        yield sample(name, "GATHER_ELEMENTS", types, inputs, axis=axis)
 
 
-@sampler("ONE_HOT")
-def one_hot(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+@_index_sampler("ONE_HOT")
+def _one_hot(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Sequences along the last axis, along another one, and more values than two along a middle axis."""
-    yield from of_interest(_one_hot_samples(types, random), types)
-
-
-def _one_hot_samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     for name, sizes, axis, values in (
         ("rows", (21, 7), 1, (1, 2)),
         ("columns", (3, 5, 11), 1, (1, 3, 1)),
         ("one sequence", (40,), 0, (5,)),
     ):
         index_sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
-        desc = dml.OneHot(
-            indices_tensor=TensorDesc(types["indices_tensor"], index_sizes),
-            values_tensor=TensorDesc(types["values_tensor"], values),
-            output_tensor=TensorDesc(types["output_tensor"], sizes),
-            axis=axis,
-        )
         inputs = {
-            "IndicesTensor": indices_of(random, types["indices_tensor"], index_sizes, sizes[axis]),
-            "ValuesTensor": any_bits(random, types["values_tensor"], values),
+            "indices_tensor": indices_of(random, types["indices_tensor"], index_sizes, sizes[axis]),
+            "values_tensor": any_bits(random, types["values_tensor"], values),
         }
-        yield Sample(name, desc, inputs)
+        yield sample(name, "ONE_HOT", types, inputs, output_tensor=sizes, axis=axis)
 
 
 _TUPLES = (
@@ -164,110 +124,66 @@ def _tuples(types: Types, random: np.random.Generator, sizes: Sequence[int], ind
     return np.stack(parts, -1)
 
 
-@sampler("GATHER_ND")
-def gather_nd(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-    """Blocks of whole vectors, single elements, odd blocks."""
-    yield from of_interest(_gather_nd_samples(types, random, dml.GatherNd), types)
+def _gather_nd_sampler(operator: str) -> None:
+    @_index_sampler(operator)
+    def samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+        """Blocks of whole vectors, single elements, odd blocks; and batches."""
+        for name, sizes, index_sizes, counted, indices_counted, batches, blocks in _TUPLES:
+            members = {"input_dimension_count": counted, "indices_dimension_count": indices_counted}
+            if operator == "GATHER_ND1":
+                members["batch_dimension_count"] = batches
+            elif batches:
+                continue
+            values, index_type = any_bits(random, types["input_tensor"], sizes), types["indices_tensor"]
+            if batches:
+                indices = indices_of(random, index_type, index_sizes, sizes[2])
+            else:
+                indices = _tuples(types, random, sizes, index_sizes)
+            inputs = {"input_tensor": values, "indices_tensor": indices}
+            yield sample(name, operator, types, inputs, output_tensor=blocks, **members)
 
 
-@sampler("GATHER_ND1")
-def gather_nd1(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-    """The same, and batches."""
-    yield from of_interest(_gather_nd_samples(types, random, dml.GatherNd1), types)
+_gather_nd_sampler("GATHER_ND")
+_gather_nd_sampler("GATHER_ND1")
 
 
-def _gather_nd_samples(
-    types: Types, random: np.random.Generator, kind: type[dml.GatherNd] | type[dml.GatherNd1]
-) -> Iterator[Sample]:
-    for name, sizes, index_sizes, counted, indices_counted, batches, blocks in _TUPLES:
-        members: dict[str, Any] = {
-            "input_tensor": TensorDesc(types["input_tensor"], sizes),
-            "indices_tensor": TensorDesc(types["indices_tensor"], index_sizes),
-            "output_tensor": TensorDesc(types["output_tensor"], blocks),
-            "input_dimension_count": counted,
-            "indices_dimension_count": indices_counted,
-        }
-        if kind is dml.GatherNd1:
-            members["batch_dimension_count"] = batches
-        elif batches:
-            continue
-        chosen = (1, *sizes[1 + batches :]) if batches else sizes
-        inputs = {
-            "InputTensor": any_bits(random, types["input_tensor"], sizes),
-            "IndicesTensor": _tuples(types, random, chosen, index_sizes)
-            if not batches
-            else indices_of(random, types["indices_tensor"], index_sizes, sizes[2]),
-        }
-        yield Sample(name, kind(**members), inputs)
-
-
-@sampler("SCATTER_ND")
-def scatter_nd(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+@_index_sampler("SCATTER_ND")
+def _scatter_nd(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """The same tuples; many mean the same place."""
-    yield from of_interest(_scatter_nd_samples(types, random), types)
-
-
-def _scatter_nd_samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     for name, sizes, index_sizes, counted, indices_counted, _, blocks in _TUPLES[:-1]:
-        desc = dml.ScatterNd(
-            input_tensor=TensorDesc(types["input_tensor"], sizes),
-            indices_tensor=TensorDesc(types["indices_tensor"], index_sizes),
-            updates_tensor=TensorDesc(types["updates_tensor"], blocks),
-            output_tensor=TensorDesc(types["output_tensor"], sizes),
-            input_dimension_count=counted,
-            indices_dimension_count=indices_counted,
-        )
         inputs = {
-            "InputTensor": any_bits(random, types["input_tensor"], sizes),
-            "IndicesTensor": _tuples(types, random, sizes, index_sizes),
-            "UpdatesTensor": any_bits(random, types["updates_tensor"], blocks),
+            "input_tensor": any_bits(random, types["input_tensor"], sizes),
+            "indices_tensor": _tuples(types, random, sizes, index_sizes),
+            "updates_tensor": any_bits(random, types["updates_tensor"], blocks),
         }
-        yield Sample(name, desc, inputs)
+        members = {"input_dimension_count": counted, "indices_dimension_count": indices_counted}
+        yield sample(name, "SCATTER_ND", types, inputs, **members)
 
 
-@sampler("SCATTER")
-def scatter(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+@_index_sampler("SCATTER")
+def _scatter(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Along the last axis and along another one; many updates mean the same place."""
-    yield from of_interest(_scatter_samples(types, random), types)
-
-
-def _scatter_samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     for name, sizes, count, axis in (
         ("rows", (5, 13), 17, 1),
         ("columns", (2, 9, 3, 7), 4, 1),
         ("line", (1030,), 300, 0),
     ):
         index_sizes = (*sizes[:axis], count, *sizes[axis + 1 :])
-        desc = dml.Scatter(
-            input_tensor=TensorDesc(types["input_tensor"], sizes),
-            indices_tensor=TensorDesc(types["indices_tensor"], index_sizes),
-            updates_tensor=TensorDesc(types["updates_tensor"], index_sizes),
-            output_tensor=TensorDesc(types["output_tensor"], sizes),
-            axis=axis,
-        )
         inputs = {
-            "InputTensor": any_bits(random, types["input_tensor"], sizes),
-            "IndicesTensor": indices_of(random, types["indices_tensor"], index_sizes, sizes[axis]),
-            "UpdatesTensor": any_bits(random, types["updates_tensor"], index_sizes),
+            "input_tensor": any_bits(random, types["input_tensor"], sizes),
+            "indices_tensor": indices_of(random, types["indices_tensor"], index_sizes, sizes[axis]),
+            "updates_tensor": any_bits(random, types["updates_tensor"], index_sizes),
         }
-        yield Sample(name, desc, inputs)
+        yield sample(name, "SCATTER", types, inputs, axis=axis)
 
 
 @sampler("REVERSE_SUBSEQUENCES")
 def reverse_subsequences(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Sequences along the last axis, and along the first one, of whole vectors; lengths from 0 to far above."""
     for name, sizes, axis in (("rows", (29, 11), 1), ("columns of vectors", (7, 15, 16), 0)):
-        lengths = (*sizes[:axis], 1, *sizes[axis + 1 :])
-        if name == "columns of vectors":
-            lengths = (1, 15, 16)
-        desc = dml.ReverseSubsequences(
-            input_tensor=TensorDesc(types["input_tensor"], sizes),
-            sequence_lengths_tensor=TensorDesc(types["sequence_lengths_tensor"], lengths),
-            output_tensor=TensorDesc(types["output_tensor"], sizes),
-            axis=axis,
-        )
+        lengths, length_type = (*sizes[:axis], 1, *sizes[axis + 1 :]), types["sequence_lengths_tensor"]
         inputs = {
-            "InputTensor": any_bits(random, types["input_tensor"], sizes),
-            "SequenceLengthsTensor": indices_of(random, types["sequence_lengths_tensor"], lengths, sizes[axis] + 1),
+            "input_tensor": any_bits(random, types["input_tensor"], sizes),
+            "sequence_lengths_tensor": indices_of(random, length_type, lengths, sizes[axis] + 1),
         }
-        yield Sample(name, desc, inputs)
+        yield sample(name, "REVERSE_SUBSEQUENCES", types, inputs, axis=axis)

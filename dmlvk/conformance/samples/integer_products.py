@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-import dmlvk as dml
-from dmlvk.conformance.samples import Sample, Types, sampler
-from dmlvk.conformance.samples.products import convolution_desc
-from dmlvk.datatypes import DataType
-
-
-def _any(data_type: DataType, shape: Sequence[int], random: np.random.Generator) -> npt.NDArray[Any]:
-    limits = np.iinfo(data_type.numpy_dtype)
-    return random.integers(limits.min, limits.max, tuple(shape), data_type.numpy_dtype, endpoint=True)
-
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
+from dmlvk.conformance.samples.products import steps_of
+from dmlvk.conformance.samples.quantized_products import any_integers
 
 # leading sizes; rows, terms and columns; sizes of the zero points
 _PRODUCTS: dict[str, Any] = {
@@ -32,23 +24,20 @@ _PRODUCTS: dict[str, Any] = {
 @sampler("MATRIX_MULTIPLY_INTEGER")
 def matrix_multiply_integer(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Zero points of every kind, and more terms than a launch adds."""
-    tensor = dml.TensorDesc
     for name, (leading, (rows, terms, columns), a_zero, b_zero) in _PRODUCTS.items():
         sizes = {"a": (*leading, rows, terms), "b": (*leading, terms, columns)}
-        inputs = {f"{key.upper()}Tensor": _any(types[f"{key}_tensor"], size, random) for key, size in sizes.items()}
-        zeros: dict[str, dml.TensorDesc | None] = {}
-        for key, size in (("a", a_zero), ("b", b_zero)):
-            member = f"{key}_zero_point_tensor"
-            zeros[member] = None if size is None else tensor(types[member], size)
-            if size is not None:
-                inputs[f"{key.upper()}ZeroPointTensor"] = _any(types[member], size, random)
-        desc = dml.MatrixMultiplyInteger(
-            a_tensor=tensor(types["a_tensor"], sizes["a"]),
-            b_tensor=tensor(types["b_tensor"], sizes["b"]),
-            output_tensor=tensor(types["output_tensor"], (*leading, rows, columns)),
-            **zeros,
+        yield _sample(
+            name, "MATRIX_MULTIPLY_INTEGER", types, random, {**sizes, "a_zero_point": a_zero, "b_zero_point": b_zero}
         )
-        yield Sample(name, desc, inputs)
+
+
+def _sample(
+    name: str, operator: str, types: Types, random: np.random.Generator, sizes: Mapping[str, Any], **members: Any
+) -> Sample:
+    """Of any integers; where there are no sizes, there is no tensor."""
+    given = {f"{key}_tensor": size for key, size in sizes.items() if size is not None}
+    inputs = {member: any_integers(types[member], size, random) for member, size in given.items()}
+    return sample(name, operator, types, inputs, **members)
 
 
 # input, filter, steps, sizes of the zero points
@@ -69,22 +58,6 @@ _CONVOLUTIONS: dict[str, Any] = {
 @sampler("CONVOLUTION_INTEGER")
 def convolution_integer(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Zero points of every kind, with padding, steps and groups."""
-    tensor = dml.TensorDesc
     for name, (sizes, window, options, input_zero, filter_zero) in _CONVOLUTIONS.items():
-        alike = convolution_desc(dml.FLOAT32, sizes, window, **options)
         given = {"input": sizes, "input_zero_point": input_zero, "filter": window, "filter_zero_point": filter_zero}
-        names = {"input_zero_point": "InputZeroPointTensor", "filter_zero_point": "FilterZeroPointTensor"}
-        tensors: dict[str, Any] = {}
-        inputs = {}
-        for key, size in given.items():
-            data_type = types[f"{key}_tensor"]
-            tensors[f"{key}_tensor"] = None if size is None else tensor(data_type, size)
-            if size is not None:
-                inputs[names.get(key, f"{key.capitalize()}Tensor")] = _any(data_type, size, random)
-        members = ("dimension_count", "strides", "dilations", "start_padding", "end_padding", "group_count")
-        desc = dml.ConvolutionInteger(
-            output_tensor=tensor(types["output_tensor"], alike.output_tensor.sizes),
-            **tensors,
-            **{member: getattr(alike, member) for member in members},
-        )
-        yield Sample(name, desc, inputs)
+        yield _sample(name, "CONVOLUTION_INTEGER", types, random, given, **steps_of(len(sizes) - 2, **options))

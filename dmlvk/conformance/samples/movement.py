@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.operators.movement import Join, Split
 from dmlvk.tensors import TensorDesc
 
 Array = npt.NDArray[Any]
@@ -21,12 +21,6 @@ def any_bits(random: np.random.Generator, data_type: DataType, sizes: Sequence[i
     dtype = data_type.numpy_dtype
     count = int(np.prod(sizes))
     return random.integers(0, 256, count * dtype.itemsize, np.uint8).view(dtype).reshape(sizes)
-
-
-def _desc(name: str, **members: object) -> OperatorDesc:
-    kind: Any = OPERATORS[name]
-    made: OperatorDesc = kind(**members)
-    return made
 
 
 @sampler("JOIN")
@@ -40,17 +34,14 @@ def join(types: Types, random: np.random.Generator) -> Iterator[Sample]:
         ("one part", (2, 1, 0, 7), 2, (3,)),
     ):
         parts = [(*sizes[:axis], length, *sizes[axis + 1 :]) for length in lengths]
-        yield Sample(
-            name,
-            _desc(
-                "JOIN",
-                input_count=len(parts),
-                input_tensors=[TensorDesc(data_type, part) for part in parts],
-                output_tensor=TensorDesc(data_type, (*sizes[:axis], sum(lengths), *sizes[axis + 1 :])),
-                axis=axis,
-            ),
-            {f"InputTensors[{i}]": any_bits(random, data_type, part) for i, part in enumerate(parts)},
+        desc = Join(
+            input_count=len(parts),
+            input_tensors=[TensorDesc(data_type, part) for part in parts],
+            output_tensor=TensorDesc(data_type, (*sizes[:axis], sum(lengths), *sizes[axis + 1 :])),
+            axis=axis,
         )
+        inputs = {f"InputTensors[{i}]": any_bits(random, data_type, part) for i, part in enumerate(parts)}
+        yield Sample(name, desc, inputs)
 
 
 @sampler("SPLIT")
@@ -65,17 +56,10 @@ def split(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     ):
         whole = (*sizes[:axis], sum(lengths), *sizes[axis + 1 :])
         parts = [TensorDesc(data_type, (*sizes[:axis], length, *sizes[axis + 1 :])) for length in lengths]
-        yield Sample(
-            name,
-            _desc(
-                "SPLIT",
-                input_tensor=TensorDesc(data_type, whole),
-                output_count=len(parts),
-                output_tensors=parts,
-                axis=axis,
-            ),
-            {"InputTensor": any_bits(random, data_type, whole)},
+        desc = Split(
+            input_tensor=TensorDesc(data_type, whole), output_count=len(parts), output_tensors=parts, axis=axis
         )
+        yield Sample(name, desc, {"InputTensor": any_bits(random, data_type, whole)})
 
 
 @sampler("SLICE")
@@ -88,19 +72,8 @@ def slice_(types: Types, random: np.random.Generator) -> Iterator[Sample]:
         ("one element", (1, 2, 3, 5), (0, 1, 2, 3), (1, 1, 1, 1), (7, 8, 9, 2**32 - 1)),
         ("steps of six dimensions", (2, 3, 2, 4, 3, 5), (0, 1, 0, 0, 1, 1), (2, 1, 2, 2, 2, 2), (1, 1, 1, 3, 1, 3)),
     ):
-        yield Sample(
-            name,
-            _desc(
-                "SLICE",
-                input_tensor=TensorDesc(data_type, whole),
-                output_tensor=TensorDesc(data_type, sizes),
-                dimension_count=len(sizes),
-                offsets=offsets,
-                sizes=sizes,
-                strides=strides,
-            ),
-            {"InputTensor": any_bits(random, data_type, whole)},
-        )
+        inputs = {"input_tensor": any_bits(random, data_type, whole)}
+        yield sample(name, "SLICE", types, inputs, offsets=offsets, sizes=sizes, strides=strides)
 
 
 WINDOWS = (
@@ -117,16 +90,6 @@ def slice1(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Windows in both directions."""
     data_type = types["input_tensor"]
     for name, whole, offsets, sizes, strides, taken in WINDOWS:
-        yield Sample(
-            name,
-            _desc(
-                "SLICE1",
-                input_tensor=TensorDesc(data_type, whole),
-                output_tensor=TensorDesc(data_type, taken),
-                dimension_count=len(sizes),
-                input_window_offsets=offsets,
-                input_window_sizes=sizes,
-                input_window_strides=strides,
-            ),
-            {"InputTensor": any_bits(random, data_type, whole)},
-        )
+        window = {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": strides}
+        inputs = {"input_tensor": any_bits(random, data_type, whole)}
+        yield sample(name, "SLICE1", types, inputs, output_tensor=taken, **window)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
 
 Array = npt.NDArray[Any]
 
@@ -28,26 +28,11 @@ def batch_normalization(types: Types, random: np.random.Generator) -> Iterator[S
     data_type = types["input_tensor"]
     dtype = data_type.numpy_dtype
 
-    def sample(
-        name: str,
-        arrays: Sequence[Array],
-        epsilon: float = 1e-5,
-        fused: dml.FusedActivation | None = None,
-    ) -> Sample:
-        tensors = [dml.TensorDesc(data_type, array.shape) for array in arrays]
-        desc = dml.BatchNormalization(
-            input_tensor=tensors[0],
-            mean_tensor=tensors[1],
-            variance_tensor=tensors[2],
-            scale_tensor=tensors[3],
-            bias_tensor=tensors[4],
-            output_tensor=tensors[0],
-            spatial=True,
-            epsilon=epsilon,
-            fused_activation=fused,
-        )
-        names = ("InputTensor", "MeanTensor", "VarianceTensor", "ScaleTensor", "BiasTensor")
-        return Sample(name, desc, dict(zip(names, arrays, strict=True)))
+    def normalized(name: str, arrays: Sequence[Array], epsilon: float = 1e-5, fused: Any = None) -> Sample:
+        names = ("input_tensor", "mean_tensor", "variance_tensor", "scale_tensor", "bias_tensor")
+        inputs = dict(zip(names, arrays, strict=True))
+        members = {"spatial": True, "epsilon": epsilon, "fused_activation": fused}
+        return sample(name, "BATCH_NORMALIZATION", types, inputs, **members)
 
     def numbers(*sizes: int) -> Array:
         return random.normal(0, 2, sizes).astype(dtype)
@@ -59,32 +44,27 @@ def batch_normalization(types: Types, random: np.random.Generator) -> Iterator[S
 
     channel = (1, 5, 1, 1)
     by_channel = operands((2, 5, 6, 8), channel, channel, channel, channel)
-    yield sample("by channel", by_channel)
+    yield normalized("by channel", by_channel)
     relu = dml.FusedActivation(dml.ActivationRelu)
-    yield sample("by channel, relu", by_channel, fused=relu)
-    yield sample("by channel, sigmoid", by_channel, fused=dml.FusedActivation(dml.ActivationSigmoid))
-    yield sample("by anything", operands((2, 3, 5, 7), (2, 1, 1, 7), (1, 3, 1, 1), (2, 3, 5, 7), (1, 1, 5, 1)))
+    yield normalized("by channel, relu", by_channel, fused=relu)
+    yield normalized("by channel, sigmoid", by_channel, fused=dml.FusedActivation(dml.ActivationSigmoid))
+    yield normalized("by anything", operands((2, 3, 5, 7), (2, 1, 1, 7), (1, 3, 1, 1), (2, 3, 5, 7), (1, 1, 5, 1)))
     special = special_values(dtype)
     count = len(special)
     every = special.reshape(1, 1, 1, count)
     mean, bias = (random.permutation(special).reshape(1, count, 1, 1) for _ in range(2))
     values = np.broadcast_to(every, (1, count, 3, count)).copy()
-    yield sample("special values", [values, mean, every, every[..., ::-1].copy(), bias], 0.0)
+    yield normalized("special values", [values, mean, every, every[..., ::-1].copy(), bias], 0.0)
     ones = np.ones(channel, dtype)
-    yield sample("special inputs", [values[:, :5], 0 * ones, ones, ones, 0 * ones], 0.0)
+    yield normalized("special inputs", [values[:, :5], 0 * ones, ones, ones, 0 * ones], 0.0)
 
 
-def _mean_variance_sample(kind: Any, name: str, arrays: Sequence[Array | None], attributes: dict[str, Any]) -> Sample:
-    names = ("InputTensor", "ScaleTensor", "BiasTensor")
-    tensors = [
-        None if array is None else dml.TensorDesc(dml.DataType[array.dtype.name.upper()], array.shape)
-        for array in arrays
-    ]
-    desc = kind(
-        input_tensor=tensors[0], scale_tensor=tensors[1], bias_tensor=tensors[2], output_tensor=tensors[0], **attributes
-    )
+def _mean_variance_sample(
+    operator: str, name: str, types: Types, arrays: Sequence[Array | None], **attributes: Any
+) -> Sample:
+    names = ("input_tensor", "scale_tensor", "bias_tensor")
     given = {member: array for member, array in zip(names, arrays, strict=True) if array is not None}
-    return Sample(name, desc, given)
+    return sample(name, operator, types, given, **attributes)
 
 
 @sampler("MEAN_VARIANCE_NORMALIZATION")
@@ -94,14 +74,13 @@ def mean_variance_normalization(types: Types, random: np.random.Generator) -> It
     x = random.normal(3, 2, (2, 3, 5, 7)).astype(dtype)
     scale, bias = (random.normal(0, 1, sizes).astype(dtype) for sizes in ((1, 3, 1, 1), (1, 1, 1, 7)))
     relu = dml.FusedActivation(dml.ActivationRelu)
-    common = {"epsilon": 1e-5, "fused_activation": None}
     for name, arrays, cross, variance, fused in (
         ("images", (x, scale, bias), False, True, None),
         ("batches, relu", (x, None, bias), True, True, relu),
         ("means only", (x, scale, None), False, False, None),
     ):
-        attributes = {**common, "cross_channel": cross, "normalize_variance": variance, "fused_activation": fused}
-        yield _mean_variance_sample(dml.MeanVarianceNormalization, name, arrays, attributes)
+        attributes = {"cross_channel": cross, "normalize_variance": variance, "fused_activation": fused}
+        yield _mean_variance_sample("MEAN_VARIANCE_NORMALIZATION", name, types, arrays, epsilon=1e-5, **attributes)
 
 
 @sampler("MEAN_VARIANCE_NORMALIZATION1")
@@ -114,14 +93,8 @@ def mean_variance_normalization_1(types: Types, random: np.random.Generator) -> 
     x[3] = x[3] * dtype.type(0.0078125)
     scale, bias = (random.normal(0, 1, (1, 1, 5, 9)).astype(dtype) for _ in range(2))
     for name, axes in (("rows", (2, 3)), ("columns", (0, 2))):
-        attributes = {
-            "axis_count": len(axes),
-            "axes": axes,
-            "normalize_variance": True,
-            "epsilon": 1e-5,
-            "fused_activation": None,
-        }
-        yield _mean_variance_sample(dml.MeanVarianceNormalization1, name, (x, scale, bias), attributes)
+        attributes = {"axes": axes, "normalize_variance": True, "epsilon": 1e-5}
+        yield _mean_variance_sample("MEAN_VARIANCE_NORMALIZATION1", name, types, (x, scale, bias), **attributes)
 
 
 @sampler("MEAN_VARIANCE_NORMALIZATION2")
@@ -131,16 +104,9 @@ def mean_variance_normalization_2(types: Types, random: np.random.Generator) -> 
     x = random.normal(2, 1, (4, 35)).astype(dtype)
     scale = random.normal(0, 1, (1, 35)).astype(dtype)
     for mean, variance in ((True, True), (False, True), (True, False), (False, False)):
-        attributes = {
-            "axis_count": 1,
-            "axes": (1,),
-            "use_mean": mean,
-            "use_variance": variance,
-            "epsilon": 1e-6,
-            "fused_activation": None,
-        }
+        attributes = {"axes": (1,), "use_mean": mean, "use_variance": variance, "epsilon": 1e-6}
         name = f"mean {mean}, variance {variance}"
-        yield _mean_variance_sample(dml.MeanVarianceNormalization2, name, (x, scale, None), attributes)
+        yield _mean_variance_sample("MEAN_VARIANCE_NORMALIZATION2", name, types, (x, scale, None), **attributes)
 
 
 @sampler("LP_NORMALIZATION")
@@ -151,10 +117,12 @@ def lp_normalization(types: Types, random: np.random.Generator) -> Iterator[Samp
     x[0, 1] = 0
     x[1, 2] *= 100
     x[2] *= data_type.numpy_dtype.type(0.01)
-    tensor = dml.TensorDesc(data_type, x.shape)
     for norm, axis in ((1, 3), (2, 1)):
-        desc = dml.LpNormalization(input_tensor=tensor, output_tensor=tensor, axis=axis, epsilon=1e-5, p=norm)
-        yield Sample(f"P {norm}, axis {axis}", desc, {"InputTensor": x})
+        members = {"axis": axis, "epsilon": 1e-5, "p": norm}
+        yield sample(f"P {norm}, axis {axis}", "LP_NORMALIZATION", types, {"input_tensor": x}, **members)
+
+
+GRADIENT_INPUTS = ("input_tensor", "input_gradient_tensor", "mean_tensor", "variance_tensor", "scale_tensor")
 
 
 def gradient_desc(
@@ -197,8 +165,6 @@ def batch_normalization_grad(types: Types, random: np.random.Generator) -> Itera
         if name == "one for each, not ordinary":
             least = np.finfo(dtype).smallest_subnormal
             gradient[0], gradient[1, :2], x[2, :2] = (3 * least, -least, -0.0, np.inf), np.nan, (5 * least, np.inf)
-        large, small = dml.TensorDesc(data_type, sizes), dml.TensorDesc(data_type, parameters)
-        desc = gradient_desc(dml.BatchNormalizationGrad, large, small, 1e-5)
-        names = ("InputTensor", "InputGradientTensor", "MeanTensor", "VarianceTensor", "ScaleTensor")
         arrays = (x, gradient, mean, np.abs(variance), scale)
-        yield Sample(name, desc, dict(zip(names, arrays, strict=True)))
+        inputs = dict(zip(GRADIENT_INPUTS, arrays, strict=True))
+        yield sample(name, "BATCH_NORMALIZATION_GRAD", types, inputs, epsilon=1e-5)

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import dmlvk as dml
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
 from dmlvk.conformance.samples.normalization import special_values
 
 Array = npt.NDArray[Any]
 
-_NAMES = ("InputParametersTensor", "InputFirstMomentTensor", "InputSecondMomentTensor", "GradientTensor")
+_NAMES = ("input_parameters_tensor", "input_first_moment_tensor", "input_second_moment_tensor", "gradient_tensor")
 
 
 def _sample(
+    types: Types,
     name: str,
     arrays: Sequence[Array],
     step: Array,
@@ -25,22 +25,9 @@ def _sample(
     learning_rate: float = 0.001,
     epsilon: float = 1e-8,
 ) -> Sample:
-    tensor = dml.TensorDesc(dml.DataType(arrays[0].dtype), arrays[0].shape)
-    desc = dml.AdamOptimizer(
-        input_parameters_tensor=tensor,
-        input_first_moment_tensor=tensor,
-        input_second_moment_tensor=tensor,
-        gradient_tensor=tensor,
-        training_step_tensor=dml.TensorDesc(dml.DataType(step.dtype), step.shape),
-        output_parameters_tensor=tensor,
-        output_first_moment_tensor=tensor,
-        output_second_moment_tensor=tensor,
-        learning_rate=learning_rate,
-        beta1=betas[0],
-        beta2=betas[1],
-        epsilon=epsilon,
-    )
-    return Sample(name, desc, {**dict(zip(_NAMES, arrays, strict=True)), "TrainingStepTensor": step})
+    inputs = {**dict(zip(_NAMES, arrays, strict=True)), "training_step_tensor": step}
+    members = {"learning_rate": learning_rate, "beta1": betas[0], "beta2": betas[1], "epsilon": epsilon}
+    return sample(name, "ADAM_OPTIMIZER", types, inputs, **members)
 
 
 @sampler("ADAM_OPTIMIZER")
@@ -58,15 +45,15 @@ def adam_optimizer(types: Types, random: np.random.Generator) -> Iterator[Sample
     parameters, gradient, zeros = numbers(1, *sizes), numbers(0.01, *sizes), np.zeros(sizes, dtype)
     if of_step != np.uint32:
         moments = [numbers(0.01, *sizes), np.abs(numbers(1e-3, *sizes))]
-        yield _sample("two steps and a part", [parameters, *moments, gradient], step(2.75))
+        yield _sample(types, "two steps and a part", [parameters, *moments, gradient], step(2.75))
         return
-    yield _sample("the first step", [parameters, zeros, zeros, gradient], step(1))
+    yield _sample(types, "the first step", [parameters, zeros, zeros, gradient], step(1))
     if dtype == np.float32:  # FLOAT16 has no such range
         gradient = (numbers(1, *sizes) * np.exp2(random.integers(-60, 30, sizes))).astype(dtype)
         moments = [(numbers(1, *sizes) * np.exp2(random.integers(-60, 20, sizes))).astype(dtype) for _ in range(2)]
-        yield _sample("of all sizes", [parameters, moments[0], np.abs(moments[1]), gradient], step(123457))
+        yield _sample(types, "of all sizes", [parameters, moments[0], np.abs(moments[1]), gradient], step(123457))
     special = special_values(dtype)
     count = len(special)
     given = [np.broadcast_to(special.reshape(shape), (count,) * 4) for shape in np.eye(4, dtype=int) * (count - 1) + 1]
     given = [np.ascontiguousarray(each[::2, ::2, :, ::3]) for each in given]
-    yield _sample("special values", given, step(5), (0.5, 0.75), 1e30, 0.0)
+    yield _sample(types, "special values", given, step(5), (0.5, 0.75), 1e30, 0.0)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OPERATORS, OperatorDesc
-from dmlvk.operators.pooling import AveragePoolingGrad, MaxPoolingGrad, pooled_sizes
+from dmlvk.operators import OPERATORS
+from dmlvk.operators.pooling import pooled_sizes
 from dmlvk.operators.shapes import Draft
 from dmlvk.tensors import TensorDesc
 
@@ -50,23 +50,12 @@ _OVERLAPPING = _DrawnWindows("7 by 8, overlapping", (1, 3, 12, 15), (7, 8), (1, 
 _LARGE = _DrawnWindows("2 by 2, large", (1, 6, 56, 58), (2, 2), (2, 2), (0, 0), (0, 0))
 
 
-def _desc(kind: type[OperatorDesc], types: Types, windows: _DrawnWindows, **more: Any) -> OperatorDesc:
-    members: dict[str, Any] = {
-        "input_tensor": TensorDesc(types["input_tensor"], windows.sizes),
-        "dimension_count": len(windows.window),
-        "strides": windows.strides,
-        "window_size": windows.window,
-        "start_padding": windows.start,
-        "end_padding": windows.end,
-        **more,
-    }
-    if any(field.attribute == "dilations" for field in kind.fields):
+def _members(operator: str, windows: _DrawnWindows) -> dict[str, tuple[int, ...]]:
+    members = {"strides": windows.strides, "window_size": windows.window, "start_padding": windows.start}
+    members["end_padding"] = windows.end
+    if any(field.attribute == "dilations" for field in OPERATORS[operator].fields):
         members["dilations"] = windows.dilations or (1,) * len(windows.window)
-    sizes = pooled_sizes(Draft(kind.operator_name, members))["output_tensor"]
-    for member, data_type in types.items():
-        if member not in members:
-            members[member] = TensorDesc(data_type, sizes)
-    return kind(**members)
+    return members
 
 
 def _values(data_type: DataType, sizes: tuple[int, ...], random: np.random.Generator) -> Array:
@@ -111,35 +100,35 @@ def _wide_values(data_type: DataType, sizes: tuple[int, ...], random: np.random.
     return np.ldexp(numbers, exponents.astype(np.int32)).astype(dtype)
 
 
-def _geometries(kind: type[OperatorDesc], data_type: DataType) -> list[_DrawnWindows]:
+def _geometries(operator: str, data_type: DataType) -> list[_DrawnWindows]:
     """All that an operator can do with FLOAT32, a few of them with other types."""
-    is_dilated = any(field.attribute == "dilations" for field in kind.fields)
-    if is_dilated:
+    if any(field.attribute == "dilations" for field in OPERATORS[operator].fields):
         return [windows for windows in _GEOMETRIES if data_type is DataType.FLOAT32 or windows.dilations is not None]
     return [w for w in _GEOMETRIES if w.dilations is None][: 4 if data_type is DataType.FLOAT32 else 2]
 
 
-def _max_sampler(name: str) -> None:
-    @sampler(name)
+def _max_sampler(operator: str) -> None:
+    @sampler(operator)
     def samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-        kind, data_type = OPERATORS[name], types["input_tensor"]
-        for windows in _geometries(kind, data_type):
-            desc = _desc(kind, types, windows)
-            yield Sample(windows.name, desc, {"InputTensor": _values(data_type, windows.sizes, random)})
+        data_type = types["input_tensor"]
+        for windows in _geometries(operator, data_type):
+            inputs = {"input_tensor": _values(data_type, windows.sizes, random)}
+            yield sample(windows.name, operator, types, inputs, **_members(operator, windows))
         if "output_indices_tensor" in types and data_type is DataType.FLOAT16:
-            desc = _desc(kind, types, _GEOMETRIES[0], output_indices_tensor=None)
-            yield Sample("no indices", desc, {"InputTensor": _values(data_type, _GEOMETRIES[0].sizes, random)})
+            inputs = {"input_tensor": _values(data_type, _GEOMETRIES[0].sizes, random)}
+            members = _members(operator, _GEOMETRIES[0])
+            yield sample("no indices", operator, types, inputs, output_indices_tensor=None, **members)
 
 
-def _sum_sampler(name: str, *variations: dict[str, Any]) -> None:
-    @sampler(name)
+def _sum_sampler(operator: str, *variations: dict[str, Any]) -> None:
+    @sampler(operator)
     def samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-        kind, data_type = OPERATORS[name], types["input_tensor"]
-        for number, windows in enumerate((*_geometries(kind, data_type), _LARGE)):
+        data_type = types["input_tensor"]
+        for number, windows in enumerate((*_geometries(operator, data_type), _LARGE)):
             more = variations[number % len(variations)]
             words = ", ".join(f"{member} {value}" for member, value in more.items())
-            desc = _desc(kind, types, windows, **more)
-            yield Sample(f"{windows.name}, {words}", desc, {"InputTensor": _values(data_type, windows.sizes, random)})
+            inputs = {"input_tensor": _values(data_type, windows.sizes, random)}
+            yield sample(f"{windows.name}, {words}", operator, types, inputs, **_members(operator, windows), **more)
 
 
 for _name in ("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"):
@@ -148,57 +137,35 @@ for _name in ("AVERAGE_POOLING", "AVERAGE_POOLING1"):
     _sum_sampler(_name, {"include_padding": False}, {"include_padding": True})
 
 
+def _pooled(windows: _DrawnWindows, members: Mapping[str, Any]) -> tuple[int, ...]:
+    """The sizes of what pooling gives."""
+    given = {"input_tensor": TensorDesc(DataType.FLOAT32, windows.sizes), "dimension_count": len(windows.window)}
+    return tuple(pooled_sizes(Draft("POOLING", {**given, **members}))["output_tensor"])
+
+
 @sampler("AVERAGE_POOLING_GRAD")
 def average_pooling_grad(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Gradients of ordinary numbers, special ones and ones of all magnitudes, with padding counted and not."""
     data_type = types["input_gradient_tensor"]
-    kind = OPERATORS["AVERAGE_POOLING"]
-    for windows in (*_geometries(kind, data_type), _LARGE):
-        for include_padding in (False, True):
-            forward: Any = _desc(
-                kind,
-                dict.fromkeys(("input_tensor", "output_tensor"), data_type),
-                windows,
-                include_padding=include_padding,
-            )
-            desc = AveragePoolingGrad(
-                input_gradient_tensor=forward.output_tensor,
-                output_gradient_tensor=forward.input_tensor,
-                dimension_count=forward.dimension_count,
-                strides=forward.strides,
-                window_size=forward.window_size,
-                start_padding=forward.start_padding,
-                end_padding=forward.end_padding,
-                include_padding=include_padding,
-            )
-            values = _values(data_type, tuple(forward.output_tensor.sizes), random)
-            words = "padding counts" if include_padding else "padding does not count"
-            yield Sample(f"{windows.name}, {words}", desc, {"InputGradientTensor": values})
+    for windows in (*_geometries("AVERAGE_POOLING", data_type), _LARGE):
+        members: dict[str, Any] = {**_members("AVERAGE_POOLING", windows), "output_gradient_tensor": windows.sizes}
+        for include_padding, words in ((False, "padding does not count"), (True, "padding counts")):
+            inputs = {"input_gradient_tensor": _values(data_type, _pooled(windows, members), random)}
+            members["include_padding"] = include_padding
+            yield sample(f"{windows.name}, {words}", "AVERAGE_POOLING_GRAD", types, inputs, **members)
 
 
 @sampler("MAX_POOLING_GRAD")
 def max_pooling_grad(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Values among which many are equal, special ones and others; gradients that nearly cancel, and special ones."""
     data_type = types["input_gradient_tensor"]
-    kind = OPERATORS["MAX_POOLING2"]
-    for windows in (*_geometries(kind, data_type)[-4:], _OVERLAPPING):
-        forward: Any = _desc(
-            kind,
-            dict.fromkeys(("input_tensor", "output_tensor"), data_type),
-            windows,
-            output_indices_tensor=None,
-        )
-        desc = MaxPoolingGrad(
-            input_tensor=forward.input_tensor,
-            input_gradient_tensor=forward.output_tensor,
-            output_gradient_tensor=forward.input_tensor,
-            **{field.attribute: value for field, value in forward.attributes},
-        )
+    for windows in (*_geometries("MAX_POOLING2", data_type)[-4:], _OVERLAPPING):
+        members = _members("MAX_POOLING2", windows)
         inputs = {
-            "InputTensor": _values(data_type, windows.sizes, random),
-            "InputGradientTensor": _values(data_type, tuple(forward.output_tensor.sizes), random)[:, ::-1],
+            "input_tensor": _values(data_type, windows.sizes, random),
+            "input_gradient_tensor": _values(data_type, _pooled(windows, members), random)[:, ::-1],
         }
-        yield Sample(windows.name, desc, inputs)
+        yield sample(windows.name, "MAX_POOLING_GRAD", types, inputs, **members)
 
 
 for _name in ("LP_POOLING", "LP_POOLING1"):
@@ -208,20 +175,14 @@ for _name in ("LP_POOLING", "LP_POOLING1"):
 @sampler("MAX_UNPOOLING")
 def max_unpooling(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Indices among which some are equal, and some lie outside."""
-    kind: Any = OPERATORS["MAX_UNPOOLING"]
     data_type, index_type = types["input_tensor"], types["indices_tensor"]
     sizes, output = (2, 3, 3, 5), (2, 3, 5, 7)
     indices = random.integers(0, 220, sizes).astype(index_type.numpy_dtype)
     indices[0, 0, 0, :2] = np.iinfo(index_type.numpy_dtype).max, 210
     if index_type is DataType.UINT64:
         indices[0, 0, 0, 2] = 2**32 + 1
-    desc = kind(
-        input_tensor=TensorDesc(data_type, sizes),
-        indices_tensor=TensorDesc(index_type, sizes),
-        output_tensor=TensorDesc(data_type, output),
-    )
-    inputs = {"InputTensor": _values(data_type, sizes, random), "IndicesTensor": indices}
-    yield Sample("equal indices, and some outside", desc, inputs)
+    inputs = {"input_tensor": _values(data_type, sizes, random), "indices_tensor": indices}
+    yield sample("equal indices, and some outside", "MAX_UNPOOLING", types, inputs, output_tensor=output)
 
 
 _RESPONSES = (
@@ -240,51 +201,35 @@ _QUICK_RESPONSES = (
 """Across channels whose planes are whole vectors; Alpha and Beta."""
 
 
-def _response_words(cross_channel: bool, local_size: int) -> str:
-    return f"{local_size}, {'across channels' if cross_channel else 'in planes'}"
+def _response(types: Types, numbers: tuple[bool, int, float, float], inputs: Mapping[str, Array]) -> Sample:
+    """Of whether it is across channels, neighbours, Alpha and Beta."""
+    operator = f"LOCAL_RESPONSE_NORMALIZATION{'_GRAD' if len(inputs) > 1 else ''}"
+    members = dict(zip(("cross_channel", "local_size", "alpha", "beta"), numbers, strict=True))
+    words = f"{numbers[1]}, {'across channels' if numbers[0] else 'in planes'}"
+    return sample(words, operator, types, inputs, bias=1.5, **members)
 
 
 @sampler("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Values of all magnitudes."""
-    kind: Any = OPERATORS["LOCAL_RESPONSE_NORMALIZATION"]
     data_type = types["input_tensor"]
     responses = (*((*response, 0.75) for response in _RESPONSES), *_QUICK_RESPONSES)
     for sizes, cross_channel, local_size, alpha, beta in responses:
-        desc = kind(
-            input_tensor=TensorDesc(data_type, sizes),
-            output_tensor=TensorDesc(data_type, sizes),
-            cross_channel=cross_channel,
-            local_size=local_size,
-            alpha=alpha,
-            beta=beta,
-            bias=1.5,
+        yield _response(
+            types, (cross_channel, local_size, alpha, beta), {"input_tensor": _values(data_type, sizes, random)}
         )
-        inputs = {"InputTensor": _values(data_type, sizes, random)}
-        yield Sample(_response_words(cross_channel, local_size), desc, inputs)
 
 
 @sampler("LOCAL_RESPONSE_NORMALIZATION_GRAD")
 def local_response_normalization_grad(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Values and gradients of all magnitudes, each beside ordinary ones of the other."""
-    kind: Any = OPERATORS["LOCAL_RESPONSE_NORMALIZATION_GRAD"]
     data_type = types["input_tensor"]
     for number, (sizes, cross_channel, local_size, alpha) in enumerate((*_RESPONSES, ((2, 5, 6, 4), False, 3, 0.5))):
-        tensor = TensorDesc(data_type, sizes)
-        desc = kind(
-            input_tensor=tensor,
-            input_gradient_tensor=tensor,
-            output_gradient_tensor=tensor,
-            cross_channel=cross_channel,
-            local_size=local_size,
-            alpha=alpha,
-            beta=(0.75, 0.5, 1.0, -0.25)[number],
-            bias=1.5,
-        )
         is_ordinary = number == len(_RESPONSES)
         make = _ordinary_values if is_ordinary else _values
         inputs = {
-            "InputTensor": make(data_type, sizes, random),
-            "InputGradientTensor": make(data_type, sizes, random)[:, ::-1],
+            "input_tensor": make(data_type, sizes, random),
+            "input_gradient_tensor": make(data_type, sizes, random)[:, ::-1],
         }
-        yield Sample(_response_words(cross_channel, local_size), desc, inputs)
+        beta = (0.75, 0.5, 1.0, -0.25)[number]
+        yield _response(types, (cross_channel, local_size, alpha, beta), inputs)

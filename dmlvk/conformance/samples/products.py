@@ -167,6 +167,22 @@ def convolution(types: Types, random: np.random.Generator) -> Iterator[Sample]:
         yield Sample(name, desc, inputs)
 
 
+def steps_of(spatial: int, **chosen: Any) -> dict[str, Any]:
+    """The members that say how windows lie along so many axes: steps of 1 and no padding where nothing else is chosen.
+
+    Args:
+        spatial: how many axes there are.
+        chosen: ``strides``, ``dilations``, ``start``, ``end`` and ``groups``.
+    """
+    return {
+        "strides": chosen.get("strides", (1,) * spatial),
+        "dilations": chosen.get("dilations", (1,) * spatial),
+        "start_padding": chosen.get("start", (0,) * spatial),
+        "end_padding": chosen.get("end", (0,) * spatial),
+        "group_count": chosen.get("groups", 1),
+    }
+
+
 def convolution_desc(
     data_type: DataType, sizes: Sequence[int], window: Sequence[int], **chosen: Any
 ) -> dml.Convolution:
@@ -187,12 +203,8 @@ def convolution_desc(
         "mode": options["mode"],
         "direction": options["direction"],
         "dimension_count": spatial,
-        "strides": options.get("strides", (1,) * spatial),
-        "dilations": options.get("dilations", (1,) * spatial),
-        "start_padding": options.get("start", (0,) * spatial),
-        "end_padding": options.get("end", (0,) * spatial),
         "output_padding": options.get("output_padding", (0,) * spatial),
-        "group_count": options["groups"],
+        **steps_of(spatial, **options),
         "fused_activation": options["fused"],
         "input_tensor": dml.TensorDesc(data_type, sizes),
         "filter_tensor": dml.TensorDesc(data_type, window),

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-import dmlvk as dml
-from dmlvk.conformance.samples import Sample, Types, sampler
-from dmlvk.conformance.samples.quantized_products import SPECIAL_SCALES, any_integers, described, scales
-from dmlvk.operators.pooling import pooled_sizes
-from dmlvk.operators.shapes import Draft
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
+from dmlvk.conformance.samples.products import steps_of
+from dmlvk.conformance.samples.quantized_products import SPECIAL_SCALES, any_integers, scales
 
 # sizes, window, steps; whether parameters are of channels, whether zero points are given, whether padding counts
 _POOLS: dict[str, Any] = {
@@ -51,17 +49,6 @@ def _sample(name: str, types: Types, random: np.random.Generator, kind: Any, num
         if has_zeros:
             zero = f"{key}_zero_point_tensor"
             arrays[zero] = any_integers(types[zero], shape, random)
-    tensors, inputs = described(types, arrays)
-    members: dict[str, Any] = {
-        **tensors,
-        "dimension_count": count,
-        "strides": options.get("strides", (1,) * count),
-        "window_size": window,
-        "start_padding": options.get("start", (0,) * count),
-        "end_padding": options.get("end", (0,) * count),
-        "dilations": options.get("dilations", (1,) * count),
-        "include_padding": counts_padding,
-    }
-    made = pooled_sizes(Draft("QUANTIZED_LINEAR_AVERAGE_POOLING", members))["output_tensor"]
-    output = dml.TensorDesc(types["output_tensor"], made)
-    return Sample(name, dml.QuantizedLinearAveragePooling(output_tensor=output, **members), inputs)
+    members = steps_of(count, **options) | {"window_size": window, "include_padding": counts_padding}
+    del members["group_count"]
+    return sample(name, "QUANTIZED_LINEAR_AVERAGE_POOLING", types, arrays, **members)

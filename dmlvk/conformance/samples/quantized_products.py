@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import dmlvk as dml
-from dmlvk.conformance.samples import Sample, Types, sampler
-from dmlvk.conformance.samples.products import convolution_desc
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
+from dmlvk.conformance.samples.products import steps_of
 from dmlvk.datatypes import DataType
 
 Array = npt.NDArray[Any]
@@ -31,12 +30,6 @@ def any_integers(data_type: DataType, shape: Sequence[int], random: np.random.Ge
 def scales(shape: Sequence[int], random: np.random.Generator) -> Array:
     """Scales of the usual sizes."""
     return (random.random(tuple(shape)) + _SMALLEST_SCALE).astype(np.float32) / np.float32(64)
-
-
-def described(types: Types, arrays: Mapping[str, Array]) -> tuple[dict[str, dml.TensorDesc], dict[str, Array]]:
-    """Tensors by Python names, and the same arrays by DirectML's."""
-    tensors = {name: dml.TensorDesc(types[name], array.shape) for name, array in arrays.items()}
-    return tensors, {"".join(word.capitalize() for word in name.split("_")): array for name, array in arrays.items()}
 
 
 # leading sizes; rows, terms, columns; sizes of A's parameters, of B's, of the output's; whether there are zero points
@@ -78,10 +71,7 @@ def _quantized_product(
         arrays["output_zero_point_tensor"] = any_integers(types["output_zero_point_tensor"], output, random)
     for member, values in (numbers or {}).items():
         arrays[member] = np.broadcast_to(np.float32(values), arrays[member].shape).copy()
-    tensors, inputs = described(types, arrays)
-    members: dict[str, Any] = {"output_tensor": dml.TensorDesc(types["output_tensor"], sizes), **tensors}
-    desc = dml.QuantizedLinearMatrixMultiply(**members)
-    return Sample(name, desc, inputs)
+    return sample(name, "QUANTIZED_LINEAR_MATRIX_MULTIPLY", types, arrays, output_tensor=sizes)
 
 
 def _product_arrays(types: Types, random: np.random.Generator, kind: Any) -> tuple[dict[str, Array], tuple[int, ...]]:
@@ -118,10 +108,8 @@ def matrix_products_to_float(types: Types, random: np.random.Generator) -> Itera
                 scale = arrays[f"{member}_scale_tensor"]
                 sizes_of_scale = kind[2] if member == "a" else kind[3]
                 arrays[f"{member}_scale_tensor"] = scale.reshape(sizes_of_scale)
-            tensors, inputs = described(types, arrays)
-            members: dict[str, Any] = {"output_tensor": dml.TensorDesc(types["output_tensor"], sizes), **tensors}
-            desc = dml.MatrixMultiplyIntegerToFloat(**members)
-            yield Sample(f"{name}{', bias' if has_bias else ''}", desc, inputs)
+            words = f"{name}{', bias' if has_bias else ''}"
+            yield sample(words, "MATRIX_MULTIPLY_INTEGER_TO_FLOAT", types, arrays, output_tensor=sizes)
 
 
 # input, filter, steps, sizes of the filter's parameters, whether zero points and a bias are given
@@ -154,7 +142,6 @@ def _quantized_convolution(
     name: str, types: Types, random: np.random.Generator, kind: Any, filter_scales: Array | None
 ) -> Sample:
     sizes, window, options, own, has_zeros, has_bias = kind
-    alike = convolution_desc(dml.FLOAT32, sizes, window, **options)
     one = (1,) * len(sizes)
     arrays: dict[str, Array] = {
         "input_tensor": any_integers(types["input_tensor"], sizes, random),
@@ -169,15 +156,7 @@ def _quantized_convolution(
             arrays[key] = any_integers(types[key], shape, random)
     if has_bias:
         arrays["bias_tensor"] = random.integers(-(2**16), 2**16, (1, window[0], *one[2:]), np.int32)
-    tensors, inputs = described(types, arrays)
-    attributes = ("dimension_count", "strides", "dilations", "start_padding", "end_padding", "group_count")
-    members: dict[str, Any] = {
-        "output_tensor": dml.TensorDesc(types["output_tensor"], alike.output_tensor.sizes),
-        **tensors,
-        **{member: getattr(alike, member) for member in attributes},
-    }
-    desc = dml.QuantizedLinearConvolution(**members)
-    return Sample(name, desc, inputs)
+    return sample(name, "QUANTIZED_LINEAR_CONVOLUTION", types, arrays, **steps_of(len(sizes) - 2, **options))
 
 
 @sampler("DYNAMIC_QUANTIZE_LINEAR")
@@ -202,12 +181,4 @@ def dynamic_quantizations(types: Types, random: np.random.Generator) -> Iterator
         "halves": np.concatenate([np.arange(-127.5, 127.5), [127.5]]),
     }
     for name, given in values.items():
-        array = given.astype(data_type)
-        ones = (1,) * array.ndim
-        desc = dml.DynamicQuantizeLinear(
-            input_tensor=dml.TensorDesc(types["input_tensor"], array.shape),
-            output_tensor=dml.TensorDesc(types["output_tensor"], array.shape),
-            output_scale_tensor=dml.TensorDesc(types["output_scale_tensor"], ones),
-            output_zero_point_tensor=dml.TensorDesc(types["output_zero_point_tensor"], ones),
-        )
-        yield Sample(name, desc, {"InputTensor": array})
+        yield sample(name, "DYNAMIC_QUANTIZE_LINEAR", types, {"input_tensor": given.astype(data_type)})

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dmlvk.conformance.samples import Sample, Types, sampler
-from dmlvk.datatypes import DataType
-from dmlvk.operators.random import RandomGenerator, RandomGeneratorType
-from dmlvk.tensors import TensorDesc
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
+from dmlvk.operators.random import RandomGeneratorType
 
 _CASES = (
     ("a few", (3, 5), (2**32 - 2, 2**32 - 1, 2**32 - 1, 2**32 - 1, 7, 9), True),
@@ -23,10 +21,7 @@ def random_generator(types: Types, random: np.random.Generator) -> Iterator[Samp
     """Numbers that are no multiple of four; counters whose words carry, and one that wraps."""
     for name, sizes, state, has_next in _CASES:
         state_sizes = (*[1] * (len(sizes) - 1), 6)
-        desc = RandomGenerator(
-            input_state_tensor=TensorDesc(DataType.UINT32, state_sizes),
-            output_tensor=TensorDesc(DataType.UINT32, sizes),
-            output_state_tensor=TensorDesc(DataType.UINT32, state_sizes) if has_next else None,
-            type=RandomGeneratorType.PHILOX_4X32_10,
-        )
-        yield Sample(name, desc, {"InputStateTensor": np.array(state, np.uint32).reshape(state_sizes)})
+        members = {"output_tensor": sizes, "output_state_tensor": state_sizes if has_next else None}
+        inputs = {"input_state_tensor": np.array(state, np.uint32).reshape(state_sizes)}
+        generator = RandomGeneratorType.PHILOX_4X32_10
+        yield sample(name, "RANDOM_GENERATOR", types, inputs, **members, type=generator)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
 from dmlvk.conformance.samples.normalization import special_values
 
 Array = npt.NDArray[Any]
@@ -62,57 +62,42 @@ def reduce(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     functions = [function for function, choice in choices.items() if choice.accepts(given)]
     dtype = data_type.numpy_dtype
 
-    def sample(name: str, function: dml.ReduceFunction, values: Array, axes: Sequence[int]) -> Sample:
-        desc = dml.Reduce(
-            function=function,
-            input_tensor=dml.TensorDesc(data_type, values.shape),
-            output_tensor=dml.TensorDesc(result, reduced(values.shape, axes)),
-            axis_count=len(axes),
-            axes=axes,
-        )
-        return Sample(f"{function.name}, {name}", desc, {"InputTensor": values})
+    def of_rows(name: str, function: dml.ReduceFunction, values: Array, axes: Sequence[int]) -> Sample:
+        members = {"function": function, "axes": axes}
+        return sample(f"{function.name}, {name}", "REDUCE", types, {"input_tensor": values}, **members)
 
     for function in functions:
-        yield sample("rows", function, _with_special_values(_numbers(dtype, random, (40, 4, 19)), random), (1, 2))
+        yield of_rows("rows", function, _with_special_values(_numbers(dtype, random, (40, 4, 19)), random), (1, 2))
     if functions[0] not in _ARG_FUNCTIONS:
-        yield sample("columns", functions[0], _numbers(dtype, random, (21, 3, 5)), (1, 0))
+        yield of_rows("columns", functions[0], _numbers(dtype, random, (21, 3, 5)), (1, 0))
 
 
-def _arg_samples(
-    kind: type[dml.Argmax] | type[dml.Argmin], types: Types, random: np.random.Generator
-) -> Iterator[Sample]:
-    data_type, result = types["input_tensor"], types["output_tensor"]
-    dtype = data_type.numpy_dtype
+def _arg_samples(operator: str, types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    dtype = types["input_tensor"].numpy_dtype
 
-    def sample(name: str, values: Array, axes: Sequence[int], direction: dml.AxisDirection) -> Sample:
-        desc = kind(
-            input_tensor=dml.TensorDesc(data_type, values.shape),
-            output_tensor=dml.TensorDesc(result, reduced(values.shape, axes)),
-            axis_count=len(axes),
-            axes=axes,
-            axis_direction=direction,
-        )
-        return Sample(f"{name}, {direction.name.lower()}", desc, {"InputTensor": values})
+    def of_rows(name: str, values: Array, axes: Sequence[int], direction: dml.AxisDirection) -> Sample:
+        members = {"axes": axes, "axis_direction": direction}
+        return sample(f"{name}, {direction.name.lower()}", operator, types, {"input_tensor": values}, **members)
 
-    if result is dml.DataType.UINT32:
+    if types["output_tensor"] is dml.DataType.UINT32:
         values = _numbers(dtype, random, (5, 3, 18))
         values[..., 9:] = values[..., :9]
-        yield sample("equals", values, (2,), dml.AxisDirection.INCREASING)
-        yield sample("equals", values, (0, 2), dml.AxisDirection.DECREASING)
+        yield of_rows("equals", values, (2,), dml.AxisDirection.INCREASING)
+        yield of_rows("equals", values, (0, 2), dml.AxisDirection.DECREASING)
         if dtype.kind == "f":
             special = _with_special_values(_numbers(dtype, random, (40, 4, 19)), random)
-            yield sample("special values", special, (1, 2), dml.AxisDirection.DECREASING)
+            yield of_rows("special values", special, (1, 2), dml.AxisDirection.DECREASING)
     else:
-        yield sample("columns", _numbers(dtype, random, (7, 5)), (0,), dml.AxisDirection.INCREASING)
+        yield of_rows("columns", _numbers(dtype, random, (7, 5)), (0,), dml.AxisDirection.INCREASING)
 
 
 @sampler("ARGMAX")
 def argmax(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Rows with equals, in both directions; columns; special values."""
-    return _arg_samples(dml.Argmax, types, random)
+    return _arg_samples("ARGMAX", types, random)
 
 
 @sampler("ARGMIN")
 def argmin(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Rows with equals, in both directions; columns; special values."""
-    return _arg_samples(dml.Argmin, types, random)
+    return _arg_samples("ARGMIN", types, random)

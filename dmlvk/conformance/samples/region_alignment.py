@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS
 from dmlvk.operators.members import ReduceFunction
 from dmlvk.operators.resampling import InterpolationMode
-from dmlvk.tensors import TensorDesc
 
 Array = npt.NDArray[Any]
 
@@ -70,8 +69,9 @@ class Aligning:
         """Whether ROI_ALIGN can be told so, too."""
         return self.offsets == (0.5, -0.5) and not self.reaches_corners
 
-    def members(self, names: Mapping[str, Any]) -> dict[str, Any]:
-        """The attributes of which an operator has the names."""
+    def members(self, operator: str) -> dict[str, Any]:
+        """The attributes that an operator has."""
+        names = {field.attribute for field in OPERATORS[operator].fields}
         values = {
             "reduction_function": self.function,
             "interpolation_mode": self.mode,
@@ -137,21 +137,13 @@ def _alignings(name: str, types: Types) -> Sequence[Aligning]:
 
 def _aligned(name: str, types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Every mode and function, with regions of every kind."""
-    kind: Any = OPERATORS[name]
     data_type, index_type = types["input_tensor"], types["batch_indices_tensor"]
-    names = {field.attribute: field for field in kind.fields}
     for number, aligning in enumerate(_alignings(name, types)):
         values = values_of(data_type, (2, 3, 5, 7), random)
         regions, batches = regions_of(data_type, number % 3), batches_of(index_type, number % 4)
-        desc = kind(
-            input_tensor=TensorDesc(data_type, values.shape),
-            roi_tensor=TensorDesc(data_type, regions.shape),
-            batch_indices_tensor=TensorDesc(index_type, batches.shape),
-            output_tensor=TensorDesc(data_type, (len(_REGIONS), 3, *aligning.pooled)),
-            **aligning.members(names),
-        )
-        inputs = {"InputTensor": values, "ROITensor": regions, "BatchIndicesTensor": batches}
-        yield Sample(aligning.name, desc, inputs)
+        inputs = {"input_tensor": values, "roi_tensor": regions, "batch_indices_tensor": batches}
+        output = (len(_REGIONS), 3, *aligning.pooled)
+        yield sample(aligning.name, name, types, inputs, output_tensor=output, **aligning.members(name))
 
 
 @sampler("ROI_ALIGN")
@@ -183,33 +175,26 @@ def _gradient_alignings(data_type: DataType) -> Sequence[tuple[Aligning, str]]:
 @sampler("ROI_ALIGN_GRAD")
 def roi_align_grad(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Of images, of regions, and of both; images are not given where nothing needs them."""
-    kind: Any = OPERATORS["ROI_ALIGN_GRAD"]
     data_type, index_type = types["input_gradient_tensor"], types["batch_indices_tensor"]
-    names = {field.attribute: field for field in kind.fields}
     for number, (aligning, what) in enumerate(_gradient_alignings(data_type)):
-        image = TensorDesc(data_type, (2, 5, 5, 7))
+        image = (2, 5, 5, 7)
         regions, batches = regions_of(data_type, number % 3), batches_of(index_type, number % 4)
         pooled = (len(_REGIONS), 5, *aligning.pooled)
         needs_image = what != "images" or aligning.function is _MAX
-        roi_tensor = TensorDesc(data_type, regions.shape)
-        desc = kind(
-            input_tensor=image if needs_image else None,
-            input_gradient_tensor=TensorDesc(data_type, pooled),
-            roi_tensor=roi_tensor,
-            batch_indices_tensor=TensorDesc(index_type, batches.shape),
-            output_gradient_tensor=None if what == "regions" else image,
-            output_roi_gradient_tensor=None if what == "images" else roi_tensor,
-            **aligning.members(names),
-        )
         values = values_of if what == "images" else _plain
         inputs = {
-            "InputGradientTensor": values(data_type, pooled, random),
-            "ROITensor": regions,
-            "BatchIndicesTensor": batches,
+            "input_gradient_tensor": values(data_type, pooled, random),
+            "roi_tensor": regions,
+            "batch_indices_tensor": batches,
         }
         if needs_image:
-            inputs["InputTensor"] = _plain(data_type, tuple(image.sizes), random)
-        yield Sample(f"{aligning.name}, {what}", desc, inputs)
+            inputs["input_tensor"] = _plain(data_type, image, random)
+        members = {
+            "output_gradient_tensor": None if what == "regions" else image,
+            "output_roi_gradient_tensor": None if what == "images" else regions.shape,
+            **aligning.members("ROI_ALIGN_GRAD"),
+        }
+        yield sample(f"{aligning.name}, {what}", "ROI_ALIGN_GRAD", types, inputs, **members)
 
 
 def _plain(data_type: DataType, sizes: tuple[int, ...], random: np.random.Generator) -> Array:

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
 from dmlvk.operators.members import Size2D
-from dmlvk.operators.regions import RoiPooling
-from dmlvk.tensors import TensorDesc
 
 _REGIONS = (
     (0, 0, 0, 6, 4),
@@ -36,11 +34,6 @@ def roi_pooling(types: Types, random: np.random.Generator) -> Iterator[Sample]:
         values = random.standard_normal((2, 3, 5, 7)).astype(dtype)
         chosen = random.choice(np.array([0.0, -0.0, np.nan, np.inf, -np.inf], dtype), values.shape)
         values = np.where(random.random(values.shape) < 0.3, chosen, values)
-        desc = RoiPooling(
-            input_tensor=TensorDesc(data_type, values.shape),
-            roi_tensor=TensorDesc(data_type, regions.shape),
-            output_tensor=TensorDesc(data_type, (len(_REGIONS), 3, height, width)),
-            spatial_scale=scale,
-            pooled_size=Size2D(width=width, height=height),
-        )
-        yield Sample(f"{height} by {width}, scale {scale}", desc, {"InputTensor": values, "ROITensor": regions})
+        members = {"spatial_scale": scale, "pooled_size": Size2D(width=width, height=height)}
+        inputs = {"input_tensor": values, "roi_tensor": regions}
+        yield sample(f"{height} by {width}, scale {scale}", "ROI_POOLING", types, inputs, **members)

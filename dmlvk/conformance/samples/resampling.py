@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS
 from dmlvk.operators.members import AxisDirection, Size2D
 from dmlvk.operators.resampling import InterpolationMode
-from dmlvk.tensors import TensorDesc
 
 Array = npt.NDArray[Any]
 
@@ -59,31 +58,25 @@ def _values(data_type: DataType, sizes: tuple[int, ...], random: np.random.Gener
 def _resample_sampler(name: str, *chosen: int) -> None:
     @sampler(name)
     def samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-        kind: Any = OPERATORS[name]
         data_type = types["input_tensor"]
-        members = {field.attribute for field in kind.fields}
+        members = {field.attribute for field in OPERATORS[name].fields}
         is_thorough = data_type is DataType.FLOAT32
         for number in chosen if is_thorough else chosen[-2:]:
             stretch = _STRETCHES[number]
             for mode in _MODES if is_thorough else (_MODES[number % 2],):
                 count = len(stretch.sizes)
                 given: dict[str, Any] = {
-                    "scale_count": count,
-                    "dimension_count": count,
+                    "interpolation_mode": mode,
                     "scales": stretch.scales,
                     "input_pixel_offsets": stretch.input_offsets or (0.5,) * count,
                     "output_pixel_offsets": stretch.output_offsets or (-0.5,) * count,
                     "rounding_direction": AxisDirection(number % 2),
                     "antialiased": number in (2, 5),
                 }
-                desc = kind(
-                    input_tensor=TensorDesc(data_type, stretch.sizes),
-                    output_tensor=TensorDesc(data_type, stretch.output),
-                    interpolation_mode=mode,
-                    **{member: value for member, value in given.items() if member in members},
-                )
-                inputs = {"InputTensor": _values(data_type, stretch.sizes, random)}
-                yield Sample(f"{stretch.name}, {mode.name.lower()}", desc, inputs)
+                chosen_members = {member: value for member, value in given.items() if member in members}
+                inputs = {"input_tensor": _values(data_type, stretch.sizes, random)}
+                words = f"{stretch.name}, {mode.name.lower()}"
+                yield sample(words, name, types, inputs, output_tensor=stretch.output, **chosen_members)
 
 
 _resample_sampler("RESAMPLE", 2, 1)
@@ -95,26 +88,21 @@ _resample_sampler("RESAMPLE3", 2, 5, 4)
 def _gradient_sampler(name: str, *chosen: int) -> None:
     @sampler(name)
     def samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-        kind: Any = OPERATORS[name]
         data_type = types["input_gradient_tensor"]
         is_thorough = data_type is DataType.FLOAT32
         for number in chosen if is_thorough else chosen[-2:]:
             stretch = _STRETCHES[number]
             count = len(stretch.sizes)
+            offsets = {
+                "input_pixel_offsets": stretch.input_offsets or (0.5,) * count,
+                "output_pixel_offsets": stretch.output_offsets or (-0.5,) * count,
+            }
             more = {"rounding_direction": AxisDirection(number % 2)} if name == "RESAMPLE_GRAD1" else {}
             for mode in _MODES if is_thorough else (_MODES[number % 2],):
-                desc = kind(
-                    input_gradient_tensor=TensorDesc(data_type, stretch.output),
-                    output_gradient_tensor=TensorDesc(data_type, stretch.sizes),
-                    interpolation_mode=mode,
-                    dimension_count=count,
-                    scales=stretch.scales,
-                    input_pixel_offsets=stretch.input_offsets or (0.5,) * count,
-                    output_pixel_offsets=stretch.output_offsets or (-0.5,) * count,
-                    **more,
-                )
-                inputs = {"InputGradientTensor": _values(data_type, stretch.output, random)}
-                yield Sample(f"{stretch.name}, {mode.name.lower()}", desc, inputs)
+                members = {"output_gradient_tensor": stretch.sizes, "interpolation_mode": mode, **offsets, **more}
+                inputs = {"input_gradient_tensor": _values(data_type, stretch.output, random)}
+                words = f"{stretch.name}, {mode.name.lower()}"
+                yield sample(words, name, types, inputs, scales=stretch.scales, **members)
 
 
 _gradient_sampler("RESAMPLE_GRAD", 3, 2)
@@ -124,15 +112,9 @@ _gradient_sampler("RESAMPLE_GRAD1", 1, 4, 0, 5)
 @sampler("UPSAMPLE_2D")
 def upsample_2d(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Four and five dimensions, by equal and by different factors."""
-    kind: Any = OPERATORS["UPSAMPLE_2D"]
     data_type = types["input_tensor"]
     for sizes, height, width in (((1, 2, 3, 4, 5), 1, 3), ((1, 8, 24, 25), 2, 2)):
         for mode in _MODES if data_type is DataType.FLOAT32 else (_MODES[width % 2],):
-            desc = kind(
-                input_tensor=TensorDesc(data_type, sizes),
-                output_tensor=TensorDesc(data_type, (*sizes[:-2], sizes[-2] * height, sizes[-1] * width)),
-                scale_size=Size2D(width=width, height=height),
-                interpolation_mode=mode,
-            )
-            inputs = {"InputTensor": _values(data_type, sizes, random)}
-            yield Sample(f"{sizes} by {height} and {width}, {mode.name.lower()}", desc, inputs)
+            members = {"scale_size": Size2D(width=width, height=height), "interpolation_mode": mode}
+            words = f"{sizes} by {height} and {width}, {mode.name.lower()}"
+            yield sample(words, "UPSAMPLE_2D", types, {"input_tensor": _values(data_type, sizes, random)}, **members)

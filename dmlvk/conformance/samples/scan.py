@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
 from dmlvk.conformance.samples.normalization import special_values
 
 Array = npt.NDArray[Any]
@@ -36,29 +36,26 @@ def _with_special_values(values: Array, random: np.random.Generator) -> Array:
 
 
 def _samples(types: Types, random: np.random.Generator, exclusive: str, name: str) -> Iterator[Sample]:
-    data_type = types["input_tensor"]
-    dtype = data_type.numpy_dtype
+    dtype = types["input_tensor"].numpy_dtype
 
-    def sample(label: str, values: Array, axis: int, direction: dml.AxisDirection, is_exclusive: bool) -> Sample:
-        tensor = dml.TensorDesc(data_type, values.shape)
-        members = {"InputTensor": tensor, "OutputTensor": tensor, "Axis": axis, "AxisDirection": direction}
-        desc = dml.operator_desc(name, **members, **{exclusive: is_exclusive})
-        return Sample(label, desc, {"InputTensor": values})
+    def scanned(label: str, values: Array, axis: int, direction: dml.AxisDirection, is_exclusive: bool) -> Sample:
+        members = {"axis": axis, "axis_direction": direction, exclusive: is_exclusive}
+        return sample(label, name, types, {"input_tensor": values}, **members)
 
-    yield sample("rows", _with_special_values(_numbers(dtype, random, (21, 37)), random), 1, _UP, False)
-    yield sample("rows of fours, backward", _numbers(dtype, random, (3, 5, 44)), 2, _DOWN, False)
-    yield sample("columns, exclusive", _numbers(dtype, random, (300, 3)), 0, _UP, True)
-    yield sample("channels, backward, exclusive", _numbers(dtype, random, (2, 19, 7)), 1, _DOWN, True)
-    yield sample("several chunks", _numbers(dtype, random, (4500,)), 0, _UP, False)
+    yield scanned("rows", _with_special_values(_numbers(dtype, random, (21, 37)), random), 1, _UP, False)
+    yield scanned("rows of fours, backward", _numbers(dtype, random, (3, 5, 44)), 2, _DOWN, False)
+    yield scanned("columns, exclusive", _numbers(dtype, random, (300, 3)), 0, _UP, True)
+    yield scanned("channels, backward, exclusive", _numbers(dtype, random, (2, 19, 7)), 1, _DOWN, True)
+    yield scanned("several chunks", _numbers(dtype, random, (4500,)), 0, _UP, False)
 
 
 @sampler("CUMULATIVE_SUMMATION")
 def summation(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Rows, columns, both directions, exclusive sums, special values, and rows of more than one chunk."""
-    return _samples(types, random, "HasExclusiveSum", "CUMULATIVE_SUMMATION")
+    return _samples(types, random, "has_exclusive_sum", "CUMULATIVE_SUMMATION")
 
 
 @sampler("CUMULATIVE_PRODUCT")
 def product(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """The same of products."""
-    return _samples(types, random, "HasExclusiveProduct", "CUMULATIVE_PRODUCT")
+    return _samples(types, random, "has_exclusive_product", "CUMULATIVE_PRODUCT")

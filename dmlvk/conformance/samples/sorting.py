@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.conformance.samples import Sample, Types, sample, sampler
 from dmlvk.conformance.samples.indexed import any_bits
 from dmlvk.datatypes import DataType
 from dmlvk.operators.members import AxisDirection
-from dmlvk.operators.sorting import TopK, TopK1
-from dmlvk.tensors import TensorDesc
 
 Array = npt.NDArray[Any]
 
@@ -38,31 +36,22 @@ def _values(random: np.random.Generator, data_type: DataType, sizes: Sequence[in
     return values
 
 
-def _samples(types: Types, random: np.random.Generator, kind: type[TopK] | type[TopK1]) -> Iterator[Sample]:
+def _samples(types: Types, random: np.random.Generator, operator: str) -> Iterator[Sample]:
     # Of the indices' data types one is tried with all shapes; what differs is two words instead of one.
     has_pairs = types["output_index_tensor"] is DataType.UINT64
     for number, (name, sizes, axis, count, direction) in enumerate(_CASES[:1] if has_pairs else _CASES):
-        results = (*sizes[:axis], count, *sizes[axis + 1 :])
-        members: dict[str, Any] = {
-            "input_tensor": TensorDesc(types["input_tensor"], sizes),
-            "output_value_tensor": TensorDesc(types["output_value_tensor"], results),
-            "output_index_tensor": TensorDesc(types["output_index_tensor"], results),
-            "axis": axis,
-            "k": count,
-        }
-        if kind is TopK1:
-            members["axis_direction"] = direction
-        inputs = {"InputTensor": _values(random, types["input_tensor"], sizes, number)}
-        yield Sample(name, kind(**members), inputs)
+        more = {"axis_direction": direction} if operator == "TOP_K1" else {}
+        inputs = {"input_tensor": _values(random, types["input_tensor"], sizes, number)}
+        yield sample(name, operator, types, inputs, axis=axis, k=count, **more)
 
 
 @sampler("TOP_K")
 def top_k(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Few and many of rows of many lengths, along any axis; many equal elements, NaN, both zeros."""
-    yield from _samples(types, random, TopK)
+    yield from _samples(types, random, "TOP_K")
 
 
 @sampler("TOP_K1")
 def top_k1(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """The same in both directions."""
-    yield from _samples(types, random, TopK1)
+    yield from _samples(types, random, "TOP_K1")
