@@ -12,7 +12,7 @@ import functools
 import importlib
 import itertools
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -67,7 +67,7 @@ def sample(name: str, operator: str, types: Types, inputs: Mapping[str, Array], 
     outputs = [
         f.attribute for f in kind.fields if f.kind == "output" and members.get(f.attribute, types.get(f.attribute))
     ]
-    sizes = {member: tuple(given.pop(member)) for member in outputs if member in members}
+    sizes: dict[str, Sequence[int]] = {member: given.pop(member) for member in outputs if member in members}
     if len(sizes) < len(outputs) and kind.declaration.shapes is not None:
         sizes = {**kind.declaration.shapes(Draft(operator, given)), **sizes}
     alike = next((array.shape for array in inputs.values()), ())
