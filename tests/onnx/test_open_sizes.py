@@ -210,3 +210,33 @@ def test_slices_are_those_of_python_where_bounds_lie_inside(step: int) -> None:
                 first, count = clipped_slice(start, end, step, size)
                 expected = range(*slice(start, end, step).indices(size))
                 assert list(range(first, first + count * step, step)) == list(expected)
+
+
+def test_a_model_that_takes_a_sequence_runs_whatever_sizes_are_open(any_device: dml.Device) -> None:
+    taken = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    length = helper.make_tensor_value_info("n", TensorProto.INT64, [])
+    graph = helper.make_graph([helper.make_node("SequenceLength", ["s"], ["n"])], "g", [taken], [length])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = ort.InferenceSession(proto, device=any_device)
+    for count in (3, 2):
+        (found,) = session.run(None, {"s": [np.ones((2, 2), np.float32)] * count})
+        assert int(found) == count
+
+
+def test_attention_to_a_past_that_is_computed_has_one_plan_for_all_lengths(any_device: dml.Device) -> None:
+    nodes = [
+        helper.make_node("Neg", ["before"], ["past"]),  # so it is no cache
+        helper.make_node("Attention", ["q", "q", "q", "", "past", "past"], ["y", "k", "v"], is_causal=1),
+    ]
+    proto = model(nodes, {"q": (1, 2, "new", 8), "before": (1, 2, "old", 8)}, ["y"], opset=24)
+    session = ort.InferenceSession(proto, device=any_device)
+    for new, old in ((5, 3), (9, 4), (3, 12)):
+        random = np.random.default_rng(new)
+        q, before = (random.standard_normal((1, 2, length, 8)).astype(np.float32) for length in (new, old))
+        keys = np.concatenate([-before, q], axis=2)
+        (found,) = session.run(None, {"q": q, "before": before})
+        scores = q @ keys.transpose(0, 1, 3, 2) / np.sqrt(8)
+        scores[..., np.arange(new)[:, None] + old < np.arange(new + old)] = -np.inf
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        np.testing.assert_allclose(found, shares / shares.sum(-1, keepdims=True) @ keys, rtol=1e-4, atol=1e-5)
+    assert _is_open(session)

@@ -149,6 +149,8 @@ class DynamicRounds:
         shapes: dict[str, tuple[int, list[_Size]]] = {}
         sums: list[tuple[str, int, str]] = []
         for name, value in values.items():
+            if not isinstance(value, (np.ndarray, DeviceValue, Cache)):
+                return None  # a sequence, or an optional value
             element = element_of(value) if isinstance(value, np.ndarray) else None
             if isinstance(value, DeviceValue):
                 element = value.element

@@ -191,7 +191,7 @@ def in_window(
         left: how far before a query keys may lie; -1: any distance.
         right: how far behind it; 0: none that follows is seen.
     """
-    if isinstance(first, int):
+    if not isinstance(first, Tensor):  # a number, which may follow from open sizes
         rows = positions(node, queries, first).viewed((1, 1, queries, 1))
         if right >= 0 and first + right >= keys - 1:
             right = -1
