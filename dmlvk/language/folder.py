@@ -121,7 +121,7 @@ class ModelFolder:
 
 def _names(decoder: _JsonMembers) -> Names:
     inputs, outputs = decoder.inside("inputs"), decoder.inside("outputs")
-    return Names(
+    names = Names(
         inputs.text("input_ids", default="input_ids"),
         inputs.text("attention_mask", default="attention_mask"),
         inputs.text("position_ids", default="position_ids"),
@@ -131,6 +131,11 @@ def _names(decoder: _JsonMembers) -> Names:
         outputs.pattern("present_key_names"),
         outputs.pattern("present_value_names"),
     )
+    of_inputs = (names.input_ids, names.attention_mask, names.position_ids, names.past_key, names.past_value)
+    for where, used in (("inputs", of_inputs), ("outputs", (names.logits, names.present_key, names.present_value))):
+        if len(set(used)) < len(used):
+            raise ModelFileError(f"{decoder.file}: model.decoder.{where} has a name twice, of {', '.join(used):.400}")
+    return names
 
 
 def _end_tokens(model: _JsonMembers, vocabulary: int) -> frozenset[int]:

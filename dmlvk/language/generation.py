@@ -200,6 +200,10 @@ class LanguageModel:
         for name in needed:
             if name not in self._inputs:
                 raise ModelFileError(f"{folder.model}: has no input {name!r}, which genai_config.json names")
+        if len(self._inputs) > len(needed) + len([name for name in known[1:] if name in self._inputs]):
+            raise ModelFileError(
+                f"{folder.model}: has caches for more layers than {folder.layers}, as genai_config.json says"
+            )
         for name in (folder.names.logits, *(present for _, present in self._cache_names())):
             if name not in outputs:
                 raise ModelFileError(f"{folder.model}: has no output {name!r}, which genai_config.json names")

@@ -21,6 +21,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.language import LanguageModel, convert_gguf
 from tests.effort import IS_QUICK
+from tests.language.damage import damaged_gguf
 from tests.language.small_llama import FEED_FORWARD, HEADS, HIDDEN, KEY_HEADS, LAYERS, write_llama
 
 TOKENS = [70, 80, 90, 100, 110, 75]
@@ -261,30 +262,6 @@ def test_counts_beyond_the_file_end_at_once(tmp_path: Path, inner: int) -> None:
     assert os.listdir(tmp_path) == ["model.gguf"]
 
 
-_WORDS = (2**64 - 1, 2**63, 2**60, 2**40, 2**32, 2**31, 2**20, 1, 0, 0x7FC00000, 0x7F800000)
-
-
-def damaged(contents: bytes, choose: random.Random) -> bytes:
-    """A file with other bits, words, more or fewer bytes; most of it before the weights."""
-    data, head = bytearray(contents), contents.find(b"output_norm.weight") + 64
-    for _ in range(choose.randint(1, 4)):
-        offset, way = choose.randrange(head if choose.random() < 0.9 else len(data)), choose.randrange(5)
-        if way == 0:
-            data[offset] ^= 1 << choose.randrange(8)
-        elif way == 1:
-            del data[offset : offset + choose.randint(1, 9)]
-        elif way == 2:
-            size = choose.choice([4, 8])
-            data[offset : offset + size] = (choose.choice(_WORDS) % 2 ** (8 * size)).to_bytes(size, "little")
-        elif way == 3:
-            data[offset:offset] = choose.randbytes(choose.randint(1, 9))
-        else:  # the value of a field
-            place = data.find(choose.choice([b"llama.", b"tokenizer.", b"general."]), offset)
-            place = data.find(bytes(3), place) + choose.randint(3, 10)
-            data[place : place + 4] = struct.pack("<I", choose.choice(_WORDS) % 2**32)
-    return bytes(data[: choose.randrange(len(data))] if choose.random() < 0.1 else data)
-
-
 def convert_damaged(first: int, count: int, directory: Path) -> None:
     """Converts so many damaged files; an error that is none of dmlvk's, or what is left behind, ends it."""
     if sys.platform == "linux":
@@ -295,7 +272,7 @@ def convert_damaged(first: int, count: int, directory: Path) -> None:
     work = directory / f"work{first}"
     for seed in range(first, first + count):
         work.mkdir()
-        (work / "model.gguf").write_bytes(damaged(sound, random.Random(seed)))
+        (work / "model.gguf").write_bytes(damaged_gguf(sound, random.Random(seed)))
         start = time.process_time()
         print(seed, end=" ", flush=True)
         with contextlib.suppress(dml.DmlError):

@@ -256,6 +256,9 @@ def test_a_configuration_of_another_model_is_refused_by_name(folder: Path, tmp_p
             r"'past_key_values.0.key' is .*; genai_config.json says \[1, 3, 128, 16\]",
         ),
         ("num_hidden_layers", 3, "has no input 'past_key_values.2.key'"),
+        ("num_hidden_layers", 1, "has caches for more layers than 1"),
+        ("outputs", {"present_key_names": "present.%d.key", "present_value_names": "present.%d.key"}, "a name twice"),
+        ("inputs", {"past_key_names": "p.%d.key", "past_value_names": "p.%d.key"}, "a name twice"),
         ("filename", "../elsewhere.onnx", "is no file of the folder"),
         ("filename", "x" * 5000, "is no file of the folder"),
         ("filename", "with\0zero", "is no file of the folder"),
@@ -264,7 +267,7 @@ def test_a_configuration_of_another_model_is_refused_by_name(folder: Path, tmp_p
     ):
         changed = json.loads(json.dumps(config))
         changed["model"]["decoder"][member] = value
-        directory = tmp_path / f"{member}{len(str(value))}"  # a folder for each
+        directory = tmp_path / f"{len(list(tmp_path.iterdir()))}"  # a folder for each
         with pytest.raises(dml.DmlError, match=message):
             LanguageModel(broken(folder, directory, "genai_config.json", json.dumps(changed)))
 
