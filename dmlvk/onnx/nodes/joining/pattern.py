@@ -61,6 +61,10 @@ class Nodes:
             return None
         return self.writer(readers[0].proto.output[0], *op_types) if len(readers[0].proto.output) == 1 else None
 
+    def has_one_reader(self, name: str) -> bool:
+        """Whether no two nodes read a value, nor a node and whoever is shown it."""
+        return len(self._readers.get(name, [])) + (name in self._shown) <= 1
+
     def is_constant(self, name: str) -> bool:
         """Whether a value is a known array."""
         return isinstance(self._constants.get(name), np.ndarray)

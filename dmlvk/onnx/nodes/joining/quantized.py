@@ -127,8 +127,29 @@ def _element_wise(nodes: Nodes, operator: Step, body: list[Step], made: _Integer
     first, second = (_operand(nodes, name) for name in operator.proto.input)
     if first is None or second is None or not _are_of_one_kind(nodes, first, second, made):
         return None
+    zero = nodes.array(made.zero)
+    are_moved = {_is_moved(nodes, item.name, operator) for item in (first, second)} | {_is_moved(nodes, made.name)}
+    if zero is None or (zero.dtype == np.int8 and len(are_moved) > 1):
+        return None
     inputs = [first.name, first.scale, first.zero, second.name, second.scale, second.zero, made.scale, made.zero]
-    return _joined(nodes, operator, inputs, body)
+    return _joined(nodes, operator, inputs, body, moved=int(zero.dtype == np.int8 and True in are_moved))
+
+
+def _is_moved(nodes: Nodes, integers: str, reader: Step | None = None) -> bool:
+    """Whether ONNX Runtime makes INT8 integers UINT8 on x86-64: they go from a QuantizeLinear to one DequantizeLinear.
+
+    Only where all operands of a sum or product are of one type afterwards, does it compute with the integers.
+
+    Args:
+        nodes: the graph's.
+        integers: the value's name.
+        reader: the node that reads what they stand for; ``None``: any one.
+    """
+    back = nodes.reader(integers, "DequantizeLinear")
+    if nodes.writer(integers, "QuantizeLinear") is None or back is None:
+        return False
+    name = back.proto.output[0]
+    return nodes.has_one_reader(name) and (reader is None or list(reader.proto.input).count(name) == 1)
 
 
 def _are_of_one_kind(nodes: Nodes, *items: _Integers) -> bool:

@@ -21,7 +21,7 @@ from dmlvk.onnx.nodes.operators.pooling import pool_window, pooled_sizes
 from dmlvk.onnx.nodes.operators.quantization import by_quotient, dynamically, matrices, of_matrix, rounded_to
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape
-from dmlvk.operators import RoundingMode
+from dmlvk.operators import RoundingMode, ScaleBias
 from dmlvk.operators.block_weights import row_bytes
 
 _DEQUANTIZE, _QUANTIZE = "ELEMENT_WISE_DEQUANTIZE_LINEAR", "ELEMENT_WISE_QUANTIZE_LINEAR"
@@ -72,12 +72,26 @@ def _quantized(node: Node, tensor: Tensor, index: int, element: int) -> Tensor:
     )
 
 
-@translates("QLinearAdd", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=MICROSOFT)
-@translates(
-    "Add", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=JOINED, shape=shapes.broadcast, batch=batches.elementwise
+_SUM_BY = (
+    "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
+    "CAST",
+    "ELEMENT_WISE_IDENTITY",
+    "ELEMENT_WISE_MULTIPLY",
+    "ELEMENT_WISE_ADD",
+    "ELEMENT_WISE_ROUND",
 )
+
+
+@translates("QLinearAdd", by=_SUM_BY, domain=MICROSOFT)
+@translates("Add", by=_SUM_BY, domain=JOINED, shape=shapes.broadcast, batch=batches.elementwise)
 def quantized_sum(node: Node) -> None:
-    """Each scale and zero point is one for all."""
+    """Each scale and zero point is one for all; where they are not known, the sum is exact and rounded once."""
+    scales = [node.known(index) for index in (1, 4, 6)]
+    zeros = [node.known(index) if node.has(index) else np.zeros(1, np.int64) for index in (2, 5, 7)]
+    parameters = [each.reshape(-1) for each in (*scales, *zeros) if each is not None]
+    if len(parameters) == 6 and all(each.size == 1 for each in parameters) and parameters[0].dtype == np.float32:
+        _sum_as_onnx_runtime(node, *(each[0] for each in parameters))
+        return
     a, b = node.tensor(0), node.tensor(3)
     shape = np.broadcast_shapes(a.shape, b.shape)
     ones = (1,) * max(len(shape), 1)
@@ -102,6 +116,54 @@ def quantized_sum(node: Node) -> None:
     )
 
 
+def _sum_as_onnx_runtime(node: Node, *parameters: Any) -> None:
+    """Two products that each are added with one rounding (a processor's fma), as on x86-64 with AVX2.
+
+    The addend of an IDENTITY's ScaleBias is rounded once. Where the addend is a tensor, the product of 8 bits and a
+    factor in two parts is exact, and so is the error of its sum (Knuth, The Art of Computer Programming 2, 4.2.2).
+    """
+    moved = _OF_MOVED if node.integer("moved") else 0
+    a_scale, b_scale, scale, *zeros = parameters
+    a_zero, b_zero, zero = (np.float64(int(each) + moved) for each in zeros)
+    a_factor, b_factor = np.float32(a_scale) / np.float32(scale), np.float32(b_scale) / np.float32(scale)
+    of_zeros = np.float32(np.float64(a_factor) * a_zero + np.float64(np.float32(b_factor * np.float32(b_zero))))
+    high = (a_factor.view(np.uint32) & np.uint32(0xFFFFFF00)).view(np.float32)
+    scale_bias = ScaleBias(float(b_factor), float(np.float32(zero) - of_zeros))
+    b = same_shape(node, _moved(node, 3, moved), "ELEMENT_WISE_IDENTITY", scale_bias=scale_bias)
+    a = _moved(node, 0, moved)
+
+    def made(operator: str, x: Tensor, y: Tensor) -> Tensor:
+        return pair(node, f"ELEMENT_WISE_{operator}", x, y)
+
+    product, rest = (
+        made("MULTIPLY", a, node.scalar(float(factor), TensorProto.FLOAT).viewed(()))
+        for factor in (high, a_factor - high)
+    )
+    total = made("ADD", product, b)
+    of_b = made("SUBTRACT", total, product)
+    error = made("ADD", made("SUBTRACT", b, of_b), made("SUBTRACT", product, made("SUBTRACT", total, of_b)))
+    _set_moved(node, made("ADD", total, made("ADD", error, rest)), moved)
+
+
+_OF_MOVED = 128
+"""What ONNX Runtime adds to INT8 integers to make them UINT8."""
+
+
+def _moved(node: Node, index: int, moved: int) -> Tensor:
+    """Integers, with a number added, as FLOAT32."""
+    whole = node.cast(node.tensor(index), TensorProto.FLOAT)
+    return pair(node, "ELEMENT_WISE_ADD", whole, node.scalar(moved, TensorProto.FLOAT).viewed(())) if moved else whole
+
+
+def _set_moved(node: Node, tensor: Tensor, moved: int) -> None:
+    """Rounds numbers to the integers of the result, less a number."""
+    mode = RoundingMode.HALVES_TO_NEAREST_EVEN
+    whole = same_shape(node, tensor, "ELEMENT_WISE_ROUND", rounding_mode=mode)
+    if moved:
+        whole = pair(node, "ELEMENT_WISE_SUBTRACT", whole, node.scalar(moved, TensorProto.FLOAT).viewed(()))
+    node.set(rounded_to(node, whole, node.element(0)))
+
+
 _PRODUCT_BY = ("CAST", "ELEMENT_WISE_SUBTRACT", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ROUND", "ELEMENT_WISE_CLIP1")
 
 
@@ -116,10 +178,13 @@ def quantized_product(node: Node) -> None:
     first, second, last = (scale for scale in scales if scale is not None)
     factor = pair(node, "ELEMENT_WISE_DIVIDE", pair(node, "ELEMENT_WISE_MULTIPLY", first, second), last)
     made = pair(node, "ELEMENT_WISE_MULTIPLY", pair(node, "ELEMENT_WISE_MULTIPLY", a, b), factor)
-    zero = _number(node, 7)
+    zero, moved = _number(node, 7), _OF_MOVED if node.integer("moved") else 0
     if zero is not None:
-        made = pair(node, "ELEMENT_WISE_ADD", made, node.cast(zero, TensorProto.FLOAT))
-    node.set(rounded_to(node, made, node.element(0)))
+        added = node.cast(zero, TensorProto.FLOAT)
+        if moved:
+            added = pair(node, "ELEMENT_WISE_ADD", added, node.scalar(moved, TensorProto.FLOAT).viewed(()))
+        made = pair(node, "ELEMENT_WISE_ADD", made, added)
+    _set_moved(node, made, moved)
 
 
 def _whole_numbers(node: Node, index: int) -> Tensor:
