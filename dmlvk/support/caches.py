@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import shutil
 import stat
 import sys
+import tempfile
 from pathlib import Path
 
 _MOST_BYTES = 2**30
+_CHECKSUM_BYTES = 32
 _MESA_SWITCHES = ("MESA_SHADER_CACHE_DISABLE", "MESA_GLSL_CACHE_DISABLE")
 _MESA_NEEDS = 16 * 2**20
 """Bytes: its index alone is a mapped file of more than a mebibyte."""
@@ -106,3 +110,45 @@ def file_contents(path: Path) -> bytes:
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
             raise OSError(f"{path} is no file that was kept")
         return file.read()
+
+
+def kept_contents(path: Path, key: str) -> bytes | None:
+    """What :func:`keep_contents` wrote; ``None`` where there is no such file.
+
+    Args:
+        path: the file.
+        key: what the contents follow from: a file under another one's name is damaged.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    try:
+        whole = file_contents(path)
+    except OSError:
+        return None
+    contents = whole[_CHECKSUM_BYTES:]
+    if not contents or _checksum(key, contents) != whole[:_CHECKSUM_BYTES]:
+        raise ValueError("its checksum is another one")
+    return contents
+
+
+def keep_contents(path: Path, key: str, contents: bytes) -> None:
+    """Writes a file whole or not at all, also beside other processes; makes its folder.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_checksum(key, contents) + contents)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _checksum(key: str, contents: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + contents).digest()

@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import warnings
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from dmlvk.kernels.library.glsl import cache_directory
 from dmlvk.kernels.trials import OPERANDS, RESULTS, arithmetic_step
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.recording import run_once
-from dmlvk.support.caches import file_contents
+from dmlvk.support.caches import keep_contents, kept_contents
 
 if TYPE_CHECKING:
     from dmlvk.kernels.program import KernelStep, Region
@@ -218,12 +217,13 @@ def _key(info: DeviceInfo, has_controls: bool) -> str:
 
 
 def _read(key: str) -> tuple[str, ...] | None:
+    """What was kept; ``None``: nothing, or nothing that this wrote."""
     folder = cache_directory()
     if folder is None:
         return None
     try:
-        found = json.loads(file_contents(folder / f"{key}.arithmetic"))
-    except (OSError, ValueError):
+        found = json.loads(kept_contents(folder / f"{key}.arithmetic", key) or b"")
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, list) or not all(isinstance(fault, str) for fault in found):
         return None
@@ -233,14 +233,9 @@ def _read(key: str) -> tuple[str, ...] | None:
 def _keep(key: str, found: tuple[str, ...]) -> None:
     """Where nothing can be kept, the next process tries again."""
     folder = cache_directory()
-    if folder is None:
-        return
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            json.dump(found, file)
-        os.replace(name, folder / f"{key}.arithmetic")
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            keep_contents(folder / f"{key}.arithmetic", key, json.dumps(found).encode())
 
 
 assert len(_NAMES) == RESULTS

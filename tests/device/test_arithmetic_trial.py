@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import warnings
 from collections.abc import Callable
@@ -126,10 +127,19 @@ def test_a_device_is_tried_once_and_the_next_process_knows(
     monkeypatch.setattr(arithmetic_trial, "_tried", lambda *_: pytest.fail("tried again"))
     with dml.Device(any_device.info.index):
         pass
-    kept.write_text("no list")
-    monkeypatch.setattr(arithmetic_trial, "_found", {})
-    with pytest.raises(pytest.fail.Exception, match="tried again"):
-        dml.Device(any_device.info.index)
+    whole, key = kept.read_bytes(), kept.stem
+    rubbish = [b"", b"no list", whole[:-1], whole[1:], bytes(len(whole)), b"[" * 100_000]
+    rubbish += [_with_checksum(key, text) for text in (b"[" * 100_000, b'{"a": 1}', b"[1, 2]", b"\xff\xfe")]
+    rubbish += [_with_checksum("of another device", b"[]")]
+    for contents in rubbish:
+        kept.write_bytes(contents)
+        monkeypatch.setattr(arithmetic_trial, "_found", {})
+        with pytest.raises(pytest.fail.Exception, match="tried again"):
+            dml.Device(any_device.info.index)
+
+
+def _with_checksum(key: str, contents: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + contents).digest() + contents
 
 
 def test_a_device_that_computes_otherwise_is_warned_of(

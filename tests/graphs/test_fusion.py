@@ -492,6 +492,23 @@ def test_a_damaged_kernel_is_compiled_anew(any_device: dml.Device, empty_cache: 
     assert file.read_bytes() == whole
 
 
+def test_a_kernel_that_is_no_module_is_compiled_anew_whatever_its_checksum(
+    any_device: dml.Device, empty_cache: Path
+) -> None:
+    """A driver that is given such a module ends the process."""
+    build_chain(any_device)
+    (file,) = empty_cache.glob("*")
+    whole, random = file.read_bytes(), Random(3)
+    module = whole[32:]
+    rubbish = [b"rubbish!" * 40, module[: len(module) // 8 * 4], module[:20] + bytes(len(module) - 20)]
+    rubbish += [module[:20] + random.randbytes(len(module) - 20), module + module[20:], module[:20]]
+    for contents in rubbish:
+        file.write_bytes(hashlib.sha256(file.stem.encode() + contents).digest() + contents)
+        glsl._in_memory.clear()
+        assert (any_device.run(build_chain(any_device), ARRAYS)["output"] == EXPECTED).all()
+        assert file.read_bytes() == whole
+
+
 def test_a_kernel_under_another_ones_name_is_compiled_anew(any_device: dml.Device, empty_cache: Path) -> None:
     build_chain(any_device)
     (file,) = empty_cache.glob("*")

@@ -256,3 +256,16 @@ def test_mistakes_are_named_where_they_are_made(device: dml.Device, tmp_path: Pa
             call()
     with pytest.raises(dml.OutOfMemoryError, match=r"^OrtValue: \[1099511627776\] elements of float64: "):
         ort.OrtValue.ortvalue_from_shape_and_type([2**40], np.float64)
+
+
+@pytest.mark.parametrize("given", [object(), [1.0, 2.0], None, np.ndarray, "text"])
+def test_what_gives_itself_by_no_dlpack_is_refused(given: Any) -> None:
+    with pytest.raises(dml.InvalidArgumentError, match=r"OrtValue\.from_dlpack: takes arrays with __dlpack__"):
+        ort.OrtValue.from_dlpack(given)
+
+
+def test_what_numpy_cannot_take_by_dlpack_is_refused() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    for given in (np.ones(3, ml_dtypes.bfloat16), np.array(["text"])):
+        with pytest.raises(dml.UnsupportedError, match=r"OrtValue\.from_dlpack: ndarray does not give its elements"):
+            ort.OrtValue.from_dlpack(given)

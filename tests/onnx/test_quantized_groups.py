@@ -1,4 +1,4 @@
-"""Operators between DequantizeLinear and QuantizeLinear give the integers of ONNX Runtime's default optimization level."""
+"""What stands between DequantizeLinear and QuantizeLinear gives the integers of ONNX Runtime's default level."""
 
 from __future__ import annotations
 

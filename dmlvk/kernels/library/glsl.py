@@ -28,7 +28,8 @@ from dmlvk.errors import ShaderCompilationError
 from dmlvk.kernels.library import glslang
 from dmlvk.kernels.library.keys import touched
 from dmlvk.spirv.decorations import PASSES, with_decorations
-from dmlvk.support.caches import file_contents, is_own, user_cache
+from dmlvk.spirv.modules import check_module
+from dmlvk.support.caches import is_own, keep_contents, kept_contents, user_cache
 
 FLAGS = ("-V", "--target-env", "vulkan1.1", "-S", "comp", "--nan-clamp")
 """``--nan-clamp`` changes nothing as long as the linter refuses min, max and clamp of floats; it makes them defined
@@ -43,7 +44,6 @@ INCLUDE_DIRECTORIES = ("include", "patterns", ".")
 _KEPT_IN_MEMORY = 256
 _KEPT_ON_DISK_BYTES = 64 * 2**20
 _FILE_FORMAT = "2"
-_CHECKSUM_BYTES = 32
 _LINE_OF_KERNEL = re.compile(r"kernel\.comp:(\d+)")
 _TAKEN_FROM = re.compile(r"// (\S+\.comp)")
 """The line of a fused kernel before what was taken from an operator's file."""
@@ -260,27 +260,22 @@ def _run(command: list[str], folder: str) -> tuple[int, str]:
 
 
 def _from_disk(key: str) -> bytes | None:
-    """A kept kernel, unless its file is damaged."""
+    """A kept kernel, unless its file is damaged: compiled anew, it is written over."""
     directory = cache_directory()
     if directory is None:
         return None
     path = directory / f"{key}.kernel"
     try:
-        contents = file_contents(path)
-    except OSError:
-        return None
-    spirv = contents[_CHECKSUM_BYTES:]
-    if not spirv or _checksum(key, spirv) != contents[:_CHECKSUM_BYTES]:
-        _log.warning("%s is damaged; the kernel is compiled anew", path)
+        spirv = kept_contents(path, key)
+        if spirv is None:
+            return None
+        check_module(spirv)
+    except ValueError as error:
+        _log.warning("%s is damaged; the kernel is compiled anew: %s", path, error)
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # the least recently used files go first
     return spirv
-
-
-def _checksum(key: str, spirv: bytes) -> bytes:
-    """Of the key too: a file under another kernel's name is damaged."""
-    return hashlib.sha256(key.encode() + spirv).digest()
 
 
 def _to_disk(key: str, spirv: bytes) -> None:
@@ -289,16 +284,7 @@ def _to_disk(key: str, spirv: bytes) -> None:
     if directory is None:
         return
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=directory, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_checksum(key, spirv) + spirv)
-            os.replace(name, directory / f"{key}.kernel")  # whole or not at all, also beside other processes
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        keep_contents(directory / f"{key}.kernel", key, spirv)
         _drop_old_ones(directory)
     except OSError as error:
         _log.info("fused kernels cannot be kept in %s: %s", directory, error)

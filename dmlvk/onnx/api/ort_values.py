@@ -102,8 +102,23 @@ class OrtValue:
 
     @classmethod
     def from_dlpack(cls, data: Any, /) -> OrtValue:
-        """A value of what another library has on the host."""
-        return cls.ortvalue_from_numpy(np.from_dlpack(data))
+        """A value of what another library has on the host.
+
+        Raises:
+            InvalidArgumentError: it is no array that gives itself by DLPack.
+            UnsupportedError: NumPy cannot take it: it lies elsewhere, or has a type such as bfloat16.
+        """
+        if isinstance(data, type) or not (hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__")):
+            raise InvalidArgumentError(
+                f"OrtValue.from_dlpack: takes arrays with __dlpack__ and __dlpack_device__; got {type(data).__name__}"
+            )
+        try:
+            array = np.from_dlpack(data)
+        except Exception as error:  # of another library: what it says of its array, in its own words
+            raise UnsupportedError(
+                f"OrtValue.from_dlpack: {type(data).__name__} does not give its elements: {error}"
+            ) from error
+        return cls.ortvalue_from_numpy(array)
 
     # What it is.
 
