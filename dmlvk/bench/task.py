@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators import Field, OperatorDesc
+from dmlvk.operators import OPERATORS, Field, OperatorDesc, operator_desc
+from dmlvk.operators.members import directml_name
 from dmlvk.tensors import TensorDesc
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -82,3 +83,42 @@ class Task:
                 least, greatest = tensor.data_type.integer_limits
                 made[field.name] = random.integers(least, greatest, tensor.sizes, dtype, endpoint=True)
         return made
+
+
+def moving(words: str, desc: OperatorDesc, in_torch: InTorch | None = None, **more: Any) -> Task:
+    """A task that memory limits: ``work`` are the bytes of all tensors, unless it is given."""
+    tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs) if tensor is not None]
+    work = more.pop("work", 0) or sum(tensor.data_type.bytes_of(tensor.element_count) for tensor in tensors)
+    return Task(f"{desc.operator_name} {words}", desc, tensors[0].data_type, work, "B/s", in_torch, **more)
+
+
+def images(data_type: DataType, size: int) -> tuple[int, int, int, int]:
+    """Sizes of a batch of images with 64 channels, of about so many bytes."""
+    side = 112
+    return max(1, size // data_type.size_in_bytes // (64 * side * side)), 64, side, side
+
+
+def pool_members(window: int, stride: int, pad: int) -> dict[str, Any]:
+    """Of square windows."""
+    pairs = {"Strides": stride, "WindowSize": window, "StartPadding": pad, "EndPadding": pad}
+    return {"DimensionCount": 2, **{name: (value,) * 2 for name, value in pairs.items()}}
+
+
+def described(
+    operator: str, data_type: DataType, inputs: Mapping[str, Sequence[int]], *outputs: Sequence[int], **members: Any
+) -> OperatorDesc:
+    """A description by DirectML's names, whose tensors all have one data type but those among ``members``.
+
+    Args:
+        operator: DirectML's name.
+        data_type: of the tensors.
+        inputs: sizes of the tensors that are read, by name.
+        outputs: sizes of those that are written, in DirectML's order, but for those among ``members``.
+        members: all else, but for numbers of entries.
+    """
+    fields = OPERATORS[operator].fields
+    written = (field.name for field in fields if field.kind == "output" and field.name not in members)
+    sizes = {**inputs, **dict(zip(written, outputs, strict=False))}
+    members |= {name: TensorDesc(data_type, each) for name, each in sizes.items()}
+    counts = {directml_name(f.counted_by): len(members[f.name]) for f in fields if f.counted_by is not None}
+    return operator_desc(operator, **{**counts, **members})

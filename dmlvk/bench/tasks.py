@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import math
 import pkgutil
@@ -10,9 +11,9 @@ from typing import Any
 
 from dmlvk import bench
 from dmlvk.bench.registry import MAKERS, bench_tasks
-from dmlvk.bench.task import InTorch, Task
+from dmlvk.bench.task import InTorch, Task, described, images, moving, pool_members
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OPERATORS, DequantizeBlocks, OperatorDesc, fused_activation, operator_desc
+from dmlvk.operators import OPERATORS, DequantizeBlocks, fused_activation, operator_desc
 from dmlvk.tensors import TensorDesc
 
 ROW = 8192
@@ -39,18 +40,6 @@ def _is_supported(task: Task) -> bool:
     return all(tensor.data_type in types[field.member] for field, tensor in tensors)
 
 
-def _bytes(desc: OperatorDesc) -> int:
-    tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs) if tensor is not None]
-    return sum(tensor.data_type.bytes_of(tensor.element_count) for tensor in tensors)
-
-
-def _moving(name: str, desc: OperatorDesc, in_torch: InTorch | None = None, **more: Any) -> Task:
-    """A task that memory limits."""
-    work = more.pop("work", None) or _bytes(desc)
-    tensor = next(t for _, t in (*desc.inputs, *desc.outputs) if t is not None)
-    return Task(f"{desc.operator_name} {name}", desc, tensor.data_type, work, "B/s", in_torch, **more)
-
-
 def _product(m: int, k: int, n: int, data_type: DataType, batch: int = 1, series: str = "") -> Task:
     sizes = ((1, batch, m, k), (1, batch, k, n), (1, batch, m, n))
     a, b, c = (TensorDesc(data_type, size) for size in sizes)
@@ -61,7 +50,7 @@ def _product(m: int, k: int, n: int, data_type: DataType, batch: int = 1, series
     words = f"{batch} x ({m} x {k} x {n})" if batch > 1 else f"{m} x {k} x {n}"
     point: dict[str, Any] = {"series": series, "extent": k}
     if min(m, n) <= 32 < max(m, n) and batch == 1:  # as fast as the matrix can be read
-        return _moving(words, desc, lambda torch, inputs: torch.matmul(*inputs), **point)
+        return moving(words, desc, lambda torch, inputs: torch.matmul(*inputs), **point)
     work = 2 * batch * m * k * n
     return Task(f"GEMM {words}", desc, data_type, work, "OP/s", lambda torch, inputs: torch.matmul(*inputs), **point)
 
@@ -149,26 +138,17 @@ def _convolution(
         return torch.nn.functional.conv2d(*inputs, stride=stride, padding=pad, groups=groups)
 
     if groups > 1:
-        return _moving(name, desc, in_torch)
+        return moving(name, desc, in_torch)
     work = 2 * batch * filters * out * out * channels * window * window
     return Task(f"CONVOLUTION {name}", desc, data_type, work, "OP/s", in_torch)
-
-
-def _images(data_type: DataType, size: int) -> tuple[int, int, int, int]:
-    """Sizes of a batch of images with 64 channels."""
-    side = 112
-    return max(1, size // data_type.size_in_bytes // (64 * side * side)), 64, side, side
 
 
 @bench_tasks("AVERAGE_POOLING", "AVERAGE_POOLING", 2, 2, 0)
 @bench_tasks("MAX_POOLING", "MAX_POOLING", 3, 2, 1)
 def _pools(operator_name: str, window: int, stride: int, pad: int, data_type: DataType, size: int) -> Iterator[Task]:
-    n, c, h, w = _images(data_type, size)
+    n, c, h, w = images(data_type, size)
     out = (h + 2 * pad - window) // stride + 1
-    members: dict[str, Any] = {
-        "DimensionCount": 2, "Strides": (stride,) * 2, "WindowSize": (window,) * 2, "StartPadding": (pad,) * 2,
-        "EndPadding": (pad,) * 2,
-    }  # fmt: skip
+    members = pool_members(window, stride, pad)
     names = {field.name for field in OPERATORS[operator_name].fields}
     if "Dilations" in names:
         members["Dilations"] = (1, 1)
@@ -181,7 +161,7 @@ def _pools(operator_name: str, window: int, stride: int, pad: int, data_type: Da
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         return getattr(torch.nn.functional, call)(inputs[0], window, stride, pad)
 
-    yield _moving(f"{window}x{window}, stride {stride}, {n}x{c}x{h}x{w}", desc, in_torch)
+    yield moving(f"{window}x{window}, stride {stride}, {n}x{c}x{h}x{w}", desc, in_torch)
 
 
 def _matrix(data_type: DataType, size: int) -> tuple[int, int]:
@@ -191,15 +171,12 @@ def _matrix(data_type: DataType, size: int) -> tuple[int, int]:
 @bench_tasks("REDUCE")
 def _reductions(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
-    source = TensorDesc(data_type, (1, 1, rows, columns))
+    source = (1, 1, rows, columns)
     for function, call in (("SUM", "sum"), ("MAX", "amax")):
         for words, axes in (("of rows", (3,)), ("of columns", (2,)), ("of all", (2, 3))):
-            sizes = [1 if axis in axes else length for axis, length in enumerate(source.sizes)]
-            desc = operator_desc(
-                "REDUCE", Function=function, InputTensor=source,
-                OutputTensor=TensorDesc(data_type, sizes), AxisCount=len(axes), Axes=axes,
-            )  # fmt: skip
-            yield _moving(f"{function} {words}, {rows} x {columns}", desc, _reduced_in_torch(call, axes))
+            sizes = [1 if axis in axes else length for axis, length in enumerate(source)]
+            desc = described("REDUCE", data_type, {"InputTensor": source}, sizes, Function=function, Axes=axes)
+            yield moving(f"{function} {words}, {rows} x {columns}", desc, _reduced_in_torch(call, axes))
 
 
 def _reduced_in_torch(call: str, axes: tuple[int, ...]) -> InTorch:
@@ -209,12 +186,9 @@ def _reduced_in_torch(call: str, axes: tuple[int, ...]) -> InTorch:
 @bench_tasks("ARGMAX")
 def _argmax(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
-    desc = operator_desc(
-        "ARGMAX", InputTensor=TensorDesc(data_type, (1, 1, rows, columns)),
-        OutputTensor=TensorDesc(DataType.UINT32, (1, 1, rows, 1)), AxisCount=1, Axes=(3,),
-        AxisDirection="INCREASING",
-    )  # fmt: skip
-    yield _moving(f"of rows, {rows} x {columns}", desc, lambda torch, inputs: torch.argmax(inputs[0], -1, True))
+    members = {"OutputTensor": TensorDesc(DataType.UINT32, (1, 1, rows, 1)), "AxisDirection": "INCREASING"}
+    desc = described("ARGMAX", data_type, {"InputTensor": (1, 1, rows, columns)}, Axes=(3,), **members)
+    yield moving(f"of rows, {rows} x {columns}", desc, lambda torch, inputs: torch.argmax(inputs[0], -1, True))
 
 
 @bench_tasks("JOIN")
@@ -222,10 +196,10 @@ def _join(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size // 4)
     part, whole = TensorDesc(data_type, (rows, columns)), TensorDesc(data_type, (4 * rows, columns))
     desc = operator_desc("JOIN", InputCount=4, InputTensors=[part] * 4, OutputTensor=whole, Axis=0)
-    yield _moving(f"4 of {rows} x {columns}", desc, lambda torch, inputs: torch.cat(list(inputs), 0))
+    yield moving(f"4 of {rows} x {columns}", desc, lambda torch, inputs: torch.cat(list(inputs), 0))
     beside = TensorDesc(data_type, (rows, 4 * columns))
     desc = operator_desc("JOIN", InputCount=4, InputTensors=[part] * 4, OutputTensor=beside, Axis=1)
-    yield _moving(f"4 of {rows} x {columns}, side by side", desc, lambda torch, inputs: torch.cat(list(inputs), 1))
+    yield moving(f"4 of {rows} x {columns}, side by side", desc, lambda torch, inputs: torch.cat(list(inputs), 1))
 
 
 @bench_tasks("SPLIT")
@@ -233,22 +207,19 @@ def _split(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     part, whole = TensorDesc(data_type, (rows, columns // 4)), TensorDesc(data_type, (rows, columns))
     desc = operator_desc("SPLIT", InputTensor=whole, OutputCount=4, OutputTensors=[part] * 4, Axis=1)
-    yield _moving(f"{rows} x {columns} into 4", desc, None)
+    yield moving(f"{rows} x {columns} into 4", desc, None)
 
 
 @bench_tasks("SLICE1")
 def _slices(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
-    source = TensorDesc(data_type, (rows, columns))
     for words, offset, length, stride in (("whole rows", 1, rows - 2, (1, 1)), ("every second", 0, rows, (1, 2))):
         window = (length, columns)
-        result = TensorDesc(data_type, (length, columns // stride[1]))
-        desc = operator_desc(
-            "SLICE1", InputTensor=source, OutputTensor=result, DimensionCount=2, InputWindowOffsets=(offset, 0),
-            InputWindowSizes=window, InputWindowStrides=stride,
-        )  # fmt: skip
-        work = 2 * result.element_count * data_type.size_in_bytes * (3 if stride[1] == 2 else 2) // 2
-        yield _moving(f"{words} of {rows} x {columns}", desc, _sliced(offset, length, stride[1]), work=work)
+        result = (length, columns // stride[1])
+        members = {"InputWindowOffsets": (offset, 0), "InputWindowSizes": window, "InputWindowStrides": stride}
+        desc = described("SLICE1", data_type, {"InputTensor": (rows, columns)}, result, **members)
+        work = 2 * math.prod(result) * data_type.size_in_bytes * (3 if stride[1] == 2 else 2) // 2
+        yield moving(f"{words} of {rows} x {columns}", desc, _sliced(offset, length, stride[1]), work=work)
 
 
 def _sliced(offset: int, length: int, step: int) -> InTorch:
@@ -257,23 +228,17 @@ def _sliced(offset: int, length: int, step: int) -> InTorch:
 
 @bench_tasks("PADDING")
 def _padding(data_type: DataType, size: int) -> Iterator[Task]:
-    n, c, h, w = _images(data_type, size)
-    desc = operator_desc(
-        "PADDING", InputTensor=TensorDesc(data_type, (n, c, h, w)),
-        OutputTensor=TensorDesc(data_type, (n, c, h + 2, w + 2)), PaddingMode="CONSTANT",
-        PaddingValue=0.0, DimensionCount=4, StartPadding=(0, 0, 1, 1), EndPadding=(0, 0, 1, 1),
-    )  # fmt: skip
-    yield _moving(
-        f"by 1, {n}x{c}x{h}x{w}", desc, lambda torch, inputs: torch.nn.functional.pad(inputs[0], (1, 1, 1, 1))
-    )
+    n, c, h, w = images(data_type, size)
+    members = {"StartPadding": (0, 0, 1, 1), "EndPadding": (0, 0, 1, 1), "PaddingMode": "CONSTANT", "PaddingValue": 0.0}
+    desc = described("PADDING", data_type, {"InputTensor": (n, c, h, w)}, (n, c, h + 2, w + 2), **members)
+    yield moving(f"by 1, {n}x{c}x{h}x{w}", desc, lambda torch, inputs: torch.nn.functional.pad(inputs[0], (1, 1, 1, 1)))
 
 
 @bench_tasks("TILE")
 def _tile(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size // 4)
-    source, result = TensorDesc(data_type, (rows, columns)), TensorDesc(data_type, (2 * rows, 2 * columns))
-    desc = operator_desc("TILE", InputTensor=source, OutputTensor=result, RepeatsCount=2, Repeats=(2, 2))
-    yield _moving(f"2 x 2, {rows} x {columns}", desc, lambda torch, inputs: torch.tile(inputs[0], (2, 2)))
+    desc = described("TILE", data_type, {"InputTensor": (rows, columns)}, (2 * rows, 2 * columns), Repeats=(2, 2))
+    yield moving(f"2 x 2, {rows} x {columns}", desc, lambda torch, inputs: torch.tile(inputs[0], (2, 2)))
 
 
 @bench_tasks("CAST")
@@ -282,7 +247,7 @@ def _cast(data_type: DataType, size: int) -> Iterator[Task]:
     wanted = DataType.FLOAT16 if data_type is DataType.FLOAT32 else DataType.FLOAT32
     desc = operator_desc("CAST", InputTensor=TensorDesc(data_type, (count,)), OutputTensor=TensorDesc(wanted, (count,)))
     name = wanted.name.lower()
-    yield _moving(f"to {name}, {count}", desc, lambda torch, inputs: inputs[0].to(getattr(torch, name)))
+    yield moving(f"to {name}, {count}", desc, lambda torch, inputs: inputs[0].to(getattr(torch, name)))
 
 
 @bench_tasks("QUANTIZE", "QUANTIZE")
@@ -298,7 +263,7 @@ def _blocks(operator_name: str, data_type: DataType, size: int) -> Iterator[Task
             QuantizationTensorCount=2, QuantizationTensors=[scale, zero],
         )  # fmt: skip
         name = f"{operator_name} {integer.name.lower()} in blocks of 32, {rows} x {columns}"
-        yield Task(name, desc, data_type, _bytes(desc), "B/s")
+        yield dataclasses.replace(moving("", desc), name=name, data_type=data_type)
 
 
 @bench_tasks("GATHER")
@@ -313,7 +278,7 @@ def _gathers(data_type: DataType, size: int) -> Iterator[Task]:
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         return torch.index_select(inputs[0], 0, inputs[1].reshape(-1).to(torch.int64))
 
-    yield _moving(f"of rows, {rows} x {columns}", desc, in_torch, indices={"IndicesTensor": rows})
+    yield moving(f"of rows, {rows} x {columns}", desc, in_torch, indices={"IndicesTensor": rows})
 
 
 @bench_tasks("GATHER_ELEMENTS", "GATHER_ELEMENTS")
@@ -331,31 +296,25 @@ def _elements(operator_name: str, data_type: DataType, size: int) -> Iterator[Ta
             return torch.scatter(inputs[0], 1, inputs[1], inputs[2])
         return torch.gather(inputs[0], 1, inputs[1])
 
-    yield _moving(
+    yield moving(
         f"{rows} x {columns}", desc, in_torch, indices={"IndicesTensor": columns}, permuted=operator_name == "SCATTER"
     )
 
 
 @bench_tasks("DEPTH_TO_SPACE")
 def _depth_to_space(data_type: DataType, size: int) -> Iterator[Task]:
-    n, c, h, w = _images(data_type, size)
-    desc = operator_desc(
-        "DEPTH_TO_SPACE", InputTensor=TensorDesc(data_type, (n, c, h, w)),
-        OutputTensor=TensorDesc(data_type, (n, c // 4, 2 * h, 2 * w)), BlockSize=2,
-    )  # fmt: skip
-    yield _moving(f"2, {n}x{c}x{h}x{w}", desc, None)
+    n, c, h, w = images(data_type, size)
+    desc = described("DEPTH_TO_SPACE", data_type, {"InputTensor": (n, c, h, w)}, (n, c // 4, 2 * h, 2 * w), BlockSize=2)
+    yield moving(f"2, {n}x{c}x{h}x{w}", desc, None)
 
 
 @bench_tasks("CUMULATIVE_SUMMATION")
 def _cumulative(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
-    tensor = TensorDesc(data_type, (1, 1, rows, columns))
+    sizes, members = (1, 1, rows, columns), {"AxisDirection": "INCREASING", "HasExclusiveSum": False}
     for words, axis in (("rows", 3), ("columns", 2)):
-        desc = operator_desc(
-            "CUMULATIVE_SUMMATION", InputTensor=tensor, OutputTensor=tensor, Axis=axis,
-            AxisDirection="INCREASING", HasExclusiveSum=False,
-        )  # fmt: skip
-        yield _moving(f"of {words}, {rows} x {columns}", desc, _cumsum(axis))
+        desc = described("CUMULATIVE_SUMMATION", data_type, {"InputTensor": sizes}, sizes, Axis=axis, **members)
+        yield moving(f"of {words}, {rows} x {columns}", desc, _cumsum(axis))
 
 
 def _cumsum(axis: int) -> InTorch:
@@ -365,12 +324,11 @@ def _cumsum(axis: int) -> InTorch:
 @bench_tasks("TOP_K")
 def _top_k(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
-    desc = operator_desc(
-        "TOP_K", InputTensor=TensorDesc(data_type, (1, 1, rows, columns)),
-        OutputValueTensor=TensorDesc(data_type, (1, 1, rows, 10)),
-        OutputIndexTensor=TensorDesc(DataType.UINT32, (1, 1, rows, 10)), Axis=3, K=10,
-    )  # fmt: skip
-    yield _moving(f"10 of {columns}, {rows} rows", desc, lambda torch, inputs: torch.topk(inputs[0], 10, -1).values)
+    sizes, index = (1, 1, rows, 10), TensorDesc(DataType.UINT32, (1, 1, rows, 10))
+    desc = described(
+        "TOP_K", data_type, {"InputTensor": (1, 1, rows, columns)}, sizes, OutputIndexTensor=index, Axis=3, K=10
+    )
+    yield moving(f"10 of {columns}, {rows} rows", desc, lambda torch, inputs: torch.topk(inputs[0], 10, -1).values)
 
 
 @bench_tasks("MEAN_VARIANCE_NORMALIZATION1")
@@ -388,8 +346,8 @@ def _normalizations(data_type: DataType, size: int) -> Iterator[Task]:
         return torch.nn.functional.layer_norm(inputs[0], (columns,), *row, 1e-5)
 
     work = 2 * tensor.element_count * data_type.size_in_bytes
-    yield _moving(f"of rows, {rows} x {columns}", desc, in_torch, work=work)
-    n, c, h, w = _images(data_type, size)
+    yield moving(f"of rows, {rows} x {columns}", desc, in_torch, work=work)
+    n, c, h, w = images(data_type, size)
     tensor, channel = TensorDesc(data_type, (n, c, h, w)), TensorDesc(data_type, (n, c, h, w), (0, 1, 0, 0))
     desc = operator_desc(
         "MEAN_VARIANCE_NORMALIZATION1", InputTensor=tensor, ScaleTensor=channel, BiasTensor=channel,
@@ -401,12 +359,12 @@ def _normalizations(data_type: DataType, size: int) -> Iterator[Task]:
         return torch.nn.functional.instance_norm(inputs[0], weight=factors[0], bias=factors[1], eps=1e-5)
 
     work = 2 * tensor.element_count * data_type.size_in_bytes
-    yield _moving(f"of images, {n}x{c}x{h}x{w}", desc, instances_in_torch, work=work)
+    yield moving(f"of images, {n}x{c}x{h}x{w}", desc, instances_in_torch, work=work)
 
 
 @bench_tasks("BATCH_NORMALIZATION")
 def _batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:
-    n, c, h, w = _images(data_type, size)
+    n, c, h, w = images(data_type, size)
     tensor, channel = TensorDesc(data_type, (n, c, h, w)), TensorDesc(data_type, (1, c, 1, 1))
     desc = operator_desc(
         "BATCH_NORMALIZATION", InputTensor=tensor, MeanTensor=channel, VarianceTensor=channel, ScaleTensor=channel,
@@ -417,39 +375,35 @@ def _batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:
         mean, variance, scale, bias = (values.reshape(-1) for values in inputs[1:])
         return torch.nn.functional.batch_norm(inputs[0], mean, variance, scale, bias, eps=10.0)
 
-    yield _moving(f"{n}x{c}x{h}x{w}", desc, in_torch)
+    yield moving(f"{n}x{c}x{h}x{w}", desc, in_torch)
 
 
 @bench_tasks("LOCAL_RESPONSE_NORMALIZATION")
 def _local_responses(data_type: DataType, size: int) -> Iterator[Task]:
     """Across five channels."""
-    n, c, h, w = _images(data_type, size)
-    tensor = TensorDesc(data_type, (n, c, h, w))
-    desc = operator_desc(
-        "LOCAL_RESPONSE_NORMALIZATION", InputTensor=tensor, OutputTensor=tensor, CrossChannel=True, LocalSize=5,
-        Alpha=1e-4, Beta=0.75, Bias=1.0,
-    )  # fmt: skip
+    n, c, h, w = images(data_type, size)
+    members = {"CrossChannel": True, "LocalSize": 5, "Alpha": 1e-4, "Beta": 0.75, "Bias": 1.0}
+    sizes = (n, c, h, w)
+    desc = described("LOCAL_RESPONSE_NORMALIZATION", data_type, {"InputTensor": sizes}, sizes, **members)
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         return torch.nn.functional.local_response_norm(inputs[0], 5, 1e-4, 0.75, 1.0)
 
-    yield _moving(f"of 5 channels, {n}x{c}x{h}x{w}", desc, in_torch)
+    yield moving(f"of 5 channels, {n}x{c}x{h}x{w}", desc, in_torch)
 
 
 @bench_tasks("RESAMPLE1")
 def _resample(data_type: DataType, size: int) -> Iterator[Task]:
-    n, c, h, w = _images(data_type, size // 4)
-    desc = operator_desc(
-        "RESAMPLE1", InputTensor=TensorDesc(data_type, (n, c, h, w)),
-        OutputTensor=TensorDesc(data_type, (n, c, 2 * h, 2 * w)),
-        InterpolationMode="LINEAR", DimensionCount=4, Scales=(1.0, 1.0, 2.0, 2.0),
-        InputPixelOffsets=(0.5, 0.5, 0.5, 0.5), OutputPixelOffsets=(-0.5, -0.5, -0.5, -0.5),
+    n, c, h, w = images(data_type, size // 4)
+    desc = described(
+        "RESAMPLE1", data_type, {"InputTensor": (n, c, h, w)}, (n, c, 2 * h, 2 * w), InterpolationMode="LINEAR",
+        Scales=(1.0, 1.0, 2.0, 2.0), InputPixelOffsets=(0.5,) * 4, OutputPixelOffsets=(-0.5,) * 4,
     )  # fmt: skip
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         return torch.nn.functional.interpolate(inputs[0], scale_factor=2, mode="bilinear")
 
-    yield _moving(f"bilinear by 2, {n}x{c}x{h}x{w}", desc, in_torch)
+    yield moving(f"bilinear by 2, {n}x{c}x{h}x{w}", desc, in_torch)
 
 
 _GATES_IN_TORCH = {"RNN": [0], "GRU": [1, 0, 2], "LSTM": [0, 2, 3, 1]}

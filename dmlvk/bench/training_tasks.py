@@ -8,18 +8,10 @@ from typing import Any
 import numpy as np
 
 from dmlvk.bench.registry import bench_tasks
-from dmlvk.bench.task import Array, InTorch, Task
+from dmlvk.bench.task import Array, Task, images, moving
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OperatorDesc, operator_desc
+from dmlvk.operators import operator_desc
 from dmlvk.tensors import TensorDesc
-
-_CHANNELS, _SIDE = 64, 112
-
-
-def _task(words: str, desc: OperatorDesc, in_torch: InTorch, **more: Any) -> Task:
-    tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs) if tensor is not None]
-    work = sum(tensor.data_type.bytes_of(tensor.element_count) for tensor in tensors)
-    return Task(f"{desc.operator_name} {words}", desc, tensors[0].data_type, work, "B/s", in_torch, **more)
 
 
 @bench_tasks("ADAM_OPTIMIZER")
@@ -46,39 +38,38 @@ def adam(data_type: DataType, size: int) -> Iterator[Task]:
         )  # fmt: skip
         return parameters
 
-    yield _task(f"of {count}", desc, in_torch, others=others)
+    yield moving(f"of {count}", desc, in_torch, others=others)
 
 
-def _images(data_type: DataType, size: int) -> tuple[TensorDesc, TensorDesc, str]:
-    """A batch of images, as those of pools have them, what has a number for each channel, and the former in words."""
-    n = max(1, size // data_type.size_in_bytes // (_CHANNELS * _SIDE * _SIDE))
-    images, channel = (TensorDesc(data_type, sizes) for sizes in ((n, _CHANNELS, _SIDE, _SIDE), (1, _CHANNELS, 1, 1)))
-    return images, channel, "x".join(map(str, images.sizes))
+def _batch(data_type: DataType, size: int) -> tuple[TensorDesc, TensorDesc, str]:
+    """A batch of images, what has a number for each channel, and the former in words."""
+    sizes = images(data_type, size)
+    return TensorDesc(data_type, sizes), TensorDesc(data_type, (1, sizes[1], 1, 1)), "x".join(map(str, sizes))
 
 
 @bench_tasks("BATCH_NORMALIZATION_TRAINING")
 def batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:
     """By the batch's own mean and variance."""
-    images, channel, words = _images(data_type, size)
+    batch, channel, words = _batch(data_type, size)
     desc = operator_desc(
-        "BATCH_NORMALIZATION_TRAINING", InputTensor=images, ScaleTensor=channel, BiasTensor=channel,
-        OutputTensor=images, OutputMeanTensor=channel, OutputVarianceTensor=channel, Epsilon=1e-5,
+        "BATCH_NORMALIZATION_TRAINING", InputTensor=batch, ScaleTensor=channel, BiasTensor=channel,
+        OutputTensor=batch, OutputMeanTensor=channel, OutputVarianceTensor=channel, Epsilon=1e-5,
     )  # fmt: skip
 
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         x, scale, bias = inputs
         return torch.nn.functional.batch_norm(x, None, None, scale.reshape(-1), bias.reshape(-1), True, 0.1, 1e-5)
 
-    yield _task(words, desc, in_torch)
+    yield moving(words, desc, in_torch)
 
 
 @bench_tasks("BATCH_NORMALIZATION_TRAINING_GRAD")
 def batch_gradients(data_type: DataType, size: int) -> Iterator[Task]:
     """Of a batch of mean 0 and variance 1."""
-    images, channel, words = _images(data_type, size)
+    batch, channel, words = _batch(data_type, size)
     desc = operator_desc(
-        "BATCH_NORMALIZATION_TRAINING_GRAD", InputTensor=images, InputGradientTensor=images, MeanTensor=channel,
-        VarianceTensor=channel, ScaleTensor=channel, OutputGradientTensor=images, OutputScaleGradientTensor=channel,
+        "BATCH_NORMALIZATION_TRAINING_GRAD", InputTensor=batch, InputGradientTensor=batch, MeanTensor=channel,
+        VarianceTensor=channel, ScaleTensor=channel, OutputGradientTensor=batch, OutputScaleGradientTensor=channel,
         OutputBiasGradientTensor=channel, Epsilon=1e-5,
     )  # fmt: skip
 
@@ -93,4 +84,4 @@ def batch_gradients(data_type: DataType, size: int) -> Iterator[Task]:
             gradient, x, scale.float(), None, None, mean.float(), inverse.float(), True, 1e-5, [True, True, True]
         )[0]
 
-    yield _task(words, desc, in_torch, others=others)
+    yield moving(words, desc, in_torch, others=others)
