@@ -112,3 +112,34 @@ def test_a_users_program_is_right_and_hears_of_the_fault(
         runs(ort.InferenceSession(model(), device=any_device))
     told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("a fault of dmlvk")]
     assert len(told) == 1 and "return [][1]" in told[0], told
+
+
+@pytest.mark.parametrize(
+    ("op_type", "domain", "inputs", "attributes"),
+    [
+        ("FusedMatMul", "com.microsoft", [(2, 2), (2, 2)], {"alpha": "strange"}),
+        ("FusedMatMul", "com.microsoft", [(2, 2), (2, 2)], {"transA": [1, 2]}),
+        ("SkipLayerNormalization", "com.microsoft", [(1, 2, 4), (1, 2, 4), (4,)], {"epsilon": [1.0, 2.0]}),
+        (
+            "FusedConv",
+            "com.microsoft",
+            [(1, 1, 4, 4), (1, 1, 2, 2)],
+            {"activation": "LeakyRelu", "activation_params": 2},
+        ),
+    ],
+)
+def test_an_attribute_of_another_type_is_an_error_of_the_model(
+    op_type: str, domain: str, inputs: list[tuple[int, ...]], attributes: dict[str, Any], any_device: dml.Device
+) -> None:
+    names = [f"i{number}" for number in range(len(inputs))]
+    graph = helper.make_graph(
+        [helper.make_node(op_type, names, ["y"], domain=domain, **attributes)],
+        "wrong",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, size) for n, size in zip(names, inputs, strict=True)],
+        [onnx.ValueInfoProto(name="y")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    feed = {name: np.ones(size, np.float32) for name, size in zip(names, inputs, strict=True)}
+    with pytest.raises(dml.DmlError, match=op_type):
+        session = ort.InferenceSession(helper.make_model(graph, opset_imports=opsets, ir_version=8), device=any_device)
+        session.run(None, feed)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import onnx
-from onnx import helper
+from onnx import AttributeProto, helper
 
 
 class NodeAttributes:
@@ -20,6 +21,9 @@ class NodeAttributes:
         op_type: the operator.
         version: since which version of its domain that has been so.
     """
+
+    refusal: ClassVar[type[Exception]] = ValueError
+    """What is raised of an attribute of another type than its operator's."""
 
     def __init__(self, proto: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> None:
         self.proto = proto
@@ -43,20 +47,36 @@ class NodeAttributes:
 
     def integer(self, name: str, default: int = 0) -> int:
         """An INT attribute."""
-        value = self.attribute(name)
+        value = self._of_type(name, AttributeProto.INT)
         return default if value is None else int(value)
 
     def real(self, name: str, default: float = 0.0) -> float:
         """A FLOAT attribute."""
-        value = self.attribute(name)
+        value = self._of_type(name, AttributeProto.FLOAT, AttributeProto.INT)
         return default if value is None else float(value)
 
     def text(self, name: str, default: str = "") -> str:
         """A STRING attribute."""
-        value = self.attribute(name)
+        value = self._of_type(name, AttributeProto.STRING)
         return default if value is None else bytes(value).decode(errors="replace")
 
     def list(self, name: str) -> list[int] | None:
         """An INTS attribute."""
-        value = self.attribute(name)
+        value = self._of_type(name, AttributeProto.INTS)
         return None if value is None else [int(number) for number in value]
+
+    def reals(self, name: str) -> Sequence[float]:
+        """A FLOATS attribute; none of them where it is not given."""
+        return [float(number) for number in self._of_type(name, AttributeProto.FLOATS, AttributeProto.INTS) or ()]
+
+    def texts(self, name: str) -> Sequence[str]:
+        """A STRINGS attribute; none of them where it is not given."""
+        return [bytes(text).decode(errors="replace") for text in self._of_type(name, AttributeProto.STRINGS) or ()]
+
+    def _of_type(self, name: str, *types: int) -> Any:
+        """An attribute's value, of a type that ONNX checks where it has a definition of the operator only."""
+        given = self._given.get(name)
+        if given is not None and given.type not in types:
+            names = [AttributeProto.AttributeType.Name(kind) for kind in (*types[:1], given.type)]
+            raise self.refusal(f"the attribute {name!r} must be {names[0]}; got {names[1]}")
+        return self.attribute(name)

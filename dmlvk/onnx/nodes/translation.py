@@ -172,6 +172,8 @@ class Node(NodeAttributes):
         self._following = following
         self._unused = unused
 
+    refusal = NotOnDevice
+
     @property
     def device(self) -> Device:
         """Where it will run."""

@@ -35,6 +35,8 @@ class Call(NodeAttributes):
         check: refuses a shape and a type of a result.
     """
 
+    refusal = NotComputed
+
     def __init__(
         self, proto: onnx.NodeProto, schema: onnx.defs.OpSchema | None, inputs: Sequence[Any], check: Check
     ) -> None:

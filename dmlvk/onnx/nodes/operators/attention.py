@@ -56,8 +56,7 @@ def onnx_attention(node: Node) -> None:
     given = _GivenInputs.of(node, wide, has_past=node.has(_PAST_KEY))
     sizes = given.sizes
     added, lonely = _added(node, sizes, wide)
-    scale = node.attribute("scale")
-    scale = sizes.size**-0.5 if scale is None else float(scale)
+    scale = node.real("scale") if node.is_given("scale") else sizes.size**-0.5
     cap, wants_scores = node.real("softcap"), node.wants(_SCORES)
     if cap or wants_scores:
         key, value = given.key, given.value

@@ -308,7 +308,7 @@ def _mask(node: Node, mask: Tensor, sizes: AttentionSizes) -> Mask:
     if mask.element not in _INTEGERS:
         raise NotOnDevice("masks are of integers")
     mask, types = node.cast(mask, TensorProto.INT32), MultiheadAttentionMaskType
-    filtered = node.real("mask_filter_value", -10000.0) if node.attribute("mask_filter_value") is not None else -10000.0
+    filtered = node.real("mask_filter_value", -10000.0)
     batch, queries, keys = sizes.batch, sizes.queries, sizes.keys
     boolean = {
         (batch, keys): (batch, 1, 1, keys),

@@ -62,8 +62,8 @@ def _given(numbers: Sequence[float] | Mapping[str, float], wanted: list[tuple[st
 
 def _named_numbers(node: Node) -> dict[str, float]:
     """The activation's attributes of products."""
-    given = {name: node.attribute(f"activation_{name}") for name in ("alpha", "beta", "gamma")}
-    return {name: float(value) for name, value in given.items() if value is not None}
+    names = ("alpha", "beta", "gamma")
+    return {name: node.real(f"activation_{name}") for name in names if node.is_given(f"activation_{name}")}
 
 
 def _channels_first(tensor: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def fused_convolution(node: Node) -> None:
     made = convolved(node, node.tensor(0), weights, channel_bias(node, 2, weights.shape[0]))
     if node.has(3):
         made = pair(node, "ELEMENT_WISE_ADD", made, node.tensor(3))
-    node.set(_activated(node, made, node.attribute("activation_params") or []))
+    node.set(_activated(node, made, node.reals("activation_params")))
 
 
 @translates("NhwcConv", by=["CONVOLUTION"], domain=MICROSOFT)
@@ -92,7 +92,7 @@ def convolution_of_channels_last(node: Node) -> None:
     made = _channels_last(convolved(node, tensor, weights, channel_bias(node, 2, weights.shape[0])))
     if node.has(3):
         made = pair(node, "ELEMENT_WISE_ADD", made, node.tensor(3))
-    node.set(_activated(node, made, node.attribute("activation_params") or []))
+    node.set(_activated(node, made, node.reals("activation_params")))
 
 
 @translates("ConvTransposeWithDynamicPads", by=["CONVOLUTION"], domain=MICROSOFT)

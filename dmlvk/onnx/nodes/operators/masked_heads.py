@@ -99,7 +99,7 @@ def _hiding(node: Node, mask: Tensor, queries: tuple[int, ...], element: int) ->
     shapes = (batch, mask.shape[-1]), (batch, tokens, mask.shape[-1])
     if mask.element not in (TensorProto.INT32, TensorProto.INT64) or mask.shape not in shapes:
         raise NotOnDevice(f"behind a past a mask must have {batch} x keys integers; got {list(mask.shape)}")
-    filtered = node.real("mask_filter_value", -10000.0) if node.attribute("mask_filter_value") is not None else -10000.0
+    filtered = node.real("mask_filter_value", -10000.0)
     if element == TensorProto.FLOAT16 and filtered < _LOWEST_HALF and ROWS in node.proto.input:
         # Queries that see no key would have no shares at all, where all keys have the same: without room that is so.
         raise NotOnDevice(f"FLOAT16 has no {filtered}, which hides keys")

@@ -48,14 +48,13 @@ _USUAL = {
 def _activations(node: Node, directions: int) -> list[FusedActivation]:
     """As ONNX has them: each takes the next of activation_alpha and activation_beta where it has such an attribute."""
     usual = _USUAL[node.op_type]
-    given = node.attribute("activations")
-    named = [bytes(name).decode(errors="replace").lower() for name in given or ()] or list(usual * directions)
+    named = [name.lower() for name in node.texts("activations")] or list(usual * directions)
     is_default = not any(attribute.name == "activations" for attribute in node.proto.attribute)
     if is_default:  # ONNX lists them for both directions
         named = list(usual * directions)
     if len(named) != len(usual) * directions:
         raise NotOnDevice(f"{len(named)} activations for {directions} directions of {len(usual)} each")
-    numbers = {name: iter(node.attribute(f"activation_{name}") or ()) for name in ("alpha", "beta")}
+    numbers = {name: iter(node.reals(f"activation_{name}")) for name in ("alpha", "beta")}
     return [_activation(name, numbers) for name in named]
 
 

@@ -229,7 +229,7 @@ def _scales(node: Node, shape: tuple[int, ...], output: tuple[int, ...]) -> list
     scales = [1.0] * len(shape)
     index = 1 if node.op_type == "Upsample" or node.version < 11 else 2
     if node.op_type == "Upsample" and node.version < 9:
-        given = [float(scale) for scale in node.attribute("scales") or []]
+        given = node.reals("scales")
     else:
         given = [float(scale) for scale in node.array(index).reshape(-1)] if node.has(index) else []
     if given:
