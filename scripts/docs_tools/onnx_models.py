@@ -113,7 +113,10 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   ORT_ENABLE_EXTENDED leaves them as they are.
 - Conv, MatMul, Gemm, Add and Mul between DequantizeLinear and QuantizeLinear (`quantize_static` writes such models)
   compute with the integers: sums below 2^24 are exact, and rounded to ONNX Runtime's integers, bit for bit. INT8
-  activations it sums as FLOAT32 on x86, which may end one integer beside. Softmax there, and QLinearSoftmax, take the
+  activations it sums as FLOAT32 on x86, which may end one integer beside. Add and Mul (QLinearAdd and QLinearMul, too,
+  where scales and zero points are known) end where ONNX Runtime's do on x86-64 with AVX2 at its default optimization
+  level, on ties as well. INT8 operands of which it makes some UINT8 there and others not, it adds and multiplies as
+  FLOAT32, and so does dmlvk. Softmax there, and QLinearSoftmax, take the
   reciprocal of the result's scale rounded down, as it does, and are one integer beside where a sum's order decides.
 - `add_free_dimension_override_by_name` (and `_by_denotation`) of `SessionOptions` fixes sizes, so that the model
   is planned when it is loaded; with `enable_profiling` `session.end_profiling()` writes a trace of every kernel. What
@@ -125,6 +128,8 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   number beside it. With `options.propagate_nan = True` they give NaN, as ONNX Runtime does; each then takes a
   comparison and a choice more, and convolutions and products no longer take Relu in. TopK and ArgMax take NaN for the
   smallest number.
+- -0 and +0 are equal where places are sought (ArgMax, ArgMin, TopK, MaxPool with indices, Hardmax), as in ONNX Runtime;
+  DirectML's operators have -0 below +0. MaxPool with indices gives +0 for a zero of either sign.
 - An index beyond an axis counts as the nearest one in it (`Gather`, `GatherElements`, `GatherND`), by DirectML's rules,
   and what would be scattered there is left out; ONNX Runtime ends with an error. Constants of `Gather` and
   `GatherElements` are checked when the model is planned, and inputs of a model that `Gather` takes rows of a constant
@@ -148,6 +153,9 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   of the host, or what a loop gathers), `most_host_bytes` (4 GiB for all of them together; both may be 16 times what
   initializers and inputs take) and `most_host_work` (2^36 terms of products, or as much other work, for a node of the
   host). Values have 32 axes at most, 64 with NumPy 2; those of more than 8 are the host's, where they are no views.
+- What follows from weights alone (normalized or standardized weights) is computed once. Only its results stay on the
+  device, in several buffers where one is too small: what is between shares memory and is freed, and so are weights that
+  nothing else reads. It is computed in each run where it would take more memory than the weights that it follows from.
 - A value that is larger than a buffer of the device may be (128 MiB on llvmpipe, 2 GiB and more elsewhere) is a
   `DeviceLimitError` that names it and its node. Where every node treats each item of the batch by itself, the batch
   runs in halves, or halves of these, instead: with the same bits, and each part's results joined by the host.
