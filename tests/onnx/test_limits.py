@@ -416,3 +416,18 @@ def test_a_region_of_any_size_is_sampled_in_a_moment(any_device: dml.Device) -> 
     with pytest.raises(dml.ModelFileError, match="RoiAlign"):
         run(2**15 + 1, 8)
     assert time.perf_counter() - start < 30
+
+
+@pytest.mark.parametrize("op_type", ["Sum", "Max", "Mean", "Concat", "Einsum", "SequenceConstruct"])
+@pytest.mark.parametrize("element", [TensorProto.FLOAT, TensorProto.DOUBLE])
+def test_one_of_any_number_of_inputs_that_is_absent_is_refused(
+    op_type: str, element: int, any_device: dml.Device
+) -> None:
+    """It ended ONNX Runtime's process."""
+    of_operators: dict[str, dict[str, Any]] = {"Concat": {"axis": 0}, "Einsum": {"equation": "i,i,i->i"}}
+    attributes = of_operators.get(op_type, {})
+    node = helper.make_node(op_type, ["a", "", "b"], ["y"], **attributes)
+    proto = model([node], {"a": (2,), "b": (2,)}, ["y"], element=element)
+    feed = {name: np.ones(2, helper.tensor_dtype_to_np_dtype(element)) for name in "ab"}
+    with pytest.raises(dml.ModelFileError, match=f"{op_type}.*its input 1 is absent"):
+        ort.InferenceSession(proto, device=any_device).run(None, feed)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from onnx.defs import OpSchema
 
 from dmlvk.errors import DmlError, ModelFileError, OutOfMemoryError
 from dmlvk.onnx.model.loading import Step
@@ -242,9 +243,16 @@ class CountedSequence(list[Any]):
 
 
 def check_claims(step: Step, inputs: Sequence[Value | None]) -> str | None:
-    """Why shape inference must not see a node: what it claims would take it memory of any size. ``None``: it may."""
+    """Why nobody must see a node: what it claims would take shape inference memory of any size, or end ONNX Runtime's
+    process. ``None``: they may.
+    """
     if step.domain:
         return None
+    if step.schema is not None and step.schema.inputs and step.proto.op_type not in ("Loop", "Scan"):
+        first, last = len(step.schema.inputs) - 1, step.schema.inputs[-1]
+        if "" in step.proto.input[first:] and last.option == OpSchema.FormalParameterOption.Variadic:
+            index = first + list(step.proto.input[first:]).index("")
+            return f"its input {index} is absent; {last.name!r} are any number, all of which must be there"
     for index in _RANK_FROM_LENGTH.get(step.proto.op_type, ()):
         shape = _shape(inputs[index]) if index < len(inputs) else None
         if shape is not None and len(shape) == 1 and shape[0] > 2 * MOST_AXES:
