@@ -43,9 +43,13 @@ class Conversation:
         """The messages as the model wants them, up to where its answer begins.
 
         Raises:
-            ModelFileError: the folder's template is damaged, refuses the messages, or takes too long.
+            ModelFileError: the folder's template is damaged, refuses the messages, or makes or takes too much.
+            InvalidArgumentError: a message is no dictionary.
         """
         folder = self._model.folder
+        strange = next((message for message in self.messages if not isinstance(message, dict)), None)
+        if strange is not None:
+            raise InvalidArgumentError(f"Conversation: a message must be a dictionary; got {strange!r}")
         if not folder.chat_template:
             return "".join(str(message.get("content", "")) for message in self.messages)
         return rendered(folder.chat_template, self.messages, folder.special_tokens, str(folder.path))

@@ -375,6 +375,10 @@ def test_a_template_that_refuses_is_an_error_of_dmlvk(folder: Path) -> None:
         conversation.messages.append({"role": "odd", "content": ""})
         with pytest.raises(dml.ModelFileError, match="its chat template fails: no odd"):
             list(conversation.reply("Hello"))
+        conversation.messages[:] = ["Hello"]  # type: ignore[list-item]
+        with pytest.raises(dml.InvalidArgumentError, match="a message must be a dictionary; got 'Hello'"):
+            list(conversation.reply("Hello"))
+        assert [str(message) for message in conversation.messages] == ["Hello"]
 
 
 def test_gguf_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
