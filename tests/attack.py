@@ -45,7 +45,7 @@ from tests.attack_descriptions import description
 from tests.attack_folders import language_model
 from tests.attack_frameworks import provider, torch_program
 from tests.attack_graphs import graph
-from tests.attack_open_sizes import decoder, open_sizes
+from tests.attack_open_sizes import contradicting_caches, decoder, open_sizes
 from tests.onnx.models import two_branches
 from tests.onnx.mutations import try_damaged
 
@@ -247,6 +247,7 @@ ATTACKS: tuple[tuple[Attack, int], ...] = (
     (graph, 15),
     (open_sizes, 4),
     (decoder, 4),
+    (contradicting_caches, 4),
     (dask_array, 10),
     (provider, 10),
     (language_model, 2),

@@ -15,6 +15,7 @@ import numpy as np
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.model.loading import OnnxModel
+from dmlvk.onnx.nodes.index_checks import check_ranges
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Bytes, bytes_of, element_of, stored
 from dmlvk.onnx.plan.engine import DeviceModel
 from dmlvk.onnx.plan.execution import DeviceValue, Resident
@@ -176,6 +177,7 @@ class Part:
         if repeat.caches is not None:
             arrays = {name: self._input(table[row].tolist()) for row, name in repeat.caches.others}
             self._program.index_checks.check(arrays)
+            check_ranges(self._model.name, repeat.ranges, arrays)
             counted = repeat.caches.decoding.again(repeat.caches.run, arrays, repeat.caches.lengths)
             if counted is None:
                 return None
@@ -194,12 +196,13 @@ class Part:
         for name, content in there.items():  # only now: else the run reads them once more
             found[name] = self._memory.brought(content)
         checks = self._program.index_checks
+        looked_at = checks.inputs | {of.name for of in repeat.ranges}
         typed = [
-            (given, NUMPY_TYPES[int(table[given.row, ELEMENT])])
-            for given in repeat.given
-            if given.name in checks.inputs
+            (given, NUMPY_TYPES[int(table[given.row, ELEMENT])]) for given in repeat.given if given.name in looked_at
         ]
-        checks.check({given.name: found[given.name].view(dtype) for given, dtype in typed})
+        numbers = {given.name: found[given.name].view(dtype) for given, dtype in typed}
+        checks.check(numbers)
+        check_ranges(self._model.name, repeat.ranges, numbers)
         return found
 
     def _computed(self, arrays: dict[str, Any], bound: Callable[[str, tuple[int, ...]], Any]) -> list[Any]:

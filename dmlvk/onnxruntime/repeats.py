@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import DmlError
+from dmlvk.onnx.nodes.index_checks import Range
 from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES
 from dmlvk.onnx.plan.captures import only_segment
 from dmlvk.onnx.plan.execution import DeviceValue, Resident, Segment
@@ -90,6 +91,7 @@ class Repeat:
         shapes: of all outputs, in order.
         caches: of a decoder.
         ahead: runs the steps of one that gives the logits of one token; ``None``: the run is no such step.
+        ranges: from where to where numbers among its inputs may go.
     """
 
     replay: Replay
@@ -100,6 +102,7 @@ class Repeat:
     shapes: tuple[tuple[int, ...], ...]
     caches: DecoderCaches | None = None
     ahead: Ahead | None = None
+    ranges: tuple[Range, ...] = ()
 
 
 class Repeats:
@@ -184,7 +187,7 @@ class Repeats:
     def _made(
         self, table: Table, arrays: Mapping[str, Any], contents: Mapping[str, Content], read: frozenset[str]
     ) -> Repeat | None:
-        segment = only_segment(self._program.last)
+        segment = only_segment(self._program.last, checks_ranges=True)
         if segment is None:
             return None
         tensors = segment.lying
@@ -218,7 +221,9 @@ class Repeats:
         indices = {name: index for index, name in enumerate(self._outputs) if name in tensors}
         sizes = {name: size_of(tensors[name].tensor.element, tensors[name].tensor.shape) for name in read}
         lent = {name: tensors[name] for name in indices if name not in read}
-        return Repeat(replay, given, sizes, lent, indices, tuple(shapes[name] for name in self._outputs), caches)
+        ranges = tuple(self._program.last[0].plan.assembly.ranges.values())
+        of_outputs = tuple(shapes[name] for name in self._outputs)
+        return Repeat(replay, given, sizes, lent, indices, of_outputs, caches, ranges=ranges)
 
     def _ahead(
         self, repeat: Repeat, tensors: Mapping[str, Resident], caches: DecoderCaches, memory: Mapping[str, DeviceArray]

@@ -178,9 +178,14 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
 on neither. Caches that are inputs and outputs of the model are appended to where they lie: one that grows has room for
 a power of two of rows, and what `run_with_ort_values` returns is a view of it, which is copied when it is used twice;
 one `OrtValue` that is bound as past and as present (`past_present_share_buffer`) is written in place. From the second
-token on nothing is planned, compiled or recorded, until a growing cache is full. Lengths that contradict one another or
-the cache are refused before anything is written, as are tokens (indices of Gather that an input has) beyond a known
-table.
+token on nothing is planned, compiled or recorded, until a growing cache is full.
+
+Inputs of attention that contradict one another (heads, widths, batches, types, pairs, lengths, places) are refused
+before anything is written, by ONNX Runtime's rules, whoever would compute the node; so are tokens (indices of Gather
+that an input has) beyond a known table. Numbers that lie on the device are not looked at: kernels stay inside of their
+tensors whatever these are. A mask of ONNX's Attention may have fewer columns or one row, and heads any even size, which
+ONNX Runtime's CPU refuses.
+
 Caches of a window (`sliding_window_cache`) keep the rows that ONNX Runtime says, with one plan for all lengths; their
 segments are those of a cache of all keys, and so are the bits.
 

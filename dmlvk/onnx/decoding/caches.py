@@ -276,6 +276,11 @@ def check_lengths(model: str, lengths: Lengths, counted: Mapping[str, Any], cach
                 f"{where}: {lengths.ends!r} says that a sequence has {most} tokens before its {lengths.tokens} "
                 f"new ones; {pair.past!r} has {cache.rows}"
             )
+        if lengths.total and keys > cache.rows and keys != cache.rows + lengths.tokens:
+            raise InvalidArgumentError(
+                f"{where}: {lengths.total!r} says that a sequence has {keys} tokens; {pair.past!r} must have room for "
+                f"all of them, or all but the {lengths.tokens} new ones: it has {cache.rows} rows"
+            )
         if most + lengths.tokens > cache.shape[2]:
             raise InvalidArgumentError(
                 f"{where}: {most} tokens and {lengths.tokens} new ones do not go into {pair.past!r} of {cache.shape[2]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,7 @@ class Decoding:
         self.steps = counting.rest
         self.counting_steps = tuple(step for step in counting.steps if step.index >= 0)
         pasts = {pair.past for pair in pairs}
+        self._others = [info.name for info in model.inputs if info.name not in pasts]
         axes = {
             info.name: [axis for axis, size in enumerate(info.shape or ()) if not isinstance(size, int)]
             for info in model.inputs
@@ -143,6 +145,7 @@ class Decoding:
             if total is None or ends is None or (pair.counts and pair.counts not in counted):
                 return None
             info = self._infos[pair.past]
+            self._check_total(pair, total, arrays)
             cache = self._caches.taken(pair, info, arrays[pair.past], total)
             if cache is None or (pair.grows and cache.rows != int(ends[0])):
                 return None
@@ -162,6 +165,22 @@ class Decoding:
                 widths[name] = max(widths[name], columns, width)
         known = {name: np.asarray(counted[name]) for name in sorted(self._conditions)}
         return DecoderRun({**self._made(arrays, counted, widths), **own}, counted, tuple(caches), widths, known)
+
+    def _check_total(self, pair: CachePair, total: int, arrays: Mapping[str, Any]) -> None:
+        """Refuses a length of which nobody knows the keys, before anything is planned for so many.
+
+        There are no more new tokens than an input has elements; the plan, which knows how many there are, looks again.
+        """
+        shape = _shape_of(arrays[pair.past])
+        rows = shape[2] if len(shape) == 4 else total
+        if total <= rows:
+            return
+        most = max((math.prod(_shape_of(arrays[name])) for name in self._others if name in arrays), default=0)
+        if total > rows + most:
+            raise InvalidArgumentError(
+                f"{self._model.name}: {pair.node}: {pair.total or pair.ends!r} says that a sequence has {total} "
+                f"tokens; {pair.past!r} has {rows} rows, and no input as many new tokens"
+            )
 
     def _check_alike(self, caches: Sequence[Cache], arrays: Mapping[str, Any]) -> None:
         """Refuses keys of another number of sequences, heads or rows than the values have that they belong to."""

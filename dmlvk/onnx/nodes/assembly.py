@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.objects.compilation import Operator
     from dmlvk.onnx.decoding.caches import Lengths
+    from dmlvk.onnx.nodes.index_checks import Range
 
 
 Parts = dict[tuple[tuple[int, int], int, int, int], tuple[Array, Array]]
@@ -96,6 +97,7 @@ class Assembly:
     Attributes:
         lengths: what nodes read that append to such caches.
         appended: the outputs that show caches to which nodes append.
+        ranges: from where to where numbers may go that nodes read, each once.
         propagates_nan: as for :class:`~dmlvk.onnx.model.loading.OnnxModel`.
         follows: integers that nodes made of open sizes, and that no value of the model has, by names of their own.
     """
@@ -105,6 +107,7 @@ class Assembly:
         self._capacities = {} if capacities is None else capacities
         self.lengths: list[Lengths] = []
         self.appended: set[str] = set()
+        self.ranges: dict[tuple[str, int, int], Range] = {}
         self.propagates_nan = False
         self._parts: Parts = {} if parts is None else parts
         self._nodes: list[_AssembledNode] = []

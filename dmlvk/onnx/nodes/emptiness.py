@@ -17,6 +17,7 @@ from dmlvk.onnx.nodes.values import (
     Array,
     Known,
     NeedsValue,
+    NodeInputError,
     NotOnDevice,
     Value,
     element_of,
@@ -113,10 +114,18 @@ def of_pretended(step: Step, inputs: Sequence[Value | None], device: Device) -> 
         step: the node.
         inputs: its inputs, at least one of which has no elements.
         device: for the operators that it would become.
+
+    Raises:
+        NodeInputError: when they contradict one another.
     """
     translation = translation_of(step.domain, step.proto.op_type, step.version)
     if translation is None or translation.missing is not None:
         return None
+    if translation.check is not None:
+        try:
+            translation.check(Node(step.proto, step.schema, inputs, [], Assembly(device)))
+        except NodeInputError as error:
+            raise NodeInputError(f"{step.label}: {error}") from None
     found = []
     for size in (3, 5):
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,35 @@ class _Beams:
             )
 
 
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """From where to where the numbers of a node's input may go, as a plan knows it.
+
+    Attributes:
+        node: for messages.
+        role: the input's name in the operator's definition.
+        name: the value's.
+        least: the smallest number.
+        end: the number behind the largest.
+    """
+
+    node: str
+    role: str
+    name: str
+    least: int
+    end: int
+
+    def broken(self, numbers: Any) -> str:
+        """The rule, where numbers break it; empty: none does, or they lie on the device, where kernels bound them."""
+        if not isinstance(numbers, np.ndarray) or numbers.dtype.kind not in "iu" or not numbers.size:
+            return ""
+        least, most = int(numbers.min()), int(numbers.max())
+        if least >= self.least and most < self.end:
+            return ""
+        strange = least if least < self.least else most
+        return f"{self.role} ({self.name!r}) must be from {self.least} to {self.end - 1}; got {strange}"
+
+
 class IndexChecks:
     """What of a model's inputs can be checked so.
 
@@ -126,4 +155,21 @@ def _beams(steps: Sequence[Step], inputs: set[str]) -> Iterator[_Beams]:
             yield _Beams(step.label, given[places[0]], given[places[1]])
 
 
-__all__ = ["IndexChecks"]
+def check_ranges(model: str, ranges: Iterable[Range], *values: Mapping[str, Any]) -> None:
+    """Looks at numbers that nodes read, as far as the host has them.
+
+    Args:
+        model: its name, for messages.
+        ranges: those of a plan.
+        values: arrays by name; the first one that has a name counts.
+
+    Raises:
+        InvalidArgumentError: naming the first number that is none.
+    """
+    for each in ranges:
+        numbers = next((of[each.name] for of in values if each.name in of), None)
+        if broken := each.broken(numbers):
+            raise InvalidArgumentError(f"{model}: {each.node}: {broken}")
+
+
+__all__ = ["IndexChecks", "Range", "check_ranges"]

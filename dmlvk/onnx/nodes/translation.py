@@ -14,6 +14,7 @@ from onnx import TensorProto
 
 from dmlvk.onnx.model.node_attributes import NodeAttributes
 from dmlvk.onnx.nodes.assembly import Assembly, New
+from dmlvk.onnx.nodes.index_checks import Range
 from dmlvk.onnx.nodes.values import (
     DATA_TYPES,
     MOST_DIMENSIONS,
@@ -22,6 +23,7 @@ from dmlvk.onnx.nodes.values import (
     Derived,
     Known,
     NeedsValue,
+    NodeInputError,
     NotOnDevice,
     Tensor,
     Value,
@@ -62,6 +64,7 @@ class Translation:
         note: what else a user should know.
         shape: gives the shapes of outputs where sizes are open; ``None``: a plan is for these sizes only.
         batch: says whether each item of a batch is treated by itself; ``None``: it is not.
+        check: refuses inputs that contradict one another, before anything else looks at the node; ``None``: none does.
     """
 
     domain: str
@@ -72,6 +75,7 @@ class Translation:
     note: str = ""
     shape: ShapeRule | None = None
     batch: BatchRule | None = None
+    check: Translator | None = None
 
     @property
     def missing(self) -> str | None:
@@ -91,6 +95,7 @@ def translates(
     note: str = "",
     shape: ShapeRule | None = None,
     batch: BatchRule | None = None,
+    check: Translator | None = None,
 ) -> Callable[[Translator], Translator]:
     """Registers a translator.
 
@@ -102,11 +107,12 @@ def translates(
         note: for the table of what is supported.
         shape: a rule of dynamic_shapes.py; without one, sizes that the node sees are plain numbers.
         batch: a rule of batch_rules.py, of ONNX's operators; without one, no batch that is too large runs in parts.
+        check: as of :class:`Translation`.
     """
 
     def register(function: Translator) -> Translator:
         for op_type in op_types:
-            made = Translation(domain, op_type, since, function, tuple(by), note, shape, batch)
+            made = Translation(domain, op_type, since, function, tuple(by), note, shape, batch, check)
             bisect.insort(TRANSLATIONS.setdefault((domain, op_type), []), made, key=lambda item: item.since)
         return function
 
@@ -359,6 +365,18 @@ class Node(NodeAttributes):
         """
         if self.element(index) not in elements:
             raise NotOnDevice(f"the device does not compute this with {element_name(self.element(index))}")
+
+    def check_range(self, index: int, role: str, least: int, end: int) -> None:
+        """Asks each run to refuse numbers of an input that are below ``least``, or not below ``end``.
+
+        Raises:
+            NodeInputError: when they are known, and some are.
+        """
+        name, value = self.proto.input[index], self.value(index)
+        found = Range(self.name, role, name, least, end)
+        self.assembly.ranges.setdefault((name, least, end), found)
+        if isinstance(value, Known) and (broken := found.broken(value.value)):
+            raise NodeInputError(broken)
 
 
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)

@@ -16,7 +16,7 @@ from dmlvk.arrays.tensor_bytes import elements_of, lay_out
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sharing import once
 from dmlvk.dynamic.sizes import as_size, is_dynamic, value_of
-from dmlvk.errors import DmlError
+from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.tensors import TensorDesc, packed_strides
 
 DATA_TYPES: dict[int, DataType] = {
@@ -113,6 +113,10 @@ def strides_in(array: Array, whole: Array) -> tuple[int, ...]:
 
 class NotOnDevice(Exception):
     """A node cannot be computed by the device; the message says why."""
+
+
+class NodeInputError(InvalidArgumentError):
+    """Inputs of a node contradict one another: whoever computes it, the device or the host, must refuse them."""
 
 
 class NeedsValue(Exception):

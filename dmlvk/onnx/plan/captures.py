@@ -55,12 +55,21 @@ def signature_of(names: object, feed: object) -> Signature | None:
     return tuple(signature)
 
 
-def only_segment(rounds: Sequence[MadeRound | DynamicRound]) -> Segment | DynamicSegment | None:
-    """The graph that a run was; ``None`` where it was more, or contents decide what is computed."""
+def only_segment(
+    rounds: Sequence[MadeRound | DynamicRound], *, checks_ranges: bool = False
+) -> Segment | DynamicSegment | None:
+    """The graph that a run was; ``None`` where it was more, or contents decide what is computed, or are looked at.
+
+    Args:
+        rounds: those of the run.
+        checks_ranges: whether who asks looks at numbers itself, by the ranges of a plan for these sizes.
+    """
     if len(rounds) != 1:
         return None
     plan = rounds[0].plan
     if plan.rest or plan.host or plan.contents or plan.fetched:
+        return None
+    if plan.assembly.ranges and not (checks_ranges and isinstance(rounds[0], MadeRound)):
         return None
     return rounds[0].segment
 

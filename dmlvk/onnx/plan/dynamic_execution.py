@@ -22,6 +22,7 @@ from dmlvk.onnx.decoding.caches import Cache, Lengths
 from dmlvk.onnx.host.evaluators import Repeated
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.assembly import Assembled
+from dmlvk.onnx.nodes.index_checks import Range
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Tensor, bytes_of, stored
 from dmlvk.onnx.plan.execution import DeviceValue, Resident, Usage, Weights
 from dmlvk.onnx.plan.round_plans import RoundPlan
@@ -385,6 +386,7 @@ class DynamicRound:
         self.capacities = capacities
         lengths = [(of.batch, of.tokens, -1 if of.masked is None else of.masked) for of in plan.assembly.lengths]
         self._of_lengths = guards.function(tuple(lengths))
+        self._of_ranges = guards.function(tuple((of.least, of.end) for of in plan.assembly.ranges.values()))
         self.guards = guards
         self.segment = segment
         self._test = guards.test()
@@ -402,6 +404,14 @@ class DynamicRound:
             dataclasses.replace(of, batch=batch, tokens=tokens, masked=None if of.masked is None else masked)
             for of, (batch, tokens, masked) in zip(self.plan.assembly.lengths, numbers, strict=True)
         ]
+
+    def ranges(self, sizes: Sequence[int]) -> list[Range]:
+        """From where to where numbers may go, for these open sizes."""
+        ranges = self.plan.assembly.ranges.values()
+        if not ranges:
+            return []
+        numbers = self._of_ranges(*sizes, *self._unused)
+        return [dataclasses.replace(of, least=a, end=b) for of, (a, b) in zip(ranges, numbers, strict=True)]
 
     def is_for(self, sizes: Sequence[int]) -> bool:
         """Whether it is a plan for these open sizes."""

@@ -14,7 +14,7 @@ from dmlvk.errors import DmlError
 from dmlvk.graphs.dynamic import open_sizes
 from dmlvk.onnx.decoding.caches import Cache
 from dmlvk.onnx.model.loading import OnnxModel
-from dmlvk.onnx.nodes.values import element_of
+from dmlvk.onnx.nodes.values import NodeInputError, element_of
 from dmlvk.onnx.plan.dynamic_execution import DynamicRound
 from dmlvk.onnx.plan.execution import DeviceValue
 from dmlvk.onnx.plan.round_plans import Live, NotDynamicError
@@ -210,6 +210,8 @@ class DynamicRounds:
         sizes, offsets = open_sizes(guards, opening.sizes)
         try:
             made = planned(guards, opening.live(sizes), offsets)
+        except NodeInputError:  # these numbers, not these sizes: others may have a plan
+            raise
         except (NotDynamicError, DmlError) as reason:
             # Whatever is wrong with the model is said by the plan for plain sizes, which is made instead.
             return self._refuse(opening, reason)

@@ -28,7 +28,7 @@ from dmlvk.onnx.model.loading import OnnxModel, Step, subgraph
 from dmlvk.onnx.model.looking import described, needed
 from dmlvk.onnx.nodes.assembly import Parts
 from dmlvk.onnx.nodes.batches import DividedRuns, Shape
-from dmlvk.onnx.nodes.index_checks import IndexChecks
+from dmlvk.onnx.nodes.index_checks import IndexChecks, check_ranges
 from dmlvk.onnx.nodes.joining import Joined, joined, joined_integers
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, dense, memory_of
 from dmlvk.onnx.plan.dynamic_execution import DynamicRound, DynamicSegment
@@ -236,6 +236,7 @@ class DeviceModel:
         if made is None or made.segment is None or settled is None:
             return None
         run = settled
+        check_ranges(self.model.name, made.plan.assembly.ranges.values(), run.arrays, run.counted)
         memory = self.decoding.memory(run, made.plan.assembly.lengths, targets, kept)
         state.known.update(made.plan.known)
         arrays = {name: state.uploaded(name) for name in made.segment.uploads}
@@ -265,6 +266,7 @@ class DeviceModel:
         settled = None if made is None else self.decoding.settled(run, lengths)
         if made is None or settled is None:
             return False
+        check_ranges(self.model.name, made.ranges(opening.sizes), run.arrays, run.counted)
         memory = self.decoding.memory(settled, lengths, targets, kept)
         found, of_host = made.segment.run(opening.sizes, state.values, memory)
         state.known.update(made.plan.known)
@@ -339,6 +341,7 @@ class DeviceModel:
             return False
         self.last = [made]
         self.placements = self.constant_placements() | made.plan.placements
+        check_ranges(self.model.name, made.ranges(opening.sizes), state.values)
         try:
             found, of_host = made.segment.run(opening.sizes, state.values, targets=targets)
         except OutOfMemoryError:
@@ -526,6 +529,7 @@ class DeviceModel:
         plan = made.plan
         for name, value in plan.known.items():
             state.known[name] = value
+        check_ranges(self.model.name, plan.assembly.ranges.values(), state.values)
         fetched = {
             name: viewed(np.asarray(state.host_array(tensor.source.name)), tensor)
             for name, tensor in plan.fetched.items()

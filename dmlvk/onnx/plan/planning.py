@@ -42,6 +42,7 @@ from dmlvk.onnx.nodes.values import (
     Derived,
     Known,
     NeedsValue,
+    NodeInputError,
     NotOnDevice,
     Tensor,
     Value,
@@ -447,6 +448,8 @@ class Planner:
         following, reader = self._following(step)
         mark = self._assembly.mark()
         try:
+            if translation.check is not None:
+                translation.check(Node(step.proto, step.schema, inputs, [], self._assembly))
             shapes, unused = self._inferred(step, inputs), self._unused(step)
             node = Node(step.proto, step.schema, inputs, shapes, self._assembly, following, unused)
             translation.translate(node)
@@ -456,6 +459,8 @@ class Planner:
         except (NeedsValue, NotOnDevice, DeviceRemovedError):
             self._assembly.back_to(mark)
             raise
+        except NodeInputError as error:
+            raise NodeInputError(f"{self._model.name}: {step.label}: {error}") from None
         except DmlError as error:
             self._assembly.back_to(mark)
             raise NotOnDevice(" ".join(f"{error}".split())) from error

@@ -12,7 +12,7 @@ from dmlvk.onnx.decoding.cache_pairs import APPENDING, Appending
 from dmlvk.onnx.decoding.caches import Lengths
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.translation import Node
-from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
+from dmlvk.onnx.nodes.values import NodeInputError, NotOnDevice, Tensor
 
 _SCORES = 3
 """The output that shows scores, of every operator that has one."""
@@ -83,7 +83,7 @@ def cached(
         else:
             total = _total(node, kind, heads.tokens, past)
             if positions is not None and total > positions:
-                raise NotOnDevice(f"{total} tokens, and angles for {positions}")
+                raise NodeInputError(f"{total} tokens stand in the caches; there are angles for {positions}")
             if masked is not None and masked != total:
                 raise NotOnDevice(f"{total} tokens contradict a mask of {masked} keys")
             capacity = max(total, past)
@@ -139,11 +139,36 @@ def _window_capacity(node: Node, kind: Appending, past: int, positions: int | No
 def _total(node: Node, kind: Appending, tokens: int, capacity: int) -> int:
     """How long the longest sequence is, with its new tokens."""
     if kind.total is not None:
-        return node.integers(kind.total)[0]
+        total = node.integers(kind.total)[0]
+        check_total(total, tokens, capacity)
+        if kind.counts is None or not node.has(kind.counts):
+            node.check_range(kind.ends, "seqlens_k", 0 if total == tokens else tokens - 1, total)
+        return total
     before = node.integers(kind.ends)[0]
     if before < 0 or before + tokens > capacity:
-        raise NotOnDevice(f"{before} tokens and {tokens} new ones do not go into caches of {capacity}")
+        raise NodeInputError(
+            f"past_sequence_length ({node.proto.input[kind.ends]!r}) {before} and {tokens} new tokens must go into "
+            f"caches of {capacity}"
+        )
     return before + tokens
+
+
+def check_total(total: int, tokens: int, rows: int) -> None:
+    """Refuses a length of the longest sequence that is no one's.
+
+    Args:
+        total: the length, with new tokens.
+        tokens: how many these are.
+        rows: of the caches before: all of them count, or there is room for all.
+
+    Raises:
+        NodeInputError: naming the numbers.
+    """
+    if total < tokens or (total > rows and total != rows + tokens):
+        raise NodeInputError(
+            f"total_sequence_length must be from {tokens} new tokens to the caches' {rows} rows, or be the sum of "
+            f"both; got {total}"
+        )
 
 
 def appended(

@@ -11,6 +11,7 @@ from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.appending import Heads, appended
+from dmlvk.onnx.nodes.operators.attention_rules import check_onnx
 from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.operators.heads import (
     MASKED,
@@ -43,6 +44,7 @@ _OUTPUT, _PRESENT_KEY, _PRESENT_VALUE, _SCORES = range(4)
     note="memory grows with the length; with the square of it for masks, softcap and qk_matmul_output",
     shape=shapes.attention,
     batch=batches.attention,
+    check=check_onnx,
 )
 def onnx_attention(node: Node) -> None:
     """By MULTIHEAD_ATTENTION1; step by step where scores are capped or asked for."""
@@ -87,7 +89,7 @@ def onnx_attention(node: Node) -> None:
             node.set(node.cast(present, element), index)
 
 
-@translates(APPENDS, by=["CACHED_ATTENTION"], domain=JOINED)
+@translates(APPENDS, by=["CACHED_ATTENTION"], domain=JOINED, check=check_onnx)
 def appending_attention(node: Node) -> None:
     """A decoder's attention that is told how many rows the caches have to which it appends."""
     node.check_element(0, *FLOATS)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes.operators.attention_rules import check_multi_head, check_projections
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
 from dmlvk.onnx.nodes.operators.heads import (
     AttentionSizes,
@@ -49,6 +50,7 @@ _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
     by=["MULTIHEAD_ATTENTION1", "CACHED_ATTENTION"],
     domain=MICROSOFT,
     note="past and present may share a buffer",
+    check=check_multi_head,
 )
 def multi_head_attention(node: Node) -> None:
     """Queries, keys and values apart or stacked, with a bias for all three."""
@@ -142,6 +144,7 @@ def _sources(node: Node, heads: int, past: int) -> tuple[dict[str, Tensor], Atte
     by=["GEMM", "MULTIHEAD_ATTENTION1"],
     domain=MICROSOFT,
     note="without do_rotary and shared buffers of past and present",
+    check=check_projections,
 )
 def attention_of_projections(node: Node) -> None:
     """Queries, keys and values are products of the input and one matrix."""

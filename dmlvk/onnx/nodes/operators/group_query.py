@@ -9,6 +9,7 @@ from typing import Any
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes.operators.appending import Heads, cached, numbers
+from dmlvk.onnx.nodes.operators.attention_rules import check_group_query
 from dmlvk.onnx.nodes.operators.movement import sliced
 from dmlvk.onnx.nodes.operators.normalization import normalized_rows
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
@@ -28,19 +29,16 @@ _MEMBERS = ("query_tensor", "key_tensor", "value_tensor")
     by=["CACHED_ATTENTION"],
     domain=MICROSOFT,
     note="lengths are read on the device; caches may be quantized, and keep a window",
+    check=check_group_query,
 )
 def group_query_attention(node: Node) -> None:
     """Each sequence's keys follow those of its past, which may be shorter than the cache."""
     node.check_element(0, *FLOATS)
     shown = _shown_scores(node)
     query, heads, key_heads = node.packed(node.tensor(0)), node.integer("num_heads"), node.integer("kv_num_heads")
-    if heads < 1 or key_heads < 1 or heads % key_heads:
-        raise NotOnDevice(f"{heads} heads of queries and {key_heads} of keys")
     batch, tokens, hidden = query.shape
     size = hidden // heads
     if not node.has(1):
-        if hidden % (heads + 2 * key_heads):
-            raise NotOnDevice(f"{hidden} elements are not those of {heads} + 2 x {key_heads} heads")
         size = hidden // (heads + 2 * key_heads)
     sources = _sources(node, query, (heads * size, key_heads * size))
     if node.has(_QUERY_SCALE) or node.has(_KEY_SCALE):
@@ -63,6 +61,7 @@ def group_query_attention(node: Node) -> None:
             Heads(batch, tokens, heads, key_heads, size, size, bits),
             query.element,
             positions,
+            node.shape(_BIAS)[3] if node.has(_BIAS) else None,
             shows_scores=shown != 0,
         ),
     )

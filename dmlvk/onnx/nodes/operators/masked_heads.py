@@ -8,6 +8,7 @@ from onnx import TensorProto
 
 from dmlvk.onnx.decoding.cache_pairs import ROWS
 from dmlvk.onnx.nodes.operators.appending import Heads, appended
+from dmlvk.onnx.nodes.operators.attention_rules import check_decoder_masked
 from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.operators.heads import chosen, compared, summed
 from dmlvk.onnx.nodes.operators.rotary import split
@@ -23,6 +24,7 @@ _LOWEST_HALF = -65504.0
     by=["CACHED_ATTENTION"],
     domain=MICROSOFT,
     note="past and present share a buffer; without cross attention",
+    check=check_decoder_masked,
 )
 def decoder_masked_attention(node: Node) -> None:
     """One new token of each sequence; past and present are one buffer."""

@@ -1,0 +1,271 @@
+"""Decoders whose caches contradict the rest: ``python -m tests.onnx.contradicting_caches --forms 2000 --seed 1``.
+
+Attention nodes over caches (tests/onnx/attention_forms.py) of which a size, a type, an input or a number is another one
+than the rest asks for. ONNX Runtime, in a process of its own since it dies of some of them, and dmlvk must both refuse
+the form, or both give the same numbers; dmlvk by one of its errors, with the caches unchanged, and the session then
+computes the right form.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import multiprocessing
+import random
+import re
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+import click
+import numpy as np
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from tests.onnx.attention_forms import Array, Feed, Form, form_of
+
+DOORS = ("fixed", "open", "bound", "provider")
+"""Ways into dmlvk: sessions of fixed and of open sizes, caches bound on the device, ONNX Runtime's provider."""
+
+REFUSED_HERE: tuple[tuple[str, str, str], ...] = (
+    (
+        "GroupQueryAttention",
+        "says that a sequence has .* tokens; .* says at most|seqlens_k .* must be from",
+        "total_sequence_length is the longest sequence's; ONNX Runtime holds seqlens_k against the caches' rows",
+    ),
+    (
+        "MultiHeadAttention",
+        "past_value .* must have the shape",
+        "past values of another width than the new ones: ONNX Runtime reads them as if they had the keys' width",
+    ),
+)
+"""What ONNX Runtime computes and dmlvk refuses: the form's operator, dmlvk's words, and why it is right."""
+
+COMPUTED_HERE: tuple[tuple[str, str, str], ...] = (
+    (
+        "ai.onnx.Attention",
+        "inconsistent total_sequence_length \\(between attn_mask",
+        "from version 24 on a mask may have fewer columns: those that it has not hide their keys",
+    ),
+    (
+        "ai.onnx.Attention",
+        "inconsistent q_sequence_length \\(between attn_mask",
+        "a mask of one row is broadcast, as ONNX says",
+    ),
+)
+"""What ONNX Runtime refuses and dmlvk computes: the form's operator, ONNX Runtime's words, and why that is right."""
+
+_CACHES = {"past_key": "present_key", "past_value": "present_value"}
+
+
+def _serve(connection: Connection) -> None:
+    """What the other process does: ONNX Runtime's results, or its words."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    while True:
+        model, feed = connection.recv()
+        try:
+            session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            answer: Any = [np.asarray(result) for result in session.run(None, feed)]
+        except Exception as error:  # noqa: BLE001 - its exceptions have no base of their own
+            answer = " ".join(str(error).split())
+        connection.send(answer)
+
+
+class OnnxRuntime:
+    """ONNX Runtime's CPU in a process of its own."""
+
+    def __init__(self) -> None:
+        self._process: Any = None
+        self._connection: Any = None
+
+    def run(self, form: Form) -> list[Array] | str:
+        """Results of a form; or why there are none."""
+        found = self._answer(form.with_presents.model(is_open=True), form.feed)
+        return found if isinstance(found, str) else found[: len(form.outputs)]
+
+    def _answer(self, model: bytes, feed: Feed) -> list[Array] | str:
+        if self._process is None:
+            context = multiprocessing.get_context("spawn")
+            self._connection, other = context.Pipe()
+            self._process = context.Process(target=_serve, args=(other,), daemon=True)
+            self._process.start()
+            other.close()
+        try:
+            self._connection.send((model, feed))
+            if self._connection.poll(60):
+                answer: list[Array] | str = self._connection.recv()
+                return answer
+            why = "ends in a hang"
+        except (EOFError, OSError):
+            why = "ends in a crash"
+        self.close()
+        return why
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._connection.close()
+            self._process = None
+
+
+def _run(session: Any, form: Form, door: str) -> list[Array]:
+    """The results of a form."""
+    if door != "bound":
+        return [np.asarray(result) for result in session.run(form.outputs, form.feed)]
+    binding = session.io_binding()
+    values = {}
+    for name, array in form.feed.items():
+        if name.startswith("past_") and array.ndim == 4 and array.size:
+            values[name] = ort.OrtValue.ortvalue_from_numpy(array, "dml")
+            binding.bind_ortvalue_input(name, values[name])
+        else:
+            binding.bind_cpu_input(name, array)
+    total = int(form.feed["total"].reshape(-1)[:1].sum()) if "total" in form.feed else 2**40
+    for name in form.outputs:
+        past = next((past for past, present in _CACHES.items() if present == name), "")
+        room = form.feed[past].shape[2] if past in values else 0
+        is_shared = past in values and ("past_length" in form.feed or total <= room)
+        if is_shared:
+            binding.bind_ortvalue_output(name, values[past])
+        else:
+            binding.bind_output(name, "cpu" if name == "y" else "dml")
+    try:
+        binding.run()
+    except dml.DmlError:
+        for name, value in values.items():
+            np.testing.assert_array_equal(
+                value.numpy(), form.feed[name], err_msg=f"{name} was changed by a refused run"
+            )
+        raise
+    return [np.asarray(value.numpy()) for value in binding.get_outputs()]
+
+
+def _session(form: Form, door: str, device: dml.Device) -> Any:
+    if door == "provider":  # what it does not claim is ONNX Runtime's
+        import onnxruntime
+
+        from dmlvk.onnxruntime import PROVIDER
+
+        onnxruntime.set_default_logger_severity(4)
+        return onnxruntime.InferenceSession(
+            form.with_presents.model(is_open=True), providers=[PROVIDER, "CPUExecutionProvider"]
+        )
+    return ort.InferenceSession(form.model(is_open=door != "fixed"), device=device)
+
+
+def _computed(form: Form, right: Form, door: str, device: dml.Device) -> tuple[list[Array] | str, list[Array] | str]:
+    """Results of a form or why there are none; and those of the right form behind it, where the session takes it."""
+    refusals: tuple[type[Exception], ...] = (dml.DmlError,)
+    if door == "provider":
+        from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+
+        kinds = [kind for kind in vars(runtime).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+        refusals = (dml.DmlError, *kinds, RuntimeError)
+    try:
+        session = _session(form, door, device)
+    except refusals as error:
+        return str(error), ""
+    try:
+        found: list[Array] | str = _run(session, form, door)
+    except refusals as error:
+        found = str(error)
+    is_taken = door != "fixed" and _signature(form) == _signature(right)
+    behind = _run(session, right, door) if is_taken else ""
+    if door != "provider":
+        session.close()
+    return found, behind
+
+
+def _signature(form: Form) -> Any:
+    return form.attributes, {name: (array.dtype, array.ndim) for name, array in form.feed.items()}
+
+
+def _counted(form: Form, results: list[Array]) -> list[Array]:
+    """What of results is anything: no row behind a sequence's keys, and of prompts no token behind a sequence's end."""
+    feed, found = form.feed, list(results)
+    if form.operator == "GroupQueryAttention":
+        ends = feed["seqlens_k"].reshape(-1).astype(int) + 1
+        tokens = feed["query"].shape[1]
+        rows = np.arange(tokens)[None] < np.maximum(ends, 1)[:, None] if tokens > 1 else np.ones((len(ends), 1), bool)
+        found[0] = np.where(rows[:, :, None], found[0], 0)
+        for index in range(1, len(found)):
+            keys = np.arange(found[index].shape[2])[None] < ends[:, None]
+            found[index] = np.where(keys[:, None, :, None], found[index], 0)
+    elif "past_length" in feed:
+        end = int(feed["past_length"].reshape(-1)[0]) + feed["query"].shape[1]
+        found[1:] = [each[:, :, :end] for each in found[1:]]
+    return found
+
+
+def _apart(form: Form, found: list[Array], wanted: list[Array]) -> str:
+    if [each.shape for each in found] != [each.shape for each in wanted]:
+        return f"shapes {[each.shape for each in found]}, ONNX Runtime's {[each.shape for each in wanted]}"
+    for index, (a, b) in enumerate(zip(_counted(form, found), _counted(form, wanted), strict=True)):
+        tolerance = 2e-2 if a.dtype == np.float16 else 1 if a.dtype.kind == "i" else 5e-4
+        if a.dtype != b.dtype or not np.allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance):
+            return f"output {index} differs by {np.nanmax(np.abs(a.astype(float) - b.astype(float)))}"
+    return ""
+
+
+def _is_listed(lists: tuple[tuple[str, str, str], ...], form: Form, words: str) -> bool:
+    return any(re.fullmatch(operator, form.operator) and re.search(said, words) for operator, said, _ in lists)
+
+
+def outcome_of(right: Form, form: Form, door: str, device: dml.Device, runtime: OnnxRuntime) -> tuple[str, str]:
+    """``"same"``, ``"refused"``, ``"listed"`` or ``"fault"``; and what is wrong."""
+    wanted, expected = runtime.run(form), runtime.run(right)
+    found, behind = _computed(form, right, door, device)
+    if isinstance(behind, list) and isinstance(expected, list) and (wrong := _apart(right, behind, expected)):
+        return "fault", f"the right form behind it: {wrong}"
+    if isinstance(found, str):
+        if isinstance(wanted, str):
+            return "refused", found
+        is_listed = _is_listed(REFUSED_HERE, form, found)
+        return ("listed", found) if is_listed else ("fault", f"is refused: {found}")
+    if isinstance(wanted, str):
+        is_listed = _is_listed(COMPUTED_HERE, form, wanted)
+        return ("listed", wanted) if is_listed else ("fault", f"gives numbers; ONNX Runtime: {wanted}")
+    wrong = _apart(form, found, wanted)
+    return ("fault", wrong) if wrong else ("same", "")
+
+
+def fault_of(seed: int, number: int, device: dml.Device, runtime: OnnxRuntime, doors: tuple[str, ...] = DOORS) -> Any:
+    """The outcome of a form by one door, a label, and what is wrong."""
+    right, form = form_of(seed, number)
+    door = random.Random(f"door {seed} {number}").choice(doors)
+    try:
+        outcome, words = outcome_of(right, form, door, device, runtime)
+    except Exception:  # noqa: BLE001 - whatever is raised is a fault
+        outcome, words = "fault", " ".join(traceback.format_exc().split())[-700:]
+    return outcome, f"{seed} {number} {door}: {form.label}", words
+
+
+@click.command()
+@click.option("--forms", default=1000, show_default=True, help="How many.")
+@click.option("--seed", default=0, show_default=True, help="Which.")
+@click.option("--first", default=0, show_default=True, help="From which number on.")
+@click.option("--door", "doors", multiple=True, type=click.Choice(DOORS), help="Only these ways in.")
+@click.option("--show", "-s", multiple=True, help="Shows forms of this outcome.")
+@click.option("--device", "-d", default=None, help="Index of a device, or a part of its name.")
+def main(forms: int, seed: int, first: int, doors: tuple[str, ...], show: tuple[str, ...], device: str | None) -> None:
+    """Run random forms, and show those that are not right."""
+    counts: collections.Counter[str] = collections.Counter()
+    with dml.Device(device) as opened, contextlib.closing(OnnxRuntime()) as runtime:
+        for number in range(first, first + forms):
+            outcome, label, words = fault_of(seed, number, opened, runtime, doors or DOORS)
+            counts[outcome] += 1
+            if outcome == "fault" or outcome in show:
+                print(f"{outcome} {label}\n    {words}", flush=True)
+    print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
+    sys.exit(1 if counts["fault"] else 0)
+
+
+if __name__ == "__main__":
+    main()
