@@ -47,7 +47,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
             kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
-            raise OSError(f"{os.fspath(path)!r} is {kind}")
+            raise (IsADirectoryError if kind == "a directory" else OSError)(f"{os.fspath(path)!r} is {kind}")
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import subprocess
 import sys
@@ -203,3 +204,21 @@ def test_a_run_may_give_initializers_that_are_inputs_too(any_device: dml.Device)
     made.ir_version = 3  # where all initializers are inputs, and none may be given
     with pytest.raises(dml.InvalidArgumentError, match="has no input 'w'"):
         ort.InferenceSession(made, device=any_device).run(None, {"x": x, "w": weights})
+
+
+@pytest.mark.parametrize("source", [5, None, b"", b"\1garbage" * 20, "folder", "nothing.onnx", "unread"])
+def test_what_is_no_model_is_refused_by_the_exceptions_that_onnx_runtime_raises(source: Any, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    if source == "unread":
+        info = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+        graph = helper.make_graph([helper.make_node("Abs", ["x"], ["y"])], "unread", [], [info])
+        source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    elif isinstance(source, str):
+        source = str(tmp_path / source)
+    with pytest.raises(Exception) as refusal:
+        onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+    name = type(refusal.value).__name__
+    kind = getattr(ours, name, None) or getattr(builtins, name)
+    with pytest.raises(kind) as own:
+        ort.InferenceSession(source)
+    assert isinstance(own.value, dml.DmlError)

@@ -19,6 +19,14 @@ class InvalidProtobuf(ModelFileError):
     """The model's bytes are no ONNX model."""
 
 
+class InvalidModel(ModelFileError, InvalidArgumentError):
+    """A model without a graph, or with a node that reads what nothing computes: ONNX Runtime's InvalidArgument."""
+
+
+class NotAModel(InvalidArgumentError, TypeError):
+    """Neither a path nor a model: ONNX Runtime's TypeError."""
+
+
 DeviceReset = EPFail = DeviceRemovedError
 EngineError = Fail = NotFound = RuntimeException = DmlError
 InvalidArgument = InvalidArgumentError

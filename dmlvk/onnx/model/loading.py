@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import AttributeProto, TensorProto, helper, inliner, numpy_helper
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError
-from dmlvk.onnx.api.exceptions import InvalidProtobuf, NoSuchFile
+from dmlvk.onnx.api.exceptions import InvalidModel, InvalidProtobuf, NoSuchFile, NotAModel
 from dmlvk.onnx.model.external_data import ExternalData
 from dmlvk.onnx.model.local_functions import count_nodes, key_of
 from dmlvk.onnx.model.words import unknown_word
@@ -157,7 +157,7 @@ def load(
             name, contents = "model", external.model_in(bytes(source))
         else:
             if not isinstance(source, (str, os.PathLike)):
-                raise InvalidArgumentError(
+                raise NotAModel(
                     f"InferenceSession: takes a path, the bytes of a model's file, or a ModelProto; got {source!r}"
                 )
             path = Path(source)
@@ -166,6 +166,8 @@ def load(
                 contents = external.model_at(path)
             except FileNotFoundError as error:
                 raise NoSuchFile(f"{name}: {error}") from error
+            except IsADirectoryError as error:
+                raise InvalidProtobuf(f"{name}: {error}") from error
             except (OSError, ValueError) as error:
                 raise ModelFileError(f"{name}: {error}") from error
         if contents[4:8] == _ORT_FORMAT:
@@ -252,7 +254,7 @@ class _Loader:
         """The model, with the contents of initializers that it has no more itself."""
         proto = self._proto
         if not proto.HasField("graph") or (not proto.graph.node and not proto.graph.output):
-            raise self._error("is no ONNX model: it has no graph")
+            raise InvalidModel(f"{self._name}: is no ONNX model: it has no graph")
         self._read_opsets()
         self._check_count()
         if proto.functions:
@@ -546,7 +548,7 @@ class _Loader:
                 if name in writers:
                     missing[step.index].add(writers[name])
                 elif name not in known:
-                    raise self._error(f"{step.label}: reads {name!r}, which nothing computes")
+                    raise InvalidModel(f"{self._name}: {step.label}: reads {name!r}, which nothing computes")
         for index, sources in missing.items():
             for source in sources:
                 readers[source].append(index)
