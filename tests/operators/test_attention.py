@@ -1,4 +1,4 @@
-"""MULTIHEAD_ATTENTION: its formula, what a batch element does not depend on, blocks of rows, what is refused."""
+"""MULTIHEAD_ATTENTION: its formula, what a batch element does not depend on; blocks of rows."""
 
 from __future__ import annotations
 
@@ -223,54 +223,6 @@ def test_members_are_in_the_order_of_directml() -> None:
     ]
     names = ("NONE", "KEY_SEQUENCE_LENGTH", "KEY_SEQUENCE_END_START", "KEY_QUERY_SEQUENCE_LENGTH_START_END", "BOOLEAN")
     assert {kind.name: int(kind) for kind in _MASKS} == {name: number for number, name in enumerate(names)}
-
-
-def test_refusals() -> None:
-    desc = describe(separate(6), (_BATCH, _LENGTH, _HIDDEN))
-
-    def refusal(**members: Any) -> str:
-        with pytest.raises(dml.DmlError) as caught:
-            check_operator(dataclasses.replace(desc, **members), dml.FeatureLevel.from_name("6_4"))
-        message = str(caught.value)
-        assert message.startswith("MULTIHEAD_ATTENTION: ")
-        return message
-
-    def tensor(*sizes: int, data_type: dml.DataType = dml.FLOAT32) -> dml.TensorDesc:
-        return dml.TensorDesc(data_type, sizes)
-
-    def masked(kind: _MASKS, *sizes: int) -> str:
-        return refusal(mask_type=kind, mask_tensor=tensor(*sizes, data_type=dml.INT32))
-
-    check_operator(desc, dml.FeatureLevel.from_name("6_4"))
-    sources = "QueryTensor, StackedQueryKeyTensor, StackedQueryKeyValueTensor; got 0"
-    assert f"QueryTensor or another source of the query must be given once, of {sources}" in refusal(query_tensor=None)
-    stacked = tensor(_BATCH, 6, _HEADS, 2, _SIZE)
-    assert "KeyTensor or another source of the key must be given once" in refusal(stacked_key_value_tensor=stacked)
-    assert "QueryTensor.Sizes must end with a multiple of HeadCount 5; got 12" in refusal(head_count=5)
-    assert "HeadCount must be at least 1; got 0" in refusal(head_count=0)
-    assert "KeyTensor.Sizes must have the queries' batch 2 and head size 4; got 3, 4" in refusal(
-        key_tensor=tensor(3, 6, _HIDDEN)
-    )
-    assert "ValueTensor.Sizes must have the keys' batch 2 and length 6; got 2, 7" in refusal(
-        value_tensor=tensor(_BATCH, 7, _HIDDEN)
-    )
-    assert "BiasTensor.Sizes must be [36]" in refusal(bias_tensor=tensor(24))
-    assert "MaskTensor.Sizes must be [1, 2]" in masked(_MASKS.KEY_SEQUENCE_LENGTH, 1, 3)
-    assert "MaskTensor.Sizes must be [2, 2]" in masked(_MASKS.KEY_SEQUENCE_END_START, 1, 2)
-    assert "MaskTensor.Sizes must be [8]" in masked(_MASKS.KEY_QUERY_SEQUENCE_LENGTH_START_END, 6)
-    assert "MaskTensor.Sizes must be those of [2, 3, 5, 6] or 1; got [2, 3, 5, 5]" in masked(_MASKS.BOOLEAN, 2, 3, 5, 5)
-    assert "MaskTensor must be given where MaskType is not NONE" in refusal(mask_type=_MASKS.BOOLEAN)
-    assert "MaskTensor must be given where MaskType is not NONE" in masked(_MASKS.NONE, 1, 2)
-    floats = refusal(mask_type=_MASKS.BOOLEAN, mask_tensor=tensor(2, 3, 5, 6))
-    assert "MaskTensor" in floats
-    assert "INT32" in floats
-    past = tensor(_BATCH, _HEADS, 3, _SIZE)
-    assert "PastKeyTensor and PastValueTensor must be given together" in refusal(past_key_tensor=past)
-    assert "PastKeyTensor and PastValueTensor must be given together" in refusal(past_value_tensor=past)
-    assert "PastValueTensor.Sizes must be [2, 3, 3, 4]" in refusal(
-        past_key_tensor=past, past_value_tensor=tensor(_BATCH, _HEADS, 2, _SIZE)
-    )
-    assert "OutputTensor.Sizes must be [2, 5, 12]" in refusal(output_tensor=tensor(_BATCH, 6, _HIDDEN))
 
 
 def test_onnxruntime_agrees(benches: list[Workbench]) -> None:

@@ -10,8 +10,6 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.samples.normalization import gradient_desc
-from dmlvk.operators import check_operator
-from dmlvk.operators.levels import FeatureLevel
 
 
 def _training(sizes: tuple[int, ...], parameters: tuple[int, ...], **more: object) -> dml.BatchNormalizationTraining:
@@ -124,14 +122,3 @@ def test_means_that_are_not_the_batch_s(any_device: dml.Device) -> None:
     ]  # 6 / 2 * (g - 1/2), as g * (x - 3) add up to 0
     assert got["OutputScaleGradientTensor"].tolist() == [[2.0]]  # (-1 + 5) / 2
     assert got["OutputBiasGradientTensor"].tolist() == [[2.0]]
-
-
-def test_what_is_refused() -> None:
-    desc = _training((2, 3, 4), (1, 3, 2))
-    with pytest.raises(dml.InvalidArgumentError, match=r"ScaleTensor.Sizes\[2\] must be 1 or InputTensor's 4; got 2"):
-        check_operator(desc, max(FeatureLevel))
-    desc = _training((2, 3, 4), (1, 3, 1), output_mean_tensor=dml.TensorDesc(dml.FLOAT32, (1, 1, 1)))
-    with pytest.raises(dml.InvalidArgumentError, match=r"BATCH_NORMALIZATION_TRAINING: .*OutputMeanTensor"):
-        check_operator(desc, max(FeatureLevel))
-    with pytest.raises(dml.UnsupportedError, match="needs feature level 4_1"):
-        check_operator(_training((2, 3), (1, 3)), FeatureLevel.from_name("4_0"))

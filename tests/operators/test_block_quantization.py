@@ -1,4 +1,4 @@
-"""QUANTIZE, DEQUANTIZE and the 4-bit data types: numbers worked out by hand, packing, refusals, graphs, arrays kept."""
+"""QUANTIZE, DEQUANTIZE and the 4-bit data types: numbers worked out by hand, packing, graphs, arrays kept."""
 
 from __future__ import annotations
 
@@ -193,61 +193,6 @@ def test_values_beyond_four_bits_are_refused(
         _run(device, desc, array, _array(np.float32, [1]))
     with pytest.raises(dml.InvalidArgumentError, match=f"Graph.constant: the array's values must be {got}"):
         dml.Graph(device).constant(array, data_type)
-
-
-@pytest.mark.parametrize(
-    ("tensors", "more", "message"),
-    [
-        (
-            [(dml.FLOAT32, 2, 3)],
-            {"quantization_type": BOTH},
-            "QuantizationTensors must be 2, the scale and the zero point, for SCALE_ZERO_POINT; got 1",
-        ),
-        (
-            [(dml.FLOAT32, 2, 3), (dml.INT4, 1, 1)],
-            {"quantization_type": SCALE},
-            "QuantizationTensors must be 1, the scale, for SCALE; got 2",
-        ),
-        (
-            [(dml.FLOAT32, 2, 3)],
-            {"quantization_type": dml.QuantizationType.NONE},
-            "QuantizationType must be SCALE or SCALE_ZERO_POINT; got NONE",
-        ),
-        (
-            [(dml.FLOAT32, 2, 3)],
-            {"quantization_tensor_count": 2},
-            "QuantizationTensorCount must be 1, the number of QuantizationTensors; got 2",
-        ),
-        (
-            [(dml.FLOAT32, 2, 4)],
-            {},
-            r"QuantizationTensors\[0\].Sizes must divide InputTensor.Sizes \[2, 6\] evenly; got \[2, 4\], and axis "
-            "1 has no 4 blocks",
-        ),
-        ([(dml.FLOAT32, 6)], {}, r"QuantizationTensors\[0\].DimensionCount must be 2"),
-        ([(dml.FLOAT32, 1, 1), (dml.INT4, 2, 12)], {}, r"QuantizationTensors\[1\].Sizes must divide"),
-        (
-            [(dml.FLOAT16, 1, 1)],
-            {},
-            r"QuantizationTensors\[0\].DataType must equal OutputTensor.DataType FLOAT32; got FLOAT16",
-        ),
-        (
-            [(dml.FLOAT32, 1, 1), (dml.UINT4, 1, 1)],
-            {},
-            r"InputTensor.DataType must equal QuantizationTensors\[1\].DataType UINT4; got INT4",
-        ),
-    ],
-)
-def test_refusals(device: dml.Device, tensors: list[Any], more: dict[str, Any], message: str) -> None:
-    desc = _desc(
-        dml.Dequantize,
-        _tensor(dml.INT4, 2, 6),
-        _tensor(dml.FLOAT32, 2, 6),
-        *(_tensor(*tensor) for tensor in tensors),
-        **more,
-    )
-    with pytest.raises(dml.InvalidArgumentError, match=f"DEQUANTIZE: {message}"):
-        device.create_operator(desc)
 
 
 @pytest.mark.parametrize(("number", "wrong"), [(0, dml.INT8), (1, dml.FLOAT32)])

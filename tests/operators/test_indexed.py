@@ -1,4 +1,4 @@
-"""Operators that move elements by indices: the specification's own examples, refusals, and indices outside."""
+"""Operators that move elements by indices: the specification's own examples, and indices outside."""
 
 from __future__ import annotations
 
@@ -172,19 +172,6 @@ def test_of_many_updates_of_few_places_the_last_ones_win(data_type: dml.DataType
     np.testing.assert_array_equal(got, expected)
 
 
-def _refused(message: str, make: type[dml.OperatorDesc], **members: Any) -> None:
-    from dmlvk.operators import FeatureLevel, check_operator
-
-    integers = ("indices_tensor", "sequence_lengths_tensor")
-    tensors = {
-        name: dml.TensorDesc(U32 if name in integers else F32, value) if name.endswith("_tensor") else value
-        for name, value in members.items()
-    }
-    with pytest.raises(dml.InvalidArgumentError) as error:
-        check_operator(make(**tensors), max(FeatureLevel))
-    assert str(error.value) == message
-
-
 @pytest.mark.parametrize("length", [512, 1300])
 @pytest.mark.parametrize("index_type", [U32, I32, dml.DataType.INT64, dml.DataType.UINT64])
 def test_whole_lines_have_the_last_updates(
@@ -232,140 +219,6 @@ def test_elements_are_gathered_from_whole_lines(
     rows = np.where(indices < 0, indices.astype(np.int64) + 1300, indices).astype(np.int64)
     got = _results(benches, desc, InputTensor=x, IndicesTensor=indices)
     np.testing.assert_array_equal(got, np.take_along_axis(x, rows, 2))
-
-
-def test_gather_refuses_what_does_not_fit() -> None:
-    fitting: dict[str, Any] = {
-        "input_tensor": (3, 4),
-        "indices_tensor": (1, 5),
-        "output_tensor": (5, 4),
-        "axis": 0,
-        "index_dimensions": 1,
-    }
-    for changed, message in (
-        ({"axis": 2}, "Axis must be below InputTensor.DimensionCount 2; got 2"),
-        ({"index_dimensions": 3}, "IndexDimensions must be at most IndicesTensor.DimensionCount 2; got 3"),
-        ({"indices_tensor": (5,)}, "IndicesTensor.DimensionCount must be 2 (as InputTensor has); got 1"),
-        (
-            {"indices_tensor": (2, 5)},
-            "IndicesTensor.Sizes must be 1 before the last 1, which IndexDimensions keeps; got [2, 5]",
-        ),
-        (
-            {"indices_tensor": (2, 5), "index_dimensions": 2},
-            "IndexDimensions must leave the output at most 2 dimensions, as many as the other tensors have; "
-            "got sizes [2, 5, 4]",
-        ),
-        (
-            {"output_tensor": (5, 3)},
-            "OutputTensor.Sizes must be [5, 4] (as its inputs and attributes say); got [5, 3]",
-        ),
-    ):
-        _refused(f"GATHER: {message}", dml.Gather, **{**fitting, **changed})
-
-
-def test_gather_elements_refuses_what_does_not_fit() -> None:
-    fitting: dict[str, Any] = {
-        "input_tensor": (3, 4),
-        "indices_tensor": (5, 4),
-        "output_tensor": (5, 4),
-        "axis": 0,
-    }
-    for changed, message in (
-        ({"axis": 2}, "Axis must be below InputTensor.DimensionCount 2; got 2"),
-        (
-            {"axis": 1},
-            "IndicesTensor.Sizes must be [3, 4] (only along axis 1 it may have another size); got [5, 4]",
-        ),
-        (
-            {"output_tensor": (5, 3)},
-            "OutputTensor.Sizes must be [5, 4] (as its inputs and attributes say); got [5, 3]",
-        ),
-    ):
-        _refused(f"GATHER_ELEMENTS: {message}", dml.GatherElements, **{**fitting, **changed})
-
-
-def test_one_hot_refuses_what_does_not_fit() -> None:
-    fitting: dict[str, Any] = {
-        "indices_tensor": (5, 1),
-        "values_tensor": (1, 2),
-        "output_tensor": (5, 4),
-        "axis": 1,
-    }
-    for changed, message in (
-        ({"axis": 2}, "Axis must be below IndicesTensor.DimensionCount 2; got 2"),
-        ({"axis": 0}, "IndicesTensor.Sizes must be 1 along axis 0; got [5, 1]"),
-        ({"values_tensor": (1, 1)}, "ValuesTensor.Sizes must hold at least two elements; got [1, 1]"),
-        (
-            {"output_tensor": (6, 4)},
-            "OutputTensor.Sizes must be [5, 4] (as its inputs and attributes say); got [6, 4]",
-        ),
-    ):
-        _refused(f"ONE_HOT: {message}", dml.OneHot, **{**fitting, **changed})
-
-
-def test_tuples_that_do_not_fit_are_refused() -> None:
-    fitting: dict[str, Any] = {
-        "input_tensor": (2, 3, 4),
-        "indices_tensor": (2, 5, 1),
-        "output_tensor": (2, 5, 4),
-        "input_dimension_count": 3,
-        "indices_dimension_count": 3,
-        "batch_dimension_count": 1,
-    }
-    for changed, message in (
-        ({"input_dimension_count": 4}, "InputDimensionCount must be from 1 to DimensionCount 3; got 4"),
-        ({"indices_dimension_count": 0}, "IndicesDimensionCount must be from 1 to DimensionCount 3; got 0"),
-        (
-            {"input_dimension_count": 2},
-            "InputTensor.Sizes must be 1 before the last 2, which InputDimensionCount keeps; got [2, 3, 4]",
-        ),
-        (
-            {"batch_dimension_count": 3},
-            "BatchDimensionCount must be below InputDimensionCount 3 and IndicesDimensionCount 3; got 3",
-        ),
-        (
-            {"indices_tensor": (3, 5, 1)},
-            "IndicesTensor.Sizes must begin with InputTensor's [2] in BatchDimensionCount 1 dimensions; got [3]",
-        ),
-        (
-            {"indices_tensor": (2, 5, 3)},
-            "IndicesTensor.Sizes must end with at most 2, the dimensions that a tuple can address; got 3",
-        ),
-        (
-            {"batch_dimension_count": 0},
-            "IndicesDimensionCount must leave the output at most 3 dimensions, as many as the other tensors have; "
-            "got sizes [2, 5, 3, 4]",
-        ),
-    ):
-        _refused(f"GATHER_ND1: {message}", dml.GatherNd1, **{**fitting, **changed})
-
-
-def test_scatter_and_reverse_subsequences_refuse_what_does_not_fit() -> None:
-    fitting: dict[str, Any] = {
-        "input_tensor": (3, 4),
-        "indices_tensor": (5, 4),
-        "updates_tensor": (5, 4),
-        "output_tensor": (3, 4),
-        "axis": 0,
-    }
-    for changed, message in (
-        ({"updates_tensor": (4, 4)}, "UpdatesTensor.Sizes must be [5, 4] (as IndicesTensor has); got [4, 4]"),
-        ({"axis": 7}, "Axis must be below InputTensor.DimensionCount 2; got 7"),
-        (
-            {"output_tensor": (5, 4)},
-            "OutputTensor.Sizes must be [3, 4] (as its inputs and attributes say); got [5, 4]",
-        ),
-    ):
-        _refused(f"SCATTER: {message}", dml.Scatter, **{**fitting, **changed})
-    _refused(
-        "REVERSE_SUBSEQUENCES: SequenceLengthsTensor.Sizes must be [1, 4] (a length for each sequence along axis 0); "
-        "got [3, 1]",
-        dml.ReverseSubsequences,
-        input_tensor=(3, 4),
-        sequence_lengths_tensor=(3, 1),
-        output_tensor=(3, 4),
-        axis=0,
-    )
 
 
 def test_rows_are_moved_in_units_as_wide_as_memory_allows() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -100,18 +99,3 @@ def test_neighbours_may_be_more_than_the_turns_of_a_loop(benches: list[Workbench
     for got in results:
         assert np.allclose(got, expected, rtol=2.0**-19, atol=2.0**-20)
         assert got.tobytes() == results[0].tobytes()
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"local_size": 0}, "LocalSize must be at least 1; got 0"),
-        ({"beta": math.inf}, "Beta must be a finite number; got inf"),
-        ({"alpha": math.nan}, "Alpha must be a finite number; got nan"),
-    ],
-    ids=["size", "beta", "alpha"],
-)
-def test_what_does_not_fit_is_refused(device: dml.Device, more: dict[str, Any], words: str) -> None:
-    members = {"cross_channel": True, "local_size": 3, "alpha": 1.0, "beta": 0.75, "bias": 1.0, **more}
-    with pytest.raises(dml.InvalidArgumentError, match=f"LOCAL_RESPONSE_NORMALIZATION_GRAD: {words}"):
-        device.create_operator(_desc((1, 2, 3, 4), **members))

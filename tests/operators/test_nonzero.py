@@ -1,4 +1,4 @@
-"""NONZERO_COORDINATES: the specification's own example, tensors of several levels of counts, refusals."""
+"""NONZERO_COORDINATES: the specification's own example, tensors of several levels of counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.samples import Sample
 from dmlvk.conformance.sampling import check_sample
-from dmlvk.operators import FeatureLevel, check_operator
 
 U32 = dml.DataType.UINT32
 
@@ -37,20 +36,3 @@ def test_counts_of_several_levels(share: float, benches: list[Workbench]) -> Non
     sizes = (70, 61, 63)  # more than 64 segments of 64 segments
     x = (np.random.default_rng(1).random(sizes) < share).astype(np.float32)
     check_sample(benches, Sample("levels", _desc(sizes, (1, x.size, 3)), {"InputTensor": x}))
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (
-            (1, 30, 1),
-            "must end with 2, the dimensions of InputTensor without leading ones of size 1, to 3, all of them; "
-            "got [1, 30, 1]",
-        ),
-        ((1, 29, 2), "must be [1, 30, 2] (as its inputs and attributes say); got [1, 29, 2]"),
-    ],
-)
-def test_refusals(rows: tuple[int, ...], message: str) -> None:
-    with pytest.raises(dml.InvalidArgumentError) as error:
-        check_operator(_desc((1, 6, 5), rows), max(FeatureLevel))
-    assert str(error.value) == f"NONZERO_COORDINATES: OutputCoordinatesTensor.Sizes {message}"

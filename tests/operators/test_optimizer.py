@@ -188,26 +188,6 @@ def test_tensors_may_lie_in_different_orders(any_device: dml.Device) -> None:
         assert np.array_equal(got[name], expected[name]), name
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"beta1": 1.5}, "Beta1 must be from 0 to 1; got 1.5"),
-        ({"beta2": -0.25}, "Beta2 must be from 0 to 1; got -0.25"),
-        ({"beta2": math.nan}, "Beta2 must be from 0 to 1; got nan"),
-        (
-            {"training_step_tensor": dml.TensorDesc(dml.UINT32, (1, 2))},
-            r"TrainingStepTensor.Sizes must all be 1, as there is one step; got \[1, 2\]",
-        ),
-        ({"training_step_tensor": dml.TensorDesc(dml.INT32, (1, 1))}, "TrainingStepTensor.DataType must be one of"),
-        ({"gradient_tensor": dml.TensorDesc(dml.FLOAT32, (2, 4))}, "GradientTensor"),
-    ],
-)
-def test_what_is_refused(changes: dict[str, Any], message: str) -> None:
-    desc = dataclasses.replace(_adam(dml.TensorDesc(dml.FLOAT32, (2, 3))), **changes)
-    with pytest.raises(dml.DmlError, match=f"ADAM_OPTIMIZER: .*{message}"):
-        check_operator(desc, max(FeatureLevel))
-
-
 def test_before_level_4_0_there_are_4_dimensions() -> None:
     desc = _adam(dml.TensorDesc(dml.FLOAT32, (2, 3)))
     check_operator(desc, FeatureLevel.from_name("4_0"))

@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU: what a sequence does not depend on, states that are handed on, activations, what is refused."""
+"""RNN, LSTM and GRU: what a sequence does not depend on, states that are handed on, activations."""
 
 from __future__ import annotations
 
@@ -168,49 +168,6 @@ def test_the_bound_of_the_reference_stays_small(name: str) -> None:
             assert isinstance(expected, Bounded)
             assert expected.bound.max() < largest
             assert np.abs(expected.values).max() > 0.2
-
-
-def refusal(desc: dml.OperatorDesc) -> str:
-    with pytest.raises(dml.DmlError) as caught:
-        check_operator(desc, dml.FeatureLevel.from_name("6_4"))
-    return str(caught.value)
-
-
-def test_refusals() -> None:
-    desc = recurrent_desc("LSTM", dml.FLOAT32, (3, 2, 4, 5), initial=True, lengths=(1, 2))
-
-    def changed(**members: Any) -> str:
-        return refusal(dataclasses.replace(desc, **members))
-
-    def tensor(*sizes: int, data_type: DataType = dml.FLOAT32, **more: Any) -> dml.TensorDesc:
-        return dml.TensorDesc(data_type, sizes, **more)
-
-    none = dict.fromkeys(("output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"))
-    assert "at least one output must be given, of OutputSequenceTensor" in changed(**none)
-    owned = tensor(1, 1, 20, 4, flags=dml.TensorFlags.OWNED_BY_DML)
-    assert "LSTM: WeightTensor.Flags must not be OWNED_BY_DML" in changed(weight_tensor=owned)
-    assert "WeightTensor.Sizes must be [1, 1, 20, 4]" in changed(weight_tensor=tensor(1, 1, 15, 4))
-    assert "RecurrenceTensor.Sizes must be [1, 1, 20, 5]" in changed(recurrence_tensor=tensor(1, 2, 20, 5))
-    assert "InputTensor.Sizes[0] must be 1; got 2" in changed(input_tensor=tensor(2, 3, 2, 4))
-    lengths = tensor(1, 1, 1, 3, data_type=dml.UINT32)
-    assert "SequenceLengthsTensor.Sizes must be [1, 1, 1, 2]" in changed(sequence_lengths_tensor=lengths)
-    assert "HiddenInitTensor.Sizes must be [1, 1, 2, 5]" in changed(hidden_init_tensor=tensor(1, 1, 5, 2))
-    assert "OutputSequenceTensor.Sizes must be [3, 1, 2, 5]" in changed(output_sequence_tensor=tensor(1, 3, 2, 5))
-    assert "ActivationDescs must be 6, 3 for each direction; got 3" in refusal(
-        recurrent_desc("LSTM", dml.FLOAT32, (3, 2, 4, 5), _BOTH, ("TANH",) * 3)
-    )
-    assert "ActivationDescCount must be 3, the number of ActivationDescs" in changed(activation_desc_count=2)
-    softmax = dml.FusedActivation(dml.ActivationSoftmax)
-    assert "ActivationDescs cannot be ACTIVATION_SOFTMAX" in changed(activation_descs=[softmax] * 3)
-    for threshold in (-1.0, float("nan")):
-        assert "ClipThreshold must be at least 0" in changed(use_clip_threshold=True, clip_threshold=threshold)
-    with pytest.raises(dml.DmlError, match=r"ActivationDescs\[0\] must be a dmlvk.FusedActivation; got 'TANH'"):
-        dataclasses.replace(desc, activation_descs=["TANH"] * 3)
-    with pytest.raises(dml.DmlError, match="ActivationDescs must be a sequence"):
-        dataclasses.replace(desc, activation_descs=None)
-    with pytest.raises(dml.DmlError, match="ACTIVATION_GELU"):
-        gelu = dataclasses.replace(desc, activation_descs=[ACTIVATIONS["GELU"]] * 3)
-        check_operator(gelu, dml.FeatureLevel.from_name("5_0"))
 
 
 def test_one_call_of_a_graph() -> None:

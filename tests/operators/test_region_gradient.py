@@ -1,12 +1,10 @@
-"""ROI_ALIGN_GRAD: the page's example, the forward operator's transposed map, finite differences, refusals."""
+"""ROI_ALIGN_GRAD: the page's example, the forward operator's transposed map, finite differences."""
 
 from __future__ import annotations
 
 import dataclasses
 import gc
 import itertools
-import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -263,38 +261,6 @@ def test_slopes_of_several_parts(
     assert len(region_gradient.lower_gradient(again, CPU).steps) > 8
     found = [bench.device.run(again, inputs)["OutputROIGradientTensor"].tobytes() for bench in benches]
     assert len(set(at_once + found)) == 1
-
-
-_REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
-    (lambda: {"input_tensor": None}, "InputTensor must be there where OutputROIGradientTensor is; got None"),
-    (
-        lambda: {"input_tensor": None, "reduction_function": MAX, "output_roi_gradient_tensor": None},
-        "InputTensor must be there where ReductionFunction is MAX; got None",
-    ),
-    (
-        lambda: {"output_gradient_tensor": None, "output_roi_gradient_tensor": None},
-        "at least one output must be given, of",
-    ),
-    (
-        lambda: {"input_gradient_tensor": dml.TensorDesc(dml.FLOAT32, (4, 2, 2, 2))},
-        "InputGradientTensor.Sizes must be [4, 1, 2, 2]",
-    ),
-    (
-        lambda: {"output_gradient_tensor": dml.TensorDesc(dml.FLOAT32, (1, 1, 4, 5))},
-        "OutputGradientTensor.Sizes must be [1, 1, 4, 4]",
-    ),
-    (
-        lambda: {"output_roi_gradient_tensor": dml.TensorDesc(dml.FLOAT32, (1, 4, 4))},
-        "OutputROIGradientTensor.Sizes must be [4, 4]",
-    ),
-]
-
-
-@pytest.mark.parametrize(("more", "message"), _REFUSED)
-def test_refusals(more: Callable[[], dict[str, Any]], message: str, device: dml.Device) -> None:
-    image, gradient = np.zeros((1, 1, 4, 4), np.float32), np.zeros((4, 1, 2, 2), np.float32)
-    with pytest.raises(dml.DmlError, match=re.escape(f"ROI_ALIGN_GRAD: {message}")):
-        device.create_operator(_desc(image, gradient, _OVERLAPPING, Way(), **more()))
 
 
 def _many_regions(count: int) -> dml.RoiAlignGrad:
