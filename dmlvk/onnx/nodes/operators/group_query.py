@@ -108,8 +108,8 @@ def _members(node: Node, element: int, heads: tuple[int, int], size: int) -> tup
         members |= {"cosine_tensor": node.packed(node.tensor(7)), "sine_tensor": node.packed(node.tensor(8))}
         if node.has(_POSITIONS):
             members["position_tensor"] = node.cast(node.tensor(_POSITIONS), TensorProto.INT64)
-        else:
-            positions = node.shape(7)[0]
+        if not (node.has(_POSITIONS) and members["keeps_window"]):
+            positions = node.shape(7)[0]  # ONNX Runtime asks for them beside places that are given, too
     if node.has(_BIAS):
         members["bias_tensor"] = node.tensor(_BIAS)
     if node.has(_SINK):
