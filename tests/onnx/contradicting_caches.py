@@ -50,8 +50,8 @@ COMPUTED_HERE: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "ai.onnx.Attention",
-        "inconsistent q_sequence_length \\(between attn_mask",
-        "a mask of one row is broadcast, as ONNX says",
+        "inconsistent q_sequence_length \\(between attn_mask|attn_mask must be 2D",
+        "a mask of one row, or of one dimension, is broadcast, as ONNX says",
     ),
 )
 """What ONNX Runtime refuses and dmlvk computes: the form's operator, ONNX Runtime's words, and why that is right."""

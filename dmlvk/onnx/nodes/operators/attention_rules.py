@@ -301,7 +301,7 @@ def check_onnx(node: Node) -> None:
     given.check_sizes("past_key", batch, key_heads, None, size)
     given.check_sizes("past_value", batch, key_heads, given.rows("past_key"), value_size)
     if given.has("attn_mask"):
-        count = min(max(len(given.shape("attn_mask")), 2), 4)
+        count = min(max(len(given.shape("attn_mask")), 1), 4)
         tokens = query[2] if rank == 4 else query[1]
         given.check_sizes("attn_mask", *((1, batch), (1, heads), (1, tokens), None)[4 - count :])
     if given.has("nonpad_kv_seqlen"):
