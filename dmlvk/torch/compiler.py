@@ -271,7 +271,9 @@ def _has_open_sizes(node: Node) -> bool:
     """Whether sizes of a node's results are open, or it is one."""
     results = node.meta.get("val")
     listed = results if isinstance(results, (tuple, list)) else [results]
-    return any(isinstance(size, torch.SymInt) for item in listed for size in getattr(item, "shape", [item]))
+    return any(
+        isinstance(size, (torch.SymInt, torch.SymFloat)) for item in listed for size in getattr(item, "shape", [item])
+    )
 
 
 def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, list[Node]]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.fx import GraphModule, Node
 
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import ReduceFunction
-from dmlvk.torch.sizes import PLAIN, Shown, Sizes
+from dmlvk.support import faults
+from dmlvk.torch.sizes import PLAIN, NoNumber, Shown, Sizes, terms_of
 from dmlvk.torch.types import DATA_TYPES, is_on_device
 
 if TYPE_CHECKING:
@@ -24,7 +26,24 @@ if TYPE_CHECKING:
 
 Lowering = Callable[..., Any]
 
-_INPUT = "input "
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OpenFloat:
+    """A floating-point number that follows from open sizes.
+
+    Attributes:
+        terms: SymPy's expression of it.
+        argument: the module's argument that is it, where there is one.
+    """
+
+    terms: Any
+    argument: int | None = None
+
+
+OpenNumber: TypeAlias = "int | OpenFloat"
+"""A dynamic size, or a floating-point number."""
+
+_INPUT, _NUMBER = "input ", "number "
 
 LOWERINGS: dict[str, Lowering] = {}
 """What computes each of ATen's operators, by its name with its overload."""
@@ -69,11 +88,18 @@ class Context:
 
     Args:
         graph: of DirectML's operators.
+        names: of the inputs that something reads; ``None``: that is not known yet.
+
+    Attributes:
+        numbers: those that are not known before a run, which uploads them.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, names: Collection[str] | None = None) -> None:
         self.graph = graph
         self.result: Any = None
+        self.numbers: list[OpenNumber] = []
+        self._names = names
+        self._tensors: list[tuple[Any, Expression]] = []  # of open numbers
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,12 +126,39 @@ class Context:
         wanted = self.data_type if data_type is None else data_type
         if isinstance(value, Expression):
             return self.cast(value, wanted)
+        if is_dynamic(value):
+            return self.cast(self.open_number(value, value, DataType.INT64), wanted)
         if isinstance(value, bool):
             value = int(value)
         try:
             return self.graph.constant(value, wanted)
         except InvalidArgumentError as error:
             raise NotLowered(str(error)) from error
+
+    def open_number(self, key: object, number: OpenNumber, data_type: DataType) -> Expression:
+        """A number that is not known before a run, as a tensor of one element; the same one for the same key."""
+        found = next((tensor for known, tensor in self._tensors if known is key), None)
+        if found is None:
+            name = f"{_NUMBER}{len(self.numbers)}"
+            if self._names is None or name in self._names:
+                found = self.graph.input(name, data_type, (1,))
+            else:
+                found = self.graph.constant(0, data_type)
+            self.numbers.append(number)
+            self._tensors.append((key, found))
+        return found
+
+    def plain(self, value: Any) -> float:
+        """A number that goes into the operator itself.
+
+        Raises:
+            NotLowered: when it is not known before a run.
+        """
+        if isinstance(value, Expression):
+            raise NotLowered(
+                "a number that is not known before a run, in the place of one that is part of the operator"
+            )
+        return float(value)
 
     def cast(self, value: Expression, data_type: DataType) -> Expression:
         """A value in another data type."""
@@ -124,6 +177,11 @@ class Context:
             return value.reshape(wanted)
         except InvalidArgumentError:
             return F.identity(value).reshape(wanted)
+
+
+def is_number(value: Any, wanted: float) -> bool:
+    """Whether it is this number, and not one that is known only when it runs."""
+    return not isinstance(value, Expression) and bool(value == wanted)
 
 
 def axes_of(dims: int | Sequence[int] | None, rank: int) -> list[int]:
@@ -152,18 +210,26 @@ def reduced(x: Expression, *, function: ReduceFunction, axes: Sequence[int]) -> 
 
 
 @dataclasses.dataclass(frozen=True)
+class OpenArgument:
+    """An input that is a number, not known before a run."""
+
+    number: OpenNumber
+
+
+@dataclasses.dataclass(frozen=True)
 class DescribedModule:
     """A module as a graph of DirectML's operators.
 
     Attributes:
         graph: that builds it.
         outputs: by their names, ``output 0`` and so on; those that are no tensors are left out.
-        arguments: which of the module's arguments its inputs are; those on which no output depends are left out.
+        arguments: which of the module's arguments its inputs are, or which numbers that a run uploads; those on which
+            no output depends are left out.
     """
 
     graph: Graph
     outputs: dict[str, Expression]
-    arguments: list[int]
+    arguments: list[int | OpenArgument]
 
 
 def described(module: GraphModule, device: Device, sizes: Sizes = PLAIN) -> DescribedModule:
@@ -177,11 +243,17 @@ def described(module: GraphModule, device: Device, sizes: Sizes = PLAIN) -> Desc
     Raises:
         NotLowered: with the node that cannot be computed.
     """
-    graph, outputs = _graph_of(module, device, None, sizes)
-    names = graph.inputs_of(outputs.values())
-    if len(names) < graph.input_count:  # an argument that only results need which nobody reads
-        graph, outputs = _graph_of(module, device, set(names), sizes)
-    return DescribedModule(graph, outputs, [int(name.removeprefix(_INPUT)) for name in names])
+    context, outputs = _graph_of(module, device, None, sizes)
+    names = context.graph.inputs_of(outputs.values())
+    if len(names) < context.graph.input_count:  # an argument that only results need which nobody reads
+        context, outputs = _graph_of(module, device, set(names), sizes)
+
+    def argument(name: str) -> int | OpenArgument:
+        if name.startswith(_INPUT):
+            return int(name.removeprefix(_INPUT))
+        return OpenArgument(context.numbers[int(name.removeprefix(_NUMBER))])
+
+    return DescribedModule(context.graph, outputs, [argument(name) for name in names])
 
 
 def lowered(module: GraphModule, device: Device, lasting: Collection[int]) -> tuple[CompiledGraph, list[int]]:
@@ -196,19 +268,22 @@ def lowered(module: GraphModule, device: Device, lasting: Collection[int]) -> tu
         NotLowered: with the node that cannot be computed.
     """
     made = described(module, device)
-    names = [f"{_INPUT}{argument}" for argument in made.arguments if argument in lasting]
+    arguments = [argument for argument in made.arguments if isinstance(argument, int)]
+    if len(arguments) < len(made.arguments):
+        raise NotLowered("a number that is not known before a run")
+    names = [f"{_INPUT}{argument}" for argument in arguments if argument in lasting]
     try:
-        return made.graph.compile(made.outputs, lasting_inputs=names), made.arguments
+        return made.graph.compile(made.outputs, lasting_inputs=names), arguments
     except DmlError as error:
         raise NotLowered(str(error)) from error
 
 
 def _graph_of(
     module: GraphModule, device: Device, names: set[str] | None, sizes: Sizes
-) -> tuple[Graph, dict[str, Expression]]:
+) -> tuple[Context, dict[str, Expression]]:
     """The graph and its outputs; of the inputs only those of these names are there, others are constants."""
     graph = Graph(device)
-    context = Context(graph)
+    context = Context(graph, names)
     values: dict[Node, Any] = {}
     outputs: dict[str, Expression] = {}
     index = 0
@@ -222,19 +297,29 @@ def _graph_of(
                 else:
                     values[node] = graph.constant(0, data_type).broadcast_to(shape)
                 values[node].is_truth = example.dtype is torch.bool
+            elif isinstance(example, torch.SymFloat):
+                values[node] = _open_float(context, example, index)
             elif not isinstance(example, Shown):
                 values[node] = example
             index += 1
         elif node.op == "output":
             given = node.args[0] if isinstance(node.args[0], (tuple, list)) else node.args
             for number, item in enumerate(given):
-                if isinstance(item, Node) and isinstance(values[item], Expression):
+                is_number = isinstance(item, Node) and isinstance(item.meta.get("val"), torch.SymFloat)
+                if isinstance(item, Node) and not is_number and isinstance(values[item], Expression):
                     outputs[f"output {number}"] = values[item]
         elif isinstance(node.meta.get("val"), torch.SymInt):
             values[node] = example
+        elif isinstance(example, torch.SymFloat):
+            values[node] = _open_float(context, example)
         else:
             values[node] = _value(context, node, values, example)
-    return graph, outputs
+    return context, outputs
+
+
+def _open_float(context: Context, example: torch.SymFloat, argument: int | None = None) -> Expression:
+    number = OpenFloat(terms_of(example), argument)
+    return context.open_number(number, number, DataType.FLOAT32)
 
 
 def _value(context: Context, node: Node, values: Mapping[Node, Any], example: Any) -> Any:
@@ -259,7 +344,9 @@ def _value(context: Context, node: Node, values: Mapping[Node, Any], example: An
     except NotLowered as error:
         error.node = node
         raise
-    except (DmlError, KeyError, TypeError, ValueError, IndexError, NotImplementedError) as error:
+    except Exception as error:
+        if not isinstance(error, (DmlError, NoNumber)):
+            faults.report(error, f"lowering {name_of(node)}")
         refusal = NotLowered(f"{type(error).__name__}: {error}")
         refusal.node = node
         raise refusal from error
@@ -278,6 +365,8 @@ def has_lowering(node: Node) -> bool:
     """Whether the table has a node, and the device the types of its operands and results."""
     if node.op != "call_function":
         return False
+    if isinstance(node.meta.get("val"), torch.SymFloat):
+        return all(symbol.is_integer for symbol in terms_of(node.meta["val"]).free_symbols)  # follows from open sizes
     if isinstance(node.meta.get("val"), torch.SymInt):  # follows from open sizes
         return all(not isinstance(operand.meta.get("val"), torch.SymFloat) for operand in node.all_input_nodes)
     is_item = getattr(node.target, "__name__", "") == "getitem"

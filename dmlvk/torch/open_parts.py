@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 
@@ -17,7 +18,7 @@ from dmlvk.errors import DmlError
 from dmlvk.graphs.dynamic import DynamicGraph, open_sizes
 from dmlvk.kernels.program import BindingKind
 from dmlvk.running.open_runs import OpenRuns
-from dmlvk.torch.lowering import NotLowered, described
+from dmlvk.torch.lowering import NotLowered, OpenArgument, OpenFloat, described
 from dmlvk.torch.residency import Residency, Resident, check_argument
 from dmlvk.torch.sizes import NoNumber, Shown, Sizes, terms_of
 from dmlvk.torch.types import DATA_TYPES, from_numpy
@@ -31,8 +32,8 @@ _MOST_PLANS = 64
 _MOST_RESULTS = 64
 """Sets of sizes for which a plan keeps its results' shapes."""
 
-_Shaped: TypeAlias = tuple[list[Any], Sequence[tuple[int, ...]]]
-"""Results, tensors without memory and numbers; and the shapes of what is taken."""
+_Shaped: TypeAlias = tuple[list[Any], Sequence[Any]]
+"""Results, tensors without memory and numbers; and of what is taken the shapes, and the numbers themselves."""
 
 
 class OpenPart(torch.nn.Module):
@@ -148,12 +149,27 @@ class _OpenPlan:
         listed = [given] if isinstance(given, Node) else list(given)
         shown = [sizes.shown(item.meta["val"] if isinstance(item, Node) else item) for item in listed]
         self._kinds = [item.dtype if isinstance(item, Shown) else None for item in shown]
-        self._others = [item if item is None else 0 for item in shown]
-        numbers_of = [(item.shape, item.strides) if isinstance(item, Shown) else item or 0 for item in shown]
+        floats = [argument.number for argument in made.arguments if isinstance(argument, OpenArgument)]
+        self._others = [OpenFloat(terms_of(item)) if isinstance(item, torch.SymFloat) else item for item in shown]
+        for number in (*floats, *self._others):
+            if isinstance(number, OpenFloat) and number.argument is None and number.terms.free_symbols - set(values):
+                raise NotLowered(f"the number {number.terms} follows from what is not known before a run")
+        numbers_of = [
+            (item.shape, item.strides) if isinstance(item, Shown) else 0 if isinstance(item, OpenFloat) else item or 0
+            for item in self._others
+        ]
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-        taken = [sizes.shown(placeholders[argument].meta["val"]) for argument in made.arguments]
-        self._types = [DATA_TYPES[item.dtype] for item in taken]
-        self._numbers_of = self._guards.function((tuple(numbers_of), tuple(item.shape or (1,) for item in taken)))
+        taken = [
+            sizes.shown(placeholders[argument].meta["val"]) if isinstance(argument, int) else argument.number
+            for argument in made.arguments
+        ]
+        self._types = [_type_of(item) for item in taken]
+        inputs = [
+            (item.shape or (1,)) if isinstance(item, Shown) else 0 if isinstance(item, OpenFloat) else item
+            for item in taken
+        ]
+        self._symbols = list(values)
+        self._numbers_of = self._guards.function((tuple(numbers_of), tuple(inputs)))
         self._test = self._guards.test()
         self._uploads = [number for number in range(len(made.arguments)) if number not in self._weights]
         self._runs = OpenRuns(device, graph, self._uploads)
@@ -178,14 +194,12 @@ class _OpenPlan:
         time.
         """
         sizes = self._opened(values)
-        examples, shapes = self._shaped(sizes)
-        tensors = [arguments[self._arguments[number]] for number in self._weights]
+        examples, shapes = self._shaped(values)
+        tensors = [arguments[self._place(number)] for number in self._weights]
         known = [(tensor, self._residency.known(tensor)) for tensor in tensors]
         lying = {id(tensor): (tensor, resident) for tensor, resident in known if resident is not None}
         has_changed = self._compares_first and self._residency.refresh(lying)
-        contents = {number: self._residency.host_values(arguments[self._arguments[number]]) for number in self._uploads}
-        for number, values_of in contents.items():
-            self._check(number, checked_data_type(values_of.dtype, "dmlvk.torch"), values_of.shape, shapes)
+        contents = {number: self._contents(number, shapes[number], values, arguments) for number in self._uploads}
         self._submit(sizes, tensors, shapes, contents)
         if not self._compares_first and self._residency.refresh(lying):
             has_changed = True
@@ -194,7 +208,7 @@ class _OpenPlan:
         index, results = 0, []
         for example in examples:
             if not isinstance(example, torch.Tensor):
-                results.append(example)
+                results.append(self._float(example, values) if isinstance(example, OpenFloat) else example)
                 continue
             data_type = DATA_TYPES[example.dtype].numpy_dtype
             array = self._runs.buffers[BindingKind.OUTPUT, index].download(data_type, tuple(example.shape) or (1,))
@@ -206,13 +220,13 @@ class _OpenPlan:
         self,
         sizes: tuple[int, ...],
         tensors: Sequence[torch.Tensor],
-        shapes: Sequence[tuple[int, ...]],
+        shapes: Sequence[Any],
         contents: Mapping[int, Any],
     ) -> None:
         """Hands it to the device with the weights as they are."""
         residents = self._residency.residents(tensors)
         for number, resident in zip(self._weights, residents, strict=True):
-            self._check(number, resident.array.data_type, resident.array.shape, shapes)
+            self._check(number, resident.array.data_type, resident.array.shape, shapes[number])
         lies = {n: (r.array.storage.allocation, r.array.offset) for n, r in zip(self._weights, residents, strict=True)}
         have_changed = self._are_lasting and [known() for known in self._known] != residents
         self._known = []  # until what follows from them is computed
@@ -222,24 +236,54 @@ class _OpenPlan:
             self._runs.buffers[BindingKind.INPUT, number].upload(values)
         self._device.engine.submit(recording)
 
-    def _check(
-        self, number: int, data_type: DataType, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]
-    ) -> None:
-        check_argument(self._arguments[number], data_type, shape, self._types[number], shapes[number])
+    def _place(self, number: int) -> int:
+        """Which of the module's arguments an input is."""
+        argument = self._arguments[number]
+        assert isinstance(argument, int)  # a weight, or what is no number
+        return argument
 
-    def _shaped(self, sizes: tuple[int, ...]) -> _Shaped:
+    def _contents(self, number: int, shape: Any, values: Sequence[int], arguments: Sequence[Any]) -> Any:
+        """What an input is to be: an argument, or a number that follows from sizes."""
+        argument = self._arguments[number]
+        if isinstance(argument, int):
+            contents = self._residency.host_values(arguments[argument])
+            self._check(number, checked_data_type(contents.dtype, "dmlvk.torch"), contents.shape, shape)
+            return contents
+        if not isinstance(argument.number, OpenFloat):
+            return np.array([shape], np.int64)
+        place = argument.number.argument
+        found = self._float(argument.number, values) if place is None else float(arguments[place])
+        with np.errstate(over="ignore"):
+            return np.array([found], np.float32)
+
+    def _float(self, number: OpenFloat, values: Sequence[int]) -> float:
+        """A number that follows from sizes."""
+        return float(number.terms.subs(dict(zip(self._symbols, values, strict=True))))
+
+    def _check(self, number: int, data_type: DataType, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+        check_argument(self._place(number), data_type, shape, self._types[number], expected)
+
+    def _shaped(self, values: Sequence[int]) -> _Shaped:
         """What these sizes come to."""
-        found = self._examples.get(sizes)
+        key = tuple(values)
+        found = self._examples.get(key)
         if found is None:
             made: list[Any] = []
-            all_numbers, shapes = self._numbers_of(*sizes, *self._unused)
+            all_numbers, taken = self._numbers_of(*self._opened(values), *self._unused)
             for dtype, other, numbers in zip(self._kinds, self._others, all_numbers, strict=True):
-                if dtype is None:
-                    made.append(None if other is None else numbers)
-                else:
+                if dtype is not None:
                     made.append(torch.empty_strided(*numbers, dtype=dtype, device="meta"))
-            found = self._examples[sizes] = made, shapes
+                else:
+                    made.append(other if other is None or isinstance(other, OpenFloat) else numbers)
+            found = self._examples[key] = made, taken
             if len(self._examples) > _MOST_RESULTS:
                 self._examples.popitem(last=False)
-        self._examples.move_to_end(sizes)
+        self._examples.move_to_end(key)
         return found
+
+
+def _type_of(taken: Any) -> DataType:
+    """Of an input on the device: of a tensor, a floating-point number, an integer."""
+    if isinstance(taken, Shown):
+        return DATA_TYPES[taken.dtype]
+    return DataType.FLOAT32 if isinstance(taken, OpenFloat) else DataType.INT64

@@ -12,7 +12,7 @@ import torch
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.expression import Expression
-from dmlvk.torch.lowering import Context, NotLowered, lowers
+from dmlvk.torch.lowering import Context, NotLowered, is_number, lowers
 from dmlvk.torch.types import DATA_TYPES
 
 _OF_ONE: dict[str, Callable[[Expression], Expression]] = {
@@ -78,7 +78,7 @@ def log1p(context: Context, x: Expression) -> Expression:
 
 def _scaled(context: Context, value: Any, alpha: Any) -> Expression:
     made = context.tensor(value)
-    return made if alpha == 1 else made * context.tensor(alpha)
+    return made if is_number(alpha, 1) else made * context.tensor(alpha)
 
 
 @lowers("add.Tensor", "add.Scalar")
@@ -321,16 +321,16 @@ def gelu(context: Context, x: Expression, approximate: str = "none") -> Expressi
 @lowers("leaky_relu.default")
 def leaky_relu(context: Context, x: Expression, negative_slope: float = 0.01) -> Expression:
     """X, or a part of it below 0."""
-    return F.activation_leaky_relu(context.tensor(x), alpha=negative_slope)
+    return F.activation_leaky_relu(context.tensor(x), alpha=context.plain(negative_slope))
 
 
 @lowers("elu.default")
 def elu(context: Context, x: Expression, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Expression:
     """Scale * x, or scale * alpha * (exp(input_scale x) - 1) below 0."""
     own = context.tensor(x)
-    below = F.activation_elu(own * context.tensor(input_scale), alpha=float(alpha))
+    below = F.activation_elu(own * context.tensor(input_scale), alpha=context.plain(alpha))
     made = F.if_(own > 0, own, below)
-    return made if scale == 1 else made * context.tensor(scale)
+    return made if is_number(scale, 1) else made * context.tensor(scale)
 
 
 @lowers("hardsigmoid.default")

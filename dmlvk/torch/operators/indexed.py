@@ -63,8 +63,9 @@ class _Positions:
         position: Expression | None = None
         for axis, index in given.items():
             own = context.cast(index, DataType.INT64)
-            own = F.if_(own < 0, own + x.sizes[axis], own)
-            position = own if position is None else position * x.sizes[axis] + own
+            size = context.tensor(x.sizes[axis], DataType.INT64)
+            own = F.if_(own < 0, own + size, own)
+            position = own if position is None else position * size + own
         assert position is not None  # ATen names one axis at least
         self.position = position.broadcast_to(shape)
 
@@ -131,7 +132,7 @@ def embedding_backward(
     gradient = context.tensor(gradient)
     if padding >= 0:
         is_padding = context.reshaped(indices, (*indices.sizes, 1)).broadcast_to(gradient.sizes)
-        chosen = F.logical_equals(is_padding, context.graph.constant(padding, indices.data_type))
+        chosen = F.logical_equals(is_padding, context.tensor(padding, indices.data_type))
         gradient = F.if_(chosen, context.tensor(0).broadcast_to(gradient.sizes), gradient)
     number, width = math.prod(indices.sizes), gradient.sizes[-1]
     rows, positions = context.reshaped(gradient, (1, number, width)), context.reshaped(indices, (1, number))

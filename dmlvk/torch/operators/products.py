@@ -10,7 +10,7 @@ from dmlvk import functions as F
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.convolution import ConvolutionDirection
 from dmlvk.operators.members import ReduceFunction
-from dmlvk.torch.lowering import Context, NotLowered, lowers, reduced
+from dmlvk.torch.lowering import Context, NotLowered, is_number, lowers, reduced
 
 
 def _floats(context: Context) -> None:
@@ -38,6 +38,8 @@ def vector_product(context: Context, a: Expression, b: Expression) -> Expression
 def addmm(context: Context, c: Expression, a: Expression, b: Expression, beta: Any = 1, alpha: Any = 1) -> Expression:
     """Beta c + alpha a b."""
     _floats(context)
+    if isinstance(beta, Expression) or isinstance(alpha, Expression):  # not known before a run
+        return baddbmm(context, c, a, b, beta, alpha)
     rows, columns = context.shape
     parts = [context.tensor(part) for part in (a, b)]
     bias = context.tensor(c).broadcast_to((1, 1, rows, columns))
@@ -49,8 +51,8 @@ def addmm(context: Context, c: Expression, a: Expression, b: Expression, beta: A
 def baddbmm(context: Context, c: Expression, a: Expression, b: Expression, beta: Any = 1, alpha: Any = 1) -> Expression:
     """Beta c + alpha a b, batch by batch."""
     made = matmul(context, a, b)
-    made = made if alpha == 1 else made * context.tensor(alpha)
-    return made if beta == 0 else made + context.tensor(c) * context.tensor(beta)
+    made = made if is_number(alpha, 1) else made * context.tensor(alpha)
+    return made if is_number(beta, 0) else made + context.tensor(c) * context.tensor(beta)
 
 
 @lowers("convolution.default")

@@ -62,7 +62,7 @@ def max_pool(
         with_indices=True,
     )
     plane = own.sizes[2] * own.sizes[3]
-    inside = F.modulus_floor(context.cast(indices, DataType.INT64), context.graph.constant(plane, DataType.INT64))
+    inside = F.modulus_floor(context.cast(indices, DataType.INT64), context.tensor(plane, DataType.INT64))
     return values, inside
 
 
