@@ -46,7 +46,7 @@ from dmlvk.graphs.numpy_dispatch import GraphWithNumPyWords
 from dmlvk.graphs.operand_types import common_sizes, data_type_of, fitting, output_type_of, shares_sizes, type_beside
 from dmlvk.graphs.outputs import WantedOutputs, complete_members, complete_types, made_outputs
 from dmlvk.objects.compilation import ExecutionFlags
-from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.operators import OPERATORS, OWN_OPERATORS, OperatorDesc
 from dmlvk.operators.members import scalar_value
 from dmlvk.support.integers import checked_integers
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc, TensorFlags
@@ -238,7 +238,7 @@ class Graph(GraphWithNumPyWords):
         Raises:
             InvalidArgumentError, UnsupportedError: as for :meth:`apply`.
         """
-        kind = OPERATORS.get(operator) if isinstance(operator, str) else None
+        kind = OPERATORS.get(operator) or OWN_OPERATORS.get(operator) if isinstance(operator, str) else None
         if kind is None:
             raise UnsupportedError(f"{operator}: this version of dmlvk has no such operator")
         if not isinstance(name, str):

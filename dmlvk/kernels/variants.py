@@ -16,7 +16,7 @@ from typing import Literal
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, Support, accepts_data_type
+from dmlvk.operators import OPERATORS, OWN_OPERATORS, Field, FusedActivation, OperatorDesc, Support, accepts_data_type
 
 AccessOrder = Literal["contiguous", "rows", "tiled", "strided", "in_registers", "long", "alone"]
 ACCESS_ORDERS: tuple[AccessOrder, ...] = ("contiguous", "rows", "tiled", "strided")
@@ -419,7 +419,7 @@ def _attribute_sets(desc_class: type[OperatorDesc], data_types: Mapping[str, Dat
 def regular_variants() -> list[ShaderVariant]:
     """The variants of operators that go through elements or rows, and of what looks results up or converts them."""
     found = {made.name: made for made in (conversion_variant(), *map(lookup_variant, ACCESS_ORDERS))}
-    for desc_class in OPERATORS.values():
+    for desc_class in (*OPERATORS.values(), *OWN_OPERATORS.values()):
         if not desc_class.declaration.is_regular:
             continue
         for data_types, present_tensors in supported_operands(desc_class):

@@ -2,6 +2,7 @@
 
 from dmlvk.operators import families
 from dmlvk.operators.block_weights import DequantizeBlocks
+from dmlvk.operators.brain_floats import ElementWiseRoundBfloat16
 from dmlvk.operators.checks import check_operator
 from dmlvk.operators.declaration import (
     OPERATORS,
@@ -23,6 +24,7 @@ from dmlvk.operators.naming import operators_named
 __all__ = [
     "OPERATORS",
     "OWN_OPERATORS",
+    "ElementWiseRoundBfloat16",
     "REGULAR_OPERATORS",
     "Accuracy",
     "DataTypeRule",

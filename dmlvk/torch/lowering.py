@@ -48,6 +48,9 @@ _INPUT, _NUMBER = "input ", "number "
 LOWERINGS: dict[str, Lowering] = {}
 """What computes each of ATen's operators, by its name with its overload."""
 
+_CHOOSING: set[str] = set()
+"""Those that give elements of their operands, or these with another sign: nothing of them is to be rounded."""
+
 
 class NotLowered(Exception):
     """The device does not compute a node; the message says why.
@@ -59,16 +62,19 @@ class NotLowered(Exception):
     node: Node | None = None
 
 
-def lowers(*names: str) -> Callable[[Lowering], Lowering]:
+def lowers(*names: str, chooses: bool = False) -> Callable[[Lowering], Lowering]:
     """Registers a lowering: a function of the context and the node's arguments that gives expressions.
 
     Args:
         names: of the operators, such as ``"add.Tensor"``.
+        chooses: whether they give elements of their operands.
     """
 
     def register(function: Lowering) -> Lowering:
         for name in names:
             LOWERINGS[name] = function
+            if chooses:
+                _CHOOSING.add(name)
         return function
 
     return register
@@ -97,6 +103,7 @@ class Context:
     def __init__(self, graph: Graph, names: Collection[str] | None = None) -> None:
         self.graph = graph
         self.result: Any = None
+        self.node: Node | None = None
         self.numbers: list[OpenNumber] = []
         self._names = names
         self._tensors: list[tuple[Any, Expression]] = []  # of open numbers
@@ -134,6 +141,11 @@ class Context:
             return self.graph.constant(value, wanted)
         except InvalidArgumentError as error:
             raise NotLowered(str(error)) from error
+
+    def is_read(self, number: int) -> bool:
+        """Whether something reads one of the node's results."""
+        users = () if self.node is None else self.node.users
+        return any(user.args[1:] == (number,) or getattr(user.target, "__name__", "") != "getitem" for user in users)
 
     def open_number(self, key: object, number: OpenNumber, data_type: DataType) -> Expression:
         """A number that is not known before a run, as a tensor of one element; the same one for the same key."""
@@ -202,6 +214,14 @@ def axis_of(dim: int, rank: int) -> int:
     if not -rank <= dim < rank:
         raise NotLowered(f"axis {dim} of {rank}")
     return int(dim) % rank
+
+
+def with_equal_zeros(x: Expression) -> Expression:
+    """The same numbers with +0 for -0: equal for PyTorch where places are sought, and not for DirectML."""
+    if x.data_type not in (DataType.FLOAT32, DataType.FLOAT16):
+        return x
+    zero = x.graph.constant(0, x.data_type)
+    return F.if_(F.logical_equals(x, zero), zero, x)
 
 
 def reduced(x: Expression, *, function: ReduceFunction, axes: Sequence[int]) -> Expression:
@@ -333,6 +353,7 @@ def _value(context: Context, node: Node, values: Mapping[Node, Any], example: An
     if getattr(node.target, "__name__", "") == "getitem" and node.op == "call_function":
         return arguments[0][arguments[1]]
     context.result = example
+    context.node = node
     try:
         made = LOWERINGS[name_of(node)](context, *arguments, **named)
         if isinstance(made, tuple):
@@ -355,10 +376,30 @@ def _value(context: Context, node: Node, values: Mapping[Node, Any], example: An
 def _fitting(context: Context, value: Expression, example: Shown) -> Expression:
     """A result in the data type and shape that it must have."""
     made = context.cast(value, DATA_TYPES[example.dtype])
+    if example.dtype is torch.bfloat16 and not _chooses_bfloat16(context.node):
+        made = rounded_to_bfloat16(made)
     shape = example.shape or (1,)
     if made.sizes != shape:
         made = context.reshaped(made, shape)
     return made
+
+
+def rounded_to_bfloat16(x: Expression) -> Expression:
+    """FLOAT32 as PyTorch stores it in bfloat16: the nearest number of 8 significant bits, ties to even."""
+    return x.graph.apply("ELEMENT_WISE_ROUND_BFLOAT16", {"input_tensor": x})
+
+
+def _chooses_bfloat16(node: Node | None) -> bool:
+    """Whether a node gives nothing but elements of operands that are of bfloat16 already."""
+    if node is None or name_of(node) not in _CHOOSING:
+        return False
+    examples = [operand.meta.get("val") for operand in node.all_input_nodes]
+    floats = [item for item in examples if isinstance(item, torch.Tensor) and item.dtype not in _PLACES]
+    return bool(floats) and all(item.dtype is torch.bfloat16 for item in floats)
+
+
+_PLACES = (torch.int64, torch.int32, torch.bool)
+"""Types of what says which elements are chosen."""
 
 
 def has_lowering(node: Node) -> bool:

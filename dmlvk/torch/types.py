@@ -11,7 +11,7 @@ from dmlvk.datatypes import DataType
 DATA_TYPES: dict[torch.dtype, DataType] = {
     torch.float32: DataType.FLOAT32,
     torch.float16: DataType.FLOAT16,
-    torch.bfloat16: DataType.FLOAT32,  # wider, so that results are at least as exact; rounded where they leave
+    torch.bfloat16: DataType.FLOAT32,  # that are numbers of bfloat16: every operator's result is rounded
     torch.int64: DataType.INT64,
     torch.int32: DataType.INT32,
     torch.int16: DataType.INT16,

@@ -12,7 +12,7 @@ import torch
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.expression import Expression
-from dmlvk.torch.lowering import Context, NotLowered, is_number, lowers
+from dmlvk.torch.lowering import Context, NotLowered, is_number, lowers, rounded_to_bfloat16
 from dmlvk.torch.types import DATA_TYPES
 
 _OF_ONE: dict[str, Callable[[Expression], Expression]] = {
@@ -50,6 +50,8 @@ _OF_ONE: dict[str, Callable[[Expression], Expression]] = {
 }
 
 _WHOLE = {"ceil", "floor", "round", "trunc"}
+_CHOOSE = {"abs", "neg", "relu", *_WHOLE}
+"""Those that give numbers of no more digits than their operand's."""
 
 
 def _of_one(name: str, function: Callable[[Expression], Expression], context: Context, x: Expression) -> Expression:
@@ -59,7 +61,7 @@ def _of_one(name: str, function: Callable[[Expression], Expression], context: Co
 
 
 for _name, _function in _OF_ONE.items():
-    lowers(f"{_name}.default")(functools.partial(_of_one, _name, _function))
+    lowers(f"{_name}.default", chooses=_name in _CHOOSE)(functools.partial(_of_one, _name, _function))
 
 
 @lowers("expm1.default")
@@ -124,13 +126,20 @@ def divide_rounded(context: Context, a: Any, b: Any, rounding_mode: str | None =
     if rounding_mode == "floor":
         return a // b
     quotient = a / b
+    if context.dtype is torch.bfloat16:
+        quotient = rounded_to_bfloat16(quotient)
     return F.if_(quotient < 0, F.ceil(quotient), F.floor(quotient)) if context.dtype.is_floating_point else quotient
 
 
 @lowers("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
 def remainder(context: Context, a: Any, b: Any) -> Expression:
-    """With the divisor's sign."""
-    return context.tensor(a) % context.tensor(b)
+    """With the divisor's sign; a zero has the dividend's."""
+    a, b = context.tensor(a), context.tensor(b)
+    made = a % b
+    if not context.dtype.is_floating_point:
+        return made
+    rest = F.modulus_truncate(a, b)
+    return F.if_(F.logical_equals(rest, context.tensor(0)), rest, made)
 
 
 @lowers("fmod.Tensor", "fmod.Scalar")
@@ -158,13 +167,13 @@ def atan2(context: Context, a: Any, b: Any) -> Expression:
     return F.atan_yx(context.tensor(a), context.tensor(b))
 
 
-@lowers("maximum.default")
+@lowers("maximum.default", chooses=True)
 def maximum(context: Context, a: Any, b: Any) -> Expression:
     """The larger one; NaN where one is."""
     return _with_nan(context, F.max(context.tensor(a), context.tensor(b)), a, b)
 
 
-@lowers("minimum.default")
+@lowers("minimum.default", chooses=True)
 def minimum(context: Context, a: Any, b: Any) -> Expression:
     """The smaller one; NaN where one is."""
     return _with_nan(context, F.min(context.tensor(a), context.tensor(b)), a, b)
@@ -178,12 +187,14 @@ def _with_nan(context: Context, made: Expression, *operands: Any) -> Expression:
         if isinstance(operand, Expression):
             own = context.tensor(operand)
             made = F.if_(F.is_nan(own), own, made)
+        elif isinstance(operand, float) and math.isnan(operand):
+            return context.tensor(operand).broadcast_to(made.sizes)
     return made
 
 
 @lowers("clamp.default", "clamp.Tensor", "hardtanh.default")
 def clamp(context: Context, x: Expression, min: Any = None, max: Any = None) -> Expression:
-    """Between two bounds; NaN stays."""
+    """Between two bounds; NaN stays, and a bound that is one makes one."""
     made = context.tensor(x)
     if context.result is not None and min is None and max is None:
         raise NotLowered("clamp without bounds")
@@ -191,7 +202,7 @@ def clamp(context: Context, x: Expression, min: Any = None, max: Any = None) -> 
         made = F.max(made, context.tensor(min))
     if max is not None:
         made = F.min(made, context.tensor(max))
-    return _with_nan(context, made, x)
+    return _with_nan(context, made, x, min, max)
 
 
 @lowers("clamp_min.default", "clamp_min.Tensor")
@@ -380,7 +391,7 @@ def converted(context: Context, x: Expression, *_: Any, **__: Any) -> Expression
     return context.cast(x, context.data_type)
 
 
-@lowers("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default", "copy.default")
+@lowers("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default", "copy.default", chooses=True)
 def same(context: Context, x: Expression, other: Any = None, **_: Any) -> Expression:
     """The same values."""
     return x if other is None or not isinstance(other, Expression) else context.cast(other, context.data_type)

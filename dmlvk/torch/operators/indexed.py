@@ -15,13 +15,13 @@ from dmlvk.torch.lowering import Context, NotLowered, lowers
 from dmlvk.torch.operators.meeting import combined
 
 
-@lowers("embedding.default")
+@lowers("embedding.default", chooses=True)
 def embedding(context: Context, weight: Expression, indices: Expression, *_: Any, **__: Any) -> Expression:
     """Rows of a matrix."""
     return _rows_of(context, weight, 0, indices)
 
 
-@lowers("index_select.default")
+@lowers("index_select.default", chooses=True)
 def index_select(context: Context, x: Expression, dim: int, index: Expression) -> Expression:
     """Places of an axis."""
     return _rows_of(context, x, dim, index)
@@ -87,7 +87,7 @@ def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(next((size for size in column if size != 1), 1) for column in columns)
 
 
-@lowers("index.Tensor", "_unsafe_index.Tensor")
+@lowers("index.Tensor", "_unsafe_index.Tensor", chooses=True)
 def index_tensor(context: Context, x: Expression, indices: Sequence[Expression | None]) -> Expression:
     """Elements at the places that integers name along some axes."""
     positions = _Positions(context, x, indices)
@@ -141,7 +141,7 @@ def embedding_backward(
     return context.reshaped(made, (count, width))
 
 
-@lowers("gather.default")
+@lowers("gather.default", chooses=True)
 def gather(context: Context, x: Expression, dim: int, index: Expression, *_: Any, **__: Any) -> Expression:
     """Of each row the elements at its indices."""
     axis = dim % x.ndim

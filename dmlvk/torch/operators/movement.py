@@ -10,29 +10,30 @@ import torch
 
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import AxisDirection
 from dmlvk.operators.rearrangement import PaddingMode
-from dmlvk.torch.lowering import Context, NotLowered, lowers
+from dmlvk.torch.lowering import Context, NotLowered, lowers, with_equal_zeros
 
 _FAR = 2**62
 """Where slices without an end end."""
 
 
-@lowers("view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default", "squeeze.default")
-@lowers("squeeze.dim", "squeeze.dims", "flatten.using_ints")
+@lowers("view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default", "squeeze.default", chooses=True)
+@lowers("squeeze.dim", "squeeze.dims", "flatten.using_ints", chooses=True)
 def reshape(context: Context, x: Expression, *_: Any) -> Expression:
     """The same elements in another shape."""
     return context.reshaped(x, context.shape)
 
 
-@lowers("permute.default")
+@lowers("permute.default", chooses=True)
 def permute(context: Context, x: Expression, dims: Sequence[int]) -> Expression:
     """The axes in another order."""
     return x.transpose([axis % len(dims) for axis in dims]) if dims else x
 
 
-@lowers("transpose.int")
+@lowers("transpose.int", chooses=True)
 def transpose(context: Context, x: Expression, first: int, second: int) -> Expression:
     """Two axes in each other's place."""
     order = list(range(len(context.shape)))
@@ -41,19 +42,19 @@ def transpose(context: Context, x: Expression, first: int, second: int) -> Expre
     return x.transpose(order) if order else x
 
 
-@lowers("t.default")
+@lowers("t.default", chooses=True)
 def matrix_transpose(context: Context, x: Expression) -> Expression:
     """Of a matrix."""
     return x.T if len(context.shape) == 2 else x
 
 
-@lowers("expand.default")
+@lowers("expand.default", chooses=True)
 def expand(context: Context, x: Expression, *_: Any, **__: Any) -> Expression:
     """Repeated by strides."""
     return x.broadcast_to(context.shape or (1,))
 
 
-@lowers("slice.Tensor")
+@lowers("slice.Tensor", chooses=True)
 def slice_(
     context: Context, x: Expression, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Expression:
@@ -63,7 +64,7 @@ def slice_(
     return x[tuple(key)]
 
 
-@lowers("select.int")
+@lowers("select.int", chooses=True)
 def select(context: Context, x: Expression, dim: int, index: int) -> Expression:
     """One place of an axis, which goes."""
     key: list[Any] = [slice(None)] * x.ndim
@@ -71,7 +72,7 @@ def select(context: Context, x: Expression, dim: int, index: int) -> Expression:
     return x[tuple(key)]
 
 
-@lowers("diagonal.default")
+@lowers("diagonal.default", chooses=True)
 def diagonal(context: Context, x: Expression, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expression:
     """Elements whose places along two axes differ by so much, as the last axis."""
     first, second = dim1 % x.ndim, dim2 % x.ndim
@@ -84,7 +85,7 @@ def diagonal(context: Context, x: Expression, offset: int = 0, dim1: int = 0, di
     return part.reinterpret(context.shape, steps)
 
 
-@lowers("as_strided.default")
+@lowers("as_strided.default", chooses=True)
 def as_strided(
     context: Context, x: Expression, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Expression:
@@ -115,7 +116,7 @@ def stack(context: Context, tensors: Sequence[Expression], dim: int = 0) -> Expr
     return F.concatenate(parts, axis=dim % rank)
 
 
-@lowers("split_with_sizes.default", "split.Tensor", "chunk.default", "unbind.int")
+@lowers("split_with_sizes.default", "split.Tensor", "chunk.default", "unbind.int", chooses=True)
 def split(context: Context, x: Expression, sizes: Any = None, dim: int = 0) -> tuple[Expression, ...]:
     """Parts along an axis."""
     if isinstance(context.result, (list, tuple)) and len(context.result[0].shape) < x.ndim:
@@ -128,14 +129,14 @@ def split(context: Context, x: Expression, sizes: Any = None, dim: int = 0) -> t
     return tuple(parts)
 
 
-@lowers("repeat.default")
+@lowers("repeat.default", chooses=True)
 def repeat(context: Context, x: Expression, repeats: Sequence[int]) -> Expression:
     """Copies behind one another."""
     shape = (1,) * (len(repeats) - x.ndim) + x.sizes
     return F.tile(context.reshaped(x, shape), repeats=list(repeats))
 
 
-@lowers("flip.default")
+@lowers("flip.default", chooses=True)
 def flip(context: Context, x: Expression, dims: Sequence[int]) -> Expression:
     """Backwards along some axes."""
     key: list[Any] = [slice(None)] * x.ndim
@@ -147,16 +148,19 @@ def flip(context: Context, x: Expression, dims: Sequence[int]) -> Expression:
 @lowers("constant_pad_nd.default")
 def constant_pad(context: Context, x: Expression, pad: Sequence[int], value: float = 0) -> Expression:
     """A border of one value; negative widths cut off."""
-    return _padded(x, pad, PaddingMode.CONSTANT, float(value))
+    exact = (
+        int(value != 0) if context.dtype is torch.bool else context.plain(value) if x.data_type.is_float else int(value)
+    )
+    return _padded(x, pad, PaddingMode.CONSTANT, exact)
 
 
-@lowers("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
+@lowers("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default", chooses=True)
 def reflection_pad(context: Context, x: Expression, pad: Sequence[int]) -> Expression:
     """A border of mirrored elements."""
     return _padded(x, pad, PaddingMode.REFLECTION)
 
 
-@lowers("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
+@lowers("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default", chooses=True)
 def replication_pad(context: Context, x: Expression, pad: Sequence[int]) -> Expression:
     """A border of the nearest elements."""
     return _padded(x, pad, PaddingMode.EDGE)
@@ -185,6 +189,8 @@ def full(context: Context, *arguments: Any, **named: Any) -> Expression:
         value = int(value)
     if context.dtype is torch.bool:
         value = int(value != 0)
+    if context.dtype is torch.bfloat16 and not is_dynamic(value):
+        value = float(torch.tensor(float(value), dtype=torch.bfloat16))
     return context.tensor(value).broadcast_to(context.shape or (1,))
 
 
@@ -218,7 +224,7 @@ def arange(context: Context, *bounds: Any, **_: Any) -> Expression:
 # Tensors put into others.
 
 
-@lowers("select_scatter.default")
+@lowers("select_scatter.default", chooses=True)
 def select_scatter(context: Context, x: Expression, source: Expression, dim: int, index: int) -> Expression:
     """A tensor in one place of an axis."""
     axis = dim % x.ndim
@@ -226,7 +232,7 @@ def select_scatter(context: Context, x: Expression, source: Expression, dim: int
     return _put(context, x, context.reshaped(source, shape), axis, index % x.sizes[axis])
 
 
-@lowers("slice_scatter.default")
+@lowers("slice_scatter.default", chooses=True)
 def slice_scatter(
     context: Context,
     x: Expression,
@@ -255,17 +261,20 @@ def _put(context: Context, x: Expression, part: Expression, axis: int, first: in
     return F.concatenate(parts, axis=axis) if len(parts) > 1 else parts[0]
 
 
-@lowers("topk.default")
+@lowers("topk.default", chooses=True)
 def topk(
     context: Context, x: Expression, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Expression, ...]:
     """The largest or smallest of each row, and their places."""
     direction = AxisDirection.DECREASING if largest else AxisDirection.INCREASING
-    values, indices = F.top_k1(x, axis=dim % x.ndim, k=k, axis_direction=direction)
+    axis = dim % x.ndim
+    values, indices = F.top_k1(with_equal_zeros(x), axis=axis, k=k, axis_direction=direction)
+    if x.data_type in (DataType.FLOAT32, DataType.FLOAT16):
+        values = F.gather_elements(x, indices, axis=axis)
     return values, context.cast(indices, DataType.INT64)
 
 
-@lowers("sort.default", "sort.stable")
+@lowers("sort.default", "sort.stable", chooses=True)
 def sort(context: Context, x: Expression, *arguments: Any, **named: Any) -> tuple[Expression, ...]:
     """Rows in order, and where their elements were; equal ones stay in theirs."""
     flags = [value for value in arguments if isinstance(value, bool)]
@@ -274,10 +283,17 @@ def sort(context: Context, x: Expression, *arguments: Any, **named: Any) -> tupl
     descending = named.get("descending", flags[-1] if flags and "stable" not in named else False)
     if len(flags) > 1 or (flags and "stable" not in named and len(arguments) > 2):
         descending = flags[-1]
-    return topk(context, x, x.sizes[dim], dim, bool(descending))
+    axis = dim % x.ndim
+    if not descending or x.data_type not in (DataType.FLOAT32, DataType.FLOAT16):
+        return topk(context, x, x.sizes[axis], axis, bool(descending))
+    # DirectML has NaN last both ways, PyTorch first here: all backwards of what was turned round.
+    backwards = tuple(slice(None, None, -1) if position == axis else slice(None) for position in range(x.ndim))
+    values, places = topk(context, x[backwards], x.sizes[axis], axis, False)
+    last = context.tensor(x.sizes[axis], DataType.INT64) - 1
+    return values[backwards], last - places[backwards]
 
 
-@lowers("pixel_shuffle.default")
+@lowers("pixel_shuffle.default", chooses=True)
 def pixel_shuffle(context: Context, x: Expression, upscale_factor: int) -> Expression:
     """Channels become blocks of pixels."""
     *batch, channels, height, width = x.sizes

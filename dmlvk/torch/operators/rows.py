@@ -11,7 +11,7 @@ from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import AxisDirection, ReduceFunction
-from dmlvk.torch.lowering import Context, NotLowered, axes_of, axis_of, lowers, reduced
+from dmlvk.torch.lowering import Context, NotLowered, axes_of, axis_of, lowers, reduced, with_equal_zeros
 
 
 def _reduced(context: Context, x: Expression, function: ReduceFunction, dims: Any) -> Expression:
@@ -47,14 +47,14 @@ def _extreme(function: ReduceFunction, context: Context, x: Expression, dim: Any
     return F.if_(has_nan, context.tensor(math.nan), made)
 
 
-lowers("amax.default", "max.default")(functools.partial(_extreme, ReduceFunction.MAX))
-lowers("amin.default", "min.default")(functools.partial(_extreme, ReduceFunction.MIN))
+lowers("amax.default", "max.default", chooses=True)(functools.partial(_extreme, ReduceFunction.MAX))
+lowers("amin.default", "min.default", chooses=True)(functools.partial(_extreme, ReduceFunction.MIN))
 
 
 def _arg_extreme(
     is_largest: bool, context: Context, x: Expression, dim: Any = None, keepdim: bool = False
 ) -> Expression:
-    """Where the first largest or smallest element lies; the first NaN, where there is one."""
+    """Where the first largest or smallest element lies, zeros being equal; the first NaN, where there is one."""
     if dim is None:
         x, dim = context.reshaped(x, (math.prod(x.sizes),)), 0
     axes = axes_of(dim, x.ndim)
@@ -68,7 +68,7 @@ def _arg_extreme(
     is_nan = F.is_nan(x)
     has_nan = reduced(is_nan, function=ReduceFunction.MAX, axes=axes)
     of_nan = F.argmax(is_nan, axes, AxisDirection.INCREASING, output_data_type=DataType.INT64)
-    return F.if_(has_nan, of_nan, found(x))
+    return F.if_(has_nan, of_nan, found(with_equal_zeros(x)))
 
 
 lowers("argmax.default")(functools.partial(_arg_extreme, True))
@@ -82,8 +82,8 @@ def _extreme_with_index(
     return _extreme(function, context, x, dim), _arg_extreme(is_largest, context, x, dim)
 
 
-lowers("max.dim")(functools.partial(_extreme_with_index, True))
-lowers("min.dim")(functools.partial(_extreme_with_index, False))
+lowers("max.dim", chooses=True)(functools.partial(_extreme_with_index, True))
+lowers("min.dim", chooses=True)(functools.partial(_extreme_with_index, False))
 
 
 @lowers("any.default", "any.dim", "any.dims")

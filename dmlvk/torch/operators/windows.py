@@ -11,7 +11,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import ReduceFunction
 from dmlvk.operators.resampling import InterpolationMode
-from dmlvk.torch.lowering import Context, NotLowered, lowers, reduced
+from dmlvk.torch.lowering import Context, NotLowered, lowers, reduced, with_equal_zeros
 
 
 def _all(given: Sequence[int], count: int) -> list[int]:
@@ -36,7 +36,7 @@ def _ends(
     ]
 
 
-@lowers("max_pool2d_with_indices.default")
+@lowers("max_pool2d_with_indices.default", chooses=True)
 def max_pool(
     context: Context,
     x: Expression,
@@ -46,24 +46,33 @@ def max_pool(
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> tuple[Expression, ...]:
-    """The largest element of each window, and where it lies in its plane."""
+    """The largest element of each window, and where the first of them lies in its plane; the last NaN, if any."""
     shape = context.shape
     windows, paddings, dilations = _all(window, 2), _all(padding, 2), _all(dilation, 2)
     strides = _all(stride, 2) if stride else windows
     own = _with_batch(context, x, 2)
-    values, indices = F.max_pooling2(
-        own,
-        windows,
-        strides,
-        paddings,
-        _ends(own, shape, windows, strides, paddings, dilations),
-        dilations,
-        output_sizes=(*own.sizes[:2], *shape[-2:]),
-        with_indices=True,
+    plane = context.tensor(own.sizes[2] * own.sizes[3], DataType.INT64)
+    ends = _ends(own, shape, windows, strides, paddings, dilations)
+
+    def pooled(values: Expression) -> tuple[Expression, Expression]:
+        sizes = (*own.sizes[:2], *shape[-2:])
+        made, places = F.max_pooling2(
+            values, windows, strides, paddings, ends, dilations, output_sizes=sizes, with_indices=True
+        )
+        return made, F.modulus_floor(context.cast(places, DataType.INT64), plane)
+
+    values, inside = pooled(with_equal_zeros(own) if context.is_read(1) else own)
+    if own.data_type not in (DataType.FLOAT32, DataType.FLOAT16) or math.prod(own.sizes[2:]) >= 2**24:
+        return values, inside
+    # From 1 on; FLOAT32 has all of these integers.
+    places = F.fill_value_sequence(
+        1, 1, output_data_type=DataType.FLOAT32, output_sizes=(1, 1, *own.sizes[2:]), graph=context.graph
     )
-    plane = own.sizes[2] * own.sizes[3]
-    inside = F.modulus_floor(context.cast(indices, DataType.INT64), context.tensor(plane, DataType.INT64))
-    return values, inside
+    nothing = context.tensor(0, DataType.FLOAT32).broadcast_to(own.sizes)
+    last_nan, _ = pooled(F.if_(F.is_nan(own), places.broadcast_to(own.sizes), nothing))
+    is_nan = last_nan > 0
+    nan = context.tensor(math.nan, own.data_type)
+    return F.if_(is_nan, nan, values), F.if_(is_nan, context.cast(last_nan, DataType.INT64) - 1, inside)
 
 
 @lowers("max_pool2d_with_indices_backward.default")
@@ -83,7 +92,7 @@ def max_pool_backward(
     strides = _all(stride, 2) if stride else windows
     own, gradients = (_with_batch(context, part, 2) for part in (x, context.tensor(gradient)))
     ends = _ends(own, gradients.sizes, windows, strides, paddings, dilations)
-    return F.max_pooling_grad(own, gradients, strides, windows, paddings, ends, dilations)
+    return F.max_pooling_grad(with_equal_zeros(own), gradients, strides, windows, paddings, ends, dilations)
 
 
 @lowers("avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default")
