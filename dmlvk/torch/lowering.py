@@ -142,6 +142,16 @@ class Context:
         except InvalidArgumentError as error:
             raise NotLowered(str(error)) from error
 
+    def narrow(self, value: Any) -> Expression:
+        """As :meth:`tensor`; in bfloat16 as a number of that, which PyTorch's sums and remainders make of scalars."""
+        if self.dtype is not torch.bfloat16 or is_dynamic(value):
+            return self.tensor(value)
+        if not isinstance(value, Expression):
+            return self.tensor(float(torch.tensor(float(value), dtype=torch.bfloat16)))
+        operands = () if self.node is None else self.node.all_input_nodes
+        are_narrow = all(getattr(operand.meta["val"], "dtype", None) is torch.bfloat16 for operand in operands)
+        return self.tensor(value) if are_narrow else rounded_to_bfloat16(self.tensor(value))
+
     def is_read(self, number: int) -> bool:
         """Whether something reads one of the node's results."""
         users = () if self.node is None else self.node.users

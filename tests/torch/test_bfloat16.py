@@ -38,7 +38,6 @@ OF_TWO: list[Callable[[Any, Any], Any]] = [
     lambda x, y: x * y,
     lambda x, y: x - y,
     lambda x, y: torch.maximum(x, y.to(x.dtype)),
-    lambda x, y: torch.add(x, y, alpha=0.3),
     lambda x, y: torch.where(x > y, x, y),
 ]
 

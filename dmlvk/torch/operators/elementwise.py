@@ -79,8 +79,8 @@ def log1p(context: Context, x: Expression) -> Expression:
 
 
 def _scaled(context: Context, value: Any, alpha: Any) -> Expression:
-    made = context.tensor(value)
-    return made if is_number(alpha, 1) else made * context.tensor(alpha)
+    made = context.narrow(value)
+    return made if is_number(alpha, 1) else made * context.narrow(alpha)
 
 
 @lowers("add.Tensor", "add.Scalar")
@@ -88,19 +88,19 @@ def add(context: Context, a: Any, b: Any, alpha: Any = 1) -> Expression:
     """A + alpha b."""
     if context.dtype is torch.bool:
         return F.logical_or(context.truth(a), context.truth(b))
-    return context.tensor(a) + _scaled(context, b, alpha)
+    return context.narrow(a) + _scaled(context, b, alpha)
 
 
 @lowers("sub.Tensor", "sub.Scalar")
 def subtract(context: Context, a: Any, b: Any, alpha: Any = 1) -> Expression:
     """A - alpha b."""
-    return context.tensor(a) - _scaled(context, b, alpha)
+    return context.narrow(a) - _scaled(context, b, alpha)
 
 
 @lowers("rsub.Tensor", "rsub.Scalar")
 def subtract_from(context: Context, a: Any, b: Any, alpha: Any = 1) -> Expression:
     """B - alpha a."""
-    return context.tensor(b) - _scaled(context, a, alpha)
+    return context.narrow(b) - _scaled(context, a, alpha)
 
 
 @lowers("mul.Tensor", "mul.Scalar")
@@ -134,7 +134,7 @@ def divide_rounded(context: Context, a: Any, b: Any, rounding_mode: str | None =
 @lowers("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
 def remainder(context: Context, a: Any, b: Any) -> Expression:
     """With the divisor's sign; a zero has the dividend's."""
-    a, b = context.tensor(a), context.tensor(b)
+    a, b = context.narrow(a), context.narrow(b)
     made = a % b
     if not context.dtype.is_floating_point:
         return made
@@ -145,7 +145,7 @@ def remainder(context: Context, a: Any, b: Any) -> Expression:
 @lowers("fmod.Tensor", "fmod.Scalar")
 def fmod(context: Context, a: Any, b: Any) -> Expression:
     """With the dividend's sign."""
-    return F.modulus_truncate(context.tensor(a), context.tensor(b))
+    return F.modulus_truncate(context.narrow(a), context.narrow(b))
 
 
 @lowers("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
@@ -156,6 +156,9 @@ def power(context: Context, a: Any, b: Any) -> Expression:
     if not isinstance(b, Expression) and b == 2:
         made = context.tensor(a)
         return made * made
+    if context.dtype is torch.bfloat16 and not isinstance(b, Expression) and b == 3:
+        made = context.tensor(a)
+        return rounded_to_bfloat16(made * made) * made
     if not isinstance(b, Expression) and context.dtype.is_floating_point:
         return F.constant_pow(context.tensor(a), exponent=float(b))
     return F.pow(context.tensor(a), context.tensor(b))
