@@ -23,6 +23,9 @@ from dmlvk.operators import REGULAR_OPERATORS, FeatureLevel, OperatorDesc, check
 from scripts.shader_tools.project import SHADERS
 from tests.targets import kernel_of
 
+OWN = "element_wise_round_bfloat16"
+"""An element-wise operator of dmlvk's own."""
+
 
 def _kernels_of(case: ValueCase) -> set[str]:
     """Variants that a case can lower to: each access order, with the optional attributes and without."""
@@ -48,6 +51,7 @@ def test_declared_and_tested_are_the_same() -> None:
     tested = set().union(*(_kernels_of(case) for case in value_cases()))
     tested |= {lookup_variant_name(access_order) for access_order in ACCESS_ORDERS}  # in test_lookup.py
     tested.add(CONVERSION_VARIANT_NAME)  # in test_half_trial.py
+    tested |= {variant.name for variant in regular_variants() if variant.name.startswith(OWN)}  # test_round_bfloat16.py
     regular = {variant.name for variant in regular_variants()}  # all others are tried by samples
     assert tested == regular, f"untested {sorted(regular - tested)}, undeclared {sorted(tested - regular)}"
 
@@ -96,7 +100,7 @@ def test_variant_names_are_unique_and_sorted() -> None:
 
 def test_the_number_of_variants_follows_from_the_declarations() -> None:
     """Moved values count by width: IF has 4 of them. The optional members double the variants."""
-    counts = dict.fromkeys([*REGULAR_OPERATORS, "LOOKUP", "FLOAT16_FROM_FLOAT32"], 0)
+    counts = dict.fromkeys([*REGULAR_OPERATORS, OWN.upper(), "LOOKUP", "FLOAT16_FROM_FLOAT32"], 0)
     for variant in regular_variants():
         counts[variant.name.split(".")[0].upper()] += 1
     expected = {
@@ -111,6 +115,7 @@ def test_the_number_of_variants_follows_from_the_declarations() -> None:
         "ELEMENT_WISE_QUANTIZE_LINEAR": 3 * 2 * 2 * len(ACCESS_ORDERS),
         "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": 2**3 * 2**3 * len(ACCESS_ORDERS),
         "ELEMENT_WISE_ROUND": 2 * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_ROUND_BFLOAT16": len(ACCESS_ORDERS),
         "ELEMENT_WISE_SIGN": 10 * len(ACCESS_ORDERS),
         "ELEMENT_WISE_THRESHOLD": 8 * 2 * len(ACCESS_ORDERS),
         "LOOKUP": len(ACCESS_ORDERS),
