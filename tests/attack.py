@@ -43,7 +43,7 @@ from tests.attack_commands import command_line
 from tests.attack_dask import dask_array
 from tests.attack_descriptions import description
 from tests.attack_folders import language_model
-from tests.attack_frameworks import provider, torch_program
+from tests.attack_frameworks import provider, torch_program, torch_weights
 from tests.attack_graphs import graph
 from tests.attack_open_sizes import contradicting_caches, decoder, open_sizes
 from tests.onnx.models import two_branches
@@ -261,8 +261,10 @@ ATTACKS: tuple[tuple[Attack, int], ...] = (
 )
 
 
-BY_NAME: dict[str, Attack] = {attack.__name__: attack for attack in (*(attack for attack, _ in ATTACKS), torch_program)}
-"""Those that ``--only`` takes; one of them needs what is not everywhere, and is not among the others."""
+_OF_TORCH: tuple[Attack, ...] = (torch_program, torch_weights)
+
+BY_NAME: dict[str, Attack] = {attack.__name__: attack for attack in (*(attack for attack, _ in ATTACKS), *_OF_TORCH)}
+"""Those that ``--only`` takes; those of PyTorch need what is not everywhere, and are not among the others."""
 
 
 def cases(first: int, only: str | None) -> Iterator[tuple[Attack, int]]:
@@ -284,7 +286,7 @@ def tried(attack: Attack, seed: int, device: dml.Device) -> str:
 
 def work(first: int, only: str | None, end: float) -> None:
     """Tries one case after the other; says each before and after, for whoever watches."""
-    there = _mapped_by_torch() if only and BY_NAME[only] is torch_program else 0
+    there = _mapped_by_torch() if only and BY_NAME[only] in _OF_TORCH else 0
     resource.setrlimit(resource.RLIMIT_AS, (there + MOST_BYTES, there + MOST_BYTES))
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")

@@ -66,6 +66,17 @@ def torch_program(seed: int, device: dml.Device) -> str:
     return "runs"
 
 
+def torch_weights(seed: int, device: dml.Device) -> str:
+    """Weights and inputs that a program changes in any way between calls are read as they are."""
+    import dmlvk.torch
+    from tests.torch.weight_changes import run_case
+
+    assert dmlvk.torch.__doc__  # importing it registers the backend
+    warnings.simplefilter("ignore")
+    run_case(seed, {"device": device.info.index}, ways=12)
+    return "runs"
+
+
 def _compiled(program: Any, given: Any, **how: Any) -> Any:
     """What a program gives; an error's words where PyTorch refuses it."""
     import torch

@@ -24,7 +24,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dmlvk.device import Device
-from dmlvk.errors import InvalidArgumentError
+from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
 from dmlvk.torch import operators
 from dmlvk.torch.decompositions import decompositions
 from dmlvk.torch.devices import device_for
@@ -76,9 +76,21 @@ def backend(
         inference_compiler=compilers[_Kind.INFERENCE],
         decompositions=decompositions(),
     )
-    with sdpa_kernel(SDPBackend.MATH):  # attention as products and a softmax, which have gradients
-        made: Callable[..., Any] = compile_both(module, list(example_inputs))
+    try:
+        with sdpa_kernel(SDPBackend.MATH):  # attention as products and a softmax, which have gradients
+            made: Callable[..., Any] = compile_both(module, list(example_inputs))
+    except DeviceRemovedError as error:
+        return _raising(error)  # in the call: what a backend raises, TorchDynamo makes another error of
     return made
+
+
+def _raising(error: DeviceRemovedError) -> Callable[..., Any]:
+    message = str(error)
+
+    def call(*_: Any) -> Any:
+        raise DeviceRemovedError(message)
+
+    return call
 
 
 if not any(point.name == "dmlvk" for point in entry_points(group="torch_dynamo_backends")):

@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_dynamic
-from dmlvk.errors import DmlError, InvalidArgumentError
+from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import ReduceFunction
@@ -304,6 +304,8 @@ def lowered(module: GraphModule, device: Device, lasting: Collection[int]) -> tu
     names = [f"{_INPUT}{argument}" for argument in arguments if argument in lasting]
     try:
         return made.graph.compile(made.outputs, lasting_inputs=names), arguments
+    except DeviceRemovedError:
+        raise
     except DmlError as error:
         raise NotLowered(str(error)) from error
 
@@ -374,6 +376,8 @@ def _value(context: Context, node: Node, values: Mapping[Node, Any], example: An
         return _fitting(context, made, example)
     except NotLowered as error:
         error.node = node
+        raise
+    except DeviceRemovedError:
         raise
     except Exception as error:
         if not isinstance(error, (DmlError, NoNumber)):

@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from dmlvk.datatypes import DataType, checked_data_type
 from dmlvk.dynamic.sizes import FEWEST, Guards
-from dmlvk.errors import DmlError
+from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.graphs.dynamic import DynamicGraph, open_sizes
 from dmlvk.kernels.program import BindingKind
 from dmlvk.running.open_runs import OpenRuns
@@ -142,6 +142,8 @@ class _OpenPlan:
             lasting = self._weights if are_lasting else ()
             flags = device.own_flags
             graph = DynamicGraph(device, desc, flags, self._guards, offsets, fuse=True, lasting_inputs=lasting)
+        except DeviceRemovedError:
+            raise
         except (DmlError, NoNumber) as error:
             raise NotLowered(str(error)) from error
         given = next(iter(reversed(module.graph.nodes))).args[0]

@@ -147,6 +147,19 @@ def test_a_tensor_without_its_memory_is_an_error_and_not_read(is_open: bool, dev
         _check(compiled, model, 5, "with its memory")
 
 
+@pytest.mark.parametrize("is_open", [False, True], ids=["one size", "open sizes"])
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["before it is compiled", "after a call"])
+def test_a_closed_device_is_one_error_of_dmlvk(is_open: bool, is_compiled: bool) -> None:
+    model = _model()
+    with dml.Device() as device:
+        compiled = torch.compile(model, backend="dmlvk", dynamic=is_open, options={"device": device})
+        if is_compiled:
+            compiled(torch.randn(5, 32))
+    for _ in range(2):
+        with pytest.raises(dml.DeviceRemovedError, match="the device was closed"):
+            compiled(torch.randn(5, 32))
+
+
 def test_unchanged_weights_are_not_uploaded_again(device: dml.Device) -> None:
     model = _model()
     _, residency = device_for({"device": device})
