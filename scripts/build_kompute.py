@@ -29,7 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 KOMPUTE_VERSION = "0.9.0"
-LOCAL_VERSION = "dmlvk.10"
+LOCAL_VERSION = "dmlvk.11"
 """What ``pip list`` shows behind it: this is not the package as it is on PyPI."""
 
 KOMPUTE_SHA256 = "98e583dc6e9731ff6d7a3e3317817e4d93f7b2945929619e29a56325db279949"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dmlvk.errors import OutOfMemoryError
 from dmlvk.runtime.vulkan import MemoryGuard, MemoryRequest
@@ -14,7 +15,7 @@ from dmlvk.runtime.work import Allocation
 def new_allocation(
     kp: Any, manager: Any, memory: MemoryGuard, size_in_bytes: int, *, has_staging: bool, zeroed: bool
 ) -> Allocation:
-    """A piece of device memory.
+    """A piece of device memory whose host-visible side is there from the beginning.
 
     Args:
         kp: Kompute.
@@ -39,8 +40,17 @@ def new_allocation(
         if zeros is None:
             raise OutOfMemoryError(f"{memory.info.name}: {size_in_bytes} bytes of zeros are not to be had")
         tensor = manager.tensor_t(zeros, kind)
-        host_bytes = tensor.data().view(np.uint8)
-        return Allocation(tensor, claim, size_in_bytes, host_bytes, has_staging, upload_pending=has_staging and zeroed)
+        made = Allocation(tensor, claim, size_in_bytes, has_staging, has_staging and zeroed, _mapped)
+        made.host_bytes  # noqa: B018 - mapped from now on
+        return made
     except BaseException:
         claim.release()
         raise
+
+
+def _mapped(allocation: Allocation) -> npt.NDArray[np.uint8]:
+    mapped: npt.NDArray[np.uint8] = allocation.tensor.data().view(np.uint8)
+    return mapped
+
+
+__all__ = ["new_allocation"]

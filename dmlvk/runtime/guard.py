@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.runtime import validation
 
 if TYPE_CHECKING:
@@ -36,7 +37,22 @@ class Guard:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is not None or validation.is_watching():  # else a small operator would notice five calls
-            self._engine.translate(self._action, error)
+            if error is None or isinstance(error, RuntimeError):
+                raise_messages(self._engine, self._action)
+            if isinstance(error, RuntimeError):
+                self._raise_translated(error)
+
+    def _raise_translated(self, error: RuntimeError) -> None:
+        name = self._engine.info.name
+        if "DeviceLost" in str(error):
+            reason = f"{name}: the device was lost while {self._action} ({error})"
+            raise DeviceRemovedError(self._engine.lose(reason)) from error
+        raise DmlError(f"{name}: {self._action} failed: {error}") from error
+
+
+def raise_messages(engine: Engine, action: str) -> None:
+    """Raises what the validation layers have complained of."""
+    validation.raise_new_messages(f"{engine.info.name}: {action}", except_for=is_repeated_copy)
 
 
 def is_repeated_copy(message: validation.ValidationMessage) -> bool:

@@ -31,18 +31,19 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, UnsupportedError
-from dmlvk.runtime import validation
+from dmlvk.errors import DeviceRemovedError, InvalidArgumentError, UnsupportedError
+from dmlvk.runtime import staging, validation
 from dmlvk.runtime.afterwards import Afterwards, new_lock
 from dmlvk.runtime.allocations import new_allocation
 from dmlvk.runtime.forked import keep_for_ever
-from dmlvk.runtime.guard import Guard, is_repeated_copy
+from dmlvk.runtime.guard import Guard, raise_messages
 from dmlvk.runtime.kompute_library import drivers_of_parent, kompute, open_engines
 from dmlvk.runtime.launch_numbers import LaunchNumbers, Offsets
 from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.runtime.prepared_launches import Elsewhere, Numbers, PreparedLaunches
 from dmlvk.runtime.recorder import Recorder
 from dmlvk.runtime.shader_forms import ShaderForms
+from dmlvk.runtime.staging import Staging
 from dmlvk.runtime.submissions import Submissions
 from dmlvk.runtime.transfers import Transfers
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, open_instance
@@ -130,6 +131,7 @@ class Engine:
         # llvmpipe compiles when a shader is dispatched for the first time, and not when its pipeline is made.
         self._pipelines = Pipelines(self._manager, side_by_side=not self.shaders.are_compiled_slowly)
         self._transfers = Transfers(self._kp, self._manager)
+        self._staging = Staging(self._manager, self._memory, weakly(self._settle))
         self._numbers: LaunchNumbers | None = None
         finds_out = self.shaders.are_compiled_slowly and not self._needs_staging
         self._numbers = LaunchNumbers(weakly(self._shared_memory), info.limits, finds_out=finds_out)
@@ -167,7 +169,7 @@ class Engine:
         self.afterwards.wait_for_visits()
         with self.afterwards, self.lock:
             self._close()
-        self._raise_validation_messages("closing the device")
+        raise_messages(self, "closing the device")
 
     def _close(self) -> None:
         if self._manager is None:
@@ -246,7 +248,10 @@ class Engine:
                 self._until_sweep = max(_FEWEST_ALLOCATIONS_BETWEEN_SWEEPS, len(self._allocations))
                 self.afterwards.put_off(self._free_orphans)
             has_staging = self._needs_staging and not (near_host and self._has_barriers)
-            allocation = self._allocated(size_in_bytes, has_staging, zeroed)
+            if has_staging and size_in_bytes >= staging.SMALLEST_BYTES and hasattr(self._manager, "device_tensor"):
+                allocation = self._staging.allocation(size_in_bytes, zeroed=zeroed)
+            else:
+                allocation = self._allocated(size_in_bytes, has_staging, zeroed)
             allocation.owner = None if owner is None else weakref.ref(owner)
             self._allocations.add(allocation)
             return allocation
@@ -325,7 +330,8 @@ class Engine:
         self.submissions.finish_all(self.submissions.users(allocation))
         self._pipelines.let_go(allocation)
         self._transfers.let_go(allocation)
-        allocation.host_bytes = np.empty(0, np.uint8)
+        allocation.close()
+        self._staging.let_go(allocation)
         if allocation.tensor.is_init():  # not so when this was interrupted behind the next line
             allocation.tensor.destroy()
         allocation.claim.release()
@@ -346,7 +352,8 @@ class Engine:
             return self._users_of_host_side(allocation) if keeps_contents else self._users(allocation)
 
         def write() -> None:
-            fill(allocation.host_bytes)
+            fill(allocation.host_side())
+            self._staging.used(allocation)
             allocation.upload_pending = allocation.has_staging
             allocation.download_pending = False
 
@@ -359,9 +366,12 @@ class Engine:
             allocation: what is read.
             take: called with the bytes, which it neither writes nor keeps.
         """
-        return once_free(
-            self, "reading a buffer", lambda: self._users_of_host_side(allocation), lambda: take(allocation.host_bytes)
-        )
+
+        def look() -> _Result:
+            self._staging.used(allocation)
+            return take(allocation.host_side())
+
+        return once_free(self, "reading a buffer", lambda: self._users_of_host_side(allocation), look)
 
     def _users(self, allocation: Allocation) -> list[Recording]:
         self._check_allocated(allocation)
@@ -375,17 +385,32 @@ class Engine:
         """The same, and a copy to the host's side where that is not up to date."""
         self._check_allocated(allocation)
         if allocation.download_pending:
+            allocation.host_side()
             download = self._transfers.download(allocation)
             self.submissions.finish(download)  # an interrupt may have come before anybody waited for it
             self.submissions.start(download)
             allocation.download_pending = False
         return self.submissions.users(allocation)
 
+    def _settle(self, allocation: Allocation) -> None:
+        """For :class:`Staging`: nothing copies from or to the host's side of an allocation any more, or is to."""
+        if allocation.upload_pending:
+            self._upload([allocation])
+            allocation.upload_pending = False
+        self.submissions.finish_all(self.submissions.users(allocation))
+        self._transfers.let_go(allocation)
+
     def _upload(self, allocations: Sequence[Allocation]) -> None:
         """Submits a copy to the device's side, which nothing uses that was submitted."""
-        upload = self._transfers.upload(allocations)
-        self.submissions.finish(upload)  # as above
-        self.submissions.start(upload)
+        before, self._staging.busy = self._staging.busy, frozenset(allocations)
+        try:
+            for allocation in allocations:
+                allocation.host_side()
+            upload = self._transfers.upload(allocations)
+            self.submissions.finish(upload)  # as above
+            self.submissions.start(upload)
+        finally:
+            self._staging.busy = before
 
     def record(
         self,
@@ -406,6 +431,8 @@ class Engine:
             chain: what it belongs to; such a recording uploads nothing.
         """
         with self.afterwards, self.lock, Guard(self, "recording"):
+            for allocation in (*upload, *download):
+                allocation.host_bytes  # noqa: B018 - which the copies are recorded for
             if self._numbers is None:
                 return self._recorded(launches, upload, download, chain, timestamps)
             dynamic_launches, offsets = self._numbers.dynamic(launches)
@@ -585,17 +612,7 @@ class Engine:
             self, "reading timestamps", lambda: self.submissions.among([recording]), recording.dispatch_spans
         )
 
-    def translate(self, action: str, error: BaseException | None) -> None:
-        """For :class:`Guard`: raises what became of an action, when it failed or a validation layer complains."""
-        if error is None:
-            self._raise_validation_messages(action)
-        elif isinstance(error, RuntimeError):
-            self._raise_validation_messages(action)
-            if "DeviceLost" in str(error):
-                if self._removed is None:  # else another thread was told first
-                    self._removed = f"{self.info.name}: the device was lost while {action} ({error})"
-                raise DeviceRemovedError(self._removed) from error
-            raise DmlError(f"{self.info.name}: {action} failed: {error}") from error
-
-    def _raise_validation_messages(self, action: str) -> None:
-        validation.raise_new_messages(f"{self.info.name}: {action}", except_for=is_repeated_copy)
+    def lose(self, reason: str) -> str:
+        """Notes that the device is lost, unless another thread was told first; returns what was noted."""
+        self._removed = self._removed or reason
+        return self._removed

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,22 +24,44 @@ class Allocation:
         tensor: Kompute's tensor.
         claim: its entry in the books of the device's memory.
         size_in_bytes: a multiple of 4.
-        host_bytes: the host-visible side: the memory itself, or its staging copy.
         has_staging: whether the host-visible side is a copy.
         upload_pending: whether the host's side is newer.
         download_pending: whether the device's side is newer.
         owner: whom it is for. An interrupt may take that one's finalizer away, or come before there is one: what has an
             owner is freed some time after it is gone.
+        is_pinned: whether somebody relies on the host-visible side to stay where it is.
     """
 
     tensor: Any
     claim: MemoryClaim
     size_in_bytes: int
-    host_bytes: npt.NDArray[np.uint8]
     has_staging: bool
     upload_pending: bool
+    make_host_side: Callable[[Allocation], npt.NDArray[np.uint8]]
     download_pending: bool = False
     owner: weakref.ref[Any] | None = None
+    is_pinned: bool = False
+    _host_side: npt.NDArray[np.uint8] | None = None
+
+    @property
+    def host_bytes(self) -> npt.NDArray[np.uint8]:
+        """The host-visible side, which stays from now on: the memory itself, or its staging copy."""
+        self.is_pinned = True
+        return self.host_side()
+
+    def host_side(self) -> npt.NDArray[np.uint8]:
+        """The same for a moment under the engine's lock; a staging copy may be freed afterwards."""
+        if self._host_side is None:
+            self._host_side = self.make_host_side(self)
+        return self._host_side
+
+    def drop_host_side(self) -> None:
+        """Forgets the host-visible side, which is about to be freed."""
+        self._host_side = None
+
+    def close(self) -> None:
+        """Has no host-visible side any more: the memory is being freed."""
+        self._host_side = np.empty(0, np.uint8)
 
 
 @dataclasses.dataclass(frozen=True)

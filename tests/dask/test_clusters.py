@@ -182,6 +182,7 @@ def check_a_lost_device_fails_the_task_with_the_error_of_dmlvk_and_the_worker_go
     expected = hash_of(computed(client, made, workers=[worker]))
 
     def lose() -> int:
+        from dmlvk.runtime.guard import Guard
         from dmlvk.runtime.kompute import Engine
 
         kept = {name: getattr(Engine, name) for name in ("run", "run_whole")}
@@ -189,7 +190,8 @@ def check_a_lost_device_fails_the_task_with_the_error_of_dmlvk_and_the_worker_go
         def lost(engine: Any, recording: Any) -> None:
             for name, method in kept.items():
                 setattr(Engine, name, method)
-            engine.translate("running on the device", RuntimeError("vk::Queue::submit: ErrorDeviceLost"))
+            with Guard(engine, "running on the device"):
+                raise RuntimeError("vk::Queue::submit: ErrorDeviceLost")
 
         for name in kept:
             setattr(Engine, name, lost)

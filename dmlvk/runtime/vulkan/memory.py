@@ -4,6 +4,7 @@ What Kompute's tensors consist of:
 
 ========= ====================================================================================================
 device    a buffer in device-local memory and a staging buffer of the same size in host-visible, host-coherent memory
+resident  the former without the latter, which comes and goes as ``staging``
 host      one buffer in host-visible, host-coherent memory
 storage   one buffer in device-local memory
 ========= ====================================================================================================
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from dmlvk.runtime.vulkan.loader import Instance
     from dmlvk.runtime.vulkan.probe import BufferPart
 
-TensorKind = Literal["device", "host", "storage"]
+TensorKind = Literal["device", "resident", "staging", "host", "storage"]
 
 MAX_TENSOR_SIZE_IN_BYTES = 2**32 - 4
 """Kompute keeps a tensor's byte size in 32 bits, and dmlvk's tensors consist of 4-byte words."""
@@ -69,6 +70,8 @@ _PLENTY = 1 << 63
 _STORAGE, _STORAGE_AND_COPY, _COPY = 0x20, 0x23, 0x3
 _PARTS: dict[TensorKind, tuple[tuple[str, int, bool], ...]] = {
     "device": (("", _STORAGE_AND_COPY, True), ("'s staging buffer", _COPY, False)),
+    "resident": (("", _STORAGE_AND_COPY, True),),
+    "staging": (("'s staging buffer", _COPY, False),),
     "host": (("", _STORAGE_AND_COPY, False),),
     "storage": (("", _STORAGE, True),),
 }
