@@ -14,11 +14,11 @@ from typing import Protocol
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
 from dmlvk.runtime.kompute import Allocation, Engine
 
-KEPT_BYTES = 64 * 2**20
-"""Chunks of up to this size are kept."""
+KEPT_BYTES = 256 * 2**20
+"""Chunks of up to this size in all are kept at least; those that were let go first are freed first."""
 
-KEPT_BYTES_IN_ALL = 256 * 2**20
-"""Chunks of up to this size in all; those that were let go first are freed first."""
+_KEPT_PART = {"CPU": 32}
+"""Which part of a device's memory is kept where that is more: of a CPU's, which is everybody's, less than an eighth."""
 
 _GRANULE = 64
 """Bytes of which a chunk's size is a multiple."""
@@ -35,6 +35,7 @@ class MemoryPool:
         self.engine = engine
         self._kept: dict[Allocation, None] = {}  # the oldest first
         self._size = 0
+        self._most = max(KEPT_BYTES, engine.info.memory // _KEPT_PART.get(engine.info.kind, 8))
         self._listener: weakref.WeakMethod[Callable[[Allocation], object]] | None = None
 
     @property
@@ -91,12 +92,12 @@ class MemoryPool:
         if self.engine.is_closed or not self.engine.has(allocation):
             return  # the device has freed it, or another process has it
         allocation.owner = weakref.ref(self)
-        if allocation.size_in_bytes > KEPT_BYTES:
+        if allocation.size_in_bytes > self._most:
             self._free(allocation)
             return
         self._kept[allocation] = None
         self._size += allocation.size_in_bytes
-        while self._size > KEPT_BYTES_IN_ALL:
+        while self._size > self._most:
             self._free_oldest()
 
     def _free_oldest(self) -> None:

@@ -15,7 +15,6 @@ import pytest
 import dmlvk as dml
 import dmlvk.array_api as xp
 from dmlvk import functions as F
-from dmlvk.arrays import memory_pool
 
 RNG = np.random.default_rng(3)
 X = RNG.integers(-9, 9, (3, 4, 5)).astype(np.float32)
@@ -277,13 +276,12 @@ def test_memory_comes_back_with_the_last_view(fresh: dml.Device) -> None:
 
 
 def test_what_is_kept_is_bounded_and_used_again(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_pool, "KEPT_BYTES", 4096)
-    monkeypatch.setattr(memory_pool, "KEPT_BYTES_IN_ALL", 10000)
     pool, before = fresh.arrays.pool, len(fresh.engine._allocations)
+    monkeypatch.setattr(pool, "_most", 7000)
     for size in (4096, 4032, 2048, 8192):
         fresh.empty(size, np.uint8)
         gc.collect()
-        assert pool.size_in_bytes <= 10000
+        assert pool.size_in_bytes <= 7000
     assert pool.size_in_bytes == 4032 + 2048 and len(fresh.engine._allocations) == before + 2
     again = fresh.empty(2048, np.uint8)
     assert len(fresh.engine._allocations) == before + 2 and pool.size_in_bytes == 4032

@@ -99,9 +99,8 @@ def test_arrays_that_are_too_large_to_be_kept_go_quietly(device: dml.Device, end
     """Their memory is freed, not kept for others: also together with the device, as garbage."""
     program = f"""
 import gc
-from dmlvk.arrays import memory_pool
-memory_pool.KEPT_BYTES = 0
 inner = dml.Device(index)
+inner.arrays.pool._most = 0
 array = inner.array(np.ones(64, np.float32))
 cycle = [array + array, inner]
 cycle.append(cycle)
