@@ -22,70 +22,69 @@ from scripts.docs_tools.markdown import page, table
 assert operators  # importing it registers the translators
 
 _START = """\
+Run an ONNX model on any Vulkan device with the calls that you know from ONNX Runtime:
+
+```sh
+pip install dmlvk[onnx]
+```
+
 ```python
-import dmlvk.onnx as ort                      # pip install dmlvk[onnx]
+import dmlvk.onnx as ort
 
 session = ort.InferenceSession("model.onnx")  # device=, feature_level=, strict=
 outputs = session.run(None, {"input": array})
 ```
 
+Or without a program. Inputs that are not named are random:
+
 ```sh
 dmlvk run model.onnx --input image=photo.png --output-dir output    # shows inputs, runs, sums up outputs
-dmlvk run model.onnx --timing --trace trace.json                    # inputs that are not given are random
+dmlvk run model.onnx --timing --trace trace.json
 ```
 
-## From onnxruntime-directml
-
-```python
-import onnxruntime as ort                                                        # before
-session = ort.InferenceSession("model.onnx", providers=["DmlExecutionProvider"])
-
-import dmlvk.onnx as ort                                                         # after
-session = ort.InferenceSession("model.onnx", providers=["DmlExecutionProvider"])
-```
-
-A program that imports `onnxruntime` runs unchanged, by a command or by a line before its own imports:
+## Run a program for ONNX Runtime unchanged
 
 ```sh
 python -m dmlvk.onnx program.py --its arguments     # or -m MODULE
+DMLVK_AS_ONNXRUNTIME=1 python program.py            # the same, and so for all programs of a shell or a service
 ```
+
+Or by a line in front of the program's own imports. What imported `onnxruntime` earlier keeps it:
 
 ```python
 import dmlvk.onnx
 dmlvk.onnx.install()                                # from now on `import onnxruntime` gives dmlvk.onnx
 ```
 
-`python -m scripts.try_packages` does that with programs around packages that ship their models, from OCR to speech, and
-compares texts, labels, scores and every output of every model with ONNX Runtime's: no float differs by more than 1e-4
-of the largest, or the model in FLOAT64 says how far both are off, which the command prints. ONNX Runtime was further
-off in all five of these: rapidocr's two detectors (2.8e-4, dmlvk 1e-5 and 8e-5), where what it gives the last Sigmoid
-is off by 1e-3 already, one of openwakeword's (1.0e-4, dmlvk 4e-5), ddddocr's old model, whose recurrent network rounds
-to int8 in each step (1.6e-2, dmlvk 1.2e-2), and basic-pitch (2.4e-3, dmlvk 1.1e-3), where logarithms of bands in which
-nothing sounds show the roundings of filters of 256 taps: dmlvk sums long filters of one channel in two halves. One
-program prints something else: kokoro's speech of int8 has another length, since how long a sound lasts is rounded (the
-last one in FLOAT64 1.68 frames, dmlvk 1.57; all together 72 and 71). ONNX Runtime itself gives 1.50 and 70, and on a
-processor without AVX (`qemu-x86_64 -cpu Nehalem`) 1.65 and 71.
+Processes that the program starts do the same. Tools of an installed ONNX Runtime (`onnxruntime.quantization` and so on)
+stay, and use dmlvk's sessions. To keep ONNX Runtime itself and give it a device, take the
+[provider](how-to/onnxruntime.md) instead.
 
-`python scripts/try_exports.py` exports tiny models of transformers (BERT, GPT-2, T5, Whisper, CLIP, ViT, DETR,
-SegFormer, Swin, SAM, Llama, Qwen3, Gemma 2, DeBERTa, wav2vec 2.0, Mamba, VITS) by both of PyTorch's exporters, and
-compares their outputs.
-`python scripts/try_built_decoders.py` has onnxruntime-genai's model builder make decoders of int4 (llama, Qwen2, Qwen3,
-Gemma 2, Phi, Phi-3; for cpu, dml and webgpu) and compares a prompt and eight tokens. With the numbers of FLOAT32 that
-the weights stand for, dmlvk's results differ by less than 1e-6 of the largest. ONNX Runtime's CPU provider differs by
-1e-2 there, because the builder allows it (`accuracy_level` 4) to round activations to int8; FLOAT16 ends 1e-3 off in
-both.
+From onnxruntime-directml one line changes, and `providers=["DmlExecutionProvider"]` may stay:
 
-Where ONNX Runtime's own package is installed, its tools (`onnxruntime.quantization` and so on) are still there, and
-use dmlvk's sessions. What imported `onnxruntime` before keeps it. Python processes that the program
-starts do the same, by the environment variable `DMLVK_AS_ONNXRUNTIME=1`, which works for any program, too.
+```python
+import dmlvk.onnx as ort                            # instead of: import onnxruntime as ort
+session = ort.InferenceSession("model.onnx", providers=["DmlExecutionProvider"])
+```
 
-Sessions (`run`, `run_with_ort_values`, `run_with_iobinding`, `run_async`, `get_inputs`, `get_modelmeta` and so on),
-`OrtValue`, `IOBinding`, `SessionOptions`, `RunOptions` and `get_available_providers` are there under their names, and
-so are `onnxruntime.capi` and its exceptions: `NoSuchFile` and `InvalidProtobuf` are `ModelFileError`s,
-`InvalidArgument` is `InvalidArgumentError`, `Fail` and `RuntimeException` are every `DmlError`. `__version__` is that
-of onnxruntime-directml whose names are followed, 1.24.4; `get_build_info()` says that it is dmlvk. Numbers and lists
-take the type that the model declares, and texts are arrays of objects, as there.
-Values can stay on the device from one run to the next:
+[Which programs and models were compared](notes/onnx.md): OCR, speech, music, embeddings, exports of transformers.
+
+## What is there
+
+Sessions, `OrtValue`, `IOBinding`, `SessionOptions`, `RunOptions` and `get_available_providers` have ONNX Runtime's
+names. So have `onnxruntime.capi` and its exceptions:
+
+| exception | is |
+|---|---|
+| `NoSuchFile`, `InvalidProtobuf` | `dmlvk.ModelFileError` |
+| `InvalidArgument` | `dmlvk.InvalidArgumentError` |
+| `Fail`, `RuntimeException` | every `dmlvk.DmlError` |
+
+`__version__` is that of onnxruntime-directml whose names are followed, 1.24.4. `get_build_info()` says that it is
+dmlvk. Options that are not named on this page are accepted and change nothing.
+
+**Values that stay on the device** go from one run to the next without a copy. Every `device_type` but `"cpu"` means the
+session's device. A `dmlvk.Array` is an input, too, and `OrtValue.array()` gives one:
 
 ```python
 value = ort.OrtValue.ortvalue_from_numpy(array, "dml")
@@ -93,167 +92,149 @@ value = ort.OrtValue.ortvalue_from_numpy(array, "dml")
 outputs = [value.numpy()]
 ```
 
-Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Array` is taken as an input, too, and
-`OrtValue.array()` gives one. What differs:
+Addresses of memory (`bind_input`, `bind_output` with `buffer_ptr`) are refused: bind an `OrtValue`.
 
-- Results are the same bits on every device. What follows a convolution is not folded into its weights: that would round
-  otherwise.
-- `session.partition` says of each node whether the device computes it, the host, or nobody because it is constant; and
-  why. `.program` names what computed a node that is not on the device ([the host](#the-host)); a line in the log
-  `dmlvk` tells of such nodes, and `strict=True` refuses models that have them.
-- Initializers are constants. What a run gives for one that the model lists among its inputs, too, counts for this run:
-  a plan of its own has it as an input.
-- Sessions of a process that choose the same device share it, and its threads; it is closed with the last of them, or
-  freed when they are dropped. `SessionOptions.shares_device = False` opens one for a session alone. A closed session
-  runs no more.
-- What exporters write out as several nodes is joined into one operator: LayerNorm, RMSNorm, GroupNorm, GELU (by erf and
-  by tanh), SiLU, Swish, SwiGLU, softmax-attention. It is faster, and in FLOAT16 right where squares, sums or scores
-  would overflow on the way.
-  `session.partition` names such nodes (`joined with others to …`); a `graph_optimization_level` below
-  ORT_ENABLE_EXTENDED leaves them as they are.
-- Conv, MatMul, Gemm, Add and Mul between DequantizeLinear and QuantizeLinear (`quantize_static` writes such models)
-  compute with the integers: sums below 2^24 are exact, and rounded to ONNX Runtime's integers, bit for bit. INT8
-  activations it sums as FLOAT32 on x86, which may end one integer beside. Add and Mul (QLinearAdd and QLinearMul, too,
-  where scales and zero points are known) end where ONNX Runtime's do on x86-64 with AVX2 at its default optimization
-  level, on ties as well. INT8 operands of which it makes some UINT8 there and others not, it adds and multiplies as
-  FLOAT32, and so does dmlvk. Softmax there, and QLinearSoftmax, take the
-  reciprocal of the result's scale rounded down, as it does, and are one integer beside where a sum's order decides.
-- `add_free_dimension_override_by_name` (and `_by_denotation`) of `SessionOptions` fixes sizes, so that the model
-  is planned when it is loaded; with `enable_profiling` `session.end_profiling()` writes a trace of every kernel. What
-  `add_initializer` and `add_external_initializers` are given stands for the file's; `optimized_model_filepath` gets the
-  model as it is. All else is accepted and changes nothing, and so are lists of providers.
-- Addresses of memory are not taken (`bind_input`, `bind_output` with `buffer_ptr`): bind an `OrtValue`. Files in ONNX
-  Runtime's own format (`.ort`) are refused; the `.onnx` file that they were made from runs.
-- Relu, Clip, Max, Min, Sign, ReduceMax and ReduceMin drop NaN, by DirectML's rules: RELU gives 0, CLIP a bound, MAX the
-  number beside it. With `options.propagate_nan = True` they give NaN, as ONNX Runtime does; each then takes a
-  comparison and a choice more, and convolutions and products no longer take Relu in. TopK and ArgMax take NaN for the
-  smallest number.
-- -0 and +0 are equal where places are sought (ArgMax, ArgMin, TopK, MaxPool with indices, Hardmax), as in ONNX Runtime;
-  DirectML's operators have -0 below +0. MaxPool with indices gives +0 for a zero of either sign.
-- An index beyond an axis counts as the nearest one in it (`Gather`, `GatherElements`, `GatherND`), by DirectML's rules,
-  and what would be scattered there is left out; ONNX Runtime ends with an error. Constants of `Gather` and
-  `GatherElements` are checked when the model is planned, and inputs of a model that `Gather` takes rows of a constant
-  by (tokens) before each run: an error names the node and the index.
-- Resize with align_corners and scales that give no whole size places elements by the scale, as ONNX's own suite has it;
-  ONNX Runtime takes the whole size. RoiAlign with sampling_ratio 0 takes at most four samples for each element of the
-  image's longer side (of 256 at least) along an axis, however large a region is.
-- STFT is a product with cosines and sines: where a spectrum is 0, dmlvk's is below 1e-13 of the largest, and ONNX
-  Runtime's fast transform leaves what FLOAT32 rounds (4e-8 of the largest), which dmlvk does not imitate.
-- MeanVarianceNormalization of equal values gives 0, as ONNX defines it; ONNX Runtime divides 0 by 0 and gives NaN.
-- `session.usage` tells launches, waits and memory of the last run, beside the least memory that any plan needs.
-- `session.profile(inputs)` gives the device's time of each kernel; `session.write_picture("graph.svg")` draws the
-  graphs.
-- Sizes that a model leaves open are bound by each run's inputs. A plan with its compiled graphs is kept for each set of
-  input shapes, up to 16 of them: a later run of the same shapes compiles nothing and allocates nothing on the device.
-  Most models need one plan for many shapes; RNN, GRU and LSTM one for each power of two of steps (with `clip` one for
-  each number of them), and Resize to sizes that are no constants, or with align_corners, one for each size.
-- What a model may ask for is bounded, before anything is computed, so that no small file takes all memory or never
-  ends: `SessionOptions` has `most_nodes` (131,072, with functions in place), `most_iterations` (32,768 of all loops and
-  scans of a run together; where they are inside one another, their product), `most_result_bytes` (1 GiB for one result
-  of the host, or what a loop gathers), `most_host_bytes` (4 GiB for all of them together; both may be 16 times what
-  initializers and inputs take) and `most_host_work` (2^36 terms of products, or as much other work, for a node of the
-  host). Values have 32 axes at most, 64 with NumPy 2; those of more than 8 are the host's, where they are no views.
-- What follows from weights alone (normalized or standardized weights) is computed once. Only its results stay on the
-  device, in several buffers where one is too small: what is between shares memory and is freed, and so are weights that
-  nothing else reads. It is computed in each run where it would take more memory than the weights that it follows from.
-- A value that is larger than a buffer of the device may be (128 MiB on llvmpipe, 2 GiB and more elsewhere) is a
-  `DeviceLimitError` that names it and its node. Where every node treats each item of the batch by itself, the batch
-  runs in halves, or halves of these, instead: with the same bits, and each part's results joined by the host.
-- Weights of 64 KiB and more stay in the model's file, or in the one beside it, until the device has them, so a session
-  of 256 MiB of them takes 1.1 times that, device memory of llvmpipe among it, and a further session of the same 1.0
-  (`dmlvk bench session-memory`; a driver for the CPU keeps code of each kernel besides, some 100 MB for a
-  network for pictures). Those of a model that is given as bytes are views of these. The file may be written over
-  afterwards, but for what the host needs of it in later runs: that ends with an error. On Windows only
-  external data stays in its file, and keeps it from being written to.
-- External data is read from files inside the model's folder only. Damaged files end in one `dmlvk.ModelFileError` that
-  names the node (`python -m tests.attack --seconds 600` tries that, and
-  what else may happen to a program).
+**Where a node runs.** `session.partition` says of each node whether the device computes it, the host, or nobody because
+it is constant, and why. `.program` names what computed it on [the host](#the-host). `strict=True` refuses models with
+such nodes. The logger `dmlvk` names them otherwise.
 
-`dmlvk.onnx.backend` is the ONNX project's own interface for backends (`prepare`, `run_model`, `run_node`).
+**What a run costs.** `session.usage` has launches, waits and memory of the last run. `session.profile(inputs)` has the
+device's time of each kernel. `session.write_picture("graph.svg")` draws the graphs. With `enable_profiling`
+`session.end_profiling()` writes a trace.
+
+**Sizes that are open.** Each run's inputs bind them. Most models need one plan for all sizes. RNN, GRU and LSTM need
+one for each power of two of steps, and with `clip` one for each number of them. Resize needs one for each size where
+its sizes are no constants or corners are aligned. Up to 16 further plans are kept, by shapes.
+`add_free_dimension_override_by_name` and `_by_denotation` fix sizes when the model is loaded.
+
+**Sharing.** Sessions of a process that choose the same device share it and its threads.
+`SessionOptions.shares_device = False` opens one for a session alone. A closed session runs no more.
+
+**Initializers** are constants. A run may give those that the model lists among its inputs, by a plan of its own.
+`add_initializer` and `add_external_initializers` stand for the file's. `optimized_model_filepath` gets the model as it
+is. Files in ONNX Runtime's own format (`.ort`) are refused; run the `.onnx` file that they were made from.
+
+`dmlvk.onnx.backend` is the ONNX project's interface for backends (`prepare`, `run_model`, `run_node`).
+
+## Limits
+
+A model that asks for more than this is refused before anything is computed. Each limit is a member of `SessionOptions`:
+
+| option | default | of |
+|---|---|---|
+| `most_nodes` | 131,072 | the model, with functions in place |
+| `most_iterations` | 32,768 | all loops and scans of a run; nested ones count as their product |
+| `most_result_bytes` | 1 GiB | one result of the host, or what a loop gathers |
+| `most_host_bytes` | 4 GiB | all results of the host together |
+| `most_host_work` | 2^36 | terms of products, or as much other work, of one node of the host |
+
+The two limits of bytes may be 16 times what initializers and inputs take. Values have at most 32 axes, 64 with NumPy 2;
+the host computes those of more than 8.
+
+- **Large values.** A value larger than a buffer of the device is a `DeviceLimitError` that names it and its node. Such
+  a buffer has 128 MiB on llvmpipe, 2 GiB and more elsewhere. Where each item of the batch is by itself, the batch runs
+  in parts instead, with the same bits.
+- **Weights.** Those of 64 KiB and more stay in the model's file, or the one beside it, until the device has them. So a
+  session takes 1.1 times its weights (`dmlvk bench session-memory`). The file may be written over afterwards, unless
+  the host needs it in later runs: that is an error. On Windows only external data stays in its file,
+  which cannot be written to meanwhile.
+- **What follows from weights alone** is computed once. It is computed in each run where it would take more memory than
+  the weights.
+- **Files.** External data is read from inside the model's folder only. A damaged file is one `dmlvk.ModelFileError`
+  that names the node.
+
+## Where results differ from ONNX Runtime
+
+Results are the same bits on every device. ONNX Runtime's differ from them in the last digits, and by these rules:
+
+- **NaN.** Relu, Clip, Max, Min, Sign, ReduceMax and ReduceMin drop NaN, as DirectML does.
+  `options.propagate_nan = True` keeps it, as ONNX Runtime does, and costs a comparison and a choice for each. TopK and
+  ArgMax take NaN for the smallest number.
+- **Zeros.** -0 and +0 are equal in ArgMax, ArgMin, TopK, Hardmax and MaxPool with indices, as in ONNX Runtime.
+  DirectML's own operators have -0 below +0. MaxPool with indices gives +0 for both.
+- **Indices beyond an axis** count as the nearest one in Gather, GatherElements and GatherND, and are left out when
+  scattered; ONNX Runtime ends with an error. Constant indices, and tokens that index a constant table, are checked: an
+  error names node and index.
+- **Quantized nodes.** Conv, MatMul, Gemm, Add and Mul between DequantizeLinear and QuantizeLinear compute with the
+  integers and end on ONNX Runtime's. INT8 activations may end one integer beside it, as it sums them as FLOAT32 on x86.
+  So may Softmax, where a sum's order decides.
+- **Patterns that exporters write** become one operator each: LayerNorm, RMSNorm, GroupNorm, GELU, SiLU, SwiGLU,
+  softmax-attention. That is faster, and right in FLOAT16 where squares or scores would overflow. `session.partition`
+  names them (`joined with others to …`). A `graph_optimization_level` below ORT_ENABLE_EXTENDED leaves them alone.
+- **Convolutions** do not take what follows them into their weights, as that would round otherwise.
+- **Resize** with align_corners and scales that give no whole size places elements by the scale, as ONNX's own suite
+  has it. ONNX Runtime takes the whole size.
+- **RoiAlign** with sampling_ratio 0 takes at most as many samples along an axis as four for each element of the image's
+  longer side, of 256 at least.
+- **STFT** is a product with cosines and sines. Where a spectrum is 0 it is below 1e-13 of the largest; ONNX Runtime's
+  fast transform leaves 4e-8.
+- **MeanVarianceNormalization** of equal values gives 0, as ONNX defines it; ONNX Runtime gives NaN.
 
 ## Decoders
 
-`GroupQueryAttention` reads `seqlens_k` and `total_sequence_length` on the device, and what counts them (`ReduceSum` and
-`Shape` of an attention mask, as onnxruntime-genai writes them) is computed by the host before each run: a plan depends
-on neither. Caches that are inputs and outputs of the model are appended to where they lie: one that grows has room for
-a power of two of rows, and what `run_with_ort_values` returns is a view of it, which is copied when it is used twice;
-one `OrtValue` that is bound as past and as present (`past_present_share_buffer`) is written in place. From the second
-token on nothing is planned, compiled or recorded, until a growing cache is full.
+Decoders with caches run with one plan for all lengths. From the second token on nothing is planned, compiled or
+recorded until a growing cache is full:
 
-Inputs of attention that contradict one another (heads, widths, batches, types, pairs, lengths, places) are refused
-before anything is written, by ONNX Runtime's rules, whoever would compute the node; so are tokens (indices of Gather
-that an input has) beyond a known table. Numbers that lie on the device are not looked at: kernels stay inside of their
-tensors whatever these are. A mask of ONNX's Attention may have fewer columns or one row, and heads any even size, which
-ONNX Runtime's CPU refuses.
+| attention | caches |
+|---|---|
+| `GroupQueryAttention` | growing, shared, of a window, quantized (8 and 4 bits), padded tokens (`query_seqlens`) |
+| `MultiHeadAttention` | growing, or shared with `past_sequence_length`; beams (`cache_indirection`) |
+| `DecoderMaskedMultiHeadAttention` | growing, shared; beams |
+| ONNX's `Attention` | growing, with `is_causal` and masks |
 
-Caches of a window (`sliding_window_cache`) keep the rows that ONNX Runtime says, with one plan for all lengths; their
-segments are those of a cache of all keys, and so are the bits.
+- **Memory.** Bind one `OrtValue` as past and as present (`past_present_share_buffer`): it is written in place. A cache
+  that grows has room for a power of two of rows. What `run_with_ort_values` returns is a view of it, which is copied
+  when it is used twice. Caches have to be inputs and outputs of the model that nothing else reads.
+- **Lengths** (`seqlens_k`, `total_sequence_length`) are read on the device. The host computes masks and biases before
+  each run. A model that joins its caches by Concat takes a plan for open sizes, which copies them.
+- **Scores** are an output of `MultiHeadAttention` and `DecoderMaskedMultiHeadAttention`, scores or shares (`qk_output`)
+  of `GroupQueryAttention`. They are 0 where a query does not see a key. `qk_output` does not go with
+  `sliding_window_cache` and `query_seqlens`.
+- **Checks.** Inputs that contradict one another (heads, widths, batches, types, lengths, places) are refused before
+  anything is written, by ONNX Runtime's rules. So are tokens beyond a known table, beams that are none, and masks of
+  other keys. Numbers on the device are not looked at; kernels stay inside of their tensors whatever these are.
 
-The same is done for `MultiHeadAttention` (with `past_sequence_length`, or caches that grow),
-`DecoderMaskedMultiHeadAttention`, and ONNX's `Attention` with a past, where the caches are inputs and outputs of the
-model and read by nothing else. Masks and biases beside them, as inputs or as exporters make them of an attention_mask
-and of shapes, are made by the host before each run, as wide as the caches have rows, so that they are in no plan
-either; a mask whose keys are not those of the past and the new tokens is refused. An If by a length (angles of long
-texts) is a plan for each branch. Masks that the device has to make (by a logarithm, say), and nodes that read shapes of
-caches, go with one plan for all lengths as well, whose sizes are numbers of its launches. A model that joins its caches
-by Concat leaves them to plans for open sizes, which copy them. Scores are an output of
-`MultiHeadAttention` and `DecoderMaskedMultiHeadAttention`, scores or shares (`qk_output`) one of `GroupQueryAttention`
-(not with `sliding_window_cache` and `query_seqlens`): as ONNX Runtime's CPU gives them out, 0 where a query does not
-see a key, also with one plan for all lengths, where nothing in the model reads them. Sequences of beams
-(`cache_indirection`) read each key of the past where it lies; a beam that is none is refused.
-Quantized caches of `GroupQueryAttention` (`k_scale`, `v_scale`: integers of 8 or 4 bits, a scale for all or for each
-element of a head) are appended to likewise; attention sees what the integers stand for, rounded to the queries' type as
-`DequantizeLinear` rounds it. They may keep a window, too, and tokens may fill up a step (`query_seqlens`).
-
-What attention gives is made of FLOAT32 sums whose order follows from places alone: a score is the sum over a head's
-elements in their order; values are summed over chains of 32 keys, 8 chains in order to a segment of 256 keys, and
-segments are joined in order, each with its own largest score; keys that a query does not see take no part. Products
-below 2^-102 count as 0, and so do shares below 2^-64 of the largest; FLOAT16 results, and elements that are turned, are
-rounded once. So a sequence has the same bits whatever the batch, the cache's capacity, the prompt's division and the
-device. A sum and its normalization (`SkipSimplifiedLayerNormalization`) are one kernel, with the bits of
-`ELEMENT_WISE_ADD` and `MEAN_VARIANCE_NORMALIZATION2`."""
+A text has the same bits whatever the batch, the cache's capacity and the prompt's division. The reason is
+[an order of sums](notes/onnx.md#the-order-of-sums-in-attention) that follows from places alone."""
 
 _TABLE = """\
-A node becomes the operators of DirectML that its row names; [operators.md](operators.md) says which of them this
-version has, with which data types. Operators that ONNX itself defines by others
-(`RMSNormalization`, `AffineGrid` and more) run by their definition, where the device has all of
-it; else on [the host](#the-host)."""
+A node becomes the operators of DirectML that its row names. [operators.md](operators.md) has their data types.
+Operators that ONNX defines by others (`RMSNormalization`, `AffineGrid` and more) run by their definition, where the
+device has all of it. What is left goes to [the host](#the-host)."""
 
 _HOST = """\
-What the device has no operator or no type for (DOUBLE, texts, more than 8 dimensions) is computed by the host, node by
-node. Three programs do so, in this order; `session.partition` names which:
+The host computes what the device has no operator or no type for: DOUBLE, texts, more than 8 dimensions. Three programs
+do so, in this order; `session.partition` names which:
 
-- `dmlvk`: functions whose results are the same bits on every machine, by operator and version: whatever moves and
-  chooses elements, arithmetic of integers, what IEEE 754 rounds correctly (+, -, x, /, square roots), comparisons,
-  casts, quantized numbers, sequences and optional values, random numbers.
-- `onnxruntime`: ONNX Runtime's CPU package, which `dmlvk[onnx]` brings and which is imported when a node needs it. One
-  thread computes a node. The last bits of its floats may differ from one kind of processor to another.
-- `onnx`: the onnx package's reference evaluator, for those versions of operators only that a test compared with ONNX
-  Runtime or with the suite below (`dmlvk/onnx/host/evaluation/compared.py`).
+- `dmlvk`: functions whose results are the same bits on every machine. They move and choose elements, compute with
+  integers, compare, cast, and round what IEEE 754 rounds correctly (+, -, x, /, square roots). Quantized numbers,
+  sequences, optional values and random numbers are among them.
+- `onnxruntime`: ONNX Runtime's CPU package, which `dmlvk[onnx]` brings. The last bits of its floats may differ from one
+  kind of processor to another. One thread computes a node.
+- `onnx`: the onnx package's reference evaluator, for those versions of operators that a test compares
+  (`dmlvk/onnx/host/evaluation/compared.py`).
 
 What none of them knows is refused, with the reason of each. Without ONNX Runtime more is refused, and nothing is
 computed otherwise.
 
-Constants that follow from constants are computed once, when the model is loaded, by the first of these three; floats
-that it does not round correctly (Exp, MatMul and so on) are the device's work, once before the first run. So they are
-the same bits everywhere. Views of a weight (Identity, Transpose, Reshape, Expand) are the same memory. What would take
-more memory than it follows from, such as DequantizeLinear of large weights, the device computes in every run.
+Constants that follow from constants are computed once, when the model is loaded. Floats that `dmlvk` does not round
+correctly (Exp, MatMul and so on) are the device's work, once before the first run. Views of a weight (Identity,
+Transpose, Reshape, Expand) are the same memory.
 
 `Shape` and `Size` follow from the shapes. The host decides about `If`, `Loop` and `Scan`, whose graphs run on the
-device; an `If` whose condition follows from the shapes is its branch.
+device. An `If` whose condition follows from the shapes is its branch.
 
-`python -m tests.onnx.random_nodes --nodes 20000` compares random nodes (operators, versions, attributes, types, inputs
-that are constants) with ONNX Runtime.
-
-Operators that are on the host whatever their types are; beside these, all of other domains that the table above does
-not name (ai.onnx.ml and so on), as far as ONNX Runtime has them:"""
+These operators are on the host whatever their types are. So are all of other domains that the table above does not
+name (ai.onnx.ml and so on), as far as ONNX Runtime has them:"""
 
 
 _SUITE = """\
-`python -m dmlvk.onnx.backend.suite` runs every case of the package onnx. `--page FILE` fills in this table,
-`--stated FILE` fails where a page states other numbers, as `.ci/run` asks of this one and of the README. Device: right,
-and the host computed nothing but shapes and constants. Host: right, with nodes on the host; most of these cases are one
-node, and the device has nothing to do in them (launch nothing)."""
+`python -m dmlvk.onnx.backend.suite` runs every case of the package onnx. Device: the result is right, and the host
+computed nothing but shapes and constants. Host: the result is right, with nodes on the host. Most of these cases are
+one node in which the device has nothing to do (launch nothing).
+
+`--page FILE` fills in this table. `--stated FILE` fails where a page states other numbers; `.ci/run` asks that of this
+page and of the README."""
 
 
 def onnx_page(before: Path) -> str:
