@@ -31,6 +31,8 @@ PAGES = sorted(
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
 def test_the_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
     text = "\n".join(BLOCK.findall((DOCS / page).read_text(encoding="utf-8")))
+    if "import torch" in text:
+        pytest.importorskip("torch")  # CI has it in a check of its own
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     value = onnx.helper.make_tensor_value_info("input", onnx.TensorProto.FLOAT, [2, 3])
     result = onnx.helper.make_tensor_value_info("output", onnx.TensorProto.FLOAT, [2, 3])
