@@ -188,6 +188,20 @@ def test_values_bound_anew_are_the_ones_that_are_read_and_written(device: dml.De
         assert np.array_equal(y.numpy(), np.maximum(x.numpy(), 0))
 
 
+def test_outputs_are_the_values_that_are_bound_also_where_a_run_is_replayed(device: dml.Device) -> None:
+    session = ort.InferenceSession(_relu([4, 3]), device=device)
+    x, first, other = (ort.OrtValue.ortvalue_from_numpy(_x(seed, 4, 3), "dml") for seed in range(3))
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", x)
+    for run, y in enumerate([first, first, first, other, first, first]):
+        if run == 5:
+            binding.clear_binding_outputs()
+            assert binding.get_outputs() == []
+        binding.bind_ortvalue_output("y", y)
+        session.run_with_iobinding(binding)
+        assert binding.get_outputs() == [y], f"run {run}"
+
+
 def test_captures_keep_nothing_alive_that_a_user_has_let_go(device: dml.Device) -> None:
     session = ort.InferenceSession(_relu([4, 3]), device=device)
     binding = session.io_binding()

@@ -151,6 +151,32 @@ def test_results_of_one_run_outlive_the_next(device: dml.Device) -> None:
     np.testing.assert_array_equal(y, kept)
 
 
+def test_no_output_is_an_input_or_another_output(device: dml.Device) -> None:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["going"], ["goes"]), helper.make_node("Add", ["sum", "x"], ["sums"])],
+        "body",
+        [
+            helper.make_tensor_value_info("turn", TensorProto.INT64, []),
+            helper.make_tensor_value_info("going", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("sum", TensorProto.INT64, [2]),
+        ],
+        [
+            helper.make_tensor_value_info("goes", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("sums", TensorProto.INT64, [2]),
+        ],
+    )
+    nodes = [helper.make_node("Loop", ["n", "", "x"], [name], body=body) for name in ("y", "z")]
+    shown = model(nodes, {"x": [2], "n": []}, ["y", "z", "x"], element=TensorProto.INT64)
+    session = ort.InferenceSession(shown, device=device)
+    x = np.ones(2, np.int64)
+    x.flags.writeable = False
+    for _ in range(3):
+        results = session.run(None, {"x": x, "n": np.array(0)})
+        for number, result in enumerate(results):
+            result[:] = number  # each is the caller's own
+        assert [result[0] for result in results] == [0, 1, 2]
+
+
 def test_the_partition_says_what_the_host_computes_and_why(
     any_device: dml.Device, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -357,6 +357,7 @@ class IOBinding:
             raise InvalidArgumentError("IOBinding: no output is bound; bind_output and bind_ortvalue_output bind them")
         on_device = self._on_device()
         if on_device is not None and self._session.replayed_bound(self._capture, *on_device):
+            self._results = [target for target in self._outputs.values() if isinstance(target, OrtValue)]  # all are
             return
         names = list(self._outputs)
         kept = [name for name, target in self._outputs.items() if _stays(target)]

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 
@@ -340,7 +339,7 @@ class InferenceSession(AcceptedNames, Portable):
                 if not self._captures.clear():
                     raise
                 state = self._ran(arrays)
-            results = [_own_array(state, name) for name in names]
+            results = state.results(names, arrays)
             self._captures.note(signature, lambda: captured(self._program, names, arrays, state))
             return results
 
@@ -402,11 +401,11 @@ class InferenceSession(AcceptedNames, Portable):
         with self._lock, memory_checked(self._model.name):
             self._check_open()
             state = self._ran(arrays, kept, bound)
+            on_host = [n for n in wanted if n not in kept or not isinstance(state.values.get(n), DeviceValue)]
+            host = dict(zip(on_host, state.results(on_host, arrays), strict=True))
             values = []
             for name in wanted:
-                there = state.values.get(name)
-                is_resident = isinstance(there, DeviceValue) and name in kept
-                result = there if is_resident else _own_array(state, name)
+                result = host[name] if name in host else state.values[name]
                 value = value_of(result, infos[name].element, is_on_device=name in kept)
                 value.taken(self.device)
                 values.append(value)
@@ -615,16 +614,6 @@ class InferenceSession(AcceptedNames, Portable):
         """
         if name not in self._overriding.names:
             check_name(self._model, name, "input", self._model.inputs)
-
-
-def _own_array(state: State, name: str) -> Any:
-    """A result as an array of the caller's own, who may write to it."""
-    value = state.host_array(name)
-    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
-        return value.astype(object)  # texts are so in ONNX Runtime
-    if isinstance(value, np.ndarray):
-        return value.copy() if name in state.known or value.base is not None or not value.flags.owndata else value
-    return value
 
 
 __all__ = ["InferenceSession", "RunOptions", "SessionOptions"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,32 @@ class State:
             return self.known[name]
         value = self.values[name]
         return value.array() if isinstance(value, (Resident, DeviceValue)) else value
+
+    def results(self, names: Sequence[str], inputs: Mapping[str, Any]) -> list[Any]:
+        """Values as the caller's own: each may be written to, and neither another one nor an input changes.
+
+        Args:
+            names: of the values.
+            inputs: what was given. What passes a Loop, an If, a sequence or no node at all is the same array.
+        """
+        others = {id(array) for value in inputs.values() for array in (value if isinstance(value, list) else [value])}
+
+        def own(value: Any) -> Any:
+            if isinstance(value, list):
+                return [own(item) for item in value]
+            if not isinstance(value, np.ndarray):
+                return value
+            if value.dtype.kind == "U":
+                return value.astype(object)  # texts are so in ONNX Runtime
+            result = value if value.flags.owndata and id(value) not in others else value.copy()
+            others.add(id(result))
+            return result
+
+        values = [(name, self.host_array(name)) for name in names]
+        return [
+            own(value.copy() if name in self.known and isinstance(value, np.ndarray) else value)
+            for name, value in values
+        ]
 
     def uploaded(self, name: str) -> Any:
         """A value as a graph on the device takes it."""
