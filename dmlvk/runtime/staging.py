@@ -15,13 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.runtime.vulkan import MemoryClaim, MemoryGuard, MemoryRequest
+from dmlvk.runtime.vulkan.host_memory import available_in_bytes
 from dmlvk.runtime.work import Allocation
 
 SMALLEST_BYTES = 2**20
 """Of memory whose staging buffer comes and goes; smaller pieces keep theirs."""
 
-STAGING_BYTES = 2**30
-"""Staging buffers that are kept in all, besides those that recorded copies use; those not used for longest go first."""
+STAGING_BYTES = 2**32
+"""Staging buffers that are kept in all, besides those that recorded copies use; those not used for longest go first.
+Where the host has less than 32 GiB left, an eighth of that."""
 
 
 class Staging:
@@ -38,6 +40,7 @@ class Staging:
 
     def __init__(self, manager: Any, memory: MemoryGuard, settle: Callable[[Allocation], object]) -> None:
         self._manager, self._memory, self._settle = manager, memory, settle
+        self._most = min(STAGING_BYTES, (available_in_bytes() or STAGING_BYTES) // 8)
         self._claims: collections.OrderedDict[Allocation, MemoryClaim] = collections.OrderedDict()
         self.busy: Collection[Allocation] = ()
 
@@ -78,7 +81,7 @@ class Staging:
         kept = [allocation for allocation in self._claims if not allocation.is_pinned]
         total = size_in_bytes + sum(allocation.size_in_bytes for allocation in kept)
         for allocation in kept:
-            if total <= STAGING_BYTES:
+            if total <= self._most:
                 break
             if allocation in self.busy:
                 continue
