@@ -8,7 +8,7 @@
     scripts/try_linux.py aarch64 --every 10          every tenth operator and family only
     scripts/try_linux.py aarch64_debian13 --minutes 30 --keep DIR     a part of all, and the next when called again
     scripts/try_linux.py aarch64_debian13 --jobs 16  by so many processes side by side
-    scripts/try_linux.py debian13 --table docs/how-to/install.md     put what is found into the table
+    scripts/try_linux.py debian13 --table docs/notes/platforms.md     put what is found into the table
 
 Debian's packages are unpacked into a folder of the user's cache, known by what was asked for, which becomes the root of
 a process: that takes root's rights. Arm needs qemu-user-static and g++-aarch64-linux-gnu.

@@ -5,7 +5,7 @@
     scripts/try_windows.py --wheels dist       the wheels of scripts/build_wheels.py, installed by Windows' pip
     scripts/try_windows.py --every 10          compare the bits of every tenth operator and family only
     scripts/try_windows.py --every 20 --small  of every twentieth operator, and a small case of each family: CI
-    scripts/try_windows.py --table docs/how-to/install.md     put what is found into the table of platforms
+    scripts/try_windows.py --table docs/notes/platforms.md     put what is found into the table of platforms
 
 Needs wine and an X server without a screen, which wine's Vulkan asks for (Debian: apt install wine wine64 xvfb), and
 without --wheels the compilers of scripts/cross/targets.py. Python 3.12 with NumPy 1.26: wine 8 lacks functions of C

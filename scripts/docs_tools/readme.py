@@ -1,4 +1,4 @@
-"""``README.md``: how many of DirectML's operators there are, and where they ran. The rest of it is written by hand."""
+"""Parts of pages that are written by hand: how many of DirectML's operators there are, and where they ran."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from scripts.cross.platform_table import SHORT, as_markdown, read, with_table
 _COUNT = re.compile(r"\d+ of DirectML's (\d+) operators are there")
 
 
-def readme_page(path: Path, install: Path) -> str:
-    """The file's contents with the right number, and the table of platforms as docs/how-to/install.md has it.
+def readme_page(path: Path, platforms: Path) -> str:
+    """The file's contents with the right number, and the table of platforms as docs/notes/platforms.md has it.
 
     Raises:
         ValueError: when it does not say so exactly once, or has not one such table.
@@ -21,4 +21,13 @@ def readme_page(path: Path, install: Path) -> str:
     counted, count = _COUNT.subn(rf"{len(OPERATORS)} of DirectML's \1 operators are there", text)
     if count != 1:
         raise ValueError(f"{path}: must say once how many of DirectML's operators are there; says it {count} times")
-    return with_table(counted, as_markdown(read(install.read_text(encoding="utf-8")), SHORT))
+    return with_short_table(counted, platforms)
+
+
+def with_short_table(text: str, platforms: Path) -> str:
+    """A page's contents whose table of platforms is a short form of another page's.
+
+    Raises:
+        ValueError: when one of the pages has no such table, or several.
+    """
+    return with_table(text, as_markdown(read(platforms.read_text(encoding="utf-8")), SHORT))
