@@ -3,9 +3,9 @@
 
 Of these git keeps docs/onnx.md and docs/accuracy.md with what was measured. It keeps the count of operators in
 README.md and, there and in docs/how-to/install.md, a short form of the table of platforms in docs/notes/platforms.md,
-which the scripts fill that try platforms. It does not keep docs/operators.md, docs/decisions.md and dmlvk/functions.pyi, which tells editors and type checkers of the
-operators' functions: set-up makes these here, the build of a wheel the last one, scripts/build_docs.py those of the
-site.
+which the scripts fill that try platforms. It does not keep docs/operators.md, docs/decisions.md and
+dmlvk/functions.pyi, which tells editors and type checkers of the operators' functions: set-up makes these here, the
+build of a wheel the last one, scripts/build_docs.py those of the site.
 
     python scripts/make_docs.py                   write all of them
     python scripts/make_docs.py --check           say which of those in git are stale, and write the others

@@ -1,4 +1,4 @@
-"""The table of platforms in docs/notes/platforms.md: what ran where, filled by scripts that ran it; other pages have less."""
+"""The table of platforms in docs/notes/platforms.md: what ran where, by scripts that ran it; other pages have less."""
 
 from __future__ import annotations
 
