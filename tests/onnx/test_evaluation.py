@@ -305,3 +305,25 @@ def test_a_model_with_a_sequence_or_an_optional_among_its_inputs_runs(any_device
             x = np.arange(length, dtype=np.float32)
             count, is_there, y = session.run(None, {"s": parts, "o": parts if length == 3 else None, "x": x})
             assert (int(count), bool(is_there), y.tolist()) == (3, length == 3, (x + x).tolist())
+
+
+@pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_a_slice_backwards_without_an_end_goes_to_the_first_element(
+    any_device: dml.Device, end: int, is_constant: bool
+) -> None:
+    data = np.arange(5, dtype=np.float32)
+    known = {"starts": 3, "ends": end, "axes": 0, "steps": -1}
+    constants = [numpy_helper.from_array(np.array([value], np.int64), name) for name, value in known.items()]
+    feed = {"x": np.ones(1, np.float32)} if is_constant else {"x": np.ones(1, np.float32), "data": data}
+    graph = helper.make_graph(
+        [helper.make_node("Slice", ["data", *known], ["part"]), helper.make_node("Mul", ["part", "x"], ["y"])],
+        "backwards",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in feed.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [*constants, *([numpy_helper.from_array(data, "data")] if is_constant else [])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = ort.InferenceSession(model, device=any_device).run(None, feed)
+    np.testing.assert_array_equal(found, theirs.run(None, feed)[0])

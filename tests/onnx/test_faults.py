@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.host.evaluation.call import FUNCTIONS
+from dmlvk.onnx.host.evaluation.call import FUNCTIONS, HostFunction
 from dmlvk.onnx.nodes import derived
 from dmlvk.onnx.nodes.translation import TRANSLATIONS
 from dmlvk.onnx.plan import engine
@@ -45,12 +45,12 @@ def break_shape_rule(patch: pytest.MonkeyPatch) -> None:
 
 def break_derived(patch: pytest.MonkeyPatch) -> None:
     """And arithmetic with open sizes."""
-    patch.setattr(derived, "_computed", broken)
+    patch.setattr(derived, "_followed", broken)
 
 
 def break_host_function(patch: pytest.MonkeyPatch) -> None:
     """And Mul's function for the host."""
-    patch.setitem(FUNCTIONS, ("", "Mul"), [(1, broken)])
+    patch.setitem(FUNCTIONS, ("", "Mul"), [HostFunction(1, broken)])
 
 
 BREAKS = (break_translator, break_planner, break_shape_rule, break_derived, break_host_function)

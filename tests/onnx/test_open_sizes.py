@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.kernels import access_orders
-from dmlvk.onnx.nodes.dynamic_shapes import clipped_slice
+from dmlvk.onnx.host.evaluation.movement import clipped_slice
 from dmlvk.onnx.plan.dynamic_execution import DynamicRound
 from tests.effort import some
 from tests.onnx.models import model

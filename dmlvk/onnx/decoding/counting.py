@@ -14,50 +14,12 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
+from dmlvk.onnx.host.evaluation.call import LENGTHS, MASKS, function_of
 from dmlvk.onnx.host.evaluators import Repeated, evaluate
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.model.looking import leading_to
 from dmlvk.onnx.nodes.values import Array
 from dmlvk.onnx.plan.execution import DeviceValue
-
-_COUNTS = frozenset(
-    (
-        "Add",
-        "Cast",
-        "Concat",
-        "Div",
-        "Equal",
-        "Expand",
-        "Gather",
-        "Greater",
-        "Identity",
-        "Less",
-        "Max",
-        "Min",
-        "Mul",
-        "Neg",
-        "Not",
-        "Range",
-        "ReduceMax",
-        "ReduceMin",
-        "ReduceSum",
-        "Reshape",
-        "Shape",
-        "Size",
-        "Slice",
-        "Squeeze",
-        "Sub",
-        "Unsqueeze",
-        "Where",
-    )
-)
-"""Operators by which lengths are made."""
-
-_OF_MASKS = _COUNTS | {
-    *("And", "CastLike", "ConstantOfShape", "CumSum", "Flatten", "GatherElements", "GatherND", "GreaterOrEqual"),
-    *("LessOrEqual", "Or", "Pad", "ScatterElements", "ScatterND", "Split", "Tile", "Transpose", "Trilu", "Xor"),
-}
-"""Operators by which masks are made of them."""
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
 _SHAPES = ("Shape", "Size")
@@ -176,7 +138,7 @@ def makers_of(
     """
     inputs = {info.name: info for info in model.inputs}
     makers = {name: step for step in steps for name in step.proto.output if name}
-    allowed = _OF_MASKS if are_masks else _COUNTS
+    allowed = (LENGTHS, MASKS) if are_masks else (LENGTHS,)
     found = Makers({}, set(), set())
     pending = list(names)
     while pending:
@@ -189,7 +151,8 @@ def makers_of(
             found.read.add(name)
             continue
         step = makers.get(name)
-        if step is None or step.domain or step.proto.op_type not in allowed:
+        function = None if step is None else function_of(step.domain, step.proto.op_type, step.version)
+        if step is None or function is None or function.counts not in allowed:
             raise NotCountedError(f"{name!r} is made by more than counting")
         if step in found.steps:
             continue

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlvk.onnx.host.evaluation.call import function_of
 from dmlvk.onnx.host.evaluators import RANDOM, own_results
 from dmlvk.onnx.model.control import CONTROL_FLOW
 from dmlvk.onnx.model.inference import NotInferred, inferred
@@ -93,7 +94,8 @@ def _is_fixed(step: Step) -> bool:
 def _least_more(step: Step, values: Mapping[str, Any], model: OnnxModel) -> int:
     """What the results of large inputs surely take more, found without computing them."""
     given = sum(_size(value) for value in values.values())
-    if given < _SMALL or step.proto.op_type not in _GROWING:
+    function = function_of(step.domain, step.proto.op_type, step.version)
+    if given < _SMALL or function is None or not function.grows:
         return 0
     try:
         found = inferred(step, [Known(values[name]) if name else None for name in step.proto.input], model.opsets)
@@ -102,10 +104,6 @@ def _least_more(step: Step, values: Mapping[str, Any], model: OnnxModel) -> int:
     if any(item is None or item[0] not in NUMPY_TYPES for item in found):
         return 0
     return sum(NUMPY_TYPES[item[0]].itemsize * math.prod(item[1]) for item in found if item is not None) - given
-
-
-_GROWING = frozenset({"Cast", "CastLike", "DequantizeLinear", "Pad", "Tile"})
-"""Operators whose results are larger than large inputs."""
 
 
 def _size(value: Any) -> int:

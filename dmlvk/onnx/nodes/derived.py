@@ -5,144 +5,101 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper
 
 from dmlvk.dynamic.sizes import is_dynamic, value_of
+from dmlvk.onnx.host.evaluation import computed
+from dmlvk.onnx.host.evaluation.call import NotComputed, function_of
+from dmlvk.onnx.model.inference import INVALID
 from dmlvk.onnx.model.loading import Step
-from dmlvk.onnx.nodes.dynamic_shapes import Given, NoRuleError, rule_of
-from dmlvk.onnx.nodes.values import Derived, Known, Tensor, Value
+from dmlvk.onnx.nodes.values import Array, Derived, Known, Tensor, Value
 from dmlvk.support import faults
 
 _log = logging.getLogger("dmlvk")
 
-_Numbers: TypeAlias = "np.ndarray[Any, Any]"
 _INTEGERS: Mapping[int, tuple[int, int]] = {
     TensorProto.INT32: (-(2**31), 2**31 - 1),
     TensorProto.INT64: (-(2**63), 2**63 - 1),
 }
-_PAIRS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "Add": lambda a, b: a + b,
-    "Sub": lambda a, b: a - b,
-    "Mul": lambda a, b: a * b,
-    "Div": lambda a, b: a // b,
-    "Mod": lambda a, b: a % b,
-    "Equal": lambda a, b: bool(a == b),
-    "Greater": lambda a, b: bool(a > b),
-    "GreaterOrEqual": lambda a, b: bool(a >= b),
-    "Less": lambda a, b: bool(a < b),
-    "LessOrEqual": lambda a, b: bool(a <= b),
-    "Max": max,
-    "Min": min,
-}
-_BOOLEAN = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+
+_MOST_NUMBERS = 2**12
+"""Elements of a result up to which each is followed by itself."""
 
 
-def derived_numbers(step: Step, inputs: Sequence[Value | None]) -> tuple[int, _Numbers] | None:
-    """What a node gives of integers that follow from sizes: its type, and an array of integers and dynamic sizes.
+def derived_values(step: Step, inputs: Sequence[Value | None]) -> list[Known | Derived] | None:
+    """What a node gives of integers that follow from sizes, by the functions by which the host computes it.
+
+    They compute it twice: of the sizes of the run that is planned, as ever, and of arrays of objects that remember
+    how they follow from open sizes. Both must give the same.
+
+    Args:
+        step: the node.
+        inputs: its inputs; ``None`` for an absent optional one.
 
     Returns:
-        ``None`` where that is not known here.
+        Its outputs; ``None`` where they are not known here.
     """
-    if step.domain or len(step.proto.output) != 1:
+    function = function_of(step.domain, step.proto.op_type, step.version)
+    if function is None or not function.of_sizes or step.schema is None or not all(step.proto.output):
         return None
-    arrays = [None if value is None else _as_numbers(value) for value in inputs]
-    if any(array is None and value is not None for array, value in zip(arrays, inputs, strict=True)):
+    plain = [None if value is None else current(value) for value in inputs]
+    if not all(value is None or (isinstance(value, Known) and isinstance(value.value, np.ndarray)) for value in plain):
         return None
-    given = Given(step, inputs)
+    arrays = [value.value if isinstance(value, Known) else None for value in plain]
     try:
-        made = _computed(step.proto.op_type, given, [array for array in arrays if array is not None])
-    except NoRuleError:
+        of_run = computed(step, arrays, _check)
+        of_sizes = computed(step, _followed(step, inputs, arrays), _check)
+    except (NotComputed, *INVALID):
         return None
     except Exception as error:  # noqa: BLE001 - told
         faults.report(error, f"computing {step.label} of open sizes")
         return None
-    if made is None:
+    made = [_value(*each) for each in zip(step.proto.output, of_run, map(_array, of_sizes), strict=True)]
+    values = [value for value in made if value is not None]
+    return values if len(values) == len(made) else None
+
+
+def _check(shape: Sequence[int], _: np.dtype[Any]) -> None:
+    if math.prod(shape) > _MOST_NUMBERS:
+        raise NotComputed(f"{list(shape)} are too many numbers to follow each")
+
+
+def _followed(step: Step, inputs: Sequence[Value | None], arrays: Sequence[Array | None]) -> list[Array | None]:
+    """The inputs where those of the same type as numbers that follow from sizes are arrays of objects, as those are."""
+    formals = step.schema.inputs if step.schema is not None else []
+    types = [formals[min(number, len(formals) - 1)].type_str for number in range(len(inputs))]
+    of_sizes = {kind for kind, value in zip(types, inputs, strict=True) if isinstance(value, Derived)}
+    return [
+        value.numbers
+        if isinstance(value, Derived)
+        else array.astype(object)
+        if array is not None and kind in of_sizes
+        else array
+        for kind, value, array in zip(types, inputs, arrays, strict=True)
+    ]
+
+
+def _array(result: Any) -> Array:
+    """A result as an array: of one object NumPy gives the object."""
+    return result if isinstance(result, np.ndarray) else np.asarray(result, object)
+
+
+def _value(name: str, of_run: Array, of_sizes: Array) -> Known | Derived | None:
+    """An output; ``None`` where its numbers are not those of the run, or of a type that no sizes have."""
+    numbers = list(of_sizes.reshape(-1))
+    if of_run.shape != of_sizes.shape or [value_of(number) for number in numbers] != of_run.reshape(-1).tolist():
         return None
-    op_type = step.proto.op_type
-    element = next(e for e in (_element(value) for value in inputs) if e is not None)
-    if op_type == "Where":
-        element = _element(inputs[1]) or 0
-    if op_type == "Cast":
-        element = int(given.attribute("to"))
-    if op_type in _BOOLEAN:
-        return TensorProto.BOOL, made.astype(bool)
-    if op_type == "Shape":
-        return TensorProto.INT64, made
+    if not is_dynamic(numbers):
+        return Known(of_run)
+    element = int(helper.np_dtype_to_tensor_dtype(of_run.dtype))
     if element not in _INTEGERS:
         return None
     lowest, highest = _INTEGERS[element]
-    if not all(lowest <= number <= highest for number in made.reshape(-1)):
-        return None
-    return element, made
-
-
-def _element(value: Value | None) -> int | None:
-    if isinstance(value, Derived):
-        return value.element
-    if isinstance(value, Known) and isinstance(value.value, np.ndarray):
-        return int(helper.np_dtype_to_tensor_dtype(value.value.dtype))
-    return None
-
-
-def _as_numbers(value: Value) -> _Numbers | None:
-    if isinstance(value, Derived):
-        return value.numbers
-    if isinstance(value, Known) and isinstance(value.value, np.ndarray) and value.value.dtype.kind in "iub":
-        return value.value.astype(object)
-    return None
-
-
-def _computed(op_type: str, given: Given, arrays: Sequence[_Numbers]) -> _Numbers | None:
-    first = arrays[0]
-    if op_type in _PAIRS:
-        if op_type in ("Div", "Mod") and not (
-            all(number >= 0 for number in first.reshape(-1)) and all(number > 0 for number in arrays[1].reshape(-1))
-        ):
-            return None  # ONNX rounds towards 0
-        made = first
-        for other in arrays[1:]:
-            made = np.asarray(np.frompyfunc(_PAIRS[op_type], 2, 1)(made, other), object)
-        return made
-    if op_type in ("Identity", "Cast"):
-        return first
-    if op_type == "Neg":
-        return np.asarray(-first, object)
-    if op_type == "Where":
-        return np.asarray(np.where(arrays[0].astype(bool), arrays[1], arrays[2]), object)
-    if op_type == "Shape":
-        start, end = given.attribute("start", 0), given.attribute("end", first.ndim)
-        return np.array(first.shape, object)[start:end]
-    if op_type == "Gather":
-        indices = arrays[1]
-        if is_dynamic(list(indices.reshape(-1))):
-            return None
-        return np.asarray(np.take(first, indices.astype(np.int64), axis=given.attribute("axis", 0)), object)
-    if op_type == "Concat":
-        return np.concatenate(arrays, axis=given.attribute("axis", 0))
-    if op_type in ("Squeeze", "Unsqueeze", "Reshape"):
-        rule = rule_of(given.step)
-        assert rule is not None  # these have one
-        (shape,) = rule(given)
-        return first.reshape([int(size) for size in shape])
-    if op_type == "Slice" and first.ndim == 1:
-        starts, ends, axes, steps = (given.numbers(index) for index in range(1, 5))
-        if starts is None or ends is None or is_dynamic(starts) or is_dynamic(ends) or is_dynamic(axes or []):
-            return None
-        return first[slice(starts[0], ends[0], 1 if steps is None else steps[0])] if len(starts) == 1 else None
-    if op_type in ("ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin") and first.ndim == 1:
-        functions: Mapping[str, Callable[[list[Any]], Any]] = {
-            "ReduceProd": math.prod,
-            "ReduceSum": sum,
-            "ReduceMax": max,
-            "ReduceMin": min,
-        }
-        result = functions[op_type](list(first))
-        return np.array([result] if given.attribute("keepdims", 1) else result, object)
-    return None
+    return Derived(name, element, of_sizes) if all(lowest <= number <= highest for number in numbers) else None
 
 
 def has_open_sizes(value: Value | None) -> bool:
@@ -171,4 +128,4 @@ def fix(value: Value | None, why: str) -> None:
             int(size)
 
 
-__all__ = ["current", "derived_numbers", "fix", "has_open_sizes"]
+__all__ = ["current", "derived_values", "fix", "has_open_sizes"]

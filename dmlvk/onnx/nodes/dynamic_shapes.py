@@ -1,4 +1,4 @@
-"""ONNX's rules for shapes, for shapes with open sizes; and arithmetic with integers that follow from them.
+"""ONNX's rules for shapes, for shapes with open sizes.
 
 ONNX's own inference knows numbers only. A rule here is checked against it each time a node is planned: its shapes must
 be those of ONNX for the sizes of the run that is planned.
@@ -14,16 +14,13 @@ import numpy as np
 from onnx import helper
 
 from dmlvk.dynamic.sizes import is_dynamic, value_of
+from dmlvk.onnx.host.evaluation.movement import clipped_slice
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.translation import ShapeRule, translation_of
 from dmlvk.onnx.nodes.values import Derived, Known, NotOnDevice, Tensor, Value, broadcast_shape
 from dmlvk.support import faults
 
 Shape: TypeAlias = tuple[Any, ...]
-
-
-_NO_BOUND = (2**31 - 1, 2**63 - 1)
-"""Ends of Slice that stand for no end."""
 
 
 class NoRuleError(Exception):
@@ -254,28 +251,6 @@ def parts(given: Given) -> Sequence[Shape]:
         each = -(-shape[axis] // count)
         sizes = [each] * (count - 1) + [shape[axis] - each * (count - 1)]
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
-
-
-def clipped_slice(start: Any, end: Any, step: int, size: Any) -> tuple[Any, Any]:
-    """The elements that Slice takes along an axis: the first index, and how many there are.
-
-    Unlike Python's, a start before the first one is the first one; and backwards an end without bound, too, is behind
-    the last element that is taken, as ONNX Runtime has it.
-
-    Args:
-        start: from here on; negative numbers count from the end.
-        end: up to here, likewise.
-        step: not 0.
-        size: of the axis.
-    """
-    if step < 0 and any(end == bound for bound in _NO_BOUND):
-        end = -size - 1
-    first, last = (bound + size if bound < 0 else bound for bound in (start, end))
-    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
-    first = highest if first > highest else first if first > 0 else 0
-    last = highest if last > highest else last if last > lowest else lowest
-    count = -(-(last - first) // step) if step > 0 else -(-(first - last) // -step)
-    return first, count if count > 0 else 0
 
 
 def sliced(given: Given) -> Sequence[Shape]:

@@ -8,15 +8,14 @@ are known. A node whose shape depends on the contents of a small tensor waits fo
 from __future__ import annotations
 
 import contextlib
-import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto
 
 from dmlvk.dynamic.sizes import Guards, is_dynamic
-from dmlvk.errors import DeviceRemovedError, DmlError, ModelFileError, UnsupportedError
+from dmlvk.errors import DeviceRemovedError, DmlError, ModelFileError
 from dmlvk.onnx.host.evaluation import OWN
 from dmlvk.onnx.host.evaluation.call import function_of
 from dmlvk.onnx.host.evaluators import HOST_ONLY, is_random, own_results
@@ -24,10 +23,10 @@ from dmlvk.onnx.host.host_chains import SHAPES_ONLY, follows_on_host, given_by_h
 from dmlvk.onnx.model.control import CONTROL_FLOW
 from dmlvk.onnx.model.expansion import expanded, has_body
 from dmlvk.onnx.model.inference import Inferred, NotInferred, inferred
-from dmlvk.onnx.model.limits import DEFAULT_LIMITS, MOST_AXES, Limits
+from dmlvk.onnx.model.limits import DEFAULT_LIMITS, Limits
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.assembly import Assembly, Parts
-from dmlvk.onnx.nodes.derived import current, derived_numbers, fix, has_open_sizes
+from dmlvk.onnx.nodes.derived import current, derived_values, fix, has_open_sizes
 from dmlvk.onnx.nodes.dynamic_shapes import NoRuleError, shapes_by_rule
 from dmlvk.onnx.nodes.emptiness import is_empty, of_pretended
 from dmlvk.onnx.nodes.joining import Joined
@@ -35,8 +34,6 @@ from dmlvk.onnx.nodes.operators.activation import fused_activation_of
 from dmlvk.onnx.nodes.translation import Node, translation_of
 from dmlvk.onnx.nodes.values import (
     DATA_TYPES,
-    MOST_DIMENSIONS,
-    NUMPY_TYPES,
     Array,
     Awaited,
     Derived,
@@ -56,7 +53,8 @@ from dmlvk.onnx.plan.round_plans import (
     NotPlannedError,
     Placement,
     RoundPlan,
-    check_halves,
+    check_views,
+    refuse_host,
     viewed,
 )
 from dmlvk.operators import FusedActivation
@@ -160,7 +158,7 @@ class Planner:
         self._host, self._rest = self._sorted_out()
         rest = steps.left(self._rest, looked_at, self._done)
         if self._strict:
-            self._refuse_host()
+            refuse_host(self._model.name, self._placements.values())
         outputs, fetched = self._what_is_asked_for(rest)
         if self._guards is not None and (self._host or rest or fetched):
             raise NotDynamicError("not all of it is one graph on the device")
@@ -334,14 +332,13 @@ class Planner:
             NotDynamicError: when its outputs' shapes cannot be followed.
         """
         inputs = [self._value(name) if name else None for name in step.proto.input]
-        found = derived_numbers(step, inputs)
+        found = derived_values(step, inputs)
         if found is not None:
-            element, numbers = found
-            name = step.proto.output[0]
-            if is_dynamic(list(numbers.reshape(-1))):
-                self._values[name] = Derived(name, element, numbers)
-            else:
-                self._found[name] = numbers.astype(NUMPY_TYPES[element])
+            for name, value in zip(step.proto.output, found, strict=True):
+                if isinstance(value, Derived):
+                    self._values[name] = value
+                else:
+                    self._found[name] = value.value
             self._note(step, "constant", "follows from the shapes")
             return
         if step.proto.op_type in CONTROL_FLOW:
@@ -455,7 +452,7 @@ class Planner:
             translation.translate(node)
             wanted = [(index, name) for index, name in enumerate(step.proto.output) if name and name not in unused]
             results = {name: node.results[index] for index, name in wanted}
-            self._check_views(results.values())
+            check_views(results.values(), self._limits)
         except (NeedsValue, NotOnDevice, DeviceRemovedError):
             self._assembly.back_to(mark)
             raise
@@ -549,20 +546,6 @@ class Planner:
         self._note(step, "device", "by its function's body")
         return True
 
-    def _check_views(self, tensors: Iterable[Tensor]) -> None:
-        """Refuses results that nothing could copy.
-
-        Raises:
-            NotOnDevice: when there is one.
-        """
-        for tensor in tensors:
-            check_halves(tensor)
-            size = math.prod(tensor.shape) * tensor.data_type.size_in_bits // 8
-            if tensor.rank > MOST_AXES or size > self._limits.result_bytes:
-                raise NotOnDevice(f"a tensor {list(tensor.shape)} of {size} bytes")
-            if tensor.rank > MOST_DIMENSIONS and (axes := tensor.collapsed().rank) > MOST_DIMENSIONS:
-                raise NotOnDevice(f"the device has at most {MOST_DIMENSIONS} axes; this view needs {axes}")
-
     # What is left.
 
     def _sorted_out(self) -> tuple[list[Step], list[Step]]:
@@ -582,16 +565,6 @@ class Planner:
             else:
                 rest.append(step)
         return host, rest
-
-    def _refuse_host(self) -> None:
-        refused = [item for item in self._placements.values() if item.place == "host"]
-        if refused:
-            first = refused[0]
-            more = f", and {len(refused) - 1} more nodes" if len(refused) > 1 else ""
-            raise UnsupportedError(
-                f"{self._model.name}: strict: node {first.node!r} ({first.op_type}) cannot run on the device: "
-                f"{first.reason}{more}"
-            )
 
     def _what_is_asked_for(self, rest: Pending) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """The graph's outputs, and the views of inputs that the host reads."""

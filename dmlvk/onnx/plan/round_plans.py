@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from dmlvk.errors import UnsupportedError
+from dmlvk.onnx.model.limits import MOST_AXES, Limits
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.assembly import Assembly, fills
 from dmlvk.onnx.nodes.values import (
+    MOST_DIMENSIONS,
     NUMPY_TYPES,
     Array,
     Derived,
@@ -102,6 +107,36 @@ def check_halves(tensor: Tensor) -> None:
     """
     if tensor.data_type.size_in_bits < 8 and not (tensor.is_packed and fills(tensor)):
         raise NotOnDevice(f"the device does not move elements of {tensor.data_type.name}")
+
+
+def check_views(tensors: Iterable[Tensor], limits: Limits) -> None:
+    """Refuses results that nothing could copy.
+
+    Raises:
+        NotOnDevice: when there is one.
+    """
+    for tensor in tensors:
+        check_halves(tensor)
+        size = math.prod(tensor.shape) * tensor.data_type.size_in_bits // 8
+        if tensor.rank > MOST_AXES or size > limits.result_bytes:
+            raise NotOnDevice(f"a tensor {list(tensor.shape)} of {size} bytes")
+        if tensor.rank > MOST_DIMENSIONS and (axes := tensor.collapsed().rank) > MOST_DIMENSIONS:
+            raise NotOnDevice(f"the device has at most {MOST_DIMENSIONS} axes; this view needs {axes}")
+
+
+def refuse_host(model: str, placements: Iterable[Placement]) -> None:
+    """Refuses nodes on the host.
+
+    Raises:
+        UnsupportedError: naming the first one.
+    """
+    refused = [item for item in placements if item.place == "host"]
+    if refused:
+        first = refused[0]
+        more = f", and {len(refused) - 1} more nodes" if len(refused) > 1 else ""
+        raise UnsupportedError(
+            f"{model}: strict: node {first.node!r} ({first.op_type}) cannot run on the device: {first.reason}{more}"
+        )
 
 
 def viewed(array: Array, tensor: Tensor) -> Array:

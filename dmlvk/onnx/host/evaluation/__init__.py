@@ -52,7 +52,7 @@ def computed(step: Step, inputs: Sequence[Any], check: Check) -> list[Any]:
     if function is None:
         raise NotComputed("has no function of its own for it")
     with np.errstate(all="ignore"):
-        made = function(Call(step.proto, step.schema, inputs, check))
+        made = function.compute(Call(step.proto, step.schema, inputs, check))
     results = list(made) if isinstance(made, tuple) else [made]
     if len(results) < len(step.proto.output):
         raise NotComputed(f"gives {len(results)} of {len(step.proto.output)} outputs")

@@ -10,15 +10,31 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from dmlvk.onnx.host.evaluation.call import Array, Call, NotComputed, checked_axis, computes
+from dmlvk.onnx.host.evaluation.call import (
+    LENGTHS,
+    MASKS,
+    Array,
+    Call,
+    NotComputed,
+    checked_axis,
+    computes,
+    is_of_sizes,
+)
 
 _NUMBERS = "iuf"
 
 
 def _check_numbers(*arrays: Array) -> None:
     """Refuses types that NumPy has not itself, and inputs of several types."""
-    if any(array.dtype.kind not in _NUMBERS for array in arrays) or len({array.dtype for array in arrays}) > 1:
+    are_numbers = all(array.dtype.kind in _NUMBERS or is_of_sizes(array) for array in arrays)
+    if not are_numbers or len({array.dtype for array in arrays}) > 1:
         raise NotComputed(f"{', '.join(str(array.dtype) for array in arrays)}")
+
+
+def _check_signs(a: Array, b: Array) -> None:
+    """Refuses to divide sizes that may be negative: ONNX rounds towards zero, and they know floor division."""
+    if a.dtype == object and not ((a >= 0).all() and (b > 0).all()):
+        raise NotComputed("a quotient of sizes that is not of positive ones")
 
 
 def _is_narrow(*arrays: Array) -> bool:
@@ -42,7 +58,7 @@ def _pair(call: Call) -> tuple[Array, Array]:
 _BINARY: dict[str, Callable[[Array, Array], Array]] = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}
 
 
-@computes("Add", "Sub", "Mul")
+@computes("Add", "Sub", "Mul", of_sizes=True, counts=LENGTHS)
 def binary(call: Call) -> Array:
     """Correctly rounded; integers wrap."""
     a, b = _pair(call)
@@ -51,7 +67,7 @@ def binary(call: Call) -> Array:
     return np.asarray(_BINARY[call.op_type](a, b))
 
 
-@computes("Div")
+@computes("Div", of_sizes=True, counts=LENGTHS)
 def divide(call: Call) -> Array:
     """Correctly rounded; integers towards zero."""
     a, b = _pair(call)
@@ -60,6 +76,7 @@ def divide(call: Call) -> Array:
     _check_numbers(a, b)
     if a.dtype.kind == "f":
         return np.asarray(np.divide(a, b))
+    _check_signs(a, b)
     if not np.all(b):
         raise NotComputed("a division of integers by zero")
     quotients = np.floor_divide(a, b)
@@ -69,16 +86,18 @@ def divide(call: Call) -> Array:
     return np.asarray(quotients)
 
 
-@computes("Mod", since=10)
+@computes("Mod", since=10, of_sizes=True)
 def modulus(call: Call) -> Array:
     """Of the divisor's sign, or with fmod of the dividend's."""
     a, b = _pair(call)
     _check_numbers(a, b)
+    _check_signs(a, b)
     if a.dtype.kind != "f" and not np.all(b):
         raise NotComputed("a division of integers by zero")
     if a.dtype.kind == "f" and not call.integer("fmod", 0):
         raise NotComputed("a modulus of floats without fmod")
-    return np.asarray(np.fmod(a, b) if call.integer("fmod", 0) else np.remainder(a, b))
+    is_of_c = call.integer("fmod", 0) and a.dtype != object
+    return np.asarray(np.fmod(a, b) if is_of_c else np.remainder(a, b))
 
 
 @computes("Pow", since=7)
@@ -104,12 +123,14 @@ _COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-@computes(*_COMPARISONS)
+@computes("Equal", "Greater", "Less", of_sizes=True, counts=LENGTHS)
+@computes("GreaterOrEqual", "LessOrEqual", of_sizes=True, counts=MASKS)
 def compare(call: Call) -> Array:
     """Of BOOL."""
     a, b = _pair(call)
     is_text = call.op_type == "Equal" and a.dtype.kind in "OU" and b.dtype.kind in "OU"
-    if not is_text and (a.dtype.kind not in _NUMBERS + "b" or a.dtype != b.dtype):
+    is_number = a.dtype.kind in _NUMBERS + "b" or (is_of_sizes(a) and is_of_sizes(b))
+    if not is_text and (not is_number or a.dtype != b.dtype):
         raise NotComputed(f"{a.dtype} and {b.dtype}")
     return np.asarray(_COMPARISONS[call.op_type](a, b)).astype(np.bool_)
 
@@ -124,7 +145,8 @@ _LOGICAL: dict[str, Callable[..., Array]] = {
 }
 
 
-@computes(*_LOGICAL)
+@computes("And", "Or", "Xor", counts=MASKS)
+@computes("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 def logic(call: Call) -> Array:
     """Of BOOL, or of the bits of integers."""
     a, b = _pair(call)
@@ -134,7 +156,8 @@ def logic(call: Call) -> Array:
     return np.asarray(_LOGICAL[call.op_type](a, b))
 
 
-@computes("Not", "BitwiseNot")
+@computes("Not", counts=LENGTHS)
+@computes("BitwiseNot")
 def invert(call: Call) -> Array:
     """Of BOOL, or of the bits of integers."""
     array = call.array(0)
@@ -168,7 +191,8 @@ _UNARY_OF_FLOATS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@computes(*_UNARY)
+@computes("Neg", of_sizes=True, counts=LENGTHS)
+@computes("Abs", "Sign", "Relu")
 def unary(call: Call) -> Array:
     """Of all numbers."""
     array = call.array(0)
@@ -210,7 +234,8 @@ def is_infinite(call: Call) -> Array:
 _SEVERAL: dict[str, Callable[[Array, Array], Array]] = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
 
 
-@computes(*_SEVERAL)
+@computes("Max", "Min", of_sizes=True, counts=LENGTHS)
+@computes("Sum")
 def several(call: Call) -> Array:
     """Of any number of inputs, from the first to the last."""
     arrays = call.arrays()
@@ -242,13 +267,13 @@ _EXACT_TYPES = {
 _HALVES = {TensorProto.INT4, TensorProto.UINT4}
 
 
-@computes("Cast", since=6)
+@computes("Cast", since=6, of_sizes=True, counts=LENGTHS, grows=True)
 def cast(call: Call) -> Array:
     """To another type of numbers, where the result is defined."""
     return converted(call.array(0), call.integer("to"))
 
 
-@computes("CastLike")
+@computes("CastLike", counts=MASKS, grows=True)
 def cast_like(call: Call) -> Array:
     """To another input's type."""
     return converted(call.array(0), helper.np_dtype_to_tensor_dtype(call.array(1).dtype))
@@ -260,6 +285,8 @@ def converted(array: Array, element: int) -> Array:
     Raises:
         NotComputed: when the type is none of ordinary numbers, or a float has no such integer.
     """
+    if array.dtype == object and element in (TensorProto.INT32, TensorProto.INT64) and is_of_sizes(array):
+        return array
     if helper.np_dtype_to_tensor_dtype(array.dtype) in _HALVES:
         array = array.astype(np.int8)
     if element in _HALVES and array.dtype.kind in "iuf":
@@ -295,7 +322,7 @@ def _halves(array: Array, element: int) -> Array:
     return made
 
 
-@computes("Range")
+@computes("Range", counts=LENGTHS)
 def numbers_between(call: Call) -> Array:
     """start, start + delta and so on, below limit; bounds may be arrays of one element."""
     numbers = call.arrays()
@@ -333,7 +360,9 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-@computes(*_REDUCTIONS)
+@computes("ReduceSum", "ReduceMax", "ReduceMin", of_sizes=True, counts=LENGTHS)
+@computes("ReduceProd", of_sizes=True)
+@computes("ReduceL1", "ReduceSumSquare")
 def reduce(call: Call) -> Array:
     """Of integers, which wrap; of floats the largest or smallest one."""
     array = call.array(0)
@@ -342,7 +371,11 @@ def reduce(call: Call) -> Array:
         axes = reduced_axes(call, array.ndim)
         choose = np.any if call.op_type == "ReduceMax" else np.all
         return np.asarray(choose(array, axis=() if axes is None else axes, keepdims=bool(call.integer("keepdims", 1))))
-    is_known = array.dtype.kind in "iu" or (chooses and array.dtype.kind == "f" and not np.isnan(array).any())
+    is_known = (
+        array.dtype.kind in "iu"
+        or is_of_sizes(array)
+        or (chooses and array.dtype.kind == "f" and not np.isnan(array).any())
+    )
     if not is_known or array.size == 0:
         raise NotComputed(f"{array.dtype} of {array.size} elements")
     axes = reduced_axes(call, array.ndim)
@@ -389,7 +422,7 @@ def top(call: Call) -> tuple[Array, Array]:
     return np.take_along_axis(array, indices, axis), indices.astype(np.int64)
 
 
-@computes("CumSum")
+@computes("CumSum", counts=MASKS)
 def cumulative_sum(call: Call) -> Array:
     """Of integers, which wrap."""
     array = call.array(0)

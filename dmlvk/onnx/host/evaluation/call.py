@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from dmlvk.dynamic.sizes import DynamicSize
 from dmlvk.onnx.model.node_attributes import NodeAttributes
 
 Array = npt.NDArray[Any]
@@ -127,31 +129,65 @@ def checked_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-FUNCTIONS: dict[tuple[str, str], list[tuple[int, Function]]] = {}
-"""The functions by domain and operator, each list by the version from which on a function holds."""
+@dataclasses.dataclass(frozen=True)
+class HostFunction:
+    """A function of the host as it is registered.
+
+    Attributes:
+        since: the version of its operator from which on it holds, up to the next function's.
+        compute: the function.
+        of_sizes: whether it also computes with arrays of objects, integers of :mod:`dmlvk.dynamic.sizes` among them.
+        counts: where models make numbers by the operator from which nothing follows but how much of tensors counts:
+            :data:`LENGTHS`, or only :data:`MASKS`; empty: nowhere.
+        grows: whether the results of large inputs take more memory than they do.
+    """
+
+    since: int
+    compute: Function
+    of_sizes: bool = False
+    counts: str = ""
+    grows: bool = False
 
 
-def computes(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+LENGTHS = "lengths"
+"""Lengths are made by an operator, and masks."""
+
+MASKS = "masks"
+"""Masks are."""
+
+FUNCTIONS: dict[tuple[str, str], list[HostFunction]] = {}
+"""The functions by domain and operator, each list by rising version."""
+
+
+def computes(
+    *op_types: str, since: int = 1, domain: str = "", of_sizes: bool = False, counts: str = "", grows: bool = False
+) -> Callable[[Function], Function]:
     """Registers a function.
 
     Args:
         op_types: the operators that it computes.
-        since: the first version of them that it knows; it holds up to the next function's.
+        since: the first version of them that it knows.
         domain: of the operators.
+        of_sizes: as of :class:`HostFunction`.
+        counts: likewise.
+        grows: likewise.
     """
 
     def register(function: Function) -> Function:
+        record = HostFunction(since, function, of_sizes, counts, grows)
         for op_type in op_types:
-            bisect.insort(FUNCTIONS.setdefault((domain, op_type), []), (since, function), key=lambda item: item[0])
+            bisect.insort(FUNCTIONS.setdefault((domain, op_type), []), record, key=lambda item: item.since)
         return function
 
     return register
 
 
-def function_of(domain: str, op_type: str, version: int) -> Function | None:
-    """The function that computes an operator's version."""
-    found = None
-    for since, function in FUNCTIONS.get((domain, op_type), ()):
-        if since <= version:
-            found = function
-    return found
+def function_of(domain: str, op_type: str, version: int) -> HostFunction | None:
+    """What computes an operator's version."""
+    known = [item for item in FUNCTIONS.get((domain, op_type), ()) if item.since <= version]
+    return known[-1] if known else None
+
+
+def is_of_sizes(array: Array) -> bool:
+    """Whether it is an array of objects that are integers; others have texts."""
+    return array.dtype == object and all(isinstance(number, (int, DynamicSize)) for number in array.flat)

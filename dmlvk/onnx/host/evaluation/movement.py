@@ -9,11 +9,14 @@ from typing import Any, cast
 import numpy as np
 from onnx import helper, numpy_helper
 
-from dmlvk.onnx.host.evaluation.call import Array, Call, NotComputed, checked_axis, computes
+from dmlvk.onnx.host.evaluation.call import LENGTHS, MASKS, Array, Call, NotComputed, checked_axis, computes
 from dmlvk.onnx.host.evaluation.random_numbers import trained
 
+_NO_BOUND = (2**31 - 1, 2**63 - 1)
+"""Ends of Slice that stand for no end."""
 
-@computes("Identity")
+
+@computes("Identity", of_sizes=True, counts=LENGTHS)
 def identity(call: Call) -> object:
     """The same value."""
     return call.inputs[0]
@@ -44,7 +47,7 @@ def constant(call: Call) -> Array:
     raise NotComputed(f"the attribute {attribute.name}")
 
 
-@computes("ConstantOfShape")
+@computes("ConstantOfShape", counts=MASKS)
 def constant_of_shape(call: Call) -> Array:
     """One element, everywhere: a view of it."""
     shape = call.array(0)
@@ -70,7 +73,7 @@ def dropout(call: Call) -> tuple[Array, ...]:
 # Shapes.
 
 
-@computes("Shape")
+@computes("Shape", counts=LENGTHS)
 def shape_of(call: Call) -> Array:
     """The sizes from one axis to another."""
     array = call.array(0)
@@ -78,13 +81,13 @@ def shape_of(call: Call) -> Array:
     return np.array(array.shape, np.int64)[call.integer("start", 0) : array.ndim if end is None else int(end)]
 
 
-@computes("Size")
+@computes("Size", counts=LENGTHS)
 def size_of(call: Call) -> Array:
     """The number of elements."""
     return np.array(call.array(0).size, np.int64)
 
 
-@computes("Reshape")
+@computes("Reshape", of_sizes=True, counts=LENGTHS)
 def reshape(call: Call) -> Array:
     """The same elements in order; 0: the input's size, -1: what is left."""
     array = call.array(0)
@@ -103,7 +106,7 @@ def reshape(call: Call) -> Array:
     return array.reshape(sizes)
 
 
-@computes("Flatten")
+@computes("Flatten", of_sizes=True, counts=MASKS)
 def flatten(call: Call) -> Array:
     """Two dimensions."""
     array = call.array(0)
@@ -114,7 +117,7 @@ def flatten(call: Call) -> Array:
     return array.reshape(math.prod(array.shape[:axis]), math.prod(array.shape[axis:]))
 
 
-@computes("Squeeze")
+@computes("Squeeze", of_sizes=True, counts=LENGTHS)
 def squeeze(call: Call) -> Array:
     """Without some axes of size 1."""
     array = call.array(0)
@@ -124,7 +127,7 @@ def squeeze(call: Call) -> Array:
     return np.squeeze(array, tuple(checked_axis(axis, array.ndim) for axis in given))
 
 
-@computes("Unsqueeze")
+@computes("Unsqueeze", of_sizes=True, counts=LENGTHS)
 def unsqueeze(call: Call) -> Array:
     """With new axes of size 1."""
     array = call.array(0)
@@ -137,14 +140,14 @@ def unsqueeze(call: Call) -> Array:
     return array.reshape(call.checked_shape([1 if axis in axes else next(sizes) for axis in range(rank)], array.dtype))
 
 
-@computes("Transpose")
+@computes("Transpose", of_sizes=True, counts=MASKS)
 def transpose(call: Call) -> Array:
     """The axes in another order."""
     array = call.array(0)
     return np.transpose(array, call.list("perm"))
 
 
-@computes("Expand")
+@computes("Expand", of_sizes=True, counts=LENGTHS)
 def expand(call: Call) -> Array:
     """Repeated along axes of size 1."""
     array = call.array(0)
@@ -153,7 +156,7 @@ def expand(call: Call) -> Array:
     return np.broadcast_to(array, call.checked_shape(shape, array.dtype))
 
 
-@computes("Tile", since=6)
+@computes("Tile", since=6, of_sizes=True, counts=MASKS, grows=True)
 def tile(call: Call) -> Array:
     """Repeated along each axis."""
     array = call.array(0)
@@ -167,7 +170,7 @@ def tile(call: Call) -> Array:
 # Together and apart.
 
 
-@computes("Concat")
+@computes("Concat", of_sizes=True, counts=LENGTHS)
 def concat(call: Call) -> Array:
     """Behind one another along an axis."""
     arrays = call.arrays()
@@ -178,7 +181,7 @@ def concat(call: Call) -> Array:
     return np.concatenate(arrays, axis)
 
 
-@computes("Split", since=2)
+@computes("Split", since=2, of_sizes=True, counts=MASKS)
 def split(call: Call) -> tuple[Array, ...]:
     """Parts along an axis."""
     array = call.array(0)
@@ -200,7 +203,7 @@ def split(call: Call) -> tuple[Array, ...]:
     return tuple(np.split(array, bounds, axis))
 
 
-@computes("Slice")
+@computes("Slice", of_sizes=True, counts=LENGTHS)
 def slices(call: Call) -> Array:
     """Every n-th element from one to another, along some axes."""
     array = call.array(0)
@@ -216,22 +219,37 @@ def slices(call: Call) -> Array:
     index = [slice(None)] * array.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         dimension = checked_axis(axis, array.ndim)
-        index[dimension] = bounds_of_slice(start, end, step, array.shape[dimension])
+        if step == 0:
+            raise ValueError("a step of 0")
+        first, count = clipped_slice(start, end, step, array.shape[dimension])
+        last = first + count * step
+        index[dimension] = slice(first, last if last >= 0 else None, step) if count else slice(0, 0)
     return array[tuple(index)]
 
 
-def bounds_of_slice(start: int, end: int, step: int, size: int) -> slice:
-    """ONNX's bounds as Python's, which has another meaning for those below zero."""
-    if step == 0:
-        raise ValueError("a step of 0")
-    start, end = (bound + size if bound < 0 else bound for bound in (start, end))
-    if step > 0:
-        return slice(min(max(start, 0), size), min(max(end, 0), size), step)
-    start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
-    return slice(start, None if end < 0 else end, step) if size else slice(0, 0)
+def clipped_slice(start: Any, end: Any, step: int, size: Any) -> tuple[Any, Any]:
+    """The elements that Slice takes along an axis: the first index, and how many there are.
+
+    Unlike Python's, a start before the first one is the first one; and backwards an end without bound, too, is behind
+    the last element that is taken, as ONNX Runtime has it. Bounds and size may follow from open sizes.
+
+    Args:
+        start: from here on; negative numbers count from the end.
+        end: up to here, likewise.
+        step: not 0.
+        size: of the axis.
+    """
+    if step < 0 and any(end == bound for bound in _NO_BOUND):
+        end = -size - 1
+    first, last = (bound + size if bound < 0 else bound for bound in (start, end))
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+    first = highest if first > highest else first if first > 0 else 0
+    last = highest if last > highest else last if last > lowest else lowest
+    count = -(-(last - first) // step) if step > 0 else -(-(first - last) // -step)
+    return first, count if count > 0 else 0
 
 
-@computes("Pad")
+@computes("Pad", counts=MASKS, grows=True)
 def pad(call: Call) -> Array:
     """With more elements, or fewer, on both sides of each axis."""
     array = call.array(0)
@@ -282,7 +300,7 @@ def _checked_indices(indices: Array, size: int) -> Array:
     return np.where(indices < 0, indices + size, indices).astype(np.int64)
 
 
-@computes("Gather")
+@computes("Gather", of_sizes=True, counts=LENGTHS)
 def gather(call: Call) -> Array:
     """Slices along an axis."""
     array, indices = call.array(0), call.array(1)
@@ -291,7 +309,7 @@ def gather(call: Call) -> Array:
     return np.take(array, _checked_indices(indices, array.shape[axis]), axis)
 
 
-@computes("GatherElements")
+@computes("GatherElements", counts=MASKS)
 def gather_elements(call: Call) -> Array:
     """One element for each index; the indices may be fewer than the elements along every axis."""
     array, indices = call.array(0), call.array(1)
@@ -312,7 +330,8 @@ def _grid(array: Array, indices: Array, axis: int) -> tuple[Array, ...]:
     return tuple(grid)
 
 
-@computes("ScatterElements", "Scatter")
+@computes("ScatterElements", counts=MASKS)
+@computes("Scatter")
 def scatter_elements(call: Call) -> Array:
     """With other elements at some places."""
     array, indices, updates = (call.array(index) for index in range(3))
@@ -366,7 +385,7 @@ def _tuples(indices: Array, shape: Sequence[int]) -> tuple[Array, ...]:
     return tuple(_checked_indices(indices[..., index], size) for index, size in enumerate(shape))
 
 
-@computes("GatherND")
+@computes("GatherND", counts=MASKS)
 def gather_nd(call: Call) -> Array:
     """Slices, each named by a tuple of indices."""
     array, indices = call.array(0), call.array(1)
@@ -385,7 +404,7 @@ def gather_nd(call: Call) -> Array:
     return np.asarray(array[index])
 
 
-@computes("ScatterND")
+@computes("ScatterND", counts=MASKS)
 def scatter_nd(call: Call) -> Array:
     """With other slices at some places."""
     array, indices, updates = (call.array(index) for index in range(3))
@@ -398,7 +417,7 @@ def scatter_nd(call: Call) -> Array:
     return made
 
 
-@computes("Where")
+@computes("Where", of_sizes=True, counts=LENGTHS)
 def where(call: Call) -> Array:
     """One of two elements."""
     condition, a, b = (call.array(index) for index in range(3))
@@ -428,7 +447,7 @@ def non_zero(call: Call) -> Array:
     return np.stack(np.nonzero(array)).astype(np.int64)
 
 
-@computes("Trilu")
+@computes("Trilu", counts=MASKS)
 def trilu(call: Call) -> Array:
     """The triangle above or below a diagonal."""
     array = call.array(0)

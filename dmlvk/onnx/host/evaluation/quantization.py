@@ -42,8 +42,8 @@ _INTEGERS = {
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 
 
-@computes("DequantizeLinear", since=10)
-@computes("DequantizeLinear", domain=_MICROSOFT)
+@computes("DequantizeLinear", since=10, grows=True)
+@computes("DequantizeLinear", domain=_MICROSOFT, grows=True)
 def dequantize(call: Call) -> Array:
     """(x - zero point) scale: the difference is exact, the product is rounded to FLOAT32 and to the scale's type."""
     array, scale = call.array(0), call.array(1)

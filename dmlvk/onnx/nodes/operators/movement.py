@@ -6,10 +6,10 @@ import math
 
 from onnx import TensorProto
 
+from dmlvk.onnx.host.evaluation.movement import clipped_slice
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.dynamic_shapes import clipped_slice
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor, element_name
