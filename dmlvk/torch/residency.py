@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
@@ -33,15 +34,18 @@ class Resident:
         tensor: whose contents they are.
         form: of the tensor then, as :func:`_form_of` has it.
         array: where they lie.
-        address: of the same bytes on the host's side of that memory, which Kompute keeps.
         is_plain: whether the tensor's own memory has the same bytes as well.
     """
 
     tensor: weakref.ref[torch.Tensor]
     form: tuple[object, ...]
     array: Array
-    address: int
     is_plain: bool
+
+    @functools.cached_property
+    def address(self) -> int:
+        """Of the same bytes on the host's side of that memory, which stays from now on."""
+        return int(self.array.storage.allocation.host_bytes.ctypes.data) + self.array.offset
 
 
 Lying: TypeAlias = dict[int, tuple[torch.Tensor, Resident]]
@@ -180,9 +184,10 @@ class Residency:
             weakref.ref(tensor, forget),
             () if is_lazy else _form_of(tensor),
             array,
-            array.storage.allocation.host_bytes.ctypes.data + array.offset,
             not is_lazy and tensor.dtype is not torch.bfloat16 and tensor.is_contiguous() and not tensor.is_neg(),
         )
+        if not is_lazy:
+            _ = resident.address  # as long as its host's side has these bytes: else they would be downloaded
         with self._lock:
             residents[key] = resident
         return resident
