@@ -34,7 +34,7 @@ from dmlvk.torch.parts import DevicePart
 from dmlvk.torch.residency import Residency
 from dmlvk.torch.sizes import NoNumber
 from dmlvk.torch.support import NOT_LOWERED
-from dmlvk.torch.views import is_host_view, share_memory_of_results
+from dmlvk.torch.views import is_host_view, share_memory_of_results, views_among
 
 assert operators  # importing it registers the lowerings
 
@@ -135,6 +135,7 @@ class _CompilerSetting:
         returned: how many results the program gets; the others are for the backward graph. ``None``: all.
         is_open: whether sizes are open.
         shares_memory: whether results that are views of one another are made so; in training AOTAutograd does that.
+        views: places of results that AOTAutograd makes views, which lie as in eager PyTorch.
     """
 
     device: Device
@@ -144,6 +145,7 @@ class _CompilerSetting:
     returned: int | None = None
     is_open: bool = False
     shares_memory: bool = False
+    views: frozenset[int] = frozenset()
 
 
 def _compiled(
@@ -158,6 +160,7 @@ def _compiled(
             weights=frozenset(names[number] for number in metadata.static_input_indices),
             are_lasting=kind is _Kind.INFERENCE,
             returned=metadata.num_forward if kind is _Kind.FORWARD else None,
+            views=views_among(metadata),
         )
     setting = dataclasses.replace(setting, shares_memory=kind is _Kind.INFERENCE)
     is_open = any(isinstance(item, (torch.SymInt, torch.SymFloat)) for item in examples) or any(
@@ -229,8 +232,7 @@ def _in_parts(setting: _CompilerSetting, module: GraphModule) -> Callable[..., A
     refused: set[str] = set()
     reasons: dict[str, str] = {}
     module = GraphModule(module, _copied(module.graph))
-    if setting.shares_memory:
-        share_memory_of_results(module)
+    share_memory_of_results(module, setting.views, all_results=setting.shares_memory)
     while True:
         copy = GraphModule(module, _copied(module.graph))
         parts, nodes = _partitioned(copy, refused)

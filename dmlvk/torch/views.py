@@ -1,29 +1,48 @@
-"""Results that are views of one another: they share memory, as those of eager PyTorch do."""
+"""Results that are views, of one another or of arguments: they share memory, as those of eager PyTorch do."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
+from torch._functorch._aot_autograd.schemas import OutputType, ViewAndMutationMeta
 from torch.fx import GraphModule, Node
 
 _MARK = "dmlvk_is_host_view"
 
 
-def share_memory_of_results(module: GraphModule) -> None:
-    """Has results that are views of one another made of one tensor, on the host, where a view costs nothing.
+def views_among(metadata: ViewAndMutationMeta) -> frozenset[int]:
+    """Places of the results of which AOTAutograd makes views of another tensor's memory.
+
+    Where sizes are open it takes shape, strides and offset from the result, so that this must lie as in eager PyTorch.
+    """
+    no_views = (OutputType.non_alias, OutputType.unsafe_view_alias)
+    first = metadata.num_mutated_inp_runtime_indices
+    return frozenset(
+        first + number for number, info in enumerate(metadata.output_info) if info.output_type not in no_views
+    )
+
+
+def share_memory_of_results(module: GraphModule, views: Collection[int], *, all_results: bool) -> None:
+    """Has results that are views made of the tensor whose memory they have, on the host, where a view costs nothing.
 
     The device gives each of its results memory of its own. So it gives only the tensor that the others are views of,
     and the nodes that make these of it are repeated for the host; what the device itself reads stays as it is.
 
     Args:
         module: a graph of ATen's operators, which is changed.
+        views: places of results that are views, be it of one another, of arguments, or of neither.
+        all_results: whether any others that are views of one another are made so, too.
     """
     output = next(iter(reversed(module.graph.nodes)))
     results = list(output.args[0])
     made: dict[Node, Node] = {}
     with module.graph.inserting_before(output):
-        for storage, sharing in _related(module, results).items():
+        for number in views:
+            for storage in _storages(results[number]) if isinstance(results[number], Node) else ():
+                _repeat(results[number], storage, made)
+        for storage, sharing in _related(module, results).items() if all_results else ():
             for result in sharing:
                 _repeat(result, storage, made)
     if not made:

@@ -38,6 +38,45 @@ PROGRAMS: dict[str, Callable[[Any], Sequence[Any]]] = {
 }
 
 
+SIZED: dict[str, Callable[[Any], Any]] = {
+    "second half": lambda x: x[x.shape[0] // 2 :],
+    "halves": lambda x: x.chunk(2),
+    "a row": lambda x: x[x.shape[0] // 2],
+    "of a transpose": lambda x: x.t()[x.shape[1] // 2 :],
+    "windows": lambda x: x.unfold(0, 2, 1)[x.shape[0] // 3 :],
+    "beside a computed result": lambda x: (x[:, x.shape[1] // 2 :], x * 2),
+    "of an intermediate that is shown": lambda x: (lambda y: (y, y[y.shape[0] // 2 :]))(x * 2),
+    "of what the program changes": lambda x: (lambda y: (y.add_(1), y[y.shape[0] // 2 :]))(x * 2),
+}
+
+
+@pytest.mark.parametrize("is_training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("name", SIZED)
+def test_views_that_begin_where_an_open_size_says_lie_there(name: str, is_training: bool, device: dml.Device) -> None:
+    """Of arguments, too, whose views AOTAutograd makes by the place of the result: they were their first elements."""
+    torch.compiler.reset()
+    compiled = torch.compile(SIZED[name], backend="dmlvk", dynamic=True, options={"device": device})
+    for shape in ((4, 4), (8, 6), (9, 3)):
+        x = torch.randn(*shape, requires_grad=is_training)
+        found, wanted = (torch.utils._pytree.tree_leaves(each(x)) for each in (compiled, SIZED[name]))
+        _check(found, wanted, f"of {shape}")
+        if name in ("second half", "a row", "of a transpose"):
+            assert found[0].data_ptr() == wanted[0].data_ptr(), "the argument's own memory"
+
+
+def test_an_argument_that_is_changed_is_so_in_a_view_of_it_that_is_a_result(device: dml.Device) -> None:
+    torch.compiler.reset()
+
+    def program(x: Any) -> Any:
+        x.add_(1)
+        return x[x.shape[0] // 2 :]
+
+    compiled = torch.compile(program, backend="dmlvk", dynamic=True, options={"device": device})
+    for rows in (4, 7, 8):
+        x, other = torch.zeros(rows, 3), torch.zeros(rows, 3)
+        _check([compiled(x), x], [program(other), other], f"of {rows}")
+
+
 def _sharing(results: Sequence[Any]) -> list[tuple[int, ...]]:
     places = [result.untyped_storage().data_ptr() for result in results]
     return sorted({tuple(n for n, place in enumerate(places) if place == each) for each in places})
