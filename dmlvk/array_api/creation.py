@@ -43,6 +43,7 @@ from dmlvk.device import Device
 from dmlvk.errors import CopyError, DataTypeError, InvalidArgumentError, OutOfMemoryError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
+from dmlvk.support import faults
 from dmlvk.support.integers import checked_integer
 
 
@@ -142,6 +143,7 @@ def from_dlpack(x: Any, /, *, device: Device | None = None, copy: bool | None = 
     try:
         values = np.from_dlpack(x)
     except Exception as error:  # of another library: what it says of its array, in its own words
+        faults.raise_of_handler(error)
         raise CopyError(f"from_dlpack: {type(x).__name__} does not give its elements: {error}") from error
     return asarray(values, device=target)
 

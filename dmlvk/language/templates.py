@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dmlvk.errors import ModelFileError, UnsupportedError
+from dmlvk.support import faults
 
 if TYPE_CHECKING:
     from jinja2 import nodes
@@ -72,6 +73,7 @@ def rendered(template: str, messages: Sequence[Mapping[str, Any]], tokens: Mappi
     try:
         text: str = environment.priced(template).render(messages=messages, add_generation_prompt=True, **tokens)
     except Exception as error:  # whatever a template makes Jinja or Python raise
+        faults.raise_of_handler(error)
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise ModelFileError(f"{where}: its chat template fails: {reason}") from error
     if len(text) > _MOST_OUTPUT:

@@ -57,9 +57,11 @@ def report(error: Exception, what: str) -> None:
     Raises:
         FaultError: where faults are raised.
         MemoryError, RecursionError: as they came: these say nothing of the code.
+        Exception: as it came, where a signal's handler raised it: it is the program's.
     """
     if isinstance(error, (MemoryError, RecursionError, FaultError)):
         raise error
+    raise_of_handler(error)
     text = "".join(traceback.format_exception(error))
     if are_raised():
         if len(reported) < _MOST_KINDS:
@@ -73,10 +75,27 @@ def report(error: Exception, what: str) -> None:
     _log.warning("a fault of dmlvk while %s; please report it (told once):\n%s", what, text.rstrip())
 
 
+def raise_of_handler(error: Exception) -> None:
+    """Raises an exception once more where the program's handler of a signal raised it, as those for time limits do.
+
+    It comes between any two steps of Python, and so out of any code: it says nothing of what that code was about.
+    Python calls a handler with the frame that it interrupts, which is the one before it in the traceback.
+
+    Raises:
+        Exception: the same one.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        interrupted, trace = trace.tb_frame, trace.tb_next
+        for value in trace.tb_frame.f_locals.values():
+            if value is interrupted or (isinstance(value, tuple) and any(item is interrupted for item in value)):
+                raise error
+
+
 def _place(error: Exception) -> str:
     """File and line of the innermost frame."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
-__all__ = ["FaultError", "are_raised", "raise_all", "report", "reported"]
+__all__ = ["FaultError", "are_raised", "raise_all", "raise_of_handler", "report", "reported"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,34 @@ def test_a_users_program_is_right_and_hears_of_the_fault(
         runs(ort.InferenceSession(model(), device=any_device))
     told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("a fault of dmlvk")]
     assert len(told) == 1 and "return [][1]" in told[0], told
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows has no timer that sends a signal")
+@pytest.mark.parametrize("breaks", BREAKS, ids=lambda of: of.__name__)
+def test_what_a_signals_handler_raises_in_the_middle_is_the_programs_and_no_fault(
+    breaks: Callable[[pytest.MonkeyPatch], None], any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As time limits do: the exception comes out, and the session then computes as if nothing had been."""
+
+    def out_of_time(*_: object) -> None:
+        raise TimeoutError("the program's own")
+
+    def interrupted(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGALRM)
+
+    before = signal.signal(signal.SIGALRM, out_of_time)
+    try:
+        session = ort.InferenceSession(model(), device=any_device)
+        with monkeypatch.context() as patch:
+            patch.setattr("tests.onnx.test_faults.broken", interrupted)
+            breaks(patch)
+            with pytest.raises(TimeoutError, match="the program's own"):
+                runs(ort.InferenceSession(model(), device=any_device))
+                runs(session)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not faults.reported
+    runs(session)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES, Array, element_name, element_of
 from dmlvk.onnx.plan.execution import DeviceValue
+from dmlvk.support import faults
 from dmlvk.support.integers import checked_integers
 from dmlvk.tensors import TensorDesc
 
@@ -115,6 +116,7 @@ class OrtValue:
         try:
             array = np.from_dlpack(data)
         except Exception as error:  # of another library: what it says of its array, in its own words
+            faults.raise_of_handler(error)
             raise UnsupportedError(
                 f"OrtValue.from_dlpack: {type(data).__name__} does not give its elements: {error}"
             ) from error

@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from dmlvk.onnx.host.evaluation.call import NotComputed
 from dmlvk.onnx.host.evaluation.compared import COMPARED, OF_BFLOAT16
 from dmlvk.onnx.model.loading import Step
+from dmlvk.support import faults
 
 
 def is_compared(step: Step) -> bool:
@@ -58,6 +59,7 @@ def evaluated(step: Step, values: Mapping[str, Any], opsets: Mapping[str, int]) 
         with np.errstate(all="ignore"):
             found = iter(ReferenceEvaluator(proto).run(None, feeds))
     except Exception as error:  # the evaluator raises whatever NumPy and Python do
+        faults.raise_of_handler(error)
         raise ValueError(" ".join(f"{type(error).__name__}: {error}".split())[:500]) from error
     results = [next(found) if name else None for name in step.proto.output]
     return [np.asarray(result) if isinstance(result, np.generic) else result for result in results]

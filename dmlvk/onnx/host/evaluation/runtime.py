@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.onnx.host.evaluation.call import NotComputed
 from dmlvk.onnx.model.loading import Step, subgraphs
+from dmlvk.support import faults
 
 _PACKAGE = "onnxruntime"
 _IR_VERSION = 10
@@ -107,6 +108,7 @@ def computed(
     try:
         found = iter(session.run(names, feeds))
     except Exception as error:  # its exceptions have no base of their own
+        faults.raise_of_handler(error)
         raise ValueError(_said(error)) from error
     results = [_result(next(found)) if name else None for name in step.proto.output]
     if narrow is None:
@@ -143,6 +145,7 @@ def _session(step: Step, feeds: Mapping[str, Any], opsets: Mapping[str, int]) ->
         foreign = [argument.type for argument in session.get_outputs() if _FOREIGN.search(argument.type)]
         return f"gives {foreign[0]}, which NumPy has not" if foreign else session
     except Exception as error:  # noqa: BLE001 - its exceptions have no base of their own
+        faults.raise_of_handler(error)
         return _said(error)
 
 
