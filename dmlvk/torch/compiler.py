@@ -62,7 +62,9 @@ def backend(
         module: the graph that TorchDynamo found.
         example_inputs: its inputs.
         options: ``device``: a ``dmlvk.Device``, or what it takes to choose one; ``arithmetic``: as ``dmlvk.Device``
-            takes it.
+            takes it; ``weights``: ``"compared"``, the default, with what the device has of them, in every call;
+            ``"counted"``: the program promises that they change only by what PyTorch counts, which costs a call
+            nothing.
         mode: accepted for PyTorch's sake.
 
     Raises:

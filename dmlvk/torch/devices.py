@@ -9,20 +9,35 @@ from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.torch.residency import Residency
 
+_OPTIONS = ("device", "arithmetic", "weights")
+
+_WEIGHTS = ("compared", "counted")
+
 _devices: dict[str, tuple[Device, Residency]] = {}
 _devices_lock = threading.Lock()
 
 
 def device_for(options: dict[str, Any]) -> tuple[Device, Residency]:
-    """The device that options name, which stays open, and what lies on it."""
-    unknown = set(options) - {"device", "arithmetic"}
+    """The device that options name, which stays open, and what lies on it.
+
+    Raises:
+        InvalidArgumentError: when there is no such option, or ``weights`` is neither ``"compared"`` nor ``"counted"``.
+    """
+    unknown = set(options) - set(_OPTIONS)
     if unknown:
-        raise InvalidArgumentError(f"dmlvk.torch: there is no option {sorted(unknown)}; there are device, arithmetic")
+        raise InvalidArgumentError(
+            f"dmlvk.torch: there is no option {sorted(unknown)}; there are {', '.join(_OPTIONS)}"
+        )
     selector, arithmetic = options.get("device"), options.get("arithmetic")
+    weights = options.get("weights", "compared")
+    if weights not in _WEIGHTS:
+        raise InvalidArgumentError(
+            f"dmlvk.torch: the option weights must be one of {', '.join(_WEIGHTS)}; got {weights!r}"
+        )
     with _devices_lock:
-        key = f"{id(selector) if isinstance(selector, Device) else selector!r} {arithmetic!r}"
+        key = f"{id(selector) if isinstance(selector, Device) else selector!r} {arithmetic!r} {weights}"
         known = _devices.get(key)
         if known is None or known[0].engine.is_removed:
             device = selector if isinstance(selector, Device) else Device(selector, arithmetic=arithmetic)
-            known = _devices[key] = device, Residency(device)
+            known = _devices[key] = device, Residency(device, compares=weights == "compared")
         return known

@@ -188,3 +188,22 @@ def test_what_the_contents_of_are_compared_is_what_differs() -> None:
         spans = [(a.ctypes.data, b.ctypes.data, a.nbytes) for a, b in zip(first, second, strict=True)]
         expected = [n for n, (a, b) in enumerate(zip(first, second, strict=True)) if not np.array_equal(a, b)]
         assert differing(spans) == expected
+
+
+def test_a_program_that_promises_to_change_weights_as_pytorch_counts_compares_nothing(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("contents were compared")
+
+    monkeypatch.setattr("dmlvk.torch.residency.differing", refuse)
+    model = _model()
+    compiled = torch.compile(model, backend="dmlvk", options={"device": any_device, "weights": "counted"})
+    x = torch.randn(4, 32)
+    for _ in range(3):
+        assert torch.allclose(compiled(x), model(x), atol=1e-5)
+        with torch.no_grad():
+            model.scale.add_(0.25)
+        model.weight = model.new()
+    with pytest.raises(dml.InvalidArgumentError, match="weights must be one of"):
+        torch.compile(model, backend="dmlvk", options={"weights": "frozen"})(x)
