@@ -206,4 +206,4 @@ def test_a_program_that_promises_to_change_weights_as_pytorch_counts_compares_no
             model.scale.add_(0.25)
         model.weight = model.new()
     with pytest.raises(dml.InvalidArgumentError, match="weights must be one of"):
-        torch.compile(model, backend="dmlvk", options={"weights": "frozen"})(x)
+        device_for({"weights": "frozen"})
