@@ -40,7 +40,8 @@ def test_the_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, str(tmp_path / "model.onnx"))
     given = "import numpy as np\narray = np.ones((2, 3), np.float32)\n" if page == "onnx.md" else ""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DMLVK_CACHE_DIR": str(tmp_path / "kernels")}
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "DMLVK_CACHE_DIR": str(tmp_path / "kernels")}
     done = subprocess.run(
         [sys.executable, "-c", given + text], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
     )
