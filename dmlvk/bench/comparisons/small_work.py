@@ -147,6 +147,38 @@ def small_work(rows: PrintedRows, device: dml.Device) -> None:
     rows.show("Kompute alone, upload, dispatch and download", alone)
 
 
+def sessions(rows: PrintedRows, device: dml.Device, mebibytes: int) -> None:
+    """The same operator as a model: from NumPy to NumPy, and between values that stay on the device."""
+    import dmlvk.onnx as ort
+
+    x = np.random.default_rng(1).normal(0, 1, _ELEMENTS).astype(np.float32)
+    session = ort.InferenceSession(sign_model(), device=device)
+    rows.show("an ONNX session, NumPy to NumPy", median_seconds(lambda: session.run(None, {"x": x})))
+    for size in (_ELEMENTS, mebibytes * 2**18):
+        zeros = np.zeros(size, np.float32)
+        values = [ort.OrtValue.ortvalue_from_numpy(zeros, "dml") for _ in "xy"]
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", values[0])
+        binding.bind_ortvalue_output("y", values[1])
+
+        def run(binding: Any = binding) -> None:
+            session.run_with_iobinding(binding)
+            binding.synchronize_outputs()
+
+        what = f"{size} elements" if size == _ELEMENTS else f"{mebibytes} MiB"
+        rows.show(f"an ONNX session, {what} bound on the device", median_seconds(run, 100, 10))
+
+
+def sign_model() -> bytes:
+    """SIGN of FLOAT32 of any size, as ONNX's file."""
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Sign", ["x"], ["y"])], "sign", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
 def in_a_row(rows: PrintedRows, device: dml.Device, mebibytes: int) -> None:
     """Three operators, each on what the one before has left on the device: arrays beside one recorded submission."""
     x = np.random.default_rng(3).normal(0, 1, mebibytes * 2**18).astype(np.float32)
@@ -232,7 +264,7 @@ def pytorch(rows: PrintedRows, torch: Any, mebibytes: int) -> None:
 @click.option("-m", "--mebibytes", type=click.IntRange(1), default=64, show_default=True, help="Of large transfers.")
 @json_option
 def command(device: str | None, mebibytes: int, json_file: Path | None) -> None:
-    """Time what is not bandwidth: small operators, Device.run, arrays on the device, uploads and downloads.
+    """Time what is not bandwidth: small operators, Device.run, sessions, arrays on the device, uploads and downloads.
 
     By the wall, medians, beside Kompute alone with the same kernel, and PyTorch where it is installed with CUDA.
     """
@@ -243,6 +275,10 @@ def command(device: str | None, mebibytes: int, json_file: Path | None) -> None:
     with dml.Device(chosen_device(device)) as opened:
         print(f"{opened.info.name}, Kompute {'changed' if hasattr(module('kp'), 'OpMemoryBarrier') else 'unchanged'}")
         small_work(rows, opened)
+        if module("onnx") is None:
+            print("  (sessions need the package onnx)")
+        else:
+            sessions(rows, opened, mebibytes)
         in_a_row(rows, opened, 16)
         transfers(rows, opened, mebibytes)
         libraries = [
