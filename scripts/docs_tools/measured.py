@@ -14,7 +14,7 @@ from dmlvk.conformance.exhaustive import exhaustive_runs
 from scripts.docs_tools.markdown import rows_below
 from scripts.docs_tools.product_errors import HEADING
 
-_ORIGIN = re.compile(r"^The measurements were made on (.*) by `dmlvk conformance .* \((\S+)\);", re.MULTILINE)
+_ORIGIN = re.compile(r"^Measured on (.*) \((\S+)\)\nby `dmlvk conformance ", re.MULTILINE)
 _PRODUCTS = re.compile(rf"^## {HEADING}\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
 _LINKED = re.compile(r"\[(\w+)\]\([^)]*\)")
 

@@ -204,7 +204,7 @@ def test_measurements_are_taken_and_replaced(docs: Path, tmp_path: Path) -> None
     assert after.devices == f"{before.devices} and A Device (d 1)"
     text = (docs / "accuracy.md").read_text()
     (row,) = [line for line in text.splitlines() if "[ELEMENT_WISE_EXP]" in line and "0x3f800000" in line]
-    assert "| 0.55 ULP | 0.5312 | `0x3f800000` | 0.0977 % | 2 |" in row
+    assert row.endswith("| 0.55 ULP | 0.5312 | `0x3f800000` | 0.0977 % | 42 |")
     assert "A Device (d 1)" in text
     assert "(2030-02-03)" in text
 
