@@ -15,7 +15,7 @@ import numpy as np
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.model.loading import OnnxModel
-from dmlvk.onnx.nodes.index_checks import check_ranges
+from dmlvk.onnx.nodes.ranges import check_ranges
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Bytes, bytes_of, element_of, stored
 from dmlvk.onnx.plan.engine import DeviceModel
 from dmlvk.onnx.plan.execution import DeviceValue, Resident

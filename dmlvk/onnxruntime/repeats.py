@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import DmlError
-from dmlvk.onnx.nodes.index_checks import Range
+from dmlvk.onnx.nodes.ranges import Range
 from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES
 from dmlvk.onnx.plan.captures import only_segment
 from dmlvk.onnx.plan.execution import DeviceValue, Resident, Segment

@@ -12,6 +12,7 @@ from dmlvk.onnx.decoding.caches import CachePair
 from dmlvk.onnx.decoding.counting import is_size
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.joining.pattern import JOINED
+from dmlvk.onnx.nodes.translation import Appending, translation_of
 
 ROWS = "rows of caches that grow"
 """The name of a value that no model has: how many rows all those caches have that have as many as there are keys."""
@@ -22,50 +23,14 @@ APPENDS = "AttentionThatAppends"
 _SHAPES = "rows and other sizes of caches that grow"
 
 
-@dataclasses.dataclass(frozen=True)
-class Appending:
-    """Where a node that appends to caches has what.
-
-    Attributes:
-        past: its inputs of keys and values from before.
-        ends: its input that says where sequences end; without a total, how many rows there are.
-        total: its input that says how long the longest sequence is; ``None``: it has none.
-        is_optional: whether caches grow where ``ends`` is not given: then they have the rows that there are.
-        counts: its input that says how many new tokens of each sequence count; ``None``: it has none.
-        masks: its inputs that have a number for each key. Caches that grow beside one of them are appended to where the
-            host makes it, as wide as they are: else each length would be a plan of its own, where open sizes have few.
-    """
-
-    past: tuple[int, int]
-    ends: int
-    total: int | None = None
-    is_optional: bool = False
-    counts: int | None = None
-    masks: tuple[int, ...] = ()
-
-    def grows_in(self, given: Sequence[str], widened: Collection[str]) -> bool:
-        """Whether caches grow, and are appended to, in a node with these inputs, some of which are widened masks."""
-        is_given = self.ends < len(given) and given[self.ends]
-        return self.is_optional and not is_given and all(name in widened for name in self.masks_in(given))
-
-    def masks_in(self, given: Sequence[str]) -> tuple[str, ...]:
-        """The masks of a node with these inputs."""
-        return tuple(given[index] for index in self.masks if index < len(given) and given[index])
-
-
-APPENDING = {
-    ("com.microsoft", "GroupQueryAttention"): Appending((3, 4), 5, 6, counts=16, masks=(10,)),
-    ("com.microsoft", "MultiHeadAttention"): Appending((6, 7), 8, is_optional=True, masks=(4, 5)),
-    ("com.microsoft", "DecoderMaskedMultiHeadAttention"): Appending((5, 6), 7, masks=(3, 4)),
-    ("", "Attention"): Appending((4, 5), 7, is_optional=True, masks=(3,)),
-    (JOINED, APPENDS): Appending((4, 5), 7, masks=(3,)),
-}
-"""The nodes, by domain and operator. The outputs 1 and 2 are keys and values with those of the new tokens."""
+def _appending(step: Step) -> Appending | None:
+    translation = translation_of(step.domain, step.proto.op_type, step.version)
+    return None if translation is None else translation.appends
 
 
 def masks_of(steps: Sequence[Step]) -> list[tuple[Step, tuple[str, ...]]]:
     """The nodes that append to caches, with their masks; those that have one."""
-    kinds = [(step, APPENDING.get((step.domain, step.proto.op_type))) for step in steps]
+    kinds = [(step, _appending(step)) for step in steps]
     found = [(step, kind.masks_in(list(step.proto.input))) for step, kind in kinds if kind is not None]
     return [(step, names) for step, names in found if names]
 
@@ -83,7 +48,7 @@ def with_rows(model: OnnxModel, steps: Sequence[Step], widened: Collection[str] 
     """
     caches, made, first = _CacheCandidates(model, steps), [], ""
     for step in steps:
-        kind = APPENDING.get((step.domain, step.proto.op_type))
+        kind = _appending(step)
         given = list(step.proto.input)
         if kind is None or not kind.grows_in(given, widened) or len(caches.of(step, kind)) != 2:
             made.append(step)
@@ -116,7 +81,7 @@ def cache_pairs(model: OnnxModel, steps: Sequence[Step], widened: Collection[str
     """
     caches, found = _CacheCandidates(model, steps), []
     for step in steps:
-        kind = APPENDING.get((step.domain, step.proto.op_type))
+        kind = _appending(step)
         given = list(step.proto.input)
         if caches.reads_scores_of(step):
             continue
@@ -169,4 +134,4 @@ class _CacheCandidates:
         ]
 
 
-__all__ = ["APPENDING", "APPENDS", "ROWS", "Appending", "cache_pairs", "masks_of", "with_rows"]
+__all__ = ["APPENDS", "ROWS", "cache_pairs", "masks_of", "with_rows"]

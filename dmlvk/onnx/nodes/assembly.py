@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.objects.compilation import Operator
     from dmlvk.onnx.decoding.caches import Lengths
-    from dmlvk.onnx.nodes.index_checks import Range
+    from dmlvk.onnx.nodes.ranges import Range
 
 
 Parts = dict[tuple[tuple[int, int], int, int, int], tuple[Array, Array]]

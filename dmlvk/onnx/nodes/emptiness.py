@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from onnx import helper
 from dmlvk.errors import DmlError
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.assembly import Assembly
-from dmlvk.onnx.nodes.translation import Node, translation_of
+from dmlvk.onnx.nodes.translation import EmptyRule, Node, record_of, translation_of
 from dmlvk.onnx.nodes.values import (
     NUMPY_TYPES,
     Array,
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
 
 
+_Output = tuple[np.dtype[Any], tuple[int, ...]]
+
+
 def _lowest(dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "iu":
         return np.iinfo(dtype).min
@@ -41,13 +44,22 @@ def _highest(dtype: np.dtype[Any]) -> Any:
     return True if dtype.kind == "b" else np.inf
 
 
-_OF_NOTHING: Mapping[str, Callable[[np.dtype[Any]], Any]] = {
-    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare"), lambda dtype: 0),
-    "ReduceProd": lambda dtype: 1,
-    **dict.fromkeys(("ReduceMax", "ReduceLogSum", "ReduceLogSumExp"), _lowest),
-    "ReduceMin": _highest,
-}
-"""What reductions give of no elements, as ONNX says (its ReduceMean: undefined) and ONNX Runtime has it."""
+def filled(value: Callable[[np.dtype[Any]], Any]) -> EmptyRule:
+    """The rule of a reduction that gives a number of no elements; ONNX Runtime's where ONNX leaves it undefined."""
+
+    def rule(_: Step, inputs: Sequence[Any], outputs: Sequence[_Output]) -> list[Array]:
+        dtype, shape = outputs[0]
+        return [np.full(shape, value(dtype), dtype)]
+
+    return rule
+
+
+zeros, ones, lowest, highest = filled(lambda _: 0), filled(lambda _: 1), filled(_lowest), filled(_highest)
+
+
+def quantized(_: Step, inputs: Sequence[Any], outputs: Sequence[_Output]) -> list[Array]:
+    """Nothing, by a scale of 1."""
+    return [np.zeros(inputs[0].shape, np.uint8), np.array(1, np.float32), np.array(0, np.uint8)]
 
 
 def of_nothing(
@@ -70,38 +82,26 @@ def of_nothing(
         element, shape = output or (1, (0,))
         shapes.append((np.dtype(helper.tensor_dtype_to_np_dtype(element)), shape))
     if all(0 in shape for _, shape in shapes):
-        zeros: list[Array] = [np.zeros(shape, dtype) for dtype, shape in shapes]
-        return [value if name else None for name, value in zip(names, zeros, strict=True)]
-    if step.domain:
+        return [np.zeros(shape, dtype) if name else None for name, (dtype, shape) in zip(names, shapes, strict=True)]
+    translation = record_of(step.domain, step.proto.op_type, step.version)
+    if translation is None or translation.empty is None or not is_empty(inputs[0]):
         return None
-    first = inputs[0]
-    if not isinstance(first, np.ndarray) or first.size:
-        return None
-    if step.proto.op_type in _OF_NOTHING:
-        dtype, shape = shapes[0]
-        return [np.full(shape, _OF_NOTHING[step.proto.op_type](dtype), dtype)]
-    if step.proto.op_type == "DynamicQuantizeLinear":
-        made: list[Array] = [np.zeros(first.shape, np.uint8), np.array(1, np.float32), np.array(0, np.uint8)]
-        return [value if name else None for name, value in zip(names, made, strict=False)]
-    if step.proto.op_type in ("GRU", "LSTM", "RNN"):
-        return _without_steps(step, inputs, shapes)
-    return None
+    made = translation.empty(step, inputs, shapes)
+    return None if made is None else [value if name else None for name, value in zip(names, made, strict=False)]
 
 
-def _without_steps(
-    step: Step, inputs: Sequence[Any], shapes: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
-) -> list[Array | None] | None:
+def without_steps(step: Step, inputs: Sequence[Any], outputs: Sequence[_Output]) -> list[Array] | None:
     """The states of before, as they were, where a recurrent network has no step; ``None``: it has some."""
     is_batch_first = any(attribute.name == "layout" and attribute.i for attribute in step.proto.attribute)
     if inputs[0].ndim != 3 or inputs[0].shape[1 if is_batch_first else 0]:
         return None
-    results: list[Array | None] = []
-    for number, (name, (dtype, shape)) in enumerate(zip(step.proto.output, shapes, strict=True)):
+    results: list[Array] = []
+    for number, (dtype, shape) in enumerate(outputs):
         state = inputs[4 + number] if number and 4 + number < len(inputs) else None
         made = np.zeros(shape, dtype) if state is None else np.asarray(state, dtype)
         if made.shape != shape:
             return None  # whoever computes it says what is wrong
-        results.append(made if name else None)
+        results.append(made)
     return results
 
 
@@ -165,4 +165,6 @@ def is_empty(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.size == 0
 
 
-__all__ = ["is_empty", "of_nothing", "of_pretended"]
+__all__ = [
+    *("highest", "is_empty", "lowest", "of_nothing", "of_pretended", "ones", "quantized", "without_steps", "zeros"),
+]

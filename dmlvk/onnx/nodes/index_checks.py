@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,9 @@ import numpy as np
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.joining.pattern import attribute
-
-_AXES = {("", "Gather"): "axis", ("com.microsoft", "GatherBlockQuantized"): "gather_axis"}
-"""The nodes that look up rows, by domain and operator, and their attribute that says along which axis these lie."""
+from dmlvk.onnx.nodes.translation import translation_of
 
 _DATA, _INDICES = 0, 1
-
-_BEAMS = {("com.microsoft", "MultiHeadAttention"): (9, 8), ("com.microsoft", "DecoderMaskedMultiHeadAttention"): (9, 7)}
-"""The nodes whose sequences take keys from each other: the input that says from which, and that of how many keys."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,35 +73,6 @@ class _Beams:
             )
 
 
-@dataclasses.dataclass(frozen=True)
-class Range:
-    """From where to where the numbers of a node's input may go, as a plan knows it.
-
-    Attributes:
-        node: for messages.
-        role: the input's name in the operator's definition.
-        name: the value's.
-        least: the smallest number.
-        end: the number behind the largest.
-    """
-
-    node: str
-    role: str
-    name: str
-    least: int
-    end: int
-
-    def broken(self, numbers: Any) -> str:
-        """The rule, where numbers break it; empty: none does, or they lie on the device, where kernels bound them."""
-        if not isinstance(numbers, np.ndarray) or numbers.dtype.kind not in "iu" or not numbers.size:
-            return ""
-        least, most = int(numbers.min()), int(numbers.max())
-        if least >= self.least and most < self.end:
-            return ""
-        strange = least if least < self.least else most
-        return f"{self.role} ({self.name!r}) must be from {self.least} to {self.end - 1}; got {strange}"
-
-
 class IndexChecks:
     """What of a model's inputs can be checked so.
 
@@ -140,8 +106,9 @@ class IndexChecks:
 
 def _lookups(steps: Sequence[Step], constants: Mapping[str, Any], inputs: set[str]) -> Iterator[_Lookup]:
     for step in steps:
-        name = _AXES.get((step.domain, step.proto.op_type))
-        if name is None or step.proto.input[_INDICES] not in inputs:
+        translation = translation_of(step.domain, step.proto.op_type, step.version)
+        name = "" if translation is None else translation.rows_along
+        if not name or step.proto.input[_INDICES] not in inputs:
             continue
         table, axis = constants.get(step.proto.input[_DATA]), attribute(step, name, 0)
         if isinstance(table, np.ndarray) and -table.ndim <= axis < table.ndim and (not step.domain or axis == 0):
@@ -150,26 +117,10 @@ def _lookups(steps: Sequence[Step], constants: Mapping[str, Any], inputs: set[st
 
 def _beams(steps: Sequence[Step], inputs: set[str]) -> Iterator[_Beams]:
     for step in steps:
-        places, given = _BEAMS.get((step.domain, step.proto.op_type)), step.proto.input
+        translation, given = translation_of(step.domain, step.proto.op_type, step.version), step.proto.input
+        places = None if translation is None else translation.beams
         if places is not None and len(given) > max(places) and {given[index] for index in places} <= inputs:
             yield _Beams(step.label, given[places[0]], given[places[1]])
 
 
-def check_ranges(model: str, ranges: Iterable[Range], *values: Mapping[str, Any]) -> None:
-    """Looks at numbers that nodes read, as far as the host has them.
-
-    Args:
-        model: its name, for messages.
-        ranges: those of a plan.
-        values: arrays by name; the first one that has a name counts.
-
-    Raises:
-        InvalidArgumentError: naming the first number that is none.
-    """
-    for each in ranges:
-        numbers = next((of[each.name] for of in values if each.name in of), None)
-        if broken := each.broken(numbers):
-            raise InvalidArgumentError(f"{model}: {each.node}: {broken}")
-
-
-__all__ = ["IndexChecks", "Range", "check_ranges"]
+__all__ = ["IndexChecks"]

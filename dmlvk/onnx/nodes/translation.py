@@ -14,7 +14,7 @@ from onnx import TensorProto
 
 from dmlvk.onnx.model.node_attributes import NodeAttributes
 from dmlvk.onnx.nodes.assembly import Assembly, New
-from dmlvk.onnx.nodes.index_checks import Range
+from dmlvk.onnx.nodes.ranges import Range
 from dmlvk.onnx.nodes.values import (
     DATA_TYPES,
     MOST_DIMENSIONS,
@@ -50,6 +50,40 @@ ShapeRule = Callable[[Any], Sequence[tuple[Any, ...]]]
 BatchRule = Callable[[Any], bool]
 """Whether a node treats each item of a batch by itself: a function of batch_rules.py."""
 
+EmptyRule = Callable[[Any, Sequence[Any], Sequence[tuple[np.dtype[Any], tuple[int, ...]]]], list[Array] | None]
+"""What a node gives where its first input has no elements, and results have some: a function of emptiness.py."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Appending:
+    """Where a node that appends to caches has what. Its outputs 1 and 2 are all keys and values, the new ones behind.
+
+    Attributes:
+        past: its inputs of keys and values from before.
+        ends: its input that says where sequences end; without a total, how many rows there are.
+        total: its input that says how long the longest sequence is; ``None``: it has none.
+        is_optional: whether caches grow where ``ends`` is not given: then they have the rows that there are.
+        counts: its input that says how many new tokens of each sequence count; ``None``: it has none.
+        masks: its inputs that have a number for each key. Caches that grow beside one of them are appended to where the
+            host makes it, as wide as they are: else each length would be a plan of its own, where open sizes have few.
+    """
+
+    past: tuple[int, int]
+    ends: int
+    total: int | None = None
+    is_optional: bool = False
+    counts: int | None = None
+    masks: tuple[int, ...] = ()
+
+    def grows_in(self, given: Sequence[str], widened: Collection[str]) -> bool:
+        """Whether caches grow, and are appended to, in a node with these inputs, some of which are widened masks."""
+        is_given = self.ends < len(given) and given[self.ends]
+        return self.is_optional and not is_given and all(name in widened for name in self.masks_in(given))
+
+    def masks_in(self, given: Sequence[str]) -> tuple[str, ...]:
+        """The masks of a node with these inputs."""
+        return tuple(given[index] for index in self.masks if index < len(given) and given[index])
+
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
@@ -65,6 +99,10 @@ class Translation:
         shape: gives the shapes of outputs where sizes are open; ``None``: a plan is for these sizes only.
         batch: says whether each item of a batch is treated by itself; ``None``: it is not.
         check: refuses inputs that contradict one another, before anything else looks at the node; ``None``: none does.
+        empty: gives the results where inputs have no elements and results do; ``None``: somebody has to compute them.
+        rows_along: the attribute that says along which axis the input 1 names parts of the input 0; empty: none does.
+        beams: the input that says from which sequence each one takes keys, and that of how many; ``None``: none does.
+        appends: where it appends to caches, what it has where.
     """
 
     domain: str
@@ -76,6 +114,10 @@ class Translation:
     shape: ShapeRule | None = None
     batch: BatchRule | None = None
     check: Translator | None = None
+    empty: EmptyRule | None = None
+    rows_along: str = ""
+    beams: tuple[int, int] | None = None
+    appends: Appending | None = None
 
     @property
     def missing(self) -> str | None:
@@ -96,6 +138,10 @@ def translates(
     shape: ShapeRule | None = None,
     batch: BatchRule | None = None,
     check: Translator | None = None,
+    empty: EmptyRule | None = None,
+    rows_along: str = "",
+    beams: tuple[int, int] | None = None,
+    appends: Appending | None = None,
 ) -> Callable[[Translator], Translator]:
     """Registers a translator.
 
@@ -108,12 +154,17 @@ def translates(
         shape: a rule of dynamic_shapes.py; without one, sizes that the node sees are plain numbers.
         batch: a rule of batch_rules.py, of ONNX's operators; without one, no batch that is too large runs in parts.
         check: as of :class:`Translation`.
+        empty: a rule of emptiness.py.
+        rows_along: as of :class:`Translation`.
+        beams: likewise.
+        appends: likewise.
     """
 
     def register(function: Translator) -> Translator:
         for op_type in op_types:
-            made = Translation(domain, op_type, since, function, tuple(by), note, shape, batch, check)
-            bisect.insort(TRANSLATIONS.setdefault((domain, op_type), []), made, key=lambda item: item.since)
+            facts = (shape, batch, check, empty, rows_along, beams, appends)
+            record = Translation(domain, op_type, since, function, tuple(by), note, *facts)
+            bisect.insort(TRANSLATIONS.setdefault((domain, op_type), []), record, key=lambda item: item.since)
         return function
 
     return register
@@ -123,6 +174,11 @@ def translation_of(domain: str, op_type: str, version: int) -> Translation | Non
     """The translator of an operator's version."""
     known = [item for item in TRANSLATIONS.get((domain, op_type), []) if item.since <= version]
     return known[-1] if known else None
+
+
+def record_of(domain: str, op_type: str, version: int) -> Translation | None:
+    """The same; for an older version that no translator knows, the first one that one does."""
+    return translation_of(domain, op_type, version) or next(iter(TRANSLATIONS.get((domain, op_type), [])), None)
 
 
 def tensor_of(value: Value, assembly: Assembly) -> Tensor:

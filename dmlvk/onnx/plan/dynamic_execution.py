@@ -22,7 +22,7 @@ from dmlvk.onnx.decoding.caches import Cache, Lengths
 from dmlvk.onnx.host.evaluators import Repeated
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.assembly import Assembled
-from dmlvk.onnx.nodes.index_checks import Range
+from dmlvk.onnx.nodes.ranges import Range
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Tensor, bytes_of, stored
 from dmlvk.onnx.plan.execution import DeviceValue, Resident, Usage, Weights
 from dmlvk.onnx.plan.round_plans import RoundPlan

@@ -27,8 +27,9 @@ from dmlvk.onnx.model.limits import DEFAULT_LIMITS, MOST_AXES, Budget, Limits, s
 from dmlvk.onnx.model.loading import OnnxModel, Step, subgraph
 from dmlvk.onnx.model.looking import described, needed
 from dmlvk.onnx.nodes.assembly import Parts
-from dmlvk.onnx.nodes.index_checks import IndexChecks, check_ranges
+from dmlvk.onnx.nodes.index_checks import IndexChecks
 from dmlvk.onnx.nodes.joining import Joined, joined, joined_integers
+from dmlvk.onnx.nodes.ranges import check_ranges
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, dense, memory_of
 from dmlvk.onnx.plan.batches import DividedRuns, Shape
 from dmlvk.onnx.plan.dynamic_execution import DynamicRound, DynamicSegment

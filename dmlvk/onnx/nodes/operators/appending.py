@@ -8,10 +8,9 @@ from typing import Any
 
 from onnx import TensorProto
 
-from dmlvk.onnx.decoding.cache_pairs import APPENDING, Appending
 from dmlvk.onnx.decoding.caches import Lengths
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.translation import Node
+from dmlvk.onnx.nodes.translation import Appending, Node, translation_of
 from dmlvk.onnx.nodes.values import NodeInputError, NotOnDevice, Tensor
 
 _SCORES = 3
@@ -73,7 +72,7 @@ def cached(
         masked: likewise.
         shows_scores: whether scores are an output.
     """
-    kind = APPENDING[node.proto.domain, node.op_type]
+    kind = _kind(node)
     capacity = node.assembly.capacity_of(node.proto.output[1] if len(node.proto.output) > 1 else "")
     members: dict[str, Any] = {"keeps_past": capacity is not None}
     if capacity is None:
@@ -124,6 +123,12 @@ def cached(
         "present_key_tensor": heads.present(element, capacity, heads.size),
         "present_value_tensor": heads.present(element, capacity, heads.value_size),
     }
+
+
+def _kind(node: Node) -> Appending:
+    translation = translation_of(node.proto.domain, node.op_type, node.version)
+    assert translation is not None and translation.appends is not None  # only those that append come here
+    return translation.appends
 
 
 def _window_capacity(node: Node, kind: Appending, past: int, positions: int | None) -> int:
@@ -201,7 +206,7 @@ def appended(
     Returns:
         The results, all keys and values, and scores where they are an output.
     """
-    kind, element = APPENDING[node.proto.domain, node.op_type], sources[0].element
+    kind, element = _kind(node), sources[0].element
     if added is not None:
         added = added.broadcast((*added.shape[:2], heads.tokens, added.shape[3]))
     count = numbers(node, kind.ends, 1)

@@ -30,7 +30,7 @@ from dmlvk.onnx.nodes.operators.heads import (
     summed,
 )
 from dmlvk.onnx.nodes.operators.rotary import join
-from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
+from dmlvk.onnx.nodes.translation import FLOATS, Appending, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 
 _MASK, _PAST_KEY, _PAST_VALUE, _LENGTHS = 3, 4, 5, 6
@@ -45,6 +45,7 @@ _OUTPUT, _PRESENT_KEY, _PRESENT_VALUE, _SCORES = range(4)
     shape=shapes.attention,
     batch=batches.attention,
     check=check_onnx,
+    appends=Appending((4, 5), 7, is_optional=True, masks=(3,)),
 )
 def onnx_attention(node: Node) -> None:
     """By MULTIHEAD_ATTENTION1; step by step where scores are capped or asked for."""
@@ -89,7 +90,7 @@ def onnx_attention(node: Node) -> None:
             node.set(node.cast(present, element), index)
 
 
-@translates(APPENDS, by=["CACHED_ATTENTION"], domain=JOINED, check=check_onnx)
+@translates(APPENDS, by=["CACHED_ATTENTION"], domain=JOINED, check=check_onnx, appends=Appending((4, 5), 7, masks=(3,)))
 def appending_attention(node: Node) -> None:
     """A decoder's attention that is told how many rows the caches have to which it appends."""
     node.check_element(0, *FLOATS)

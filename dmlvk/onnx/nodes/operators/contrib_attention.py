@@ -29,7 +29,7 @@ from dmlvk.onnx.nodes.operators.quantization import of_matrix
 from dmlvk.onnx.nodes.operators.quantized import integer_product
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.operators.rotary import join, split
-from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Appending, Node, translates
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, NotOnDevice, Tensor
 from dmlvk.operators import MultiheadAttentionMaskType
 from dmlvk.operators.members import ReduceFunction
@@ -51,6 +51,8 @@ _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
     domain=MICROSOFT,
     note="past and present may share a buffer",
     check=check_multi_head,
+    beams=(9, 8),
+    appends=Appending((6, 7), 8, is_optional=True, masks=(4, 5)),
 )
 def multi_head_attention(node: Node) -> None:
     """Queries, keys and values apart or stacked, with a bias for all three."""

@@ -154,6 +154,7 @@ def gated_gelu(node: Node) -> None:
     by=["GATHER"],
     domain=MICROSOFT,
     note="of 4 and 8 bits; rows of matrices whose last axis has the blocks: only those that are named become numbers",
+    rows_along="gather_axis",
 )
 def gathered_blocks(node: Node) -> None:
     """Rows of small integers, with a scale for each block: gathered first, and then made numbers."""

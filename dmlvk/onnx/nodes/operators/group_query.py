@@ -12,7 +12,7 @@ from dmlvk.onnx.nodes.operators.appending import Heads, cached, numbers
 from dmlvk.onnx.nodes.operators.attention_rules import check_group_query
 from dmlvk.onnx.nodes.operators.movement import sliced
 from dmlvk.onnx.nodes.operators.normalization import normalized_rows
-from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Appending, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 
 _ENDS, _TOTAL, _POSITIONS, _BIAS, _SINK, _QUERY_SCALE, _KEY_SCALE = 5, 6, 9, 10, 11, 14, 15
@@ -30,6 +30,7 @@ _MEMBERS = ("query_tensor", "key_tensor", "value_tensor")
     domain=MICROSOFT,
     note="lengths are read on the device; caches may be quantized, and keep a window",
     check=check_group_query,
+    appends=Appending((3, 4), 5, 6, counts=16, masks=(10,)),
 )
 def group_query_attention(node: Node) -> None:
     """Each sequence's keys follow those of its past, which may be shorter than the cache."""

@@ -12,7 +12,7 @@ from dmlvk.onnx.nodes.operators.attention_rules import check_decoder_masked
 from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.operators.heads import chosen, compared, summed
 from dmlvk.onnx.nodes.operators.rotary import split
-from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Appending, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 
 _LOWEST_HALF = -65504.0
@@ -25,6 +25,8 @@ _LOWEST_HALF = -65504.0
     domain=MICROSOFT,
     note="past and present share a buffer; without cross attention",
     check=check_decoder_masked,
+    beams=(9, 7),
+    appends=Appending((5, 6), 7, masks=(3, 4)),
 )
 def decoder_masked_attention(node: Node) -> None:
     """One new token of each sequence; past and present are one buffer."""

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
+from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.convolution import per_channel, widened, window_of
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
@@ -214,7 +215,10 @@ def dynamically(node: Node, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @translates(
-    "DynamicQuantizeLinear", by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST"], shape=shapes.quantized
+    "DynamicQuantizeLinear",
+    by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST"],
+    shape=shapes.quantized,
+    empty=emptiness.quantized,
 )
 def dynamic_quantize(node: Node) -> None:
     """Scale and zero point follow from the smallest and the largest element."""

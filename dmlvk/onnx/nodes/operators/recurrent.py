@@ -8,6 +8,7 @@ from typing import Any
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
+from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.recurrent_steps import clipped_network, quantized_lstm
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
@@ -74,6 +75,7 @@ def _activation(name: str, numbers: dict[str, Iterator[float]]) -> FusedActivati
     since=7,
     note="with clip: step by step, at most 256 steps of all directions together",
     shape=shapes.recurrent,
+    empty=emptiness.without_steps,
 )
 @translates(
     "GRU",
@@ -81,6 +83,7 @@ def _activation(name: str, numbers: dict[str, Iterator[float]]) -> FusedActivati
     since=7,
     note="with clip: step by step, at most 256 steps of all directions together",
     shape=shapes.recurrent,
+    empty=emptiness.without_steps,
 )
 @translates(
     "LSTM",
@@ -88,6 +91,7 @@ def _activation(name: str, numbers: dict[str, Iterator[float]]) -> FusedActivati
     since=7,
     note="with clip: step by step, at most 256 steps of all directions together",
     shape=shapes.recurrent,
+    empty=emptiness.without_steps,
 )
 def recurrent(node: Node) -> None:
     """All steps in one operator; layout 1 is the same with batch and steps exchanged."""

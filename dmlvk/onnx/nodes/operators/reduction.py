@@ -10,23 +10,24 @@ from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
+from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_equal_zeros
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
 
-_FUNCTIONS = {  # DML_REDUCE_FUNCTION
-    "ReduceMean": 2,
-    "ReduceL1": 3,
-    "ReduceL2": 4,
-    "ReduceLogSum": 5,
-    "ReduceLogSumExp": 6,
-    "ReduceMax": 7,
-    "ReduceMin": 8,
-    "ReduceProd": 9,
-    "ReduceSum": 10,
-    "ReduceSumSquare": 11,
+_FUNCTIONS = {  # DML_REDUCE_FUNCTION, and what it gives of no elements
+    "ReduceMean": (2, emptiness.zeros),
+    "ReduceL1": (3, emptiness.zeros),
+    "ReduceL2": (4, emptiness.zeros),
+    "ReduceLogSum": (5, emptiness.lowest),
+    "ReduceLogSumExp": (6, emptiness.lowest),
+    "ReduceMax": (7, emptiness.lowest),
+    "ReduceMin": (8, emptiness.highest),
+    "ReduceProd": (9, emptiness.ones),
+    "ReduceSum": (10, emptiness.zeros),
+    "ReduceSumSquare": (11, emptiness.zeros),
 }
 
 _LOGARITHM_OF_INTEGERS = (TensorProto.INT32, TensorProto.INT64)
@@ -112,9 +113,9 @@ def reduced(node: Node, function: int, tensor: Tensor, axes: list[int]) -> Tenso
     )
 
 
-for _op_type, _number in _FUNCTIONS.items():
-    _made = functools.partial(_reduce, _number)
-    translates(_op_type, by=["REDUCE"], shape=shapes.reduced, batch=batches.outside_of_axes(1))(_made)
+for _op_type, (_number, _empty) in _FUNCTIONS.items():
+    _made, _batch = functools.partial(_reduce, _number), batches.outside_of_axes(1)
+    translates(_op_type, by=["REDUCE"], shape=shapes.reduced, batch=_batch, empty=_empty)(_made)
 
 
 def _arg_extreme(operator: str, node: Node) -> None:
