@@ -27,6 +27,7 @@ os.environ["DMLVK_RAISE_FAULTS"] = "1"  # in processes that tests start, too
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
 from dmlvk.spirv.specialization import NAIVE_DRIVERS  # noqa: E402
 from dmlvk.support import faults  # noqa: E402  # likewise
+from tests import costs  # noqa: E402  # likewise
 from tests.effort import (  # noqa: E402  # likewise
     IS_QUICK,
     TAKES_TURNS,
@@ -56,7 +57,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:], left_out = quick_items(items)
     items[:], repeated = t_way_items(items)
     items[:], others = items_of_turns(items, {_short_name(info): info for info in _DEVICES})
-    config.hook.pytest_deselected(items=left_out + repeated + others)
+    if costs.MEASURES:
+        items[:], beyond = costs.few_of_each(items)
+    elif IS_QUICK and is_whole(config):
+        items[:], beyond = costs.affordable(items, costs.read())
+        items[:] = costs.fast_first(items, costs.read())
+    else:
+        beyond = []
+    config.hook.pytest_deselected(items=left_out + repeated + others + beyond)
+
+
+def is_whole(config: pytest.Config) -> bool:
+    """Whether no folder or file was named: what is named is not measured by what all tests may take."""
+    return list(config.args) == list(config.getini("testpaths"))
 
 
 def pytest_collection_finish() -> None:
@@ -71,13 +84,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     OfTurn.begin(item)
 
 
-BUDGET = 10.0
-"""Seconds of a processor core that a test of the quick command should not exceed.
-
-The time of a clock says little on a machine that does something else, too, so nothing fails for it: it is told.
-"""
-
-
 def _processor_seconds() -> float:
     """What this process, its threads and the processes that it has waited for have taken."""
     return sum(os.times()[:4])
@@ -85,7 +91,10 @@ def _processor_seconds() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Notes what a test takes of the processor; reports carry it from workers to the terminal."""
+    """Notes what a test takes of the processor, which says more than a clock where something else runs, too.
+
+    Reports carry it from workers to the terminal.
+    """
     before = _processor_seconds()
     try:
         return (yield)
@@ -94,7 +103,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What all tests took of the processor, and which of the quick command exceed their budget."""
+    """What all tests took of the processor, and for ``--measure`` each of them."""
     reports = [report for found in terminalreporter.stats.values() for report in found]
     taken = {
         report.nodeid: seconds
@@ -104,10 +113,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     }
     if taken:
         terminalreporter.write_line(f"The tests took {sum(taken.values()):.0f} s of a processor core.")
-    if IS_QUICK:
-        for test, seconds in sorted(taken.items(), key=lambda pair: -pair[1]):
-            if seconds > BUDGET:
-                terminalreporter.write_line(f"{test} took {seconds:.0f} s; a quick test takes at most {BUDGET:.0f} s")
+    if costs.MEASURES:
+        costs.write(taken)
 
 
 def _short_name(info: dml.DeviceInfo) -> str:

@@ -10,18 +10,19 @@ Of a test that has ``@pytest.mark.t_way(2)`` it runs so many combinations of par
 of them that meet in any: most faults take one or two of a test's choices, and hardly any more than three
 (D. R. Kuhn, D. R. Wallace, A. M. Gallo, Software Fault Interactions and Implications for Software Testing, 2004).
 
-The quick command, ``scripts/test.sh`` without arguments, also leaves out what repeats a promise that it tests already.
-It still has every operator on every driver, each data type of each of its tensors and every pattern of kernels. There
-are five ways to say what may be left out:
+The quick command, ``scripts/test.sh`` without arguments, has every operator on every driver, data types in turn, and
+as much of all else as three minutes of two cores can have: what tests take decides how many of a function's tests run
+(tests/costs.py). What repeats a promise that other tests have is left out before. There are six ways to say what does:
 
 - ``@pytest.mark.sweep``: the test.
+- ``@pytest.mark.each_operator``: of the cases of operators all but one or two of each, :func:`some_of_each_operator`.
 - :func:`some`: most of a parameter's values.
 - ``@pytest.mark.combinations``: of the test's parameters so many combinations that no value of any of them is missing.
   Of tests on devices that have several lists of parameters (``@pytest.mark.parametrize``) so many that nothing in a
   list is missing, without being marked.
-- :class:`Turns`: for all cases of an operator but one, all drivers but one. With ``--all``: for cases whose data types
-  others show (their samples in one of four layouts each), and of each case for what comes after its first inputs,
-  or for each second one; of samples that several cases of an operator have, for all layouts but two.
+- :class:`Turns`. With ``--all``: for cases whose data types others show all drivers but one (their samples in one of
+  four layouts each), and of each case for what comes after its first inputs, or for each second one; of samples that
+  several cases of an operator have, for all layouts but two.
 - ``IS_QUICK``: what a test makes of it, for example fewer random examples.
 """
 
@@ -57,19 +58,23 @@ _Device = TypeVar("_Device")
 class Turns:
     """Which devices the cases of operators are run on, for most of such a test's time goes into the drivers' compilers.
 
-    Of each operator's cases that the quick command has, it runs one on all devices, and each of the others on one of
-    them, in turn. ``--all`` runs on all devices those cases that show each data type of each tensor between them.
+    The quick command runs few of each operator's cases, on all devices. ``--all`` runs on all devices those cases that
+    show each data type of each tensor between them, and each of the others on one of them, in turn.
     """
 
     def __init__(self, cases: Sequence[Any]) -> None:
-        chosen = covering([(case, shown({"case": case})) for case in cases]) if IS_QUICK or TAKES_TURNS else cases
+        chosen = cases
+        if IS_QUICK:
+            chosen = some_of_each_operator(cases)
+        elif TAKES_TURNS:
+            chosen = covering([(case, shown({"case": case})) for case in cases])
         self._on_all = {case.name for case in chosen}
         self._numbers: dict[str, int] = {}
         self._cases: collections.defaultdict[Any, list[Any]] = collections.defaultdict(list)
         for case in cases:
             self._cases[case.desc_class].append(case)
         counts: collections.Counter[Any] = collections.Counter()
-        for case in chosen if IS_QUICK else cases:
+        for case in cases:
             self._numbers[case.name] = counts[case.desc_class]
             counts[case.desc_class] += 1
 
@@ -80,8 +85,7 @@ class Turns:
     def devices(self, case: Any, devices: Sequence[_Device]) -> list[_Device]:
         """Of all devices those that the case is run on."""
         number = self._numbers.get(case.name, 0)
-        is_on_all = number == 0 if IS_QUICK else case.name in self._on_all
-        return list(devices) if is_on_all else [devices[number % len(devices)]]
+        return list(devices) if case.name in self._on_all else [devices[number % len(devices)]]
 
 
 def first_on_all(devices: Sequence[_Device], number: int) -> Sequence[_Device]:
@@ -186,20 +190,26 @@ def t_way_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[p
 def quick_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """What the quick command runs of all tests, and what it leaves out."""
     combined: dict[str, list[tuple[pytest.Item, set[object]]]] = {}
+    of_operators: dict[str, list[tuple[pytest.Item, Any]]] = {}
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", None)
         if parameters is None or item.get_closest_marker("sweep"):
             continue  # what is left out shows nothing
         test = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("combinations"):
+        if item.get_closest_marker("each_operator"):
+            of_operators.setdefault(test, []).append((item, parameters["case"]))
+        elif item.get_closest_marker("combinations"):
             combined.setdefault(test, []).append((item, shown(parameters)))
         elif _ON_DEVICES & set(getattr(item, "fixturenames", ())):
             chosen = _chosen_of_lists(item, parameters)
             if len(chosen) > 1:
                 combined.setdefault(test, []).append((item, chosen))
-    thinned = {item for tests in combined.values() for item, _ in tests}
-    taken = {item for tests in combined.values() for item in covering(tests)}
-    left_out = {item for item in items if item.get_closest_marker("sweep")} | thinned - taken
+    left_out = {item for item in items if item.get_closest_marker("sweep")}
+    for thinned in combined.values():
+        left_out |= {item for item, _ in thinned} - set(covering(thinned))
+    for with_cases in of_operators.values():
+        taken = some_of_each_operator([case for _, case in with_cases])
+        left_out |= {item for item, case in with_cases if case not in taken}
     return [item for item in items if item not in left_out], [item for item in items if item in left_out]
 
 
@@ -213,6 +223,35 @@ def _chosen_of_lists(item: pytest.Item, parameters: Mapping[str, Any]) -> set[ob
         names = mark.args[0].replace(",", " ").split() if isinstance(mark.args[0], str) else mark.args[0]
         found.add((*names, *(repr(parameters[name]) for name in names)))
     return found
+
+
+def some_of_each_operator(cases: Sequence[Any]) -> list[Any]:
+    """Of each operator the case whose data types operators of its pattern before it have least.
+
+    Then those that have what no such case has: every pattern is tried with every data type.
+    """
+    of_operators: dict[Any, list[Any]] = {}
+    for case in cases:
+        of_operators.setdefault(case.desc_class, []).append(case)
+    used: collections.Counter[Any] = collections.Counter()
+    chosen: list[Any] = []
+    for desc_class, alike in of_operators.items():
+        pattern = desc_class.declaration.pattern
+
+        def uses(case: Any, pattern: str = pattern) -> tuple[int, float]:
+            each = [used[pattern, data_type] for data_type in {data_type for _, data_type in case.data_types}]
+            return min(each), sum(each) / len(each)
+
+        most = max(len(case.data_types) for case in alike)  # without an optional tensor it is less of an operator
+        case = min((case for case in alike if len(case.data_types) == most), key=uses)
+        used.update({(pattern, data_type) for _, data_type in case.data_types})
+        chosen.append(case)
+    for case in cases:
+        types = {(case.desc_class.declaration.pattern, data_type) for _, data_type in case.data_types}
+        if not types <= used.keys():
+            used.update(types)
+            chosen.append(case)
+    return chosen
 
 
 def shown(parameters: Mapping[str, Any]) -> set[object]:

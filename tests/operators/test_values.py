@@ -69,7 +69,7 @@ def _sparse_batches(case: ValueCase, step: int, total: int, most_attribute_sets:
 
 
 @pytest.mark.every_driver
-@pytest.mark.combinations
+@pytest.mark.each_operator
 @CASES
 def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     """Every pattern of 8 and 16 bits (two operands of 8 bits: every pair), and 2**24 or 2**20 of the wider types.

@@ -21,6 +21,7 @@ from tests.effort import (
     items_of_turns,
     quick_items,
     shown,
+    some_of_each_operator,
     t_way_items,
 )
 
@@ -168,22 +169,32 @@ def test_the_covering_cases_have_each_data_type_of_each_tensor(cases: list[Value
 
 
 @pytest.mark.parametrize("cases", [value_cases(), sample_cases()], ids=["values", "samples"])
+def test_the_quick_command_has_each_operator_and_each_pattern_with_each_data_type(
+    cases: list[ValueCase] | list[SampleCase],
+) -> None:
+    quick: list[ValueCase | SampleCase] = some_of_each_operator(cases)
+    operators = list(dict.fromkeys(case.desc_class for case in cases))
+    assert [case.desc_class for case in quick[: len(operators)]] == operators
+    assert len(quick) < len(cases) / 2
+    pairs = [
+        {(case.desc_class.declaration.pattern, data_type) for case in some for _, data_type in case.data_types}
+        for some in (quick, cases)
+    ]
+    assert pairs[0] == pairs[1]
+
+
+@pytest.mark.parametrize("cases", [value_cases(), sample_cases()], ids=["values", "samples"])
 def test_every_operator_takes_turns_on_all_devices(
     cases: list[ValueCase] | list[SampleCase], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(effort, "IS_QUICK", True)
     turns = Turns(cases)
-    chosen = covering([(case, shown({"case": case})) for case in cases])
-    ran = {case.name: turns.devices(case, "xy") for case in chosen}
-    for desc_class in {case.desc_class for case in cases}:
-        counts = sorted(len(ran[case.name]) for case in chosen if case.desc_class is desc_class)
-        assert counts == [1] * (len(counts) - 1) + [2], desc_class
-    assert abs(
-        sum(devices == ["x"] for devices in ran.values()) - sum(devices == ["y"] for devices in ran.values())
-    ) < 0.4 * len(ran)
+    quick = some_of_each_operator(cases)
+    assert all(turns.devices(case, "xy") == ["x", "y"] for case in quick)
     monkeypatch.setattr(effort, "IS_QUICK", False)
     monkeypatch.setattr(effort, "TAKES_TURNS", True)
     turns = Turns(cases)
+    chosen = covering([(case, shown({"case": case})) for case in cases])
     ran = {case.name: turns.devices(case, "xy") for case in cases}
     assert all((ran[case.name] == ["x", "y"]) == (case in chosen) for case in cases)
     assert {tuple(devices) for devices in ran.values()} == {("x", "y"), ("x",), ("y",)}
