@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,6 @@ def check_case(
     case: SampleCase,
     layouts_for_each: int = len(LAYOUTS),
     *,
-    step: int = 1,
     first_layout: int | None = None,
     chosen: Callable[[Sequence[Workbench], int], Sequence[Workbench]] = lambda benches, _: benches,
 ) -> int:
@@ -154,7 +153,6 @@ def check_case(
         benches: the devices.
         case: operator and data types.
         layouts_for_each: so many of the layouts for each sample, in turn. Cases begin with different ones.
-        step: each so many-th sample alone, at least one. Cases begin with different ones.
         first_layout: the number of the layout of the first sample; ``None``: it follows from the case's name.
         chosen: which of the devices a sample's layout of a number runs on.
 
@@ -166,12 +164,9 @@ def check_case(
     """
     count = 0
     rotation = zlib.crc32(case.name.encode())
-    samples: Iterable[Sample] = case.samples()
-    if step > 1 and (every := list(samples)):
-        samples = every[rotation % min(step, len(every)) :: step]
     if first_layout is not None:
         rotation = first_layout
-    for sample in samples:
+    for sample in case.samples():
         layouts = [LAYOUTS[(rotation + number) % len(LAYOUTS)] for number in range(layouts_for_each)]
         rotation += layouts_for_each
         count += 1

@@ -4,12 +4,14 @@ Where tests take turns, each sample runs in two of the layouts, one on either de
 two successive cases of an operator the second has the other two. An operator that has one such case runs in all
 layouts. Cases whose data types others show between them run on one device: each sample in one of the layouts, in turn.
 
-The quick command takes few cases of each operator, and each second one of its samples, in one layout on all devices.
+The quick command takes few cases of each operator, each sample in one layout: the first on all devices, then in turn.
 """
 
 from __future__ import annotations
 
+import itertools
 import zlib
+from collections.abc import Sequence
 
 import pytest
 
@@ -33,16 +35,18 @@ def test_samples(case: SampleCase, benches: list[Workbench], monkeypatch: pytest
         # A processor's driver compiles a GPU's tiles for a second or more: test_products.py tries few of them.
         all_compute_as_gpus(monkeypatch, as_gpus=False)
     devices = TURNS.devices(case, benches)
-    chosen = first_on_all if IS_QUICK else in_turn
+    numbers = itertools.count()
+
+    def chosen(benches: Sequence[Workbench], number: int) -> Sequence[Workbench]:
+        return first_on_all(benches, next(numbers)) if IS_QUICK else in_turn(benches, number)
+
     is_shown_by_others = len(devices) < len(benches)
-    layouts, step, first_layout = len(LAYOUTS), 1, None
-    if IS_QUICK:
-        layouts, step = 1, 2
-    elif TAKES_TURNS and is_shown_by_others:
+    layouts, first_layout = len(LAYOUTS), None
+    if IS_QUICK or (TAKES_TURNS and is_shown_by_others):
         layouts = 1
     elif TAKES_TURNS and len(devices) > 1 and len(alike := TURNS.on_all(case)) > 1:
         layouts, first_layout = 2, _first_layout(alike.index(case), case.desc_class.operator_name)
-    count = check_case(devices, case, layouts, step=step, first_layout=first_layout, chosen=chosen)
+    count = check_case(devices, case, layouts, first_layout=first_layout, chosen=chosen)
     assert count > 0, "there are no samples"
 
 
