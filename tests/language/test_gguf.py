@@ -20,7 +20,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.language import LanguageModel, convert_gguf
-from tests.effort import IS_QUICK
+from tests.effort import IS_QUICK, TAKES_TURNS
 from tests.language.damage import damaged_gguf
 from tests.language.small_llama import FEED_FORWARD, HEADS, HIDDEN, KEY_HEADS, LAYERS, write_llama
 
@@ -85,7 +85,7 @@ def add_field(writer: gguf.GGUFWriter, name: str, value: Any) -> None:
     kind.get(type(value), writer.add_array)(f"llama.{name}", value)
 
 
-@pytest.mark.parametrize("seed", range(4 if IS_QUICK else 40))
+@pytest.mark.parametrize("seed", range(4 if IS_QUICK else 12 if TAKES_TURNS else 40))
 def test_what_a_file_adds_to_a_llama_counts(tmp_path: Path, seed: int) -> None:
     choose, values = random.Random(seed), np.random.default_rng(seed)
     head = choose.choice([16, 16, 32])

@@ -15,10 +15,10 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, Sampling
-from tests.effort import IS_QUICK
+from tests.effort import IS_QUICK, TAKES_TURNS
 from tests.language.small_llama import write_folder
 
-ROUNDS = 2 if IS_QUICK else 20
+ROUNDS = 2 if IS_QUICK else 6 if TAKES_TURNS else 20
 
 Work = Callable[[LanguageModel], Iterator[Any]]
 """What uses a model step by step, and gives what came of each step."""
