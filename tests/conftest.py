@@ -115,6 +115,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"The tests took {sum(taken.values()):.0f} s of a processor core.")
     if costs.MEASURES:
         costs.write(taken)
+    elif IS_QUICK:
+        for function, seconds in costs.not_measured(taken, costs.read()).items():
+            terminalreporter.write_line(
+                f"{function} takes {seconds:.0f} s; scripts/test.sh --measure has it in the budget"
+            )
 
 
 def _short_name(info: dml.DeviceInfo) -> str:

@@ -44,16 +44,25 @@ def read(file: Path = FILE) -> dict[str, float]:
 
 def write(seconds: Mapping[str, float], file: Path = FILE) -> None:
     """Puts what tests took, by their node identifiers, in place of the file's entries for their functions."""
-    measured: collections.defaultdict[str, list[float]] = collections.defaultdict(list)
-    for test, taken in seconds.items():
-        measured[function_of(test)].append(taken)
-    costs = read(file) | {function: statistics.fmean(taken) for function, taken in measured.items()}
+    costs = read(file) | _means(seconds)
     by_file: collections.defaultdict[str, dict[str, float]] = collections.defaultdict(dict)
     for function, cost in sorted(costs.items()):
         path, _, name = function.partition("::")
         if cost >= CHEAP and (file.parent.parent / path).exists():
             by_file[path][name] = float(f"{cost:.2g}")
     file.write_text(json.dumps(by_file, indent=1) + "\n", "utf-8")
+
+
+def not_measured(seconds: Mapping[str, float], costs: Mapping[str, float], fewest: float = 1.0) -> dict[str, float]:
+    """Functions of which a test takes at least so many seconds, and the file says nothing."""
+    return {name: mean for name, mean in _means(seconds).items() if mean >= fewest and name not in costs}
+
+
+def _means(seconds: Mapping[str, float]) -> dict[str, float]:
+    measured: collections.defaultdict[str, list[float]] = collections.defaultdict(list)
+    for test, taken in seconds.items():
+        measured[function_of(test)].append(taken)
+    return {function: statistics.fmean(taken) for function, taken in measured.items()}
 
 
 def function_of(test: str) -> str:
