@@ -18,7 +18,8 @@ MEASURING = ("dmlvk.conformance", "dmlvk.bench")
 """Only the command, and these themselves, import them."""
 
 AT_THE_TOP = {
-    *(".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"),
+    *(".ci", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "LICENSE", "README.md"),
+    *("SECURITY.md", "pyproject.toml"),
     *("dmlvk", "docs", "examples", "scripts", "shaders", "tests"),
 }
 """What git keeps at the top."""
