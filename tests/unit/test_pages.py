@@ -23,8 +23,8 @@ MOST_CHARACTERS, MOST_COLUMNS, MOST_WORDS = 120, 6, 25
 LONGEST_SENTENCE = 45
 
 HISTORY = re.compile(
-    r"\d (?:ms |µs )?before\b(?! you)|\bbefore on\b|\bbefore\)|\b(?:was|were) wrong\b|\bit gave\b|\bended in\b|\bmissed\b"
-    r"|\bformerly\b|\bpreviously\b|\bused to (?:be|have)\b|\bsince then\b|\basked, and\b|\b(?:is|are) asked\b"
+    r"\d (?:ms |µs )?before\b(?! you)|\bbefore on\b|\bbefore\)|\b(?:was|were) wrong\b|\bit gave\b|\bended in\b"
+    r"|\bmissed\b|\bformerly\b|\bpreviously\b|\bused to (?:be|have)\b|\bsince then\b|\basked, and\b|\b(?:is|are) asked\b"
     r"|\bno longer\b|\bhas been fixed\b",
     re.IGNORECASE,
 )
