@@ -24,8 +24,8 @@ LONGEST_SENTENCE = 45
 
 HISTORY = re.compile(
     r"\d (?:ms |µs )?before\b(?! you)|\bbefore on\b|\bbefore\)|\b(?:was|were) wrong\b|\bit gave\b|\bended in\b"
-    r"|\bmissed\b|\bformerly\b|\bpreviously\b|\bused to (?:be|have)\b|\bsince then\b|\basked, and\b|\b(?:is|are) asked\b"
-    r"|\bno longer\b|\bhas been fixed\b",
+    r"|\bmissed\b|\bformerly\b|\bpreviously\b|\bused to (?:be|have)\b|\bsince then\b|\basked, and\b"
+    r"|\b(?:is|are) asked\b|\bno longer\b|\bhas been fixed\b",
     re.IGNORECASE,
 )
 """Words of what was once: the notes have it."""
