@@ -149,7 +149,7 @@ GENERAL = (
         "whose FLOAT32 sums are added in rising order.",
         "Units for matrices may cut sums off instead of rounding them (Fasi, Higham, Mikaitis, Pranesh, Numerical "
         "behavior of NVIDIA tensor cores, 2021): what they lose grows with the terms in a row; of 16384 it was less "
-        "than the rounding of a result to FLOAT16 (docs/how-to/device-arithmetic.md), and to write sums and add them "
+        "than the rounding of a result to FLOAT16 (docs/notes/device-arithmetic.md), and to write sums and add them "
         "up in another launch takes half as long again as to multiply.",
         "tests/operators/test_cooperative_floats.py",
     ),
