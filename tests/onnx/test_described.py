@@ -19,7 +19,7 @@ from dmlvk.onnx.model.loading import load
 onnxruntime = pytest.importorskip("onnxruntime")
 
 _OTHER_RULES = re.compile(
-    "center_crop_pad|sequence|group_normalization_e|normalization_.*_expanded|local_window|linear_attention"
+    "center_crop_pad|sequence|group_normalization_e|normalization_.*_expanded|local_window|linear_attention|sce_.*_expanded"
 )
 """Cases of which the onnx package's rules say more than ONNX Runtime's, or less: functions whose sizes it computes."""
 

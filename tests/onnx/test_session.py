@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -453,3 +454,19 @@ def test_tokens_that_a_table_does_not_have_are_refused(any_device: dml.Device, t
     np.testing.assert_array_equal(session.run(None, {"tokens": np.array([-5, 4])})[0], [[0, 1], [8, 9]])
     with pytest.raises(dml.InvalidArgumentError, match=rf"node 'embed' \(Gather\).* 'tokens' has the index {token}, "):
         session.run(None, {"tokens": np.array([0, token])})
+
+
+def test_an_input_without_dimensions_takes_one_element_of_any(any_device: dml.Device) -> None:
+    """As with ONNX Runtime, which the result stands beside."""
+    proto = model([helper.make_node("Add", ["x", "s"], ["y"])], {"x": [3], "s": []}, ["y"])
+    session, theirs = (
+        ort.InferenceSession(proto, device=any_device),
+        onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]),
+    )
+    x = np.arange(3, dtype=np.float32)
+    for s in (np.float32(2), np.array([2], np.float32), np.array([[2]], np.float32)):
+        feed = {"x": x, "s": np.asarray(s)}
+        for a, b in zip(session.run(None, feed), theirs.run(None, feed), strict=True):
+            assert np.array_equal(a, b) and a.shape == b.shape
+    with pytest.raises(dml.InvalidArgumentError, match="'s' must have the shape"):
+        session.run(None, {"x": x, "s": np.ones(3, np.float32)})

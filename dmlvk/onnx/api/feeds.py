@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,7 @@ def _checked_device_value(where: str, info: ValueInfo, given: DeviceValue, symbo
 def _check_shape(
     where: str, wanted: tuple[int | str | None, ...], shape: tuple[int, ...], symbols: dict[str, int]
 ) -> None:
-    fits = len(shape) == len(wanted)
+    fits = len(shape) == len(wanted) or (not wanted and math.prod(shape) == 1)  # as ONNX Runtime has it
     for got, size in zip(shape, wanted, strict=False):
         if isinstance(size, int):
             fits = fits and got == size
