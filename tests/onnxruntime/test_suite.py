@@ -21,7 +21,7 @@ def test_cases_whose_contents_decide_pass_on_the_device() -> None:
 
 
 def test_all_cases_of_the_page_are_right_or_excluded() -> None:
-    lines = table_in((ROOT / "docs/how-to/onnxruntime.md").read_text()).splitlines()
+    lines = table_in((ROOT / "docs/notes/onnxruntime.md").read_text()).splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[4:]]
     assert [row[0] for row in rows] == list(KINDS)
     for kind, cases, *outcomes, nodes in rows:

@@ -13,7 +13,13 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     *("README.md", "CHANGELOG.md", "SECURITY.md", "docs/index.md", "docs/performance.md", "docs/architecture.md"),
     *("docs/contributing.md", "docs/how-to/install.md", "docs/how-to/pytorch.md", "docs/how-to/chat.md"),
-    *("docs/how-to/release.md", "docs/how-to/device-arithmetic.md", "docs/onnx.md", "docs/accuracy.md"),
+    *(
+        "docs/how-to/release.md",
+        "docs/how-to/device-arithmetic.md",
+        "docs/how-to/onnxruntime.md",
+        "docs/onnx.md",
+        "docs/accuracy.md",
+    ),
 )
 
 GENERATED = ("docs/onnx.md", "docs/accuracy.md")
