@@ -73,6 +73,19 @@ def test_lines_are_short_and_tables_narrow(name: str) -> None:
     assert wide_rows(text) == [], f"rows of {name} with more than {MOST_COLUMNS} columns"
 
 
+def test_prose_of_all_pages_fits_a_screen() -> None:
+    """Lines of all pages that people write, but for code and tables: an editor beside another has room for them."""
+    reference = ROOT / "docs" / "reference"  # DirectML's own words are among it
+    by_hand = [page for page in (ROOT / "docs").rglob("*.md") if "Made by" not in page.read_text(encoding="utf-8")[:30]]
+    wide = {
+        page.relative_to(ROOT).as_posix(): lines
+        for page in by_hand
+        if not page.is_relative_to(reference)
+        and (lines := long_lines(_FENCE.sub("", page.read_text(encoding="utf-8")), True))
+    }
+    assert len(by_hand) > 20 and wide == {}
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_sentences_are_short(name: str) -> None:
     words = {each: len(each.split()) for each in sentences((ROOT / name).read_text(encoding="utf-8"))}
