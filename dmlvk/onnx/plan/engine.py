@@ -44,6 +44,7 @@ from dmlvk.onnx.plan.round_plans import (
     NotDynamicError,
     Placement,
     RoundPlan,
+    not_there,
     readers_of,
     viewed,
 )
@@ -146,7 +147,7 @@ class DeviceModel:
         state = State(self._constants, arrays)
         with collection_paused():
             try:
-                plan = self.planner(state.known, state.live(), _not_there).planned(self.pending)
+                plan = self.planner(state.known, state.live(), not_there).planned(self.pending)
                 made = self._made(plan, state)
             except ContentsNeededError:
                 return
@@ -598,7 +599,3 @@ class DeviceModel:
         names = {info.name for info in program.model.inputs}
         state = program.run({name: value for name, value in values.items() if name in names})
         return [state.host_array(info.name) for info in program.model.outputs]
-
-
-def _not_there(name: str) -> Any:
-    raise ContentsNeededError(name)

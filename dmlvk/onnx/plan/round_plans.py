@@ -99,6 +99,15 @@ class ContentsNeededError(NotPlannedError):
     """A plan needs contents that are not there before the first run."""
 
 
+def not_there(name: str) -> Any:
+    """Stands for what reads contents, where there are none yet.
+
+    Raises:
+        ContentsNeededError: always.
+    """
+    raise ContentsNeededError(name)
+
+
 def check_halves(tensor: Tensor) -> None:
     """Refuses views of 4-bit types that are not all of their bytes in order: nothing on the device can copy them.
 
