@@ -71,6 +71,9 @@ def _beside_numpy(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _row(entry: Mapping[str, Any], names: list[str]) -> list[str]:
-    figures = [entry.get(name) for name in names]
-    words = [f"{each['typical']:.2g}, {each['largest']:.2g}" if each else "" for each in figures]
+    figures = [(name, entry.get(name)) for name in names]
+    words = [
+        f"{each['typical']:.2g}, {each['largest']:.2g}" if each else "not yet" if name == "cuBLAS" else ""
+        for name, each in figures
+    ]
     return [entry["kind"], f"{entry['terms']:,}", *words]
