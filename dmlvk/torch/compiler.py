@@ -28,13 +28,14 @@ from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
 from dmlvk.torch import operators
 from dmlvk.torch.decompositions import decompositions
 from dmlvk.torch.devices import device_for
+from dmlvk.torch.host_nodes import is_on_host, put_numbers_on_host
 from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, name_of
 from dmlvk.torch.open_parts import OpenPart
 from dmlvk.torch.parts import DevicePart
 from dmlvk.torch.residency import Residency
 from dmlvk.torch.sizes import NoNumber
 from dmlvk.torch.support import NOT_LOWERED
-from dmlvk.torch.views import is_host_view, share_memory_of_results, views_among
+from dmlvk.torch.views import share_memory_of_results, views_among
 
 assert operators  # importing it registers the lowerings
 
@@ -222,7 +223,7 @@ class _Supported(OperatorSupportBase):
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
         """PyTorch's question."""
-        if is_host_view(node):
+        if is_on_host(node):
             return False
         if node.target is operator.getitem and isinstance(node.args[0], Node):
             return self.is_node_supported(submodules, node.args[0])
@@ -235,6 +236,7 @@ def _in_parts(setting: _CompilerSetting, module: GraphModule) -> Callable[..., A
     reasons: dict[str, str] = {}
     module = GraphModule(module, _copied(module.graph))
     share_memory_of_results(module, setting.views, all_results=setting.shares_memory)
+    put_numbers_on_host(module)
     while True:
         copy = GraphModule(module, _copied(module.graph))
         parts, nodes = _partitioned(copy, refused)
@@ -299,7 +301,7 @@ def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, l
     computed = [
         node
         for node in module.graph.nodes
-        if node.op == "call_function" and node.target is not operator.getitem and not is_host_view(node)
+        if node.op == "call_function" and node.target is not operator.getitem and not is_on_host(node)
     ]
     large = [part for part in found if len(part.nodes) >= _LEAST_NODES or len(part.nodes) == len(computed)]
     fused = partitioner.fuse_partitions(large)
@@ -309,7 +311,7 @@ def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, l
 def _tell(module: GraphModule, reasons: Mapping[str, str]) -> None:
     """Says once what the CPU computes."""
     for node in module.graph.nodes:
-        if node.op != "call_function" or node.target is operator.getitem or is_host_view(node):
+        if node.op != "call_function" or node.target is operator.getitem or is_on_host(node):
             continue
         name = name_of(node) or str(node.target)
         if name not in _said:

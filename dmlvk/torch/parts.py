@@ -21,7 +21,7 @@ from dmlvk.running.resident_runs import BoundMemory
 from dmlvk.tensors import TensorDesc
 from dmlvk.torch.lazy import DeviceTensor
 from dmlvk.torch.lowering import lowered
-from dmlvk.torch.residency import Lying, Residency, Resident, check_argument
+from dmlvk.torch.residency import Lying, Residency, Resident, check_argument, reference
 from dmlvk.torch.types import from_numpy
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class DevicePart(torch.nn.Module):
         self._unread = [index in unread for index in range(len(listed))]
         self._lock = threading.Lock()
         self._known: dict[int, Resident] = {}  # weights that are bound, by their places
-        self._owners: dict[int, weakref.ref[torch.Tensor]] = {}  # of those
+        self._owners: dict[int, weakref.ref[Any]] = {}  # of those
         self._compares_first = False
         self._inputs: dict[int, Array | Buffer] = {}
         self._scratch = [device.create_buffer(size) for size in self._compiled.temporary_pages]
@@ -162,7 +162,7 @@ class DevicePart(torch.nn.Module):
             self._compiled.prepare({n: (weight.storage.allocation, weight.offset) for n, weight in lies.items()})
         for number, (tensor, resident) in taken.items():
             self._known[number] = resident
-            self._owners[number] = weakref.ref(tensor, self._forgets(number))
+            self._owners[number] = reference(tensor, self._forgets(number))
 
     def _forgets(self, number: int) -> Callable[[object], None]:
         """For when a weight is gone: its memory is not kept for the part."""

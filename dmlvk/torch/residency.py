@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import collections
+import copy
 import dataclasses
 import functools
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -26,18 +28,49 @@ _TOGETHER = 64 * 2**20
 """Bytes of tensors that share memory, where they are not larger themselves."""
 
 
+class _Attributes(dict[str, Any]):
+    """A tensor's ``__dict__`` to which weak references are possible; saved and copied as any other one.
+
+    It lives as long as the tensor, and ``torch.utils.swap_tensors`` exchanges it with the contents. A tensor to which
+    there are weak references it refuses.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __reduce__(self) -> Any:
+        return collections.OrderedDict, (list(self.items()),)  # which torch.load knows
+
+    def __copy__(self) -> dict[str, Any]:
+        return dict(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return copy.deepcopy(dict(self), memo)
+
+
+def reference(tensor: torch.Tensor, forget: Callable[[object], None]) -> weakref.ref[Any]:
+    """A weak reference to what dies with a tensor and goes with its contents: its ``__dict__``.
+
+    Args:
+        tensor: the tensor.
+        forget: what is called then.
+    """
+    if not isinstance(tensor.__dict__, _Attributes):
+        tensor.__dict__ = _Attributes(tensor.__dict__)
+    return weakref.ref(tensor.__dict__, forget)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Resident:
     """What the device has of a tensor. Contents that are uploaded anew make another one, be it in the same memory.
 
     Attributes:
-        tensor: whose contents they are.
+        owner: a reference to the tensor whose contents they are (:func:`reference`).
         form: of the tensor then, as :func:`_form_of` has it.
         array: where they lie.
         is_plain: whether the tensor's own memory has the same bytes as well.
     """
 
-    tensor: weakref.ref[torch.Tensor]
+    owner: weakref.ref[Any]
     form: tuple[object, ...]
     array: Array
     is_plain: bool
@@ -55,7 +88,8 @@ Lying: TypeAlias = dict[int, tuple[torch.Tensor, Resident]]
 class Residency:
     """Arrays on a device, by the tensor whose contents they have.
 
-    A tensor is known again by being the same object with the same type, shape, strides, address and version
+    A tensor is known again by having the same attributes (:func:`reference`), as it does while nothing is swapped with
+    it, with the same type, shape, strides, address and version
     (:meth:`known`), and by having the same contents (:meth:`refresh`), for PyTorch's count of versions does not see all
     that changes a tensor: writes through ``tensor.data``, through NumPy, DLPack or shared memory. What the device has
     is compared with on the host's side of its memory: the memory itself on CPUs and integrated GPUs, else the copy from
@@ -78,8 +112,8 @@ class Residency:
     def known(self, tensor: torch.Tensor) -> Resident | None:
         """What the device has of a tensor, as far as can be said without a look at its contents."""
         with self._lock:
-            resident = self._residents.get(id(tensor))
-        if resident is None or resident.tensor() is not tensor:
+            resident = self._residents.get(id(tensor.__dict__))
+        if resident is None or resident.owner() is not tensor.__dict__:
             return None
         return resident if isinstance(tensor, DeviceTensor) or resident.form == _form_of(tensor) else None
 
@@ -150,8 +184,8 @@ class Residency:
     def _before(self, tensor: torch.Tensor) -> Array | None:
         """Where a tensor's former contents lie."""
         with self._lock:
-            resident = self._residents.get(id(tensor))
-        if resident is None or resident.tensor() is not tensor or resident.array.is_closed:
+            resident = self._residents.get(id(tensor.__dict__))
+        if resident is None or resident.owner() is not tensor.__dict__ or resident.array.is_closed:
             return None
         return resident.array
 
@@ -174,15 +208,16 @@ class Residency:
 
     def keep(self, tensor: torch.Tensor, array: Array) -> Resident:
         """Notes where a tensor's contents lie."""
-        key = id(tensor)
         residents = self._residents
 
         def forget(_: object) -> None:
             residents.pop(key, None)
 
+        owner = reference(tensor, forget)
+        key = id(tensor.__dict__)
         is_lazy = isinstance(tensor, DeviceTensor)  # whose shape never changes, and which is not at an address
         resident = Resident(
-            weakref.ref(tensor, forget),
+            owner,
             () if is_lazy else _form_of(tensor),
             array,
             not is_lazy and tensor.dtype is not torch.bfloat16 and tensor.is_contiguous() and not tensor.is_neg(),

@@ -9,7 +9,7 @@ import torch
 from torch._functorch._aot_autograd.schemas import OutputType, ViewAndMutationMeta
 from torch.fx import GraphModule, Node
 
-_MARK = "dmlvk_is_host_view"
+from dmlvk.torch.host_nodes import put_on_host
 
 
 def views_among(metadata: ViewAndMutationMeta) -> frozenset[int]:
@@ -54,11 +54,6 @@ def share_memory_of_results(module: GraphModule, views: Collection[int], *, all_
     module.recompile()
 
 
-def is_host_view(node: Node) -> bool:
-    """Whether a node is one that makes a result of another one, on the host."""
-    return _MARK in node.meta
-
-
 def _related(module: GraphModule, results: list[Any]) -> dict[int, list[Node]]:
     """Results by the memory that they share; what shares an argument's memory is AOTAutograd's."""
     places: dict[int, list[Node]] = {}
@@ -87,5 +82,5 @@ def _repeat(node: Node, storage: int, made: dict[Node, Node]) -> Node:
     if node not in made:
         sources = {source: _repeat(source, storage, made)}
         made[node] = node.graph.node_copy(node, lambda each: sources.get(each, each))
-        made[node].meta[_MARK] = True
+        put_on_host(made[node])
     return made[node]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import gc
+import io
+import pickle
 from typing import Any
 
 import numpy as np
@@ -66,6 +68,49 @@ def test_a_weight_in_the_place_of_one_that_is_gone_is_a_new_one(is_open: bool, d
             model.weight = model.new()
             _check(compiled, model, SIZES[turn % 3] if is_open else SIZES[0], f"weight {turn}")
     assert len(numbers) < 40, "no number of an object came back: this shows nothing"
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["one size", "open sizes"])
+def test_weights_that_are_swapped_are_read_as_they_are_then(is_open: bool, device: dml.Device) -> None:
+    model = _model()
+    residency = device_for({"device": device})[1]
+    with torch.no_grad():
+        compiled = _compiled(model, device, is_open=is_open)
+        other = model.new()
+        for turn in range(3):
+            torch.utils.swap_tensors(model.weight, other)
+            _check(compiled, model, SIZES[turn] if is_open else SIZES[0], f"swap {turn}")
+        before = len(residency._residents)
+        del other
+        gc.collect()
+        assert len(residency._residents) == before - 1, "what was swapped away is kept"
+        state = {name: 2 * values for name, values in model.state_dict().items()}
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            model.load_state_dict(state)
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(False)
+        _check(compiled, model, SIZES[0], "a state that was loaded by swaps")
+
+
+def test_weights_are_saved_and_copied_as_those_that_never_were_on_the_device(device: dml.Device) -> None:
+    model = _model()
+    with torch.no_grad():
+        weights = [model.weight, torch.randn(3)]
+        compiled = _compiled(model, device, is_open=False)
+        torch.compile(torch.exp, backend="dmlvk", options={"device": device})(weights[1])
+        for weight in weights:
+            for name in ("label", "another"):
+                setattr(weight, name, [name])
+            file = io.BytesIO()
+            torch.save(weight, file)
+            file.seek(0)
+            for made in (torch.load(file, weights_only=True), pickle.loads(pickle.dumps(weight))):
+                assert made.label == ["label"] and made.another == ["another"]
+                assert torch.equal(made, weight)
+            copied = copy.deepcopy(weight)
+            assert type(vars(copied)) is dict and torch.equal(copied, weight)
+        _check(compiled, model, SIZES[0], "after it was saved")
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["one size", "open sizes"])

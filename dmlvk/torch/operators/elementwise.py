@@ -394,7 +394,13 @@ def converted(context: Context, x: Expression, *_: Any, **__: Any) -> Expression
     return context.cast(x, context.data_type)
 
 
-@lowers("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default", "copy.default", chooses=True)
-def same(context: Context, x: Expression, other: Any = None, **_: Any) -> Expression:
+@lowers("copy.default", chooses=True)
+def copied(context: Context, _x: Expression, source: Expression, *_: Any) -> Expression:
+    """Another tensor's values, repeated where it is smaller."""
+    return converted(context, source).broadcast_to(context.shape or (1,))
+
+
+@lowers("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default", chooses=True)
+def same(_: Context, x: Expression, *__: Any, **___: Any) -> Expression:
     """The same values."""
-    return x if other is None or not isinstance(other, Expression) else context.cast(other, context.data_type)
+    return x

@@ -1,0 +1,96 @@
+"""Nodes that the host computes between parts on the device, since it costs nothing: views, and numbers in FLOAT64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from dmlvk.torch.lowering import LOWERINGS, name_of
+
+_MARK = "dmlvk_is_on_host"
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def put_on_host(node: Node) -> None:
+    """Has the host compute a node."""
+    node.meta[_MARK] = True
+
+
+def is_on_host(node: Node) -> bool:
+    """Whether a node was put on the host."""
+    return _MARK in node.meta
+
+
+def put_numbers_on_host(module: GraphModule) -> None:
+    """Puts zero-dimensional values that follow from sizes and numbers alone on the host, where FLOAT64 takes part.
+
+    TorchDynamo makes such tensors of Python's floating-point numbers that follow from open sizes or from arguments.
+    PyTorch computes them, so that they have the bits that they have without the device; parts take them as arguments.
+    Beside tensors of another floating-point type PyTorch rounds zero-dimensional FLOAT64 to that, so that the device
+    gets it as FLOAT32.
+
+    Args:
+        module: a graph of ATen's operators, which is changed.
+    """
+    numbers: set[Node] = set()
+    for node in module.graph.nodes:
+        if _is_number(node, numbers):
+            numbers.add(node)
+    for node in reversed(module.graph.nodes):
+        if node.op != "call_function" or node not in numbers or not numbers.issuperset(node.all_input_nodes):
+            continue
+        is_tensor = isinstance(node.meta["val"], torch.Tensor)
+        is_double = is_tensor and any(map(_is_double, [node, *node.all_input_nodes]))
+        if is_double or any(map(is_on_host, node.users)):
+            put_on_host(node)
+    _round_operands(module)
+
+
+def _is_number(node: Node, numbers: set[Node]) -> bool:
+    """Whether a node is a size, a number, or a tensor of one that follows from such ones."""
+    value = node.meta.get("val")
+    if node.op == "get_attr" or isinstance(value, _SYMBOLIC):
+        return True
+    if not isinstance(value, torch.Tensor) or value.dim() or value.device.type != "cpu":
+        return False
+    if node.op == "placeholder":
+        return value.dtype is torch.float64
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
+        return False
+    return torch.Tag.nondeterministic_seeded not in node.target.tags and numbers.issuperset(node.all_input_nodes)
+
+
+def _is_double(node: Node) -> bool:
+    """Whether it is one zero-dimensional tensor of FLOAT64."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and not value.dim() and value.dtype is torch.float64
+
+
+def _round_operands(module: GraphModule) -> None:
+    """Has the host round zero-dimensional FLOAT64 to FLOAT32 where the device computes with it."""
+    rounded: dict[Node, Node] = {}
+    for node in list(module.graph.nodes):
+        if is_on_host(node) or not _rounds(node):
+            continue
+        for operand in filter(_is_double, node.all_input_nodes):
+            if operand not in rounded:
+                with module.graph.inserting_after(operand):
+                    convert: Any = torch.ops.prims.convert_element_type.default
+                    made = rounded[operand] = module.graph.call_function(convert, (operand, torch.float32))
+                made.meta["val"] = operand.meta["val"].to(torch.float32)
+                put_on_host(made)
+            node.replace_input_with(operand, rounded[operand])
+    module.recompile()
+
+
+def _rounds(node: Node) -> bool:
+    """Whether the device may compute a node, which rounds zero-dimensional FLOAT64 to the type of its tensors."""
+    result = node.meta.get("val")
+    if name_of(node) not in LOWERINGS or not isinstance(result, torch.Tensor) or result.dtype is torch.float64:
+        return False
+    operands = [operand.meta.get("val") for operand in node.all_input_nodes]
+    return any(isinstance(item, torch.Tensor) and item.dim() and item.dtype in _FLOATS for item in operands)
