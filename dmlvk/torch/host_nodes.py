@@ -8,6 +8,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from dmlvk.torch.lowering import LOWERINGS, name_of
+from dmlvk.torch.sizes import is_computed, terms_of
 
 _MARK = "dmlvk_is_on_host"
 
@@ -28,6 +29,8 @@ def is_on_host(node: Node) -> bool:
 def put_numbers_on_host(module: GraphModule) -> None:
     """Puts zero-dimensional values that follow from sizes and numbers alone on the host, where FLOAT64 takes part.
 
+    So are sizes that follow from others by what :class:`dmlvk.torch.sizes.Sizes` does not know, such as roundings.
+
     TorchDynamo makes such tensors of Python's floating-point numbers that follow from open sizes or from arguments.
     PyTorch computes them, so that they have the bits that they have without the device; parts take them as arguments.
     Beside tensors of another floating-point type PyTorch rounds zero-dimensional FLOAT64 to that, so that the device
@@ -43,9 +46,7 @@ def put_numbers_on_host(module: GraphModule) -> None:
     for node in reversed(module.graph.nodes):
         if node.op != "call_function" or node not in numbers or not numbers.issuperset(node.all_input_nodes):
             continue
-        is_tensor = isinstance(node.meta["val"], torch.Tensor)
-        is_double = is_tensor and any(map(_is_double, [node, *node.all_input_nodes]))
-        if is_double or any(map(is_on_host, node.users)):
+        if _needs_host(node) or any(map(is_on_host, node.users)):
             put_on_host(node)
     _round_operands(module)
 
@@ -62,6 +63,14 @@ def _is_number(node: Node, numbers: set[Node]) -> bool:
     if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
         return False
     return torch.Tag.nondeterministic_seeded not in node.target.tags and numbers.issuperset(node.all_input_nodes)
+
+
+def _needs_host(node: Node) -> bool:
+    """Whether FLOAT64 takes part in a number, or it is a size that follows from others by no function of sizes."""
+    value = node.meta["val"]
+    if isinstance(value, torch.SymInt):
+        return not is_computed(terms_of(value))
+    return isinstance(value, torch.Tensor) and any(map(_is_double, [node, *node.all_input_nodes]))
 
 
 def _is_double(node: Node) -> bool:

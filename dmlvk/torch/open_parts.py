@@ -20,7 +20,7 @@ from dmlvk.kernels.program import BindingKind
 from dmlvk.running.open_runs import OpenRuns
 from dmlvk.torch.lowering import NotLowered, OpenArgument, OpenFloat, described
 from dmlvk.torch.residency import Residency, Resident, check_argument
-from dmlvk.torch.sizes import NoNumber, Shown, Sizes, terms_of
+from dmlvk.torch.sizes import NoNumber, Shown, Sizes, is_computed, terms_of
 from dmlvk.torch.types import DATA_TYPES, from_numpy
 
 if TYPE_CHECKING:
@@ -99,7 +99,11 @@ def _sources(examples: Sequence[Any]) -> dict[Any, tuple[int, int | None]]:
                 if isinstance(size, torch.SymInt):
                     found.setdefault(terms_of(size), (index, axis))
     symbols = {terms for terms in found if terms.is_Symbol}
-    return {terms: at for terms, at in found.items() if terms.is_Symbol or not terms.free_symbols <= symbols}
+    return {
+        terms: at
+        for terms, at in found.items()
+        if terms.is_Symbol or not (terms.free_symbols <= symbols and is_computed(terms))
+    }
 
 
 def _hint(module: GraphModule, source: tuple[int, int | None]) -> int:

@@ -29,6 +29,13 @@ def terms_of(size: Any) -> Any:
     return size.node.expr
 
 
+def is_computed(terms: Any) -> bool:
+    """Whether a size follows from symbols by functions that are known here."""
+    if terms.is_Symbol or terms.is_Integer:
+        return True
+    return type(terms).__name__ in _FUNCTIONS and all(map(is_computed, terms.args))
+
+
 class Sizes:
     """What open sizes are.
 
