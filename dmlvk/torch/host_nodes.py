@@ -19,6 +19,9 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 def put_on_host(node: Node) -> None:
     """Has the host compute a node."""
     node.meta[_MARK] = True
+    if node.target is torch.ops.prims.convert_element_type.default:  # which PyTorch computes in Python
+        operand, dtype = node.args
+        node.target, node.args, node.kwargs = torch.ops.aten._to_copy.default, (operand,), {"dtype": dtype}
 
 
 def is_on_host(node: Node) -> bool:
@@ -88,8 +91,9 @@ def _round_operands(module: GraphModule) -> None:
         for operand in filter(_is_double, node.all_input_nodes):
             if operand not in rounded:
                 with module.graph.inserting_after(operand):
-                    convert: Any = torch.ops.prims.convert_element_type.default
-                    made = rounded[operand] = module.graph.call_function(convert, (operand, torch.float32))
+                    convert: Any = torch.ops.aten._to_copy.default
+                    made = module.graph.call_function(convert, (operand,), {"dtype": torch.float32})
+                rounded[operand] = made
                 made.meta["val"] = operand.meta["val"].to(torch.float32)
                 put_on_host(made)
             node.replace_input_with(operand, rounded[operand])
