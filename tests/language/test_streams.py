@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
 import random
 import sys
 import threading
@@ -137,13 +138,18 @@ class _Interrupted(BaseException):
 
 @contextlib.contextmanager
 def interrupted_at(line: int) -> Iterator[list[int]]:
-    """An interrupt at a line of what dmlvk.language runs, counted from here; how many lines were run."""
+    """An interrupt at a line of what dmlvk.language runs, counted from here; how many lines were run.
+
+    Python looks for signals where functions are called and loops go on: never at ``try:``, nor between the end of a
+    ``with`` block and the release of its lock, where a tracing function is called, too.
+    """
     lines = [0]
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         if "/dmlvk/language/" not in frame.f_code.co_filename.replace("\\", "/"):
             return None
-        if event == "line":
+        source = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
+        if event == "line" and not source.startswith(("with ", "try:")):
             lines[0] += 1
             if lines[0] == line:
                 raise _Interrupted
