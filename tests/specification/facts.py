@@ -1,9 +1,13 @@
 """What DirectML's pages state of each operator, copied here as data; the declarations are held against it.
 
-``*.json``: by operator the feature level that introduced it, the members in order, the inputs that may share their
-range with the output, the groups of tensors that must agree, and by feature level what each tensor may be and whether
-it may be absent, for tensors that may be the same together (``"InputTensor, OutputTensor"``). A table holds from its
-level up to the next one. To add an operator, add an entry.
+``*.json``: by operator the members in order, the inputs that may share their range with the output, the groups of
+tensors that must agree, and by feature level what each tensor may be. Operators of which the same holds share an entry.
+
+- A member is its kind and type, its name, and ``?`` where it may be absent: ``"input ScaleTensor?"``,
+  ``"inputs InputTensors"`` for an array of tensors, ``"uint32_array Strides"`` for an attribute.
+- ``support`` says for some tensors together, or for ``others``, or for all, the fewest and most dimensions and the data
+  types: ``{"1_0": {"ATensor, BTensor": "4-5 FLOAT32 FLOAT16", "CTensor": "4-4 FLOAT32 or absent"}}``. It holds from its
+  level up to the next one. The first one introduced the operator.
 """
 
 from __future__ import annotations
@@ -98,40 +102,56 @@ class OperatorFacts:
         return [member["name"] for member in self.members if member["type"] in ("tensor", "tensors")]
 
 
+def _member(text: str, entry: dict[str, Any]) -> dict[str, Any]:
+    word, _, name = text.rstrip("?").partition(" ")
+    kind = word.rstrip("s") if word.rstrip("s") in ("input", "output") else "attribute"
+    of_tensor = "tensors" if word.endswith("s") else "tensor"
+    member = {
+        "name": name, "kind": kind, "type": word if kind == "attribute" else of_tensor, "optional": text.endswith("?")
+    }  # fmt: skip
+    return member | {fact: entry[fact][name] for fact in ("minimum", "fusable") if name in entry.get(fact, {})}
+
+
+def _tensors(table: str | dict[str, str], names: list[str]) -> dict[str, TensorFacts]:
+    by_names = {"others": table} if isinstance(table, str) else table
+    listed = {name: text for members, text in by_names.items() for name in members.split(", ")}
+    facts = {}
+    for name in names:
+        words = listed.get(name) or listed["others"]
+        data_types, _, absent = words.partition(" or ")
+        dimensions, *types = data_types.split()
+        fewest, _, most = dimensions.partition("-")
+        facts[name] = TensorFacts(int(fewest), int(most), tuple(DataType[t] for t in types), absent == "absent")
+    return facts
+
+
+def _groups(groups: str | list[list[str]], names: list[str]) -> list[list[str]]:
+    return [names] if groups == "all tensors" else [list(group) for group in groups]
+
+
 def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:
-    support = {
-        level: {
-            member: TensorFacts(
-                facts["dims"][0],
-                facts["dims"][1],
-                tuple(DataType[name] for name in facts["data_types"]),
-                facts.get("optional", False),
-            )
-            for members, facts in table.items()
-            for member in members.split(", ")
-        }
-        for level, table in sorted(entry["support"].items())
-    }
-    assert next(iter(support)) == entry["introduced"], f"{name}: its first table is of another level"
+    members = [_member(text, entry) for text in entry["members"]]
+    names = [member["name"] for member in members if member["type"] in ("tensor", "tensors")]
     return OperatorFacts(
         name,
-        entry["members"],
-        entry["in_place"],
-        entry["same_sizes"],
-        entry["same_data_type"],
+        members,
+        entry.get("in_place", []),
+        _groups(entry.get("same_sizes", []), names),
+        _groups(entry.get("same_data_type", []), names),
         entry.get("data_type_rules", []),
         entry.get("one_element", []),
         entry.get("same_data_type_at", {}),
         entry.get("most_effective_dimensions"),
-        support,
+        {level: _tensors(table, names) for level, table in sorted(entry["support"].items())},
     )
 
 
 def all_facts() -> dict[str, OperatorFacts]:
-    """Every entry, by operator."""
-    entries: dict[str, OperatorFacts] = {}
+    """Every operator's."""
+    facts: dict[str, OperatorFacts] = {}
     for file in sorted(Path(__file__).parent.glob("*.json")):
-        for name, entry in json.loads(file.read_text(encoding="utf-8")).items():
-            assert name not in entries, f"{name} has two entries"
-            entries[name] = _operator(name, entry)
-    return entries
+        for first, entry in json.loads(file.read_text(encoding="utf-8")).items():
+            for name in (first, *entry.get("also", [])):
+                assert name not in facts, f"{name} has two entries"
+                facts[name] = _operator(name, entry)
+    return facts
