@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 try:
@@ -81,6 +82,7 @@ def register() -> None:
             raise UnsupportedError(" ".join(f"dmlvk.onnxruntime: {error}".split())) from error
         _registered.append(REGISTRATION)
         _list_first()
+        _hold_signals()
 
 
 def _list_first() -> None:
@@ -100,6 +102,26 @@ def _list_first() -> None:
     get_available_providers.lists_dmlvk = True  # type: ignore[attr-defined]
     for module in (_onnxruntime, _pybind_state, onnxruntime_pybind11_state):
         vars(module)["get_available_providers"] = get_available_providers
+
+
+def _hold_signals() -> None:
+    """Lets signals wait while ``onnxruntime.InferenceSession`` makes a session, as they do while it runs.
+
+    What their handlers raise is raised when the session is made. ONNX Runtime's own constructor takes a ValueError or
+    RuntimeError, whoever raises it, for a provider that fails, and makes a session without the provider.
+    """
+    session: Any = _onnxruntime.InferenceSession
+    made: Callable[..., None] = session.__init__
+    if hasattr(made, "holds_signals"):
+        return
+
+    @functools.wraps(made)
+    def make(self: Any, *arguments: Any, **more: Any) -> None:
+        library().watch_signals()  # a program may have set its first handler since
+        library().hold_signals(functools.partial(made, self, *arguments, **more))
+
+    make.holds_signals = True  # type: ignore[attr-defined]
+    session.__init__ = make
 
 
 def unregister() -> None:

@@ -56,6 +56,8 @@ class ProviderLibrary:
 
     Attributes:
         outputs: asks ONNX Runtime for outputs' memory; ``dmlvk_outputs`` of provider.c.
+        hold_signals: calls a function without arguments, and gives signals that come meanwhile to Python when it is
+            over; what their handlers raise is raised instead of returning.
         threads: the identities of threads that have computed.
 
     Raises:
@@ -77,6 +79,9 @@ class ProviderLibrary:
         self.outputs: Any = self._native.dmlvk_outputs
         self.outputs.restype = _P
         self.outputs.argtypes = [_P, _P, _I, _I, _P, _P]
+        self.hold_signals: Any = self._native.dmlvk_hold_signals
+        self.hold_signals.restype = ctypes.py_object
+        self.hold_signals.argtypes = [ctypes.py_object]
         self._native.dmlvk_watch.restype = None
         self._native.dmlvk_watch.argtypes = [ctypes.c_ulong, _P]
         self._callbacks: list[object] = []

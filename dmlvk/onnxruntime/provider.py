@@ -162,7 +162,7 @@ class Provider:
             key = next(self._numbers)
             self._sessions[key] = Session(api, device, logger)
         ctypes.c_int64.from_address(number).value = key
-        self._library.watch_signals()  # a program may have set its first handler since
+        self._library.watch_signals()  # likewise where no InferenceSession is made: onnxruntime-genai
         api.log(logger, INFO, f"{PROVIDER}: {device.info.name}, feature level {device.feature_level.label}")
 
     def _device(self, options: Mapping[str, str], chosen: list[int]) -> Device:

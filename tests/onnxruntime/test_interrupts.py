@@ -23,6 +23,8 @@ from tests.onnxruntime.models import BOTH, inputs, session_of
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no such signals")
 
 _PACKAGE = str(Path(dmlvk.__file__).parent)
+_PROVIDER = str(Path(dmlvk.onnxruntime.__file__).parent)
+_ONNX_RUNTIME = str(Path(onnxruntime.__file__).parent)
 _BATCH = 5
 
 
@@ -30,7 +32,8 @@ class _OfProgram(Exception):
     """What a program has for its time being over."""
 
 
-KINDS = (KeyboardInterrupt, TimeoutError, SystemExit, _OfProgram, MemoryError)
+KINDS = (KeyboardInterrupt, ValueError, TimeoutError, RuntimeError, SystemExit, _OfProgram, MemoryError)
+"""ONNX Runtime's own Python takes the second and the fourth for a provider that fails."""
 
 
 class _Signals:
@@ -101,13 +104,13 @@ ACTIONS = ("creation", "run", "first run", "transfer", "bound run")
 
 
 class _Steps:
-    """Lets a signal come at one of the lines that dmlvk executes, and counts them."""
+    """Lets a signal come at one of the lines that dmlvk and ONNX Runtime's own Python execute, and counts them."""
 
     def __init__(self, at: int) -> None:
         self.at, self.count = at, 0
 
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
+        if not frame.f_code.co_filename.startswith((_PACKAGE, _ONNX_RUNTIME)):
             return None
         if event == "line":
             self.count += 1
@@ -139,7 +142,7 @@ def test_an_interrupt_at_any_step_is_raised_in_the_program_and_changes_nothing(n
     assert counted.count > 3, "the provider is at work"
     before = _there()
     random = np.random.default_rng(sum(map(ord, name)))
-    for turn, at in enumerate([1, 2, 3, *random.integers(1, counted.count - 2, 12).tolist()]):
+    for turn, at in enumerate([1, 2, 3, *random.integers(1, counted.count - 2, 14).tolist()]):
         signals.kind, signals.count = KINDS[turn % len(KINDS)], 0
         with pytest.raises(signals.kind):
             _Steps(at).during(action)
@@ -153,6 +156,54 @@ def test_an_interrupt_at_any_step_is_raised_in_the_program_and_changes_nothing(n
         del again
 
 
+class _Lines:
+    """Lets a signal come where a line of the provider or of ONNX Runtime's own Python is executed for the first time.
+
+    Attributes:
+        begun: those that were executed, until the signal has come.
+    """
+
+    def __init__(self, at: tuple[str, int] | None) -> None:
+        self.begun: dict[tuple[str, int], None] = {}
+        self._at = at
+
+    def __call__(self, frame: FrameType, event: str, _argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith((_PROVIDER, _ONNX_RUNTIME)):
+            return None
+        line = (frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and line not in self.begun:
+            self.begun[line] = None
+            if line == self._at:
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGALRM)
+        return self
+
+
+def test_an_interrupt_at_each_line_of_a_session_s_creation_is_raised_instead_of_the_session(signals: _Signals) -> None:
+    """ONNX Runtime's own constructor would make another one without the provider, for errors of some kinds."""
+    model = chain().SerializeToString()
+
+    def create(at: tuple[str, int] | None) -> _Lines:
+        lines = _Lines(at)
+        sys.settrace(lines)
+        try:
+            session = onnxruntime.InferenceSession(model, providers=BOTH)
+        finally:
+            sys.settrace(None)
+        assert session.get_providers() == BOTH
+        return lines
+
+    create(None)
+    lines = list(create(None).begun)[::3]
+    assert len({path for path, _ in lines}) > 5, "ONNX Runtime and the provider are at work"
+    for turn, at in enumerate(lines):
+        signals.kind, signals.count = KINDS[turn % len(KINDS)], 0
+        with pytest.raises(signals.kind):
+            create(at)
+        assert signals.count == 1, at
+    create(None)
+
+
 def test_signals_at_any_time_are_raised_each_of_them(signals: _Signals) -> None:
     """As the system brings them: also while ONNX Runtime itself is at work, or on the way from it to Python."""
     actions = _actions()
@@ -161,7 +212,7 @@ def test_signals_at_any_time_are_raised_each_of_them(signals: _Signals) -> None:
     raised = 0
     for turn in range(150):
         name = ACTIONS[turn % len(ACTIONS)]
-        signals.kind, signals.count = KINDS[turn % 3], 0
+        signals.kind, signals.count = KINDS[turn % 4], 0
         try:
             signal.setitimer(signal.ITIMER_REAL, float(random.uniform(2e-5, 3e-2 if "c" in name else 2e-3)))
             while not signals.count:

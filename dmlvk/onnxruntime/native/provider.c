@@ -535,6 +535,9 @@ EXPORT void dmlvk_watch(unsigned long thread, Handler handler) {
     if (handler != NULL && handler != note_signal) atomic_store(&python_handler, handler);
 }
 
+/* Calls a function of Python's, and gives signals that come meanwhile to Python afterwards. */
+EXPORT Object *dmlvk_hold_signals(Object *function) { return hold_signals(function); }
+
 /* Takes Python's functions away; returns how many calls of them are still running. */
 EXPORT int64_t dmlvk_detach(void) {
     atomic_store(&is_attached, false);

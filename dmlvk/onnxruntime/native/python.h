@@ -10,6 +10,8 @@
  * - Signals that came before, while ONNX Runtime itself was at work, are handled before the function runs. What a handler
  *   raises then is kept, and raised as soon as the main thread is back in Python of the program (raise_kept, by
  *   Py_AddPendingCall, which runs such calls in the main thread alone).
+ * - ONNX Runtime's own Python takes a ValueError or RuntimeError, whoever raises it, for a provider that fails while a
+ *   session is made. So all that makes one is a single call here (hold_signals): it is over when the session is there.
  */
 #ifndef DMLVK_PYTHON_H
 #define DMLVK_PYTHON_H
@@ -148,6 +150,30 @@ static void end_call(void) {
     for (int number = 1; number < MOST_SIGNALS; number++)
         if (atomic_load(&noted[number]) && atomic_exchange(&noted[number], false)) handler(number);
     raise_soon();
+}
+
+/* What is to be raised now that a call is over, before the error that it may have ended with: what was interrupted fails. */
+static Object *result_of(Object *result) {
+    if (!is_main_thread() || atomic_load(&depth) != 0) return result;
+    Object *type = NULL, *value = NULL, *trace = NULL;
+    python.fetch(&type, &value, &trace);
+    if (raise_kept(NULL) == 0 && python.check_signals() == 0) {
+        python.restore(type, value, trace);
+        return result;
+    }
+    Object *unneeded[] = {type, value, trace, result};
+    for (size_t i = 0; i < sizeof unneeded / sizeof *unneeded; i++) python.let_go(unneeded[i]); /* NULL: nothing */
+    return NULL;
+}
+
+/* Calls a function of the program's Python without arguments. Signals that come meanwhile are given to Python when it
+ * is over; what their handlers raise is raised instead of returning. Returns NULL where something is raised. */
+static Object *hold_signals(Object *function) {
+    begin_call(LONG);
+    bool is_interrupted = kept != NULL && is_main_thread() && atomic_load(&depth) == 1; /* before it began */
+    Object *result = is_interrupted ? NULL : python.call(function, NULL);
+    end_call();
+    return result_of(result);
 }
 
 static Object *tuple_of(const int64_t *words, size_t count) {
