@@ -31,8 +31,9 @@ from dmlvk.kernels.library.compiler import Variant
 from dmlvk.kernels.library.facts import FILE_NAME, Facts, facts_text, read_facts
 from dmlvk.kernels.library.pack import SUFFIX, Pack, PackError, family, pack_paths, write_pack
 from dmlvk.kernels.library.sources import SourceError, SourceTree
-from dmlvk.kernels.library.store import Store, remove_unfinished, write
+from dmlvk.kernels.library.store import Store, remove_unfinished
 from dmlvk.kernels.variants import regular_variants
+from dmlvk.support.caches import write
 from scripts.shader_tools.compiler import CheckingCompiler, CompileError, MissingToolError
 from scripts.shader_tools.progress import progress
 from scripts.shader_tools.project import (

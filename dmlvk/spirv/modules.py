@@ -6,7 +6,7 @@ import sys
 from array import array
 from collections.abc import Collection, Iterator
 
-from dmlvk.spirv.opcodes import NAMES, NUMBERS, numbers, opcode_range, opcodes
+from dmlvk.spirv.opcodes import NUMBERS, numbers
 
 HEADER_WORDS = 5
 """What stands before a module's first instruction."""
@@ -20,15 +20,6 @@ _FUNCTION = NUMBERS["OpFunction"]  # constants stand before the first of them
 _SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT = numbers("SpecConstantTrue SpecConstantFalse SpecConstant")
 _DECORATE, _SPEC_ID, _BINDING = 71, 1, 33
 _CAPABILITY, _EXTENSION, _ENTRY_POINT = numbers("Capability Extension EntryPoint")
-_FUNCTION_END, _MEMORY_MODEL = numbers("FunctionEnd MemoryModel")
-_TYPES = opcode_range("OpTypeVoid", "OpTypeFunction")
-_TYPED = (
-    opcode_range("OpConstantTrue", "OpSpecConstantOp")
-    | opcodes("ExtInst FunctionCall Variable Load AccessChain Phi")
-    | opcode_range("OpVectorExtractDynamic", "OpTranspose")
-    | opcode_range("OpConvertFToU", "OpBitCount")
-)
-"""Instructions that begin with the type and the number of their result."""
 
 _FLOAT_CONTROLS_NAME = array("I", b"SPV_KHR_float_controls\0\0")
 _FLOAT_CONTROLS = {
@@ -71,42 +62,6 @@ def module_instructions(words: array[int]) -> Iterator[tuple[int, int, array[int
             raise ValueError(f"the instruction at word {position} has the length {length}")
         yield position, words[position] & 0xFFFF, words[position + 1 : position + length]
         position += length
-
-
-def check_module(spirv: bytes) -> None:
-    """Checks that bytes have the form of a compute shader: what a driver is given crashes it where they have not.
-
-    Whole instructions that exist, types that are there, results below the bound, one entry point, functions that end.
-
-    Raises:
-        ValueError: they have not.
-    """
-    words = module_words(spirv)
-    bound, schema = words[3:HEADER_WORDS]
-    if schema or not 0 < bound <= len(words):
-        raise ValueError(f"the header has the bound {bound} and the schema {schema}")
-    counts = dict.fromkeys((_MEMORY_MODEL, _ENTRY_POINT, _FUNCTION, _FUNCTION_END), 0)
-    types: set[int] = set()
-    opcode, position, end = _CAPABILITY, HEADER_WORDS, len(words)
-    if position == end or words[position] & 0xFFFF != _CAPABILITY:
-        raise ValueError("a shader begins with a capability")
-    while position < end:
-        length, opcode = words[position] >> 16, words[position] & 0xFFFF
-        if length == 0 or position + length > end or opcode not in NAMES:
-            raise ValueError(f"the instruction {opcode} at word {position} has the length {length}")
-        if opcode in counts:
-            counts[opcode] += 1
-            if opcode == _FUNCTION_END and counts[opcode] != counts[_FUNCTION]:
-                break
-        elif opcode in _TYPED:
-            if length < 3 or words[position + 1] not in types or words[position + 2] >= bound:
-                raise ValueError(f"{NAMES[opcode]} at word {position} has no such type or result")
-        elif opcode in _TYPES and length > 1:
-            types.add(words[position + 1])
-        position += length
-    ends = counts[_FUNCTION] == counts[_FUNCTION_END] > 0 and opcode == _FUNCTION_END
-    if counts[_MEMORY_MODEL] != 1 or counts[_ENTRY_POINT] != 1 or not ends:
-        raise ValueError("a shader has one memory model, one entry point, and functions that end")
 
 
 def binding_count(spirv: bytes) -> int:

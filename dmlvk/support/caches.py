@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import functools
+import hmac
+import logging
 import os
 import shutil
 import stat
@@ -12,7 +14,11 @@ import tempfile
 from pathlib import Path
 
 _MOST_BYTES = 2**30
-_CHECKSUM_BYTES = 32
+_SIGNATURE_BYTES = 32
+_SECRET_BYTES = 32
+UNFINISHED = ".part"
+"""How the names of files end that are being written; the number before the last is the process's."""
+
 _MESA_SWITCHES = ("MESA_SHADER_CACHE_DISABLE", "MESA_GLSL_CACHE_DISABLE")
 _MESA_NEEDS = 16 * 2**20
 """Bytes: its index alone is a mapped file of more than a mebibyte."""
@@ -39,6 +45,29 @@ def user_cache(name: str) -> Path | None:
     except RuntimeError:
         return None
     return base / "dmlvk" / name
+
+
+_log = logging.getLogger("dmlvk")
+
+
+def cache_directory() -> Path | None:
+    """Where compiled kernels and trials of devices are kept: ``DMLVK_CACHE_DIR``, or the user's cache; ``None`` when
+    there is no such place.
+    """
+    chosen = os.environ.get("DMLVK_CACHE_DIR")
+    directory = Path(chosen) if chosen else user_cache("kernels")
+    if directory is not None and not is_own(directory):
+        _warn_of(directory)
+        return None
+    return directory
+
+
+@functools.lru_cache(maxsize=8)  # once for each
+def _warn_of(directory: Path) -> None:
+    _log.warning(
+        "%s: kernels are not kept there: the folder must be the user's own, and no other user may write to it",
+        directory,
+    )
 
 
 def is_own(path: Path) -> bool:
@@ -120,29 +149,42 @@ def kept_contents(path: Path, key: str) -> bytes | None:
         key: what the contents follow from: a file under another one's name is damaged.
 
     Raises:
-        ValueError: the file is damaged.
+        ValueError: the file is damaged, or was not written by this user with this cache.
     """
     try:
         whole = file_contents(path)
     except OSError:
         return None
-    contents = whole[_CHECKSUM_BYTES:]
-    if not contents or _checksum(key, contents) != whole[:_CHECKSUM_BYTES]:
-        raise ValueError("its checksum is another one")
+    contents = whole[_SIGNATURE_BYTES:]
+    if not hmac.compare_digest(_signature(key, contents), whole[:_SIGNATURE_BYTES]):
+        raise ValueError("it is not what was written here")
     return contents
 
 
 def keep_contents(path: Path, key: str, contents: bytes) -> None:
+    """Writes a file with a signature, so that only this user's dmlvk can have written what is read from it.
+
+    What is kept goes to a driver as it is, which a single wrong word can crash: a checksum, which anybody can compute,
+    would not tell.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write(path, _signature(key, contents) + contents)
+
+
+def write(path: Path, contents: bytes, mode: int = 0o644) -> None:
     """Writes a file whole or not at all, also beside other processes; makes its folder.
 
     Raises:
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.{os.getpid()}.", suffix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_checksum(key, contents) + contents)
+            file.write(contents)
+        os.chmod(name, mode)  # mkstemp's files are for their owner alone
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -150,5 +192,33 @@ def keep_contents(path: Path, key: str, contents: bytes) -> None:
         raise
 
 
-def _checksum(key: str, contents: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + contents).digest()
+def _signature(key: str, contents: bytes) -> bytes:
+    return hmac.digest(_secret(cache_directory()), key.encode() + b"\0" + contents, "sha256")
+
+
+@functools.lru_cache(maxsize=8)
+def _secret(directory: Path | None) -> bytes:
+    """Random bytes that only the user can read: kept beside what they sign, so that both last equally long.
+
+    Where they cannot be kept they are this process's, and other processes trust nothing that it has written.
+    """
+    made = os.urandom(_SECRET_BYTES)
+    if directory is None:
+        return made
+    path = directory / "secret"
+    with contextlib.suppress(OSError):
+        if (kept := _secret_of(path)) is None:
+            write(path, made, 0o600)
+            kept = _secret_of(path)  # another process may have written one at the same time
+        return kept or made
+    return made
+
+
+def _secret_of(path: Path) -> bytes | None:
+    """The secret in a file; ``None`` where it is none, or others could have read or written it."""
+    try:
+        secret = file_contents(path)
+        is_secret = sys.platform == "win32" or not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    except FileNotFoundError:
+        return None
+    return secret if len(secret) == _SECRET_BYTES and is_secret and is_own(path) else None

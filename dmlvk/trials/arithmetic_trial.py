@@ -20,11 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import ArithmeticWarning, OutOfMemoryError
-from dmlvk.kernels.library.glsl import cache_directory
 from dmlvk.kernels.trials import OPERANDS, RESULTS, arithmetic_step
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.recording import run_once
-from dmlvk.support.caches import keep_contents, kept_contents
+from dmlvk.support.caches import cache_directory, keep_contents, kept_contents
 
 if TYPE_CHECKING:
     from dmlvk.kernels.program import KernelStep, Region

@@ -20,6 +20,7 @@ from dmlvk.kernels.trials import RESULTS
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.work import Launch
 from dmlvk.spirv.modules import with_float_controls
+from dmlvk.support.caches import keep_contents
 from dmlvk.trials import arithmetic_trial
 from dmlvk.trials.arithmetic_trial import faults, operands
 from scripts.shader_tools.metal import with_products_as_fma
@@ -129,17 +130,15 @@ def test_a_device_is_tried_once_and_the_next_process_knows(
         pass
     whole, key = kept.read_bytes(), kept.stem
     rubbish = [b"", b"no list", whole[:-1], whole[1:], bytes(len(whole)), b"[" * 100_000]
-    rubbish += [_with_checksum(key, text) for text in (b"[" * 100_000, b'{"a": 1}', b"[1, 2]", b"\xff\xfe")]
-    rubbish += [_with_checksum("of another device", b"[]")]
+    rubbish += [hashlib.sha256(key.encode() + b"[]").digest() + b"[]"]
+    for name, text in [("of another device", b"[]"), *((key, text) for text in (b"[" * 100_000, b'{"a": 1}', b"[1]"))]:
+        keep_contents(kept, name, text)
+        rubbish.append(kept.read_bytes())
     for contents in rubbish:
         kept.write_bytes(contents)
         monkeypatch.setattr(arithmetic_trial, "_found", {})
         with pytest.raises(pytest.fail.Exception, match="tried again"):
             dml.Device(any_device.info.index)
-
-
-def _with_checksum(key: str, contents: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + contents).digest() + contents
 
 
 def test_a_device_that_computes_otherwise_is_warned_of(

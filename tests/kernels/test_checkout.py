@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -156,27 +158,34 @@ def test_code_that_changes_while_a_process_runs_gives_no_keys_to_later_ones(
     assert not (tmp_path / "spirv/keys.txt").exists()
 
 
-@pytest.mark.parametrize("damage", ["empty", "short", "cut", "reversed"])
+@pytest.mark.parametrize("damage", ["empty", "short", "cut", "reversed", "checksum", "renamed"])
 def test_a_damaged_file_is_compiled_anew(fresh: Fresh, compilations: list[str], damage: str) -> None:
     module = fresh().read("first.1")
     (store, *_) = fresh().stores
     (file,) = store.directory.iterdir()
     contents = file.read_bytes()
     damaged = {"empty": b"", "short": b"short", "cut": contents[:-4], "reversed": contents[::-1]}
+    damaged["checksum"] = hashlib.sha256(module[:-4]).digest() + zlib.compress(module[:-4])
+    store.put("another", module[:-4])
+    damaged["renamed"] = store.path("another").read_bytes()
+    store.path("another").unlink()
     file.write_bytes(damaged[damage])
     assert fresh().read("first.1") == module
     assert file.read_bytes() == contents
     assert len(compilations) == 2
 
 
-@pytest.mark.parametrize("damage", ["", "dmlvk shader keys 1\n", "cut", "changed"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "changed", "checksum"])
 def test_damaged_keys_are_computed_anew(fresh: Fresh, tmp_path: Path, compilations: list[str], damage: str) -> None:
     module = fresh().read("first.1")
     file = tmp_path / "spirv/keys.txt"
-    text = file.read_text()
-    file.write_text({"cut": text[:-30], "changed": text.replace("first.1", "first.9")}.get(damage, damage))
+    contents = file.read_bytes()
+    changed = contents.replace(b"first.1", b"first.9")
+    damaged = {"empty": b"", "cut": contents[:-30], "changed": changed}
+    damaged["checksum"] = hashlib.sha256(changed[32:]).digest() + changed[32:]
+    file.write_bytes(damaged[damage])
     assert fresh().read("first.1") == module
-    assert file.read_text() == text
+    assert file.read_bytes() == contents
     assert len(compilations) == 1
 
 

@@ -9,16 +9,16 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dmlvk.errors import ShaderLibraryError
-from dmlvk.kernels.library import glsl
 from dmlvk.kernels.library.keys import Keys, compilers, touched
 from dmlvk.kernels.library.named import VARIANTS
 from dmlvk.kernels.library.pack import PackedLibrary, PackError
-from dmlvk.kernels.library.store import Store, contents, file_name, write
+from dmlvk.kernels.library.store import Store
+from dmlvk.support.caches import cache_directory, keep_contents, kept_contents
 
 if TYPE_CHECKING:
     from dmlvk.kernels.library.compiler import Compiler, Variant
@@ -64,7 +64,7 @@ class Checkout:
     def __init__(self, shaders: Path, directory: Path) -> None:
         self.shaders = shaders
         self._directories = [directory]
-        if (cache := glsl.cache_directory()) is not None:
+        if (cache := cache_directory()) is not None:
             self._directories.append(cache / "shaders" / hashlib.sha256(str(directory).encode()).hexdigest()[:16])
         self._packed = PackedLibrary(directory)
         self._lock = threading.Lock()
@@ -122,12 +122,15 @@ class Checkout:
         version = ""
         for directory in self._directories:
             try:
-                kept = Keys.from_text((directory / _KEYS).read_text(encoding="utf-8"))
-            except (OSError, UnicodeDecodeError):
+                text = kept_contents(directory / _KEYS, _KEYS)
+            except ValueError:
                 continue
-            if kept is not None and kept.signature == signature:
+            if text is None:
+                continue
+            kept = Keys.from_text(text.decode())
+            if kept.signature == signature:
                 return kept
-            version = version or ("" if kept is None else kept.version)
+            version = version or kept.version
         return self._new_keys(signature, version)
 
     def _new_keys(self, signature: str, version: str) -> Keys:
@@ -151,7 +154,7 @@ class Checkout:
             raise ShaderLibraryError(f"{self.shaders.name}/{error}") from error
         made = Keys.of(signature, version, keys)
         if self._signature() == signature and _touched_package() == _PACKAGE_AT_START:
-            self._keep(_KEYS, made.to_text().encode())
+            self._keep(lambda directory: keep_contents(directory / _KEYS, _KEYS, made.to_text().encode()))
             needed = set(keys.values())
             for store in self.stores:
                 store.prune(needed)
@@ -193,7 +196,7 @@ class Checkout:
         finally:
             self._show("")
         if self._signature() == signature:  # else it may have been compiled from something in between
-            self._keep(f"{COMPILED}/{file_name(key)}", contents(module))
+            self._keep(lambda directory: Store(directory / COMPILED).put(key, module))
         self._compiled += 1
         self._seconds += time.monotonic() - started
         return module
@@ -207,11 +210,11 @@ class Checkout:
             self._found_compiler = signature, Compiler.find(SourceTree(self.shaders))
         return self._found_compiler[1]
 
-    def _keep(self, name: str, contents: bytes) -> None:
-        """Writes a file where that is possible; to keep nothing costs time, and no result."""
+    def _keep(self, keep: Callable[[Path], None]) -> None:
+        """Writes a file into the first directory where that is possible; to keep nothing costs time, and no result."""
         for directory in self._directories:
             try:
-                write(directory / name, contents)
+                keep(directory)
                 return
             except OSError as error:
                 _log.info("compiled shaders cannot be kept in %s: %s", directory, error)

@@ -2,8 +2,9 @@
 
 The compiler is dmlvk-glslang, which wheels bring and set-up builds, or glslangValidator (Debian's package
 glslang-tools, the Vulkan SDK), looked for on the PATH; the environment variable DMLVK_GLSLANG names another. Compiled
-kernels are kept by content in the user's cache directory, or where DMLVK_CACHE_DIR says: a kernel that was compiled
-once needs no compiler any more.
+kernels are kept by content in the user's cache directory, or where DMLVK_CACHE_DIR says, with a signature by a secret
+that lies there, too: a kernel that was compiled once needs no compiler any more, and one that was changed is compiled
+anew.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ from dmlvk.errors import ShaderCompilationError
 from dmlvk.kernels.library import glslang
 from dmlvk.kernels.library.keys import touched
 from dmlvk.spirv.decorations import PASSES, with_decorations
-from dmlvk.spirv.modules import check_module
-from dmlvk.support.caches import is_own, keep_contents, kept_contents, user_cache
+from dmlvk.support.caches import cache_directory, keep_contents, kept_contents
 
 FLAGS = ("-V", "--target-env", "vulkan1.1", "-S", "comp", "--nan-clamp")
 """``--nan-clamp`` changes nothing as long as the linter refuses min, max and clamp of floats; it makes them defined
@@ -43,7 +43,7 @@ INCLUDE_DIRECTORIES = ("include", "patterns", ".")
 
 _KEPT_IN_MEMORY = 256
 _KEPT_ON_DISK_BYTES = 64 * 2**20
-_FILE_FORMAT = "2"
+_FILE_FORMAT = "3"
 _LINE_OF_KERNEL = re.compile(r"kernel\.comp:(\d+)")
 _TAKEN_FROM = re.compile(r"// (\S+\.comp)")
 """The line of a fused kernel before what was taken from an operator's file."""
@@ -109,24 +109,6 @@ def _library_digest() -> str:
 def compiler() -> str | None:
     """The path of the machine's GLSL compiler; ``None`` when there is none."""
     return next(iter(glslang.candidates()), None)
-
-
-def cache_directory() -> Path | None:
-    """Where compiled kernels are kept; ``None`` when there is no such place."""
-    chosen = os.environ.get("DMLVK_CACHE_DIR")
-    directory = Path(chosen) if chosen else user_cache("kernels")
-    if directory is not None and not is_own(directory):
-        _warn_of(directory)
-        return None
-    return directory
-
-
-@functools.lru_cache(maxsize=8)  # once for each
-def _warn_of(directory: Path) -> None:
-    _log.warning(
-        "%s: kernels are not kept there: the folder must be the user's own, and no other user may write to it",
-        directory,
-    )
 
 
 class KernelRefusedError(ShaderCompilationError):
@@ -260,16 +242,13 @@ def _run(command: list[str], folder: str) -> tuple[int, str]:
 
 
 def _from_disk(key: str) -> bytes | None:
-    """A kept kernel, unless its file is damaged: compiled anew, it is written over."""
+    """A kept kernel, unless its file is damaged or somebody else's: compiled anew, it is written over."""
     directory = cache_directory()
     if directory is None:
         return None
     path = directory / f"{key}.kernel"
     try:
         spirv = kept_contents(path, key)
-        if spirv is None:
-            return None
-        check_module(spirv)
     except ValueError as error:
         _log.warning("%s is damaged; the kernel is compiled anew: %s", path, error)
         return None

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from dmlvk.kernels.library import glslang
 
-_FIRST_LINE = "dmlvk shader keys 1"
-
 
 def touched(directories: Iterable[tuple[Path, tuple[str, ...]]]) -> str:
     """A text that changes when a file is changed, comes or goes.
@@ -84,16 +82,10 @@ class Keys:
 
     def to_text(self) -> str:
         """What is kept in a file."""
-        body = f"{_FIRST_LINE}\n{self.signature}\n{self.version}{self.lines}"
-        return f"{body}{hashlib.sha256(body.encode()).hexdigest()}\n"
+        return f"{self.signature}\n{self.version}{self.lines}"
 
     @classmethod
-    def from_text(cls, text: str) -> Keys | None:
-        """From what was kept; ``None`` where it is damaged or of another kind."""
-        body, _, checksum = text.removesuffix("\n").rpartition("\n")
-        body += "\n"
-        if checksum != hashlib.sha256(body.encode()).hexdigest() or not body.startswith(f"{_FIRST_LINE}\n"):
-            return None
-        _, signature, rest = body.split("\n", 2)
-        version, _, lines = rest.partition("\n")
+    def from_text(cls, text: str) -> Keys:
+        """From what was kept."""
+        signature, version, lines = text.split("\n", 2)
         return cls(signature, version, "\n" + lines)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dmlvk.kernels.library.store import write
+from dmlvk.support.caches import write
 
 SUFFIX = ".pack"
 

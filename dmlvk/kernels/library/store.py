@@ -6,19 +6,17 @@ Several processes may use a store at the same time: a file comes into being in o
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import tempfile
 import zlib
 from collections.abc import Collection
 from pathlib import Path
+
+from dmlvk.support.caches import UNFINISHED, keep_contents, kept_contents
 
 KEPT_BYTES = 256 * 2**20
 """What modules that nobody needs at the moment may take; they serve again when a change is taken back."""
 
 _SUFFIX = ".spvz"
-_UNFINISHED = ".part"
-_CHECKSUM_BYTES = 32
 
 
 class Store:
@@ -33,16 +31,15 @@ class Store:
 
     def path(self, key: str) -> Path:
         """The file of a module."""
-        return self.directory / file_name(key)
+        return self.directory / f"{key}{_SUFFIX}"
 
     def get(self, key: str) -> bytes | None:
-        """A module; ``None`` where it is not there, or its file is damaged."""
+        """A module; ``None`` where it is not there, or its file is damaged or somebody else's."""
         try:
-            kept = self.path(key).read_bytes()
-            module = zlib.decompress(kept[_CHECKSUM_BYTES:])
-        except (OSError, zlib.error):
+            kept = kept_contents(self.path(key), key)
+        except ValueError:
             return None
-        return module if hashlib.sha256(module).digest() == kept[:_CHECKSUM_BYTES] else None
+        return None if kept is None else zlib.decompress(kept)
 
     def put(self, key: str, module: bytes) -> None:
         """Keeps a module.
@@ -50,7 +47,7 @@ class Store:
         Raises:
             OSError: it cannot be written.
         """
-        write(self.path(key), contents(module))
+        keep_contents(self.path(key), key, zlib.compress(module, 1))
 
     def keys(self) -> set[str]:
         """The keys of all modules that have a file."""
@@ -91,38 +88,9 @@ def _files(directory: Path, pattern: str) -> list[Path]:
         return []
 
 
-def file_name(key: str) -> str:
-    """What a module's file is called."""
-    return f"{key}{_SUFFIX}"
-
-
-def contents(module: bytes) -> bytes:
-    """What a module's file holds."""
-    return hashlib.sha256(module).digest() + zlib.compress(module, 1)
-
-
-def write(path: Path, written: bytes) -> None:
-    """Writes a file in one step, whole or not at all; makes its directory.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.{os.getpid()}.", suffix=_UNFINISHED)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(written)
-        os.chmod(name, 0o644)  # mkstemp's files are for their owner alone
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
-
-
 def remove_unfinished(directory: Path) -> None:
     """Deletes the files of processes that were killed while they wrote."""
-    for path in _files(directory, f".*{_UNFINISHED}"):
+    for path in _files(directory, f".*{UNFINISHED}"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             if not _is_running(int(path.name.split(".")[-3])):
                 path.unlink()
