@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from operator import index
 from typing import TYPE_CHECKING
 
 from dmlvk.errors import InvalidArgumentError
@@ -140,11 +141,12 @@ class RecordedStep:
         allocations = [access.allocation for access in operands]
         if coefficients.are_read_by(spirv, len(operands)):
             allocations.append(engine.shared(coefficients.contents()))
+        x, y, z = map(index, kernel.work_groups)  # those that follow from open sizes are of a plan for these alone
         return Launch(
             spirv=spirv,
-            specialization=kernel.specialization(offsets),
-            push_constants=kernel.push_constants(offsets),
-            work_groups=kernel.work_groups,
+            specialization=tuple(map(index, kernel.specialization(offsets))),
+            push_constants=tuple(map(index, kernel.push_constants(offsets))),
+            work_groups=(x, y, z),
             allocations=tuple(allocations),
             written=tuple(access.allocation for access in self.writes),
             depends=self.depends,

@@ -127,7 +127,8 @@ def _run(session: Any, form: Form, door: str) -> list[Array]:
             binding.bind_ortvalue_input(name, values[name])
         else:
             binding.bind_cpu_input(name, array)
-    total = int(form.feed["total"].reshape(-1)[:1].sum()) if "total" in form.feed else 2**40
+    totals = form.feed.get("total")  # of another type where that is what is wrong
+    total = 2**40 if totals is None or totals.dtype.kind != "i" else int(totals.reshape(-1)[:1].sum())
     for name in form.outputs:
         past = next((past for past, present in _CACHES.items() if present == name), "")
         room = form.feed[past].shape[2] if past in values else 0

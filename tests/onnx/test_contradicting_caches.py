@@ -13,7 +13,7 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from tests.effort import some
 from tests.onnx.attention_forms import Feed, Form
-from tests.onnx.contradicting_caches import DOORS, OnnxRuntime, fault_of
+from tests.onnx.contradicting_caches import DOORS, OnnxRuntime, fault_of, outcome_of
 
 _HEADS, _KEY_HEADS, _SIZE, _ROWS = 4, 2, 16, 6
 
@@ -57,6 +57,63 @@ def _form(*, presents: bool = True, **changed: Any) -> Form:
         feed[name] = np.asarray(value, feed[name].dtype)
     attributes = {"num_heads": _HEADS, "kv_num_heads": _KEY_HEADS, "do_rotary": 1}
     return Form("GroupQueryAttention", attributes, feed, presents)
+
+
+def _of_sizes(operator: str, batch: int, tokens: int, own: int, rows: int, **more: Any) -> Form:
+    """A step over caches of so many rows; -1: none."""
+    numbers, width = np.random.default_rng(2), _HEADS * _SIZE
+    shapes: dict[str, tuple[int, ...]] = {"query": (batch, tokens, width)}
+    shapes |= {"key": (batch, own, width), "value": (batch, own, width)}
+    if rows >= 0:
+        shapes |= {f"past_{role}": (batch, _HEADS, rows, _SIZE) for role in ("key", "value")}
+    feed: Feed = {name: numbers.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    names = {"ai.onnx.Attention": ("q_num_heads", "kv_num_heads"), "GroupQueryAttention": ("num_heads", "kv_num_heads")}
+    attributes = dict.fromkeys(names.get(operator, ("num_heads",)), _HEADS)
+    if operator.startswith("Decoder"):
+        attributes["past_present_share_buffer"] = 1
+    counts = {"seqlens_k": np.full(batch, 3, np.int32), "total": np.array([4], np.int32)}
+    counted = counts if operator == "GroupQueryAttention" else {}
+    feed |= {**counted, **{name: value for name, value in more.items() if isinstance(value, np.ndarray)}}
+    attributes |= {name: value for name, value in more.items() if isinstance(value, int)}
+    return Form(operator, attributes, feed, rows >= 0, 23)
+
+
+@pytest.mark.parametrize("door", ["fixed", "open", "bound"])
+def test_empty_and_oddly_shaped_inputs_are_refused_or_computed_as_by_onnx_runtime(
+    any_device: dml.Device, runtime: OnnxRuntime, door: str
+) -> None:
+    """Of a GroupQueryAttention of no sequences ONNX Runtime's process dies, which dmlvk must not ask for it."""
+    empty = ((0, 1, 1), (1, 0, 1), (1, 1, 0))
+    of_sizes: list[tuple[str, tuple[tuple[int, int, int], ...], int]] = [
+        ("GroupQueryAttention", ((0, 1, 1), (1, 0, 0)), 5),
+        ("ai.onnx.Attention", empty, 2),
+        ("ai.onnx.Attention", empty, -1),
+        ("MultiHeadAttention", ((0, 1, 1), (1, 0, 0)), 5),
+    ]
+    forms = [
+        (_of_sizes(operator, 1, 1, 1, rows), _of_sizes(operator, *sizes, rows))
+        for operator, every, rows in of_sizes
+        for sizes in every
+    ]
+    right = _of_sizes("GroupQueryAttention", 1, 1, 1, 5)
+    forms.append((right, _of_sizes("GroupQueryAttention", 1, 1, 1, 5, seqlens_k=np.array(3, np.int32))))
+    for operator in ("MultiHeadAttention", "DecoderMaskedMultiHeadAttention"):
+        told = [
+            _of_sizes(operator, 1, 1, 1, 5, past_length=np.full(shape, 3, np.int32)) for shape in ((1,), (), (1, 1))
+        ]
+        forms += [(told[0], form) for form in told]
+    found = [outcome_of(right, form, door, any_device, runtime) for right, form in forms]
+    assert [each for each in found if each[0] not in ("same", "refused")] == []
+    assert sum(outcome == "same" for outcome, _ in found) == 6
+
+
+@pytest.mark.parametrize("tokens", [2, 4, 9])
+def test_a_causal_mask_of_open_sizes_hides_what_follows(
+    constants_device: dml.Device, runtime: OnnxRuntime, tokens: int
+) -> None:
+    """It is computed once for its sizes, whose numbers came to the driver's constants as floats."""
+    form = _of_sizes("ai.onnx.Attention", 1, tokens, tokens, -1, is_causal=1)
+    assert outcome_of(form, form, "open", constants_device, runtime) == ("same", "")
 
 
 _WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -169,13 +169,15 @@ class Decoding:
     def _check_total(self, pair: CachePair, total: int, arrays: Mapping[str, Any]) -> None:
         """Refuses a length of which nobody knows the keys, before anything is planned for so many.
 
-        There are no more new tokens than an input has elements; the plan, which knows how many there are, looks again.
+        There are no more new tokens than an input has elements, or would have in one sequence where there are none; the
+        plan, which knows how many there are, looks again.
         """
         shape = _shape_of(arrays[pair.past])
         rows = shape[2] if len(shape) == 4 else total
         if total <= rows:
             return
-        most = max((math.prod(_shape_of(arrays[name])) for name in self._others if name in arrays), default=0)
+        shapes = [_shape_of(arrays[name]) for name in self._others if name in arrays]
+        most = max((math.prod(max(size, 1) for size in shape) for shape in shapes), default=0)
         if total > rows + most:
             raise InvalidArgumentError(
                 f"{self._model.name}: {pair.node}: {pair.total or pair.ends!r} says that a sequence has {total} "

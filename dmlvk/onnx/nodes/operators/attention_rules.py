@@ -84,6 +84,17 @@ class _Given:
             said, got = (", ".join(map(_shown, sizes)) for sizes in (wanted, found))
             self.refuse(name, f"must have the shape [{said}]; got [{got}]")
 
+    def check_is_filled(self, *names: str) -> None:
+        """Refuses inputs without elements: ONNX Runtime refuses some, and dies of others."""
+        for name in names:
+            if self.has(name) and 0 in self.shape(name):
+                self.refuse(name, f"must have elements; got the shape {list(map(int, self.shape(name)))}")
+
+    def check_is_number(self, name: str) -> None:
+        """Refuses an input that is neither a scalar nor an array of one number."""
+        if self.has(name) and self.shape(name) != ():
+            self.check_sizes(name, 1)
+
     def check_together(self, *names: str) -> None:
         """Refuses inputs of which one is there and another is not."""
         missing = [name for name in names if not self.has(name)]
@@ -136,6 +147,7 @@ def check_group_query(node: Node) -> None:
     """
     given = _Given(node, _GROUP_QUERY)
     given.check_sizes("query", None, None, None)
+    given.check_is_filled("query")
     batch, tokens, hidden = given.shape("query")
     heads, key_heads = node.integer("num_heads"), node.integer("kv_num_heads")
     if heads < 1 or key_heads < 1 or heads % key_heads:
@@ -155,10 +167,9 @@ def check_group_query(node: Node) -> None:
     given.check_types("past_key", "past_value")
     given.check_is_float("query")
     given.check_counts()
-    if math.prod(given.shape("seqlens_k")) != batch:
+    if given.shape("seqlens_k") == () or math.prod(given.shape("seqlens_k")) != batch:
         given.check_sizes("seqlens_k", batch)
-    if given.shape("total_sequence_length") != ():
-        given.check_sizes("total_sequence_length", 1)
+    given.check_is_number("total_sequence_length")
     if node.integer("do_rotary") and not given.has("cos_cache"):
         given.refuse("cos_cache", "must be given where do_rotary is 1")
     if given.has("cos_cache"):
@@ -218,8 +229,7 @@ def _check_heads(node: Node, given: _Given) -> None:
     given.check_sizes("past_value", batch, heads, given.rows("past_key"), value_size)
     given.check_sizes("bias", heads * (2 * size + value_size))
     given.check_sizes("attention_bias", (1, batch), (1, heads), tokens, None)
-    if given.has("past_sequence_length") and math.prod(given.shape("past_sequence_length")) != 1:
-        given.check_sizes("past_sequence_length", 1)
+    given.check_is_number("past_sequence_length")
 
 
 def _check_keys(given: _Given, query: tuple[int, ...], heads: int, size: int) -> int:
@@ -278,6 +288,7 @@ def check_onnx(node: Node) -> None:
     for name in ("Q", "V"):
         given.check_is_float(name)
     given.check_together("past_key", "past_value")
+    given.check_is_filled("Q", "K", "V")
     query, rank = given.shape("Q"), len(given.shape("Q"))
     for name in ("K", "V"):
         if len(given.shape(name)) != rank or rank not in (3, 4):
