@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 from onnx import helper
+
+from tests.onnx import models
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
@@ -67,32 +68,20 @@ class Form:
 
     def model(self, *, is_open: bool) -> bytes:
         """The node as a model's file, for all sizes or those of the feed alone."""
-        order = [name if name in self.feed else "" for name in NAMES[self.operator]]
-        while order and not order[-1]:
-            order.pop()
-        is_own = self.operator.startswith("ai.")
         node = helper.make_node(
             self.operator.rpartition(".")[2],
-            order,
+            models.in_order(NAMES[self.operator], self.feed),
             self.outputs,
-            domain="" if is_own else "com.microsoft",
+            domain="" if self.operator.startswith("ai.") else "com.microsoft",
             **self.attributes,
         )
-        graph = helper.make_graph(
-            [node],
-            "form",
-            [
-                helper.make_tensor_value_info(
-                    name,
-                    helper.np_dtype_to_tensor_dtype(array.dtype),
-                    [f"{name}{axis}" for axis in range(array.ndim)] if is_open else array.shape,
-                )
-                for name, array in self.feed.items()
-            ],
-            [onnx.ValueInfoProto(name=name) for name in self.outputs],
-        )
-        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
-        made: bytes = helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+        inputs: dict[str, Any] = self.feed
+        if is_open:
+            inputs = {
+                name: (helper.np_dtype_to_tensor_dtype(a.dtype), [f"{name}{axis}" for axis in range(a.ndim)])
+                for name, a in self.feed.items()
+            }
+        made: bytes = models.model([node], inputs, self.outputs, opset=self.opset).SerializeToString()
         return made
 
     @property

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-import onnxruntime
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import models
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -55,25 +54,10 @@ def compare(
     """
     node = helper.make_node(op_type, list(names or feed), list(outputs), domain=domain, **attributes)
     shown = [name for name in outputs if name]
-    graph = helper.make_graph(
-        [node],
-        "one",
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in feed.items()
-            if name not in constants
-        ],
-        [helper.make_value_info(name, onnx.TypeProto()) for name in shown],
-        [numpy_helper.from_array(feed[name], name) for name in constants],
-    )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    known = {name: feed[name] for name in constants}
+    model = models.model([node], {name: feed[name] for name in feed if name not in known}, shown, known, opset=opset)
     given = {name: array for name, array in feed.items() if name not in constants}
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1  # how it divides a batch among threads shows in what it quantizes dynamically
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    expected = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, given)
+    expected = models.onnx_runtime(model, is_optimized=False).run(None, given)
     own = ort.SessionOptions()
     own.propagate_nan = propagate_nan
     found = ort.InferenceSession(model, own, device=device, strict=strict).run(None, given)

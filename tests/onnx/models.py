@@ -1,8 +1,8 @@
-"""Small models for tests."""
+"""Small models for tests, and ONNX Runtime's sessions of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,23 +16,70 @@ OPSET = 17
 
 
 def model(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, Sequence[int | str | None] | None],
-    outputs: Sequence[str],
-    constants: Mapping[str, npt.NDArray[Any]] | None = None,
+    nodes: Iterable[onnx.NodeProto],
+    inputs: Mapping[str, Any],
+    outputs: Iterable[str],
+    constants: Mapping[str, npt.ArrayLike] | None = None,
     *,
     element: int = TensorProto.FLOAT,
     opset: int = OPSET,
 ) -> onnx.ModelProto:
-    """A model of these nodes; its inputs are of one element type."""
+    """A model of these nodes.
+
+    Args:
+        nodes: of ONNX, of ONNX Runtime and of ``ai.onnx.ml``.
+        inputs: an array, whose type and sizes it has; or sizes; or an element type and sizes. Names are open sizes.
+        outputs: names of values, whose types follow.
+        constants: those that nothing reads are left out.
+        element: the type of inputs that state only their sizes.
+        opset: of ONNX's nodes.
+    """
+    shown, nodes = list(outputs), list(nodes)
+    read = {*shown, *_read(nodes)}
     graph = helper.make_graph(
-        list(nodes),
+        nodes,
         "small",
-        [helper.make_tensor_value_info(name, element, shape) for name, shape in inputs.items()],
-        [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
-        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+        [helper.make_tensor_value_info(name, *_kind(value, element)) for name, value in inputs.items()],
+        [onnx.ValueInfoProto(name=name) for name in shown],
+        [numpy_helper.from_array(np.asarray(each), name) for name, each in (constants or {}).items() if name in read],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    domains = (("", opset), ("com.microsoft", 1), ("ai.onnx.ml", 3))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*each) for each in domains], ir_version=10)
+
+
+def _kind(value: Any, element: int) -> tuple[int, Any]:
+    if isinstance(value, np.ndarray | np.generic):
+        return helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+    is_typed = isinstance(value, tuple) and len(value) == 2 and not isinstance(value[1], int | str)
+    return value if is_typed else (element, value)
+
+
+def _read(nodes: Iterable[onnx.NodeProto]) -> Iterable[str]:
+    for node in nodes:
+        yield from node.input
+        for attribute in node.attribute:
+            yield from _read(attribute.g.node)
+            yield from (info.name for info in attribute.g.output)
+
+
+def in_order(names: Iterable[str], feed: Iterable[str]) -> list[str]:
+    """The inputs of a node of which some are absent."""
+    order = [name if name in feed else "" for name in names]
+    return order[: max(index for index, name in enumerate(order) if name) + 1]
+
+
+def onnx_runtime(made: onnx.ModelProto, *, is_optimized: bool = True) -> Any:
+    """ONNX Runtime's session of a model, on the processor.
+
+    Its one thread matters: how it divides a batch among threads shows in what it quantizes dynamically.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    if not is_optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def on_host(session: ort.InferenceSession) -> list[str]:

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from tests.onnx import models
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
@@ -76,14 +78,7 @@ class _OpenModelBuilder:
     ) -> onnx.ModelProto:
         for shown, value in outputs.items():
             self._nodes.append(helper.make_node("Identity", [value], [shown]))
-        graph = helper.make_graph(
-            self._nodes,
-            "open sizes",
-            [helper.make_tensor_value_info(name, element, shape) for name, (element, shape) in inputs.items()],
-            [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
-            [numpy_helper.from_array(array, name) for name, array in self._constants.items()],
-        )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        return models.model(self._nodes, inputs, list(outputs), self._constants)
 
 
 def _attention(b: _OpenModelBuilder, x: str, width: int, heads: int, added: str, *, scaled: bool = True) -> str:

@@ -24,6 +24,7 @@ from onnx import helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.support import faults
+from tests.onnx import models
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
@@ -85,26 +86,13 @@ class Decoder:
                 axes |= {
                     "bias": (*("b" if size > 1 else 1 for size in self.bias.shape[:1]), self.bias.shape[1], "t", "a")
                 }
-        order = [name if name in feed else "" for name in _ORDER]
-        while not order[-1]:
-            order.pop()
+        order = models.in_order(_ORDER, feed)
         node = helper.make_node("GroupQueryAttention", order, self.outputs, domain="com.microsoft", **self.attributes)
-        element = helper.np_dtype_to_tensor_dtype(self.tokens["q"].dtype)
-        cached = helper.np_dtype_to_tensor_dtype(self.cached)
-        kinds = {"present_key": cached, "present_value": cached}
-        graph = helper.make_graph(
-            [node],
-            "decoder",
-            [
-                helper.make_tensor_value_info(
-                    name, helper.np_dtype_to_tensor_dtype(array.dtype), axes.get(name, array.shape)
-                )
-                for name, array in feed.items()
-            ],
-            [helper.make_tensor_value_info(name, kinds.get(name, element), None) for name in self.outputs],
-        )
-        imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-        return helper.make_model(graph, opset_imports=imports, ir_version=10)
+        inputs = {
+            name: (helper.np_dtype_to_tensor_dtype(array.dtype), axes.get(name, array.shape))
+            for name, array in feed.items()
+        }
+        return models.model([node], inputs, self.outputs)
 
 
 def drawn(seed: int, number: int) -> Decoder:
@@ -189,8 +177,6 @@ def faults_of(decoder: Decoder, device: dml.Device) -> list[str]:
     caches, lengths = decoder.empty(batch), [0] * batch
     session: ort.InferenceSession | None = None
     reference: onnxruntime.InferenceSession | None = None
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
     made: list[list[Array]] = [[] for _ in range(batch)]
     is_same_bias = decoder.bias is None or (decoder.bias.shape[0] in (1, batch) and batch == 1)
     for number, count in enumerate(decoder.parts):
@@ -203,7 +189,7 @@ def faults_of(decoder: Decoder, device: dml.Device) -> list[str]:
         if session is None or reference is None:
             proto = decoder.model(feed, is_open=True)
             session = ort.InferenceSession(proto, device=device, strict=True)
-            reference = onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+            reference = models.onnx_runtime(proto)
         found = [np.asarray(array) for array in session.run(None, feed)]
         wanted = [np.asarray(array) for array in reference.run(None, feed)]
         with ort.InferenceSession(decoder.model(feed, is_open=False), device=device, strict=True) as own:

@@ -17,12 +17,13 @@ import click
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 import tests.onnx.more_node_recipes  # noqa: F401  # registers recipes
 from dmlvk.support import faults
+from tests.onnx import models
 from tests.onnx.node_recipes import RECIPES, Array, Draw, Drawn
 
 NEWEST = 24
@@ -91,18 +92,8 @@ def _case(drawn: Drawn, opset: int, label: str, rng: np.random.Generator, share:
     if not feed:
         feed["other"] = np.ones(1, np.float32)
         nodes.append(helper.make_node("Identity", ["other"], ["same"]))
-    graph = helper.make_graph(
-        nodes,
-        "node",
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in feed.items()
-        ],
-        [onnx.ValueInfoProto(name=name) for node in nodes for name in node.output],
-        [numpy_helper.from_array(there[name], name) for name in sorted(constants)],
-    )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    shown = [name for node in nodes for name in node.output]
+    model = models.model(nodes, feed, shown, {name: there[name] for name in sorted(constants)}, opset=opset)
     types = ", ".join(
         "-" if a is None else f"{a.dtype}{list(a.shape)}{'=' if n in constants else ''}"
         for n, a in zip(names, inputs, strict=True)

@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.support import faults
+from tests.onnx import models
 from tests.onnx.open_model_draw import ModelDraw
 from tests.onnx.open_model_steps import STEPS
 
@@ -98,15 +99,8 @@ def case_of(seed: int, number: int) -> OpenCase:
             sizes = {**series[-1], choose.choice(draw.names): choose.choice(_SIZES)}
         if draw.most_elements(sizes) <= _MOST_ELEMENTS:
             series.append(sizes)
-    graph = helper.make_graph(
-        draw.nodes,
-        "open sizes",
-        [helper.make_tensor_value_info(name, element, shape) for name, element, shape in draw.inputs()],
-        [onnx.ValueInfoProto(name=name) for name in draw.outputs()],
-        [numpy_helper.from_array(array, name) for name, array in draw.constants.items()],
-    )
-    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=9)
+    inputs = {name: (element, shape) for name, element, shape in draw.inputs()}
+    model = models.model(draw.nodes, inputs, draw.outputs(), draw.constants, opset=20)
     words = " ".join(node.op_type for node in draw.nodes)
     return OpenCase(f"{seed} {number} ({words})", model, tuple(draw.names), tuple(series), number)
 

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.plan.execution import Segment
-from tests.onnx.test_attention import Array, Arrays, model_of, numbers, runtime
+from tests.onnx import models
+from tests.onnx.bound_caches import CACHES, PRESENTS, bound
+from tests.onnx.counted_calls import calls_of
+from tests.onnx.test_attention import Array, Arrays, numbers
 
 _BATCH, _HEADS, _KEY_HEADS, _SIZE, _CAPACITY = 2, 4, 2, 8, 12
 _HIDDEN = _HEADS * _SIZE
-_OUTPUTS = ["y", "present_key", "present_value"]
+_OUTPUTS = ["y", *PRESENTS]
 
 _MULTI_HEAD = ["q", "k", "v", "bias", "mask", "added", "past_key", "past_value", "count"]
 _DECODER = ["q", "k", "v", "mask", "added", "past_key", "past_value", "count", "width", "indirection", "bias"]
 
 
-def node_of(op_type: str, feed: Arrays, order: list[str], **attributes: Any) -> onnx.NodeProto:
-    names = [name if name in feed else "" for name in order]
-    while not names[-1]:
-        names.pop()
+def node_of(op_type: str, feed: Iterable[str], order: list[str], **attributes: Any) -> onnx.NodeProto:
     domain = "" if op_type == "Attention" else "com.microsoft"
-    return helper.make_node(op_type, names, _OUTPUTS, domain=domain, **attributes)
+    return helper.make_node(op_type, models.in_order(order, feed), _OUTPUTS, domain=domain, **attributes)
 
 
 def behind(past: int, tokens: int, data_type: Any = np.float32) -> Arrays:
@@ -40,6 +41,11 @@ def behind(past: int, tokens: int, data_type: Any = np.float32) -> Arrays:
         "past_value": numbers(4, *cache, data_type=data_type),
         "count": np.array([past], np.int32),
     }
+
+
+def multi_head(device: dml.Device, feed: Arrays, **attributes: Any) -> ort.InferenceSession:
+    node = node_of("MultiHeadAttention", feed, _MULTI_HEAD, num_heads=_HEADS, **attributes)
+    return ort.InferenceSession(models.model([node], feed, _OUTPUTS), device=device, strict=True)
 
 
 def extras(names: str, past: int, tokens: int) -> Arrays:
@@ -57,9 +63,9 @@ def extras(names: str, past: int, tokens: int) -> Arrays:
 
 def check(device: dml.Device, node: onnx.NodeProto, feed: Arrays, rows: int, tolerance: float = 2e-5) -> None:
     """Compares results, and those rows of caches that count, with those of ONNX Runtime."""
-    model = model_of([node], feed, _OUTPUTS)
+    model = models.model([node], feed, _OUTPUTS)
     own = ort.InferenceSession(model, device=device, strict=True).run(None, feed)
-    other = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feed)
+    other = models.onnx_runtime(model).run(None, feed)
     for got, wanted in zip(own, other, strict=True):
         assert got.shape == wanted.shape
         count = got.shape[1] if got.ndim == 3 else rows
@@ -95,27 +101,13 @@ def test_decoder_masked_attention(any_device: dml.Device, more: str) -> None:
 def growing(kind: str, **attributes: Any) -> onnx.ModelProto:
     """A model of one node with open sizes, whose caches grow."""
     heads = _HEADS if kind == "MultiHeadAttention" else _KEY_HEADS
-    cache = ("batch", heads, "past", _SIZE)
-    shapes = {"q": _HIDDEN, "k": heads * _SIZE, "v": heads * _SIZE}
-    infos: list[tuple[str, tuple[str | int, ...]]] = [
-        (name, ("batch", "tokens", wide)) for name, wide in shapes.items()
-    ]
-    infos += [("past_key", cache), ("past_value", cache)]
-    names = [*"qkv", "", "", "", "past_key", "past_value"]
-    counts: dict[str, Any] = {"num_heads": _HEADS}
-    if kind == "Attention":
-        names.remove("")
-        names.remove("")
-        counts = {"q_num_heads": _HEADS, "kv_num_heads": heads, "is_causal": 1}
-    domain = "" if kind == "Attention" else "com.microsoft"
-    graph = helper.make_graph(
-        [helper.make_node(kind, names, _OUTPUTS, domain=domain, **counts, **attributes)],
-        "growing",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in infos],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in _OUTPUTS],
-    )
-    imports = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+    shapes: dict[str, Any] = dict.fromkeys("qkv", ("batch", "tokens", heads * _SIZE))
+    shapes |= {"q": ("batch", "tokens", _HIDDEN)} | dict.fromkeys(CACHES, ("batch", heads, "past", _SIZE))
+    order = ["q", "k", "v", "mask", *CACHES] if kind == "Attention" else _MULTI_HEAD
+    counts = {"q_num_heads": _HEADS, "kv_num_heads": heads, "is_causal": 1}
+    if kind == "MultiHeadAttention":
+        counts = {"num_heads": _HEADS}
+    return models.model([node_of(kind, shapes, order, **counts, **attributes)], shapes, _OUTPUTS, opset=23)
 
 
 def grown(session: Any, kind: str, parts: list[int]) -> tuple[Array, Array]:
@@ -131,7 +123,7 @@ def grown(session: Any, kind: str, parts: list[int]) -> tuple[Array, Array]:
         total += count
         assert caches[0].shape == (1, heads, total, _SIZE)
         found.append(y)
-        state = dict(zip(("past_key", "past_value"), caches, strict=True))
+        state = dict(zip(CACHES, caches, strict=True))
     return np.concatenate(found, axis=1), state["past_key"]
 
 
@@ -146,19 +138,12 @@ _KINDS: list[tuple[str, dict[str, Any]]] = [
 def test_caches_that_grow_have_one_plan_for_all_lengths(
     any_device: dml.Device, monkeypatch: pytest.MonkeyPatch, kind: str, attributes: dict[str, Any]
 ) -> None:
-    plans: list[Any] = []
-    first = Segment.__init__
-
-    def planning(*given: Any, **more: Any) -> None:
-        plans.append(given)
-        first(*given, **more)
-
-    monkeypatch.setattr(Segment, "__init__", planning)
+    plans = calls_of(monkeypatch, Segment, "__init__")
     model, parts = growing(kind, **attributes), [5, *[1] * 9]
     session = ort.InferenceSession(model, device=any_device, strict=True)
     y, keys = grown(session, kind, parts)
     assert len(plans) == 2  # of the prompt, and of a token
-    other = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    other = models.onnx_runtime(model)
     for got, wanted in zip((y, keys), grown(other, kind, parts), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
     assert grown(session, kind, [2, 9, 3])[0].tobytes() == y.tobytes()
@@ -175,38 +160,20 @@ _WRONG: dict[str, tuple[int, str, str]] = {
 def test_counts_that_contradict_are_refused_and_caches_stay(any_device: dml.Device, name: str) -> None:
     past, more, words = _WRONG[name]
     feed = {**behind(past, 1), **extras(more, 3, 1)}
-    session = ort.InferenceSession(
-        model_of([node_of("MultiHeadAttention", feed, _MULTI_HEAD, num_heads=_HEADS)], feed, _OUTPUTS),
-        device=any_device,
-    )
-    caches = {role: ort.OrtValue.ortvalue_from_numpy(feed[f"past_{role}"], "dml") for role in ("key", "value")}
-    binding = session.io_binding()
-    for given in feed.keys() - {"past_key", "past_value"}:
-        binding.bind_cpu_input(given, feed[given])
-    binding.bind_output("y")
-    for role, value in caches.items():
-        binding.bind_ortvalue_input(f"past_{role}", value)
-        binding.bind_ortvalue_output(f"present_{role}", value)
+    session = multi_head(any_device, feed)
+    caches = {name: ort.OrtValue.ortvalue_from_numpy(feed[name], "dml") for name in CACHES}
+    others = {name: array for name, array in feed.items() if name not in CACHES}
+    binding = bound(session, others, caches, are_shared=True)
     with pytest.raises(dml.DmlError, match=words):
         binding.run()
-    assert all(value.numpy().tobytes() == feed[f"past_{role}"].tobytes() for role, value in caches.items())
+    assert all(value.numpy().tobytes() == feed[name].tobytes() for name, value in caches.items())
 
 
 def test_a_buffer_s_capacity_does_not_show(any_device: dml.Device) -> None:
     """Caches of more room give the same bits; what lies behind the rows that count does not matter."""
     feed = behind(5, 1, np.float16)
-    session = ort.InferenceSession(
-        model_of([node_of("MultiHeadAttention", feed, _MULTI_HEAD, num_heads=_HEADS)], feed, _OUTPUTS),
-        device=any_device,
-        strict=True,
-    )
-    (expected, *_) = session.run(None, feed)
+    (expected, *_) = multi_head(any_device, feed).run(None, feed)
     room = [(0, 0), (0, 0), (0, 400), (0, 0)]
-    wide = {name: np.pad(feed[name][:, :, :5], room, constant_values=7) for name in ("past_key", "past_value")}
+    wide = {name: np.pad(feed[name][:, :, :5], room, constant_values=7) for name in CACHES}
     large = {**feed, **wide}
-    other = ort.InferenceSession(
-        model_of([node_of("MultiHeadAttention", large, _MULTI_HEAD, num_heads=_HEADS)], large, _OUTPUTS),
-        device=any_device,
-        strict=True,
-    )
-    assert other.run(None, large)[0].tobytes() == expected.tobytes()
+    assert multi_head(any_device, large).run(None, large)[0].tobytes() == expected.tobytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.backend.suite import run_suite
 from dmlvk.onnx.nodes.operators import normalization
+from tests.onnx import models
 
 runtime = pytest.importorskip("onnxruntime")
 
@@ -28,39 +30,29 @@ def numbers(seed: int, *shape: int, data_type: Any = np.float32) -> Array:
     return np.random.default_rng(seed).normal(0, 1, shape).astype(data_type)
 
 
-def model_of(nodes: list[onnx.NodeProto], feed: Arrays, outputs: list[str], opset: int = 17) -> onnx.ModelProto:
-    """A model with these inputs and outputs."""
-    graph = helper.make_graph(
-        nodes,
-        "attention",
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in feed.items()
-        ],
-        [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
-    )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid(_MICROSOFT, 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=10)
-
-
 def compare(device: dml.Device, model: onnx.ModelProto, feed: Arrays, *, tolerance: float = 2e-5) -> list[Array]:
     """Runs a model, on the device alone, and holds every output against ONNX Runtime's."""
     outputs = ort.InferenceSession(model, device=device, strict=True).run(None, feed)
-    typed = onnx.shape_inference.infer_shapes(model)
-    session = runtime.InferenceSession(typed.SerializeToString(), providers=["CPUExecutionProvider"])
-    for got, expected in zip(outputs, session.run(None, feed), strict=True):
+    for got, expected in zip(outputs, models.onnx_runtime(model).run(None, feed), strict=True):
         assert got.dtype == expected.dtype
         np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tolerance)
     return list(outputs)
 
 
 def compare_node(
-    device: dml.Device, op_type: str, feed: Arrays, outputs: list[str], *, order: list[str] | None = None, **more: Any
+    device: dml.Device,
+    op_type: str,
+    feed: Arrays,
+    outputs: list[str],
+    *,
+    order: Sequence[str] | None = None,
+    **more: Any,
 ) -> list[Array]:
-    """The same of one node of ONNX Runtime's domain; ``order`` has its inputs where some are absent."""
+    """The same of one node of ONNX Runtime's domain; ``order`` has its inputs where some may be absent."""
     tolerance = more.pop("tolerance", 2e-5)
-    node = helper.make_node(op_type, order or list(feed), outputs, domain=_MICROSOFT, **more)
-    return compare(device, model_of([node], feed, [name for name in outputs if name]), feed, tolerance=tolerance)
+    inputs = models.in_order(order or feed, feed)
+    node = helper.make_node(op_type, inputs, outputs, domain=_MICROSOFT, **more)
+    return compare(device, models.model([node], feed, [name for name in outputs if name]), feed, tolerance=tolerance)
 
 
 def rotary_feed(shape: tuple[int, ...], positions: Array, half: int, data_type: Any = np.float32) -> Arrays:
@@ -113,9 +105,9 @@ def test_the_suite_s_attention_runs_on_the_device(device: dml.Device) -> None:
 
 
 def onnx_attention(feed: Arrays, outputs: list[str], **attributes: Any) -> onnx.ModelProto:
-    names = [name if name in feed else "" for name in ("q", "k", "v", "mask", "past_k", "past_v", "lengths")]
-    node = helper.make_node("Attention", names, outputs, **attributes)
-    return model_of([node], feed, [name for name in outputs if name], opset=24)
+    names = ("q", "k", "v", "mask", "past_k", "past_v", "lengths")
+    node = helper.make_node("Attention", models.in_order(names, feed), outputs, **attributes)
+    return models.model([node], feed, [name for name in outputs if name], opset=24)
 
 
 def seen_by_hand(feed: Arrays, heads: int, key_heads: int, scale: float) -> Array:
@@ -194,7 +186,7 @@ def test_normalization_of_a_sum_has_the_bits_of_its_operators(
     }
     names = ["y", "", "", "sum"]
     node = helper.make_node("SkipSimplifiedLayerNormalization", list(feed), names, domain="com.microsoft", epsilon=1e-5)
-    model = model_of([node], feed, ["y", "sum"])
+    model = models.model([node], feed, ["y", "sum"])
     session = ort.InferenceSession(model, device=device, strict=True)
     found = session.run(None, feed)
     assert session.usage.launches == 1
@@ -214,7 +206,7 @@ def test_more_invocations_normalize_a_long_row_with_the_same_bits(
         names = ["y", "", "", "sum"]
         inputs = ["x", "skip", "gamma"]
         node = helper.make_node("SkipSimplifiedLayerNormalization", inputs, names, domain="com.microsoft", epsilon=1e-5)
-        model, found = model_of([node], feed, ["y", "sum"]), []
+        model, found = models.model([node], feed, ["y", "sum"]), []
         for target in (device.target, gpu):
             with monkeypatch.context() as patch:
                 patch.setattr(dml.Device, "target", target)
@@ -226,7 +218,7 @@ def test_more_invocations_normalize_a_long_row_with_the_same_bits(
 def test_simplified_layer_normalization(any_device: dml.Device) -> None:
     feed = {"x": numbers(1, 2, 3, 8), "gamma": numbers(3, 8)}
     node = helper.make_node("SimplifiedLayerNormalization", list(feed), ["y"], axis=-1, epsilon=1e-6)
-    (y,) = ort.InferenceSession(model_of([node], feed, ["y"]), device=any_device, strict=True).run(None, feed)
+    (y,) = ort.InferenceSession(models.model([node], feed, ["y"]), device=any_device, strict=True).run(None, feed)
     x = feed["x"].astype(np.float64)
     expected = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-6) * feed["gamma"]
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)

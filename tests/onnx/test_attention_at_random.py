@@ -13,7 +13,8 @@ from onnx.reference import ReferenceEvaluator
 import dmlvk as dml
 import dmlvk.onnx as ort
 from tests.effort import some
-from tests.onnx.test_attention import Array, Arrays, compare, compare_node, model_of
+from tests.onnx import models
+from tests.onnx.test_attention import Array, Arrays, compare, compare_node
 
 
 class _Draw:
@@ -47,13 +48,6 @@ class _Draw:
         return self.normal(*sizes, self.queries, keys)
 
 
-def _named(feed: Arrays, names: tuple[str, ...]) -> list[str]:
-    found = [name if name in feed else "" for name in names]
-    while not found[-1]:
-        found.pop()
-    return found
-
-
 @pytest.mark.parametrize("seed", some(range(10), 4))
 def test_multi_head_attention(any_device: dml.Device, seed: int) -> None:
     draw = _Draw(seed)
@@ -75,13 +69,13 @@ def test_multi_head_attention(any_device: dml.Device, seed: int) -> None:
         feed["past_key"] = draw.normal(draw.batch, heads, draw.past, draw.size)
         feed["past_value"] = draw.normal(draw.batch, heads, draw.past, draw.value_size)
     attributes: dict[str, Any] = {"unidirectional": 1} if own == draw.queries and draw.chance(0.5) else {}
-    order = _named(feed, ("q", "k", "v", "bias", "mask", "added", "past_key", "past_value"))
+    order = models.in_order(("q", "k", "v", "bias", "mask", "added", "past_key", "past_value"), feed)
     outputs = ["y", "present_key", "present_value"] if draw.past or draw.chance(0.5) else ["y"]
     if draw.chance(0.5):
         outputs = ["y", "present_key", "present_value", "scores"]
     attributes["num_heads"] = heads
     node = helper.make_node("MultiHeadAttention", order, outputs, domain="com.microsoft", **attributes)
-    made = model_of([node], feed, outputs)
+    made = models.model([node], feed, outputs)
     for info in made.graph.output:  # ONNX Runtime infers no type for scores
         info.type.tensor_type.elem_type = TensorProto.FLOAT
     compare(any_device, made, feed, tolerance=3e-4)
@@ -106,7 +100,7 @@ def test_attention_of_projections(any_device: dml.Device, seed: int) -> None:
         outputs.append("present")
     elif draw.chance(0.5):
         feed["added"] = draw.added(heads, keys)
-    order = _named(feed, ("x", "weights", "bias", "mask", "past", "added"))
+    order = models.in_order(("x", "weights", "bias", "mask", "past", "added"), feed)
     attributes: dict[str, Any] = {"unidirectional": int(draw.chance(0.5)), "qkv_hidden_sizes": hidden}
     compare_node(any_device, "Attention", feed, outputs, order=order, num_heads=heads, tolerance=3e-4, **attributes)
 
@@ -138,9 +132,7 @@ def test_group_query_attention(any_device: dml.Device, seed: int) -> None:
         feed["added"] = draw.normal(1, draw.choose.choice((1, heads)), length, max(ends))
     names = ("q", "k", "v", "past_key", "past_value", "ends", "total", "cos", "sin", "places", "added")
     outputs = ["y", "present_key", "present_value"]
-    compare_node(
-        any_device, "GroupQueryAttention", feed, outputs, order=_named(feed, names), tolerance=3e-4, **attributes
-    )
+    compare_node(any_device, "GroupQueryAttention", feed, outputs, order=names, tolerance=3e-4, **attributes)
 
 
 @pytest.mark.parametrize("seed", some(range(24), 4))
@@ -175,9 +167,9 @@ def test_onnx_s_attention(any_device: dml.Device, seed: int) -> None:
     if draw.chance(0.4):  # the evaluator gives capped scores where those of the product are asked for
         outputs.append("scores")
         attributes["qk_matmul_output_mode"] = draw.choose.randint(1 if "softcap" in attributes else 0, 3)
-    names = _named(feed, ("q", "k", "v", "mask", "past_key", "past_value", "lengths"))
+    names = models.in_order(("q", "k", "v", "mask", "past_key", "past_value", "lengths"), feed)
     node = helper.make_node("Attention", names, _trimmed(outputs), **attributes)
-    model = model_of([node], feed, [name for name in outputs if name], opset=24)
+    model = models.model([node], feed, [name for name in outputs if name], opset=24)
     found = ort.InferenceSession(model, device=any_device, strict=True).run(None, feed)
     for got, expected in zip(found, ReferenceEvaluator(model).run(None, feed), strict=True):
         np.testing.assert_allclose(got, expected, rtol=3e-4, atol=3e-4)

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import models
 
 MOST_BYTES = 2**15
 Arrays = dict[str, npt.NDArray[Any]]
@@ -41,14 +42,7 @@ def weights(**shapes: tuple[int, ...]) -> Arrays:
 
 
 def model(nodes: list[onnx.NodeProto], shape: list[int | None], constants: Arrays) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "batches",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return models.model(nodes, {"x": shape}, ["y"], constants)
 
 
 PICTURES = [

@@ -10,7 +10,8 @@ from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from tests.onnx.test_attention import Array, Arrays, compare_node, model_of, numbers
+from tests.onnx import models
+from tests.onnx.test_attention import Array, Arrays, compare_node, numbers
 
 _BATCH, _HEADS, _QUERIES, _KEYS, _SIZE = 2, 3, 4, 6, 8
 _HIDDEN = _HEADS * _SIZE
@@ -24,14 +25,11 @@ def separate(keys: int = _KEYS, value_size: int = _SIZE) -> Arrays:
     }
 
 
-_ORDER = ["query", "key", "value", "bias", "mask", "added", "past_key", "past_value"]
+_ORDER = ("query", "key", "value", "bias", "mask", "added", "past_key", "past_value")
 
 
 def multi_head(device: dml.Device, feed: Arrays, outputs: list[str], **more: Any) -> list[Array]:
-    names = [name if name in feed else "" for name in _ORDER]
-    while not names[-1]:
-        names.pop()
-    return compare_node(device, "MultiHeadAttention", feed, outputs, order=names, num_heads=_HEADS, **more)
+    return compare_node(device, "MultiHeadAttention", feed, outputs, order=_ORDER, num_heads=_HEADS, **more)
 
 
 @pytest.mark.parametrize("unidirectional", [0, 1])
@@ -47,10 +45,10 @@ def test_multi_head_attention_of_every_source(device: dml.Device, unidirectional
     (expected,) = multi_head(device, {**apart, "added": added}, ["y"], unidirectional=unidirectional)
     for source in sources[1:]:  # ONNX Runtime has no stacked keys and values on processors
         feed = {**source, "added": added}
-        names = [name if name in feed else "" for name in _ORDER[:6]]
+        names = models.in_order(_ORDER, feed)
         attributes: dict[str, Any] = {"num_heads": _HEADS, "unidirectional": unidirectional}
         node = helper.make_node("MultiHeadAttention", names, ["y"], domain="com.microsoft", **attributes)
-        model = model_of([node], feed, ["y"])
+        model = models.model([node], feed, ["y"])
         (y,) = ort.InferenceSession(model, device=device, strict=True).run(None, feed)
         assert y.tobytes() == expected.tobytes()
 
@@ -85,7 +83,7 @@ def test_multi_head_attention_with_keys_of_an_encoder(any_device: dml.Device) ->
     multi_head(any_device, feed, ["y"])
 
 
-_ATTENTION_ORDER = ["x", "weights", "bias", "mask", "past", "added"]
+_ATTENTION_ORDER = ("x", "weights", "bias", "mask", "past", "added")
 
 
 @pytest.mark.parametrize(
@@ -112,39 +110,29 @@ def test_attention_of_projections(
     if past:
         feed["past"] = numbers(4, 2, _BATCH, _HEADS, past, _SIZE)
         outputs.append("present")
-    names = [name if name in feed else "" for name in _ATTENTION_ORDER]
-    while not names[-1]:
-        names.pop()
     compare_node(
-        any_device, "Attention", feed, outputs, order=names, num_heads=_HEADS, unidirectional=unidirectional, **more
+        any_device,
+        "Attention",
+        feed,
+        outputs,
+        order=_ATTENTION_ORDER,
+        num_heads=_HEADS,
+        unidirectional=unidirectional,
+        **more,
     )
 
 
-_GROUP_ORDER = [
-    "query",
-    "key",
-    "value",
-    "past_key",
-    "past_value",
-    "ends",
-    "total",
-    "cos",
-    "sin",
-    "places",
-    "added",
-    "sink",
-]
+_GROUP_ORDER = (
+    *("query", "key", "value", "past_key", "past_value", "ends", "total", "cos", "sin", "places", "added", "sink"),
+)
 _KEY_HEADS, _ALL_HEADS, _WIDE = 2, 4, 16
 _ANGLES = np.random.default_rng(9).uniform(-3, 3, (16, _WIDE // 2))
 
 
 def grouped(device: dml.Device, feed: Arrays, **more: Any) -> list[Array]:
-    names = [name if name in feed else "" for name in _GROUP_ORDER]
-    while not names[-1]:
-        names.pop()
     outputs = ["y", "present_key", "present_value"]
     counts = {"num_heads": _ALL_HEADS, "kv_num_heads": _KEY_HEADS}
-    return compare_node(device, "GroupQueryAttention", feed, outputs, order=names, **counts, **more)
+    return compare_node(device, "GroupQueryAttention", feed, outputs, order=_GROUP_ORDER, **counts, **more)
 
 
 def prompt(length: int, ends: list[int], total: int, cache: int = 0) -> Arrays:
@@ -214,5 +202,5 @@ def test_queries_of_float16_that_see_no_key_are_computed_as_those_of_float32(
     (expected,) = compare_node(device, "Attention", feed, ["y"], **more)
     half = {name: array if array.dtype == np.int32 else array.astype(np.float16) for name, array in feed.items()}
     node = helper.make_node("Attention", list(half), ["y"], domain="com.microsoft", **more)
-    (y,) = ort.InferenceSession(model_of([node], half, ["y"]), device=device, strict=True).run(None, half)
+    (y,) = ort.InferenceSession(models.model([node], half, ["y"]), device=device, strict=True).run(None, half)
     np.testing.assert_allclose(y, expected, atol=4e-3)

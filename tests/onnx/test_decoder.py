@@ -11,9 +11,9 @@ import pytest
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from tests.onnx import decoder
+from tests.onnx import decoder, models
 
-runtime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -35,8 +35,7 @@ def generate(session: Any, feeds: list[Arrays], first: Arrays) -> list[list[npt.
 
 def sessions(model: onnx.ModelProto, device: dml.Device) -> tuple[Any, Any]:
     """One of dmlvk, on the device alone, and one of ONNX Runtime."""
-    expected = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return ort.InferenceSession(model, device=device, strict=True), expected
+    return ort.InferenceSession(model, device=device, strict=True), models.onnx_runtime(model)
 
 
 def compare(model: onnx.ModelProto, device: dml.Device, feeds: list[Arrays], first: Arrays) -> list[Any]:

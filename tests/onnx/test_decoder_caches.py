@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
@@ -18,14 +18,14 @@ from dmlvk.kernels.target import Target
 from dmlvk.onnx.decoding.caches import CachePair, Caches
 from dmlvk.onnx.model.loading import load
 from dmlvk.onnx.plan.execution import Segment
-from tests.onnx import decoder
+from tests.onnx import decoder, models
+from tests.onnx.bound_caches import CACHES, PRESENTS, bound
 from tests.onnx.counted_calls import calls_of
-from tests.onnx.test_attention import model_of
-from tests.onnx.test_decoder import numbers, runtime
+from tests.onnx.test_decoder import numbers
 
 Array = npt.NDArray[Any]
 
-_NAMES = ["y", "present_key", "present_value"]
+_NAMES = ["y", *PRESENTS]
 
 
 def session(device: dml.Device) -> ort.InferenceSession:
@@ -38,7 +38,7 @@ def mask(batch: int, length: int) -> Array:
 
 def empty(batch: int) -> dict[str, Any]:
     shape = (batch, decoder.KEY_HEADS, 0, decoder.SIZE)
-    return {name: np.zeros(shape, np.float32) for name in ("past_key", "past_value")}
+    return {name: np.zeros(shape, np.float32) for name in CACHES}
 
 
 def on_host(feed: dict[str, Array]) -> dict[str, ort.OrtValue]:
@@ -68,7 +68,7 @@ def grown(made: ort.InferenceSession, x: Array, parts: list[int], *, on_device: 
             total,
             decoder.SIZE,
         )
-        state = dict(zip(("past_key", "past_value"), caches, strict=True))
+        state = dict(zip(CACHES, caches, strict=True))
     return np.concatenate(found, axis=1)
 
 
@@ -106,7 +106,7 @@ def test_every_way_to_hold_a_cache_gives_the_same_bits(device: dml.Device) -> No
 
 def test_a_decoder_is_as_onnx_runtime_s(any_device: dml.Device) -> None:
     x = numbers(3, 2, 9, decoder.HIDDEN)
-    other = runtime.InferenceSession(decoder.with_mask().SerializeToString(), providers=["CPUExecutionProvider"])
+    other = models.onnx_runtime(decoder.with_mask())
     expected, *_ = other.run(_NAMES, {"x": x, "attention_mask": mask(2, 9), **empty(2)})
     np.testing.assert_allclose(shared(session(any_device), x, [5, 1, 1, 1, 1], 16)[0], expected, rtol=0, atol=2e-5)
 
@@ -135,7 +135,7 @@ def test_nothing_is_planned_after_the_second_length(
 
 def test_a_branch_by_the_length_is_a_plan_for_all_lengths_that_take_it(any_device: dml.Device) -> None:
     model, x, parts = decoder.with_branches(9), numbers(5, 1, 20, decoder.HIDDEN), [5] + [1] * 15
-    other = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    other = models.onnx_runtime(model)
     expected = grown(other, x, parts, on_device=False)
     with ort.InferenceSession(model, device=any_device) as made:
         np.testing.assert_allclose(grown(made, x, parts, on_device=True), expected, rtol=0, atol=2e-5)
@@ -158,7 +158,7 @@ def test_a_past_that_is_used_twice_is_not_written_over(any_device: dml.Device) -
     made, x = session(any_device), numbers(5, 1, 8, decoder.HIDDEN)
     _, *caches = made.run_with_ort_values(_NAMES, on_host({"x": x[:, :6], "attention_mask": mask(1, 6), **empty(1)}))
     before = [value.numpy() for value in caches]
-    state = dict(zip(("past_key", "past_value"), caches, strict=True))
+    state = dict(zip(CACHES, caches, strict=True))
 
     def following(token: int) -> list[Array]:
         given = on_host({"x": x[:, token : token + 1], "attention_mask": mask(1, 7)})
@@ -192,8 +192,7 @@ def test_lengths_that_contradict_are_refused_and_caches_stay(any_device: dml.Dev
 def test_a_token_that_the_vocabulary_has_not_is_refused(any_device: dml.Device, token: int) -> None:
     table = numbers(1, 7, 4)
     nodes = [helper.make_node("Gather", ["table", "ids"], ["y"])]
-    model = model_of(nodes, {"ids": np.array([[0]])}, ["y"])
-    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    model = models.model(nodes, {"ids": np.array([[0]])}, ["y"], {"table": table})
     made = ort.InferenceSession(model, device=any_device)
     assert np.array_equal(made.run(None, {"ids": np.array([[-7]])})[0], table[:1][None])
     with pytest.raises(dml.InvalidArgumentError, match=f"'ids' has the index {token}, beyond the 7"):
@@ -209,31 +208,18 @@ def test_a_length_without_angles_is_refused(any_device: dml.Device) -> None:
 def test_a_shared_cache_that_is_full_is_refused_and_stays(any_device: dml.Device) -> None:
     made, x = session(any_device), numbers(7, 1, 8, decoder.HIDDEN)
     _, expected = shared(made, x, [6], 6)
-    binding = made.io_binding()
     caches = [ort.OrtValue.ortvalue_from_numpy(values, "dml") for values in expected]
-    for role, value in zip(("key", "value"), caches, strict=True):
-        binding.bind_ortvalue_input(f"past_{role}", value)
-        binding.bind_ortvalue_output(f"present_{role}", value)
-    binding.bind_cpu_input("x", x[:, 6:7])
-    binding.bind_cpu_input("attention_mask", mask(1, 7))
+    feed = {"x": x[:, 6:7], "attention_mask": mask(1, 7)}
+    binding = bound(made, feed, dict(zip(CACHES, caches, strict=True)), are_shared=True)
     with pytest.raises(dml.DmlError, match=r"'present_key' will have the shape \[1, 2, 7, 16\]; .* of \[1, 2, 6, 16\]"):
         binding.run()
     assert [value.numpy().tobytes() for value in caches] == [values.tobytes() for values in expected]
 
 
 def _attended(device: dml.Device, feed: dict[str, Array], **attributes: Any) -> list[Array]:
-    names = [
-        "q",
-        "k",
-        "v",
-        "past_key",
-        "past_value",
-        "ends",
-        "total",
-        *(name for name in ("cos", "sin") if name in feed),
-    ]
+    names = ["q", "k", "v", *CACHES, "ends", "total", *(name for name in ("cos", "sin") if name in feed)]
     node = helper.make_node("GroupQueryAttention", names, _NAMES, domain="com.microsoft", **attributes)
-    return ort.InferenceSession(model_of([node], feed, _NAMES), device=device).run(None, feed)
+    return ort.InferenceSession(models.model([node], feed, _NAMES), device=device).run(None, feed)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.host.evaluation.call import FUNCTIONS
+from tests.onnx import models
 
 _OF_THREE: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "Add": ([[1, 2, 0]], {}),
@@ -73,14 +73,7 @@ def model_of(op_type: str) -> onnx.ModelProto:
         helper.make_node("Reshape", ["corner", "flat"], ["one"]),
         helper.make_node("Expand", ["one", "shape"], ["filled"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        op_type,
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["a", "b", "c"])],
-        [onnx.ValueInfoProto(name=name) for name in (*outputs, "filled")],
-        [numpy_helper.from_array(array, name) for name, array in names.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return models.model(nodes, {"x": ["a", "b", "c"]}, [*outputs, "filled"], names)
 
 
 def test_every_function_that_knows_sizes_is_tried() -> None:
@@ -92,7 +85,7 @@ def test_every_function_that_knows_sizes_is_tried() -> None:
 @pytest.mark.parametrize("op_type", _OF_THREE)
 def test_one_plan_computes_with_open_sizes_what_onnx_runtime_does(op_type: str, any_device: dml.Device) -> None:
     model = model_of(op_type)
-    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    reference = models.onnx_runtime(model)
     with ort.InferenceSession(model, device=any_device) as session:
         for sizes in _SIZES:
             feed = {"x": np.random.default_rng(sizes).standard_normal(sizes, np.float32)}

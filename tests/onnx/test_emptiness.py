@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import models
 
 node = helper.make_node
 PICTURES = (0, 3, 6, 8)
@@ -30,18 +31,9 @@ def _ran(
     device: dml.Device,
     constants: Mapping[str, np.ndarray[Any, Any]] = CONSTANTS,
 ) -> list[Any]:
-    names = {name for made in nodes for name in made.input}
+    element, sizes = helper.np_dtype_to_tensor_dtype(x.dtype), [f"d{axis}" for axis in range(x.ndim)]
     outputs = [name for name in nodes[-1].output if name]
-    element = helper.np_dtype_to_tensor_dtype(x.dtype)
-    graph = helper.make_graph(
-        nodes,
-        "empty",
-        [helper.make_tensor_value_info("x", element, [f"d{axis}" for axis in range(x.ndim)])],
-        [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
-        [numpy_helper.from_array(value, name) for name, value in constants.items() if name in names],
-    )
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
-    made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    made = models.model(nodes, {"x": (element, sizes)}, outputs, constants, opset=20)
     results: list[Any] = ort.InferenceSession(made, device=device).run(None, {"x": x})
     return results
 

@@ -27,6 +27,7 @@ from dmlvk.onnx.host.evaluation.compared import COMPARED
 from dmlvk.onnx.host.evaluators import own_results
 from dmlvk.onnx.model.loading import load
 from tests.effort import IS_QUICK
+from tests.onnx import models
 from tests.onnx.random_nodes import results
 
 _ODD = (
@@ -44,14 +45,7 @@ def model_of(
     opset: int = 17,
 ) -> bytes:
     """A model's file."""
-    given = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        for name, array in feed.items()
-    ]
-    weights = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
-    graph = helper.make_graph(nodes, "nodes", given, [onnx.ValueInfoProto(name=name) for name in outputs], weights)
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3)]
-    made: bytes = helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+    made: bytes = models.model(nodes, feed, outputs, constants, opset=opset).SerializeToString()
     return made
 
 
@@ -314,16 +308,10 @@ def test_a_slice_backwards_without_an_end_goes_to_the_first_element(
 ) -> None:
     data = np.arange(5, dtype=np.float32)
     known = {"starts": 3, "ends": end, "axes": 0, "steps": -1}
-    constants = [numpy_helper.from_array(np.array([value], np.int64), name) for name, value in known.items()]
+    constants = {name: np.array([value], np.int64) for name, value in known.items()}
     feed = {"x": np.ones(1, np.float32)} if is_constant else {"x": np.ones(1, np.float32), "data": data}
-    graph = helper.make_graph(
-        [helper.make_node("Slice", ["data", *known], ["part"]), helper.make_node("Mul", ["part", "x"], ["y"])],
-        "backwards",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in feed.items()],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [*constants, *([numpy_helper.from_array(data, "data")] if is_constant else [])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    nodes = [helper.make_node("Slice", ["data", *known], ["part"]), helper.make_node("Mul", ["part", "x"], ["y"])]
+    model = models.model(nodes, feed, ["y"], {**constants, "data": data} if is_constant else constants)
+    theirs = models.onnx_runtime(model)
     (found,) = ort.InferenceSession(model, device=any_device).run(None, feed)
     np.testing.assert_array_equal(found, theirs.run(None, feed)[0])

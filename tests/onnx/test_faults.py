@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
@@ -20,6 +20,7 @@ from dmlvk.onnx.nodes import derived
 from dmlvk.onnx.nodes.translation import TRANSLATIONS
 from dmlvk.onnx.plan import engine
 from dmlvk.support import faults
+from tests.onnx import models
 
 
 def broken(*_: Any, **__: Any) -> Any:
@@ -74,20 +75,10 @@ def model() -> onnx.ModelProto:
         helper.make_node("Reshape", ["e", "double"], ["r"]),
         helper.make_node("Add", ["r", "nine"], ["y"]),
     ]
-    constants = [
-        helper.make_tensor("two_halves", TensorProto.INT64, [2], [2, 1]),
-        helper.make_tensor("three", TensorProto.FLOAT, [1], [3.0]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "sizes",
-        [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["rows", 2])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        constants,
-    )
-    graph.node[4].input[1] = "sizes"
-    graph.node.insert(4, helper.make_node("Div", ["double", "two_halves"], ["sizes"]))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    nodes[4].input[1] = "sizes"
+    nodes.insert(4, helper.make_node("Div", ["double", "two_halves"], ["sizes"]))
+    constants = {"two_halves": np.array([2, 1]), "three": np.array([3], np.float32)}
+    return models.model(nodes, {"a": ["rows", 2]}, ["y"], constants)
 
 
 def runs(session: ort.InferenceSession) -> None:
@@ -161,14 +152,8 @@ def test_an_attribute_of_another_type_is_an_error_of_the_model(
     op_type: str, domain: str, inputs: list[tuple[int, ...]], attributes: dict[str, Any], any_device: dml.Device
 ) -> None:
     names = [f"i{number}" for number in range(len(inputs))]
-    graph = helper.make_graph(
-        [helper.make_node(op_type, names, ["y"], domain=domain, **attributes)],
-        "wrong",
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, size) for n, size in zip(names, inputs, strict=True)],
-        [onnx.ValueInfoProto(name="y")],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    node = helper.make_node(op_type, names, ["y"], domain=domain, **attributes)
     feed = {name: np.ones(size, np.float32) for name, size in zip(names, inputs, strict=True)}
     with pytest.raises(dml.DmlError, match=op_type):
-        session = ort.InferenceSession(helper.make_model(graph, opset_imports=opsets, ir_version=8), device=any_device)
+        session = ort.InferenceSession(models.model([node], feed, ["y"]), device=any_device)
         session.run(None, feed)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import models
 
 Array = npt.NDArray[Any]
 
@@ -70,15 +70,8 @@ class Quantized:
 
     def both(self, device: dml.Device, *outputs: str) -> tuple[list[Array], list[Array], set[str]]:
         """The results of dmlvk and of ONNX Runtime, and the kinds of nodes that were joined."""
-        infos = [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in self.feed.items()
-        ]
-        initializers = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
-        shown = [helper.make_empty_tensor_value_info(name) for name in outputs]
-        graph = helper.make_graph(self.nodes, "quantized", infos, shown, initializers)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        model = models.model(self.nodes, self.feed, outputs, self.constants)
+        theirs = models.onnx_runtime(model)
         session = ort.InferenceSession(model, device=device)
         found, expected = session.run(None, self.feed), theirs.run(None, self.feed)
         joined = {item.op_type for item in session.partition if item.reason.startswith("joined")}

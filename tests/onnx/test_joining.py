@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from tests.onnx.models import on_host
+from tests.onnx import models
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -58,11 +58,8 @@ class Form:
 
     def model(self, inputs: Arrays, *outputs: str) -> onnx.ModelProto:
         """The model that gives these values."""
-        infos = [helper.make_tensor_value_info(name, self.element, array.shape) for name, array in inputs.items()]
-        shown = [helper.make_tensor_value_info(name, self.element, None) for name in outputs]
-        constants = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
-        graph = helper.make_graph(self.nodes, "form", infos, shown, constants)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.version)], ir_version=8)
+        sizes = {name: (self.element, array.shape) for name, array in inputs.items()}
+        return models.model(self.nodes, sizes, outputs, self.constants, opset=self.version)
 
 
 def layer_norm(
@@ -203,18 +200,18 @@ def test_a_written_out_form_is_joined_and_right(any_device: dml.Device, name: st
     result = write(form)
     x = np.random.default_rng(1).standard_normal((2, 3, 6, 24)).astype(np.float32)
     model = form.model({"x": x}, result)
-    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+    expected = models.onnx_runtime(model).run(None, {"x": x})[0]
     session = ort.InferenceSession(model, device=any_device)
     np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=2e-5, atol=2e-6)
     assert joined_nodes(session) == {wanted}
-    assert not on_host(session)
+    assert not models.on_host(session)
 
 
 def test_rows_that_are_said_to_see_no_key_become_zeros(any_device: dml.Device) -> None:
     form = Form(17)  # onnx's own function of Attention names them so
     x = np.random.default_rng(1).standard_normal((2, 3, 6, 24)).astype(np.float32)
     model = form.model({"x": x}, guarded_attention(form, "rows"))
-    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (expected,) = models.onnx_runtime(model).run(None, {"x": x})
     session = ort.InferenceSession(model, device=any_device)
     (got,) = session.run(None, {"x": x})
     np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-6)
@@ -312,7 +309,7 @@ def test_what_only_looks_like_a_form_is_computed_as_it_stands(
     outputs = write(form)
     x = np.random.default_rng(5).standard_normal((1, 2, 6, 24)).astype(np.float32)
     model = form.model({"x": x}, *outputs)
-    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    expected = models.onnx_runtime(model).run(None, {"x": x})
     session = ort.InferenceSession(model, device=any_device)
     for got, right in zip(session.run(None, {"x": x}), expected, strict=True):
         np.testing.assert_allclose(got, right, rtol=2e-5, atol=2e-6)
@@ -323,7 +320,7 @@ def test_joined_nodes_that_the_device_lacks_are_computed_one_by_one(any_device: 
     form = Form(17, TensorProto.DOUBLE)
     x = np.random.default_rng(6).standard_normal((2, 24))
     model = form.model({"x": x}, affine(form, layer_norm(form)))
-    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+    expected = models.onnx_runtime(model).run(None, {"x": x})[0]
     session = ort.InferenceSession(model, device=any_device)
     np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-12)
     assert joined_nodes(session) == set()

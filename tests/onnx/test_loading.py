@@ -41,11 +41,8 @@ def test_external_data_is_read_from_the_model_s_folder(any_device: dml.Device, t
 def test_large_weights_stay_in_their_file(any_device: dml.Device, tmp_path: Path) -> None:
     """They are mapped, wherever they begin, and give what a copy gives."""
     weights = np.random.default_rng(0).standard_normal((600, 512)).astype(np.float32)
-    initializer = numpy_helper.from_array(weights, "w")
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
-    sizes = {"x": (1, 600), "y": (1, 512)}
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in sizes.items())
-    made = helper.make_model(helper.make_graph(nodes, "product", [x], [y], [initializer]), opset_imports=[_OPSET])
+    made = model(nodes, {"x": (1, 600)}, ["y"], {"w": weights})
     whole = ort.InferenceSession(made.SerializeToString(), device=any_device)
     initializer = made.graph.initializer[0]
     initializer.ClearField("raw_data")
@@ -68,10 +65,8 @@ def _products(folder: Path, weights: np.ndarray[Any, Any]) -> Path:
         helper.make_node("MatMul", ["a", "second"], ["y"]),
     ]
     element = helper.np_dtype_to_tensor_dtype(weights.dtype)
-    x, y = (helper.make_tensor_value_info(name, element, ["rows", len(weights)]) for name in "xy")
-    graph = helper.make_graph(nodes, "products", [x], [y], [numpy_helper.from_array(weights, "w")])
     path = folder / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[_OPSET], ir_version=8), path)
+    onnx.save(model(nodes, {"x": (element, ["rows", len(weights)])}, ["y"], {"w": weights}), path)
     return path
 
 

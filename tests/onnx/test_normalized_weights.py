@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, helper
 
 import dmlvk.onnx
 from dmlvk.runtime.vulkan.devices import DeviceLimits
+from tests.onnx import models
 
 WIDTH = 48
 WEIGHT = 4 * WIDTH * WIDTH
@@ -43,16 +44,13 @@ def _normalized(kind: str, number: int) -> list[tuple[str, list[str], list[str],
 
 def _model(kinds: list[str], rows: int | str, seed: int) -> ModelProto:
     draw = np.random.default_rng(seed)
-    nodes, weights = [], [numpy_helper.from_array(np.array([1e-5], np.float32), "epsilon")]
+    nodes, weights = [], {"epsilon": np.array([1e-5], np.float32)}
     for number, kind in enumerate(kinds):
-        v = draw.normal(0, 1, (WIDTH, WIDTH)).astype(np.float32)
-        g = draw.uniform(0.05, 0.2, (1, WIDTH)).astype(np.float32)
-        weights += [numpy_helper.from_array(v, f"v{number}"), numpy_helper.from_array(g, f"g{number}")]
+        weights[f"v{number}"] = draw.normal(0, 1, (WIDTH, WIDTH)).astype(np.float32)
+        weights[f"g{number}"] = draw.uniform(0.05, 0.2, (1, WIDTH)).astype(np.float32)
         nodes += [helper.make_node(op, reads, writes, **more) for op, reads, writes, more in _normalized(kind, number)]
         nodes.append(helper.make_node("MatMul", [f"x{number}", f"w{number}"], [f"x{number + 1}"]))
-    outer = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [rows, WIDTH]) for n in ("x0", f"x{len(kinds)}")]
-    graph = helper.make_graph(nodes, "normalized", outer[:1], outer[1:], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return models.model(nodes, {"x0": [rows, WIDTH]}, [f"x{len(kinds)}"], weights)
 
 
 @pytest.mark.parametrize("rows", [3, "n"])

@@ -210,9 +210,7 @@ def test_a_run_may_give_initializers_that_are_inputs_too(any_device: dml.Device)
 def test_what_is_no_model_is_refused_by_the_exceptions_that_onnx_runtime_raises(source: Any, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     if source == "unread":
-        info = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-        graph = helper.make_graph([helper.make_node("Abs", ["x"], ["y"])], "unread", [], [info])
-        source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+        source = model([helper.make_node("Abs", ["x"], ["y"])], {}, ["y"]).SerializeToString()
     elif isinstance(source, str):
         source = str(tmp_path / source)
     with pytest.raises(Exception) as refusal:

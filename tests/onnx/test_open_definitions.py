@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import models
 
 
 def _model(tokens: int | str) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        [helper.make_node("RMSNormalization", ["x", "scale"], ["y"], axis=-1, epsilon=1e-5)],
-        "by its definition",
-        [
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, tokens, 16]),
-            helper.make_tensor_value_info("scale", TensorProto.FLOAT, [16]),
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    node = helper.make_node("RMSNormalization", ["x", "scale"], ["y"], axis=-1, epsilon=1e-5)
+    return models.model([node], {"x": [2, tokens, 16], "scale": [16]}, ["y"], opset=23)
 
 
 def test_a_node_of_open_sizes_by_its_definition_has_one_plan(any_device: dml.Device) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import models
 from tests.targets import MOST_PLANS_OF_GPUS, all_compute_as_gpus, most_plans
 
 Array = npt.NDArray[Any]
@@ -24,16 +24,8 @@ _SIZES = ((8, 9, 4, 5), (13, 10, 20, 21), (5, 5, 3, 3), (30, 47, 9, 14))
 def _model(sizes: tuple[Any, Any, Any, Any], element: int, **attributes: Any) -> onnx.ModelProto:
     height, width, *places = sizes
     node = helper.make_node("GridSample", ["picture", "grid"], ["y"], **attributes)
-    graph = helper.make_graph(
-        [node],
-        "sampled",
-        [
-            helper.make_tensor_value_info("picture", element, ["batch", 3, height, width]),
-            helper.make_tensor_value_info("grid", element, ["batch", *places, 2]),
-        ],
-        [helper.make_tensor_value_info("y", element, None)],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    shapes = {"picture": ["batch", 3, height, width], "grid": ["batch", *places, 2]}
+    return models.model([node], shapes, ["y"], element=element, opset=20)
 
 
 def _feed(sizes: tuple[int, int, int, int], dtype: type) -> dict[str, Array]:
@@ -64,7 +56,7 @@ def test_pictures_of_every_size_have_the_bits_of_a_plan_for_them_alone(
     attributes = {"mode": mode, "padding_mode": padding, "align_corners": corners}
     model = _model(("h", "w", "rows", "columns"), TensorProto.FLOAT, **attributes)
     session = ort.InferenceSession(model, device=any_device, strict=True)
-    theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    theirs = models.onnx_runtime(model)
     for sizes in _SIZES:
         feed = _feed(sizes, np.float32)
         (made,) = session.run(None, feed)

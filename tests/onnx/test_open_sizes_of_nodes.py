@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.plan.dynamic_execution import DynamicRound
+from tests.onnx import models
 
 Sizes = tuple[int | str, ...]
 
@@ -165,14 +166,7 @@ def _model(case: Case, sizes: dict[str, int] | None) -> onnx.ModelProto:
     outputs = [f"y{number}" for number in range(case.outputs)]
     nodes.append(helper.make_node(op_type, inputs, outputs, **case.attributes))
     shapes = [[size if sizes is None else sizes.get(str(size), size) for size in shape] for shape in case.shapes]
-    graph = helper.make_graph(
-        nodes,
-        "one node",
-        [helper.make_tensor_value_info(*item) for item in zip(names, [case.element] * len(names), shapes, strict=True)],
-        [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return models.model(nodes, dict(zip(names, shapes, strict=True)), outputs, constants, element=case.element)
 
 
 def _feed(case: Case, sizes: dict[str, int], seed: int) -> dict[str, Any]:

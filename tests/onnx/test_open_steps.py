@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.plan.dynamic_execution import DynamicSegment
 from dmlvk.onnx.plan.execution import Segment
+from tests.onnx import models
 from tests.onnx.counted_calls import calls_of
 
 Array = npt.NDArray[Any]
@@ -36,17 +36,10 @@ def _model(
     names = ["x", "w", "r", "b", *(["lengths"] if has_lengths else [])]
     more: dict[str, Any] = {"layout": 1} if layout else {}
     node = helper.make_node(op_type, names, outputs, direction=direction, hidden_size=_UNITS, **attributes, **more)
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, _turned([steps, "batch", _INPUTS], layout))]
+    inputs: dict[str, Any] = {"x": _turned([steps, "batch", _INPUTS], layout)}
     if has_lengths:
-        inputs.append(helper.make_tensor_value_info("lengths", TensorProto.INT32, ["batch"]))
-    graph = helper.make_graph(
-        [node],
-        "steps",
-        inputs,
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+        inputs["lengths"] = (TensorProto.INT32, ["batch"])
+    return models.model([node], inputs, outputs, constants, opset=14)
 
 
 def _turned(shape: list[Any], layout: int) -> list[Any]:
@@ -78,7 +71,7 @@ def test_steps_have_a_plan_for_each_power_of_two_and_the_bits_of_one_for_them_al
     open_plans = calls_of(monkeypatch, DynamicSegment, "__init__")
     model = _model(op_type, direction, "steps", has_lengths=has_lengths, **attributes)
     session = ort.InferenceSession(model, device=any_device, strict=True)
-    theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    theirs = models.onnx_runtime(model)
     feeds = [_feed(steps, has_lengths=has_lengths) for steps in _STEPS]
     made = [session.run(None, feed) for feed in feeds]
     assert len(plans) + len(open_plans) == 4, f"{len(plans)} and {len(open_plans)} plans for {len(_STEPS)} sizes"

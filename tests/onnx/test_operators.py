@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import models
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -26,17 +26,7 @@ def run(device: dml.Device, node: onnx.NodeProto, feed: Arrays, *, opset: int = 
 
 def of_node(node: onnx.NodeProto, feed: Arrays, opset: int = 17) -> onnx.ModelProto:
     """A model of one node."""
-    graph = helper.make_graph(
-        [node],
-        "one",
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in feed.items()
-        ],
-        [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
-    )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+    return models.model([node], feed, [name for name in node.output if name], opset=opset)
 
 
 def numbers(*shape: int, seed: int = 0) -> npt.NDArray[np.float32]:
@@ -97,7 +87,7 @@ def test_one_dimension_convolves_and_pools_as_two_of_which_one_is_single(device:
     x, w = numbers(2, 4, 9), numbers(6, 2, 3, seed=1)
     node = helper.make_node("Conv", ["x", "w"], ["y"], group=2, strides=[2], dilations=[2], pads=[1, 2])
     (y,) = run(device, node, {"x": x, "w": w})
-    session = onnxruntime.InferenceSession(of_node(node, {"x": x, "w": w}).SerializeToString())
+    session = models.onnx_runtime(of_node(node, {"x": x, "w": w}))
     np.testing.assert_allclose(y, session.run(None, {"x": x, "w": w})[0], rtol=1e-5, atol=1e-6)
     (y,) = run(device, helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3], strides=[2]), {"x": x})
     np.testing.assert_array_equal(y, np.lib.stride_tricks.sliding_window_view(x, 3, 2)[:, :, ::2].max(-1))
@@ -152,24 +142,11 @@ def test_halves_of_bytes_are_onnx_runtime_s(device: dml.Device, element: int, ax
     zero = random.integers(least, greatest, shape, endpoint=True)
     x = (random.integers(-40, 40, (6, 4)) / 2).astype(np.float32)
     options: dict[str, Any] = {"axis": axis} | ({"block_size": block} if block else {})
-    graph = onnx.helper.make_graph(
-        [
-            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **options),
-            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **options),
-        ],
-        "halves",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)],
-        [
-            helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, x.shape),
-            helper.make_tensor_value_info("q", element, x.shape),
-            helper.make_tensor_value_info("z", element, zero.shape),
-        ],
-        [
-            onnx.numpy_helper.from_array(scale, "s"),
-            onnx.numpy_helper.from_array(_in_halves(zero, element), "z"),
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **options),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **options),
+    ]
+    model = models.model(nodes, {"x": x}, ["y", "q", "z"], {"s": scale, "z": _in_halves(zero, element)}, opset=21)
     y, quantized, same = ort.InferenceSession(model, device=device, strict=True).run(None, {"x": x})
     each_scale, each_zero = (
         np.repeat(parameter, block, axis) if block else np.expand_dims(parameter, 1 - axis)
@@ -180,26 +157,20 @@ def test_halves_of_bytes_are_onnx_runtime_s(device: dml.Device, element: int, ax
     assert quantized.dtype == same.dtype == onnx.helper.tensor_dtype_to_np_dtype(element)
     np.testing.assert_array_equal(quantized.astype(np.float32), wanted)
     np.testing.assert_array_equal(same.astype(np.int64), zero)
-    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(["y"], {"x": x})
+    (expected,) = models.onnx_runtime(model).run(["y"], {"x": x})
     np.testing.assert_array_equal(y, expected)
 
 
 def test_halves_of_bytes_as_inputs_are_moved_by_the_host(device: dml.Device) -> None:
     """What moves them runs on the host, what makes numbers of them on the device; odd counts."""
     element = onnx.TensorProto.INT4
-    graph = onnx.helper.make_graph(
-        [
-            helper.make_node("Transpose", ["x"], ["turned"]),
-            helper.make_node("DequantizeLinear", ["turned", "s"], ["y"]),
-            helper.make_node("Flatten", ["x"], ["flat"], axis=0),
-            helper.make_node("DequantizeLinear", ["flat", "s"], ["z"]),
-        ],
-        "halves",
-        [helper.make_tensor_value_info("x", element, (3, 5))],
-        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("y", "z")],
-        [onnx.numpy_helper.from_array(np.array(0.5, np.float32), "s")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["turned"]),
+        helper.make_node("DequantizeLinear", ["turned", "s"], ["y"]),
+        helper.make_node("Flatten", ["x"], ["flat"], axis=0),
+        helper.make_node("DequantizeLinear", ["flat", "s"], ["z"]),
+    ]
+    model = models.model(nodes, {"x": (element, (3, 5))}, ["y", "z"], {"s": np.array(0.5, np.float32)}, opset=21)
     values = np.arange(15).reshape(3, 5) - 8
     y, z = ort.InferenceSession(model, device=device).run(None, {"x": _in_halves(values, element)})
     np.testing.assert_array_equal(y, values.T / 2)
@@ -256,9 +227,7 @@ def test_regions_are_pooled_as_by_onnx_runtime(device: dml.Device, scale: float)
     node = helper.make_node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=[4, 2], spatial_scale=scale)
     feed = {"x": x, "r": rois}
     (y,) = run(device, node, feed)
-    np.testing.assert_array_equal(
-        y, onnxruntime.InferenceSession(of_node(node, feed).SerializeToString()).run(None, feed)[0]
-    )
+    np.testing.assert_array_equal(y, models.onnx_runtime(of_node(node, feed)).run(None, feed)[0])
 
 
 @pytest.mark.parametrize(
@@ -377,7 +346,7 @@ def test_strides_beyond_a_window_pass_over_what_onnx_runtime_passes_over(
             op_type, list(feed), ["y"], kernel_shape=[1, width], strides=[1, stride], auto_pad=automatic
         )
         model = of_node(node, feed, 22)
-        expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)[0]
+        expected = models.onnx_runtime(model).run(None, feed)[0]
         (found,) = run(device, node, feed, opset=22)
         np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=f"{size} by {width}, {stride} apart")
 
@@ -387,7 +356,7 @@ def test_axes_that_a_tensor_lacks_are_left_out_of_its_mean_and_variance(
     device: dml.Device, shape: tuple[int, ...]
 ) -> None:
     node, feed = helper.make_node("MeanVarianceNormalization", ["x"], ["y"]), {"x": numbers(*shape)}
-    expected = onnxruntime.InferenceSession(of_node(node, feed).SerializeToString()).run(None, feed)[0]
+    expected = models.onnx_runtime(of_node(node, feed)).run(None, feed)[0]
     np.testing.assert_allclose(run(device, node, feed)[0], expected, rtol=1e-5, atol=1e-6)
 
 

@@ -194,17 +194,7 @@ def test_files_in_onnx_runtimes_own_format_are_refused_by_name(tmp_path: Path) -
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "model.ort")
     options.add_session_config_entry("session.save_model_format", "ORT")
-    nodes = [helper.make_node("Neg", ["x"], ["y"])]
-    made = helper.make_model(
-        helper.make_graph(
-            nodes,
-            "small",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
-        ),
-        opset_imports=[helper.make_opsetid("", 18)],
-        ir_version=8,
-    )
+    made = model([helper.make_node("Neg", ["x"], ["y"])], {"x": [2]}, ["y"])
     onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
     with pytest.raises(dml.ModelFileError, match=r"model.ort: is in ONNX Runtime's own format \(.ort\)"):
         ort.InferenceSession(tmp_path / "model.ort")

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 import pytest
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, helper
 
 import dmlvk.onnx
+from tests.onnx import models
 
 Array = npt.NDArray[Any]
 
-TYPES = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
+TYPES = ("uint8", "int8")
 SHAPE = (2, 4, 6, 5)
 TIED = (0.5, 0.25, 0.1, 0.05, 0.02, 0.2, 0.16, 0.3)
 """Scales with which many sums and products lie half-way between two integers."""
@@ -39,7 +39,6 @@ class Drawing:
         self.draw = np.random.default_rng(seed)
         self.dtype = np.dtype(dtype)
         self.nodes: list[NodeProto] = []
-        self.inputs: list[ValueInfoProto] = []
         self.feeds: dict[str, Array] = {}
         self.constants: dict[str, Array] = {}
 
@@ -62,13 +61,11 @@ class Drawing:
         if is_constant:
             self.constants[name] = self.integers(shape)
         else:
-            self.inputs.append(helper.make_tensor_value_info(name, TYPES[self.dtype.name], shape))
             self.feeds[name] = self.integers(shape)
         return self.node("DequantizeLinear", [name, *self.parameters(name)], f"{name}_number")
 
     def number(self, name: str) -> str:
         """An input of FLOAT, made integers and numbers again."""
-        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE))
         self.feeds[name] = self.draw.normal(0, 10, SHAPE).astype(np.float32)
         return self.again(name, name)
 
@@ -81,17 +78,13 @@ class Drawing:
     def finish(self, number: str) -> None:
         self.node("QuantizeLinear", [number, *self.parameters("y")], "y")
 
-    def model(self) -> bytes:
-        result = helper.make_tensor_value_info("y", TYPES[self.dtype.name], None)
-        constants = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
-        graph = helper.make_graph(self.nodes, "quantized", self.inputs, [result], constants)
-        made: ModelProto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        return bytes(made.SerializeToString())
+    def model(self) -> ModelProto:
+        return models.model(self.nodes, self.feeds, ["y"], self.constants)
 
 
 def _check(drawing: Drawing) -> None:
     model = drawing.model()
-    (expected,) = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, drawing.feeds)
+    (expected,) = models.onnx_runtime(model).run(None, drawing.feeds)
     (result,) = dmlvk.onnx.InferenceSession(model).run(None, drawing.feeds)
     wrong = np.flatnonzero((result != expected).ravel())
     assert not wrong.size, f"{wrong.size} of {result.size} integers are not ONNX Runtime's: {drawing.constants}"

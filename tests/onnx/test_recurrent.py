@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import models
 from tests.onnx.beside_onnx_runtime import compare
 
 Array = npt.NDArray[Any]
@@ -85,28 +86,18 @@ def model_of(
     outputs = ["y", "y_h", "y_c"][: 3 if op_type == "LSTM" else 2]
     more: dict[str, Any] = {"layout": layout} if layout else {}
     node = helper.make_node(op_type, names, outputs, direction=direction, hidden_size=_UNITS, **attributes, **more)
-    elements = {"lengths": TensorProto.INT32}
-    graph = helper.make_graph(
-        [node],
-        "recurrent",
-        [
-            helper.make_tensor_value_info(name, elements.get(name, TensorProto.FLOAT), value.shape)
-            for name, value in feed.items()
-        ],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), feed
+    return models.model([node], feed, outputs, opset=14), feed
 
 
 @pytest.mark.combinations
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("way", list(_WAYS))
 def test_as_onnx_runtime(any_device: dml.Device, way: str, direction: str) -> None:
-    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime")
     op_type, attributes = _WAYS[way]
     model, feed = model_of(op_type, direction, **attributes)
     session = ort.InferenceSession(model, device=any_device, strict=True)
-    expected = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feed)
+    expected = models.onnx_runtime(model).run(None, feed)
     for got, wanted in zip(session.run(None, feed), expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
@@ -189,13 +180,8 @@ def test_networks_of_integer_weights(device: dml.Device, direction: str, dtype: 
 
 def test_networks_of_too_many_single_steps_are_not_for_the_device(device: dml.Device) -> None:
     x = np.zeros((300, 1, 2), np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=3, clip=0.5)],
-        "long",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [onnx.numpy_helper.from_array(np.ones((1, 3, n), np.float32), name) for name, n in (("w", 2), ("r", 3))],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    node = helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=3, clip=0.5)
+    weights = {name: np.ones((1, 3, size), np.float32) for name, size in (("w", 2), ("r", 3))}
+    model = models.model([node], {"x": x}, ["y"], weights, opset=14)
     with pytest.raises(dml.UnsupportedError, match=r"RNN.*300 steps, .* more than the 256"):
         ort.InferenceSession(model, device=device, strict=True)

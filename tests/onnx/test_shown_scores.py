@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 from tests.effort import some
+from tests.onnx import models
 from tests.onnx.test_attention import Array, Arrays
 
 _OUTPUTS = ["y", "present_key", "present_value", "scores"]
@@ -24,27 +24,16 @@ def _model(
     op_type: str, order: list[str], feed: Arrays, outputs: list[str], open_axes: dict[str, Any], **attributes: Any
 ) -> onnx.ModelProto:
     """One node; ``open_axes`` has the shapes of inputs that have other sizes in other runs."""
-    while not order[-1]:
-        order = order[:-1]
-    node = helper.make_node(op_type, order, outputs, domain="com.microsoft", **attributes)
-    element = helper.np_dtype_to_tensor_dtype(feed["q"].dtype)
-    graph = helper.make_graph(
-        [node],
-        "scores",
-        [
-            helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(values.dtype), open_axes.get(name, values.shape)
-            )
-            for name, values in feed.items()
-        ],
-        [helper.make_tensor_value_info(name, element, None) for name in outputs],
-    )
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+    node = helper.make_node(op_type, models.in_order(order, feed), outputs, domain="com.microsoft", **attributes)
+    inputs = {
+        name: (helper.np_dtype_to_tensor_dtype(values.dtype), open_axes.get(name, values.shape))
+        for name, values in feed.items()
+    }
+    return models.model([node], inputs, outputs)
 
 
 def _expected(model: onnx.ModelProto, feed: Arrays) -> list[Array]:
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = models.onnx_runtime(model)
     return [np.asarray(values) for values in session.run(None, feed)]
 
 
