@@ -29,18 +29,19 @@ def model(
     Args:
         nodes: of ONNX, of ONNX Runtime and of ``ai.onnx.ml``.
         inputs: an array, whose type and sizes it has; or sizes; or an element type and sizes. Names are open sizes.
-        outputs: names of values, whose types follow.
+        outputs: names of values; their types follow, or are those of a mapping, where ONNX Runtime infers none.
         constants: those that nothing reads are left out.
         element: the type of inputs that state only their sizes.
         opset: of ONNX's nodes.
     """
+    outputs = outputs if isinstance(outputs, Mapping) else list(outputs)
     shown, nodes = list(outputs), list(nodes)
     read = {*shown, *_read(nodes)}
     graph = helper.make_graph(
         nodes,
         "small",
         [helper.make_tensor_value_info(name, *_kind(value, element)) for name, value in inputs.items()],
-        [onnx.ValueInfoProto(name=name) for name in shown],
+        [_shown(name, outputs) for name in shown],
         [numpy_helper.from_array(np.asarray(each), name) for name, each in (constants or {}).items() if name in read],
     )
     domains = (("", opset), ("com.microsoft", 1), ("ai.onnx.ml", 3))
@@ -52,6 +53,12 @@ def _kind(value: Any, element: int) -> tuple[int, Any]:
         return helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
     is_typed = isinstance(value, tuple) and len(value) == 2 and not isinstance(value[1], int | str)
     return value if is_typed else (element, value)
+
+
+def _shown(name: str, outputs: Iterable[str]) -> onnx.ValueInfoProto:
+    if isinstance(outputs, Mapping):
+        return helper.make_tensor_value_info(name, outputs[name], None)
+    return onnx.ValueInfoProto(name=name)
 
 
 def _read(nodes: Iterable[onnx.NodeProto]) -> Iterable[str]:

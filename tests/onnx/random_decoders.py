@@ -92,7 +92,9 @@ class Decoder:
             name: (helper.np_dtype_to_tensor_dtype(array.dtype), axes.get(name, array.shape))
             for name, array in feed.items()
         }
-        return models.model([node], inputs, self.outputs)
+        kinds = dict.fromkeys(self.outputs, helper.np_dtype_to_tensor_dtype(self.tokens["q"].dtype))
+        kinds |= dict.fromkeys(("present_key", "present_value"), helper.np_dtype_to_tensor_dtype(self.cached))
+        return models.model([node], inputs, kinds)
 
 
 def drawn(seed: int, number: int) -> Decoder:

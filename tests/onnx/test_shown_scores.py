@@ -29,7 +29,7 @@ def _model(
         name: (helper.np_dtype_to_tensor_dtype(values.dtype), open_axes.get(name, values.shape))
         for name, values in feed.items()
     }
-    return models.model([node], inputs, outputs)
+    return models.model([node], inputs, dict.fromkeys(outputs, helper.np_dtype_to_tensor_dtype(feed["q"].dtype)))
 
 
 def _expected(model: onnx.ModelProto, feed: Arrays) -> list[Array]:
