@@ -1,8 +1,7 @@
-"""JOIN, SPLIT and SLICE: DirectML's worked examples."""
+"""PADDING's modes, and operators that move elements in a graph; worked examples and samples try the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,109 +10,54 @@ import pytest
 import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
-from dmlvk.operators.movement import Join, Slice, Slice1, Split
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.target import GPU
+from dmlvk.operators.rearrangement import Padding, PaddingMode
+from dmlvk.tensors import TensorDesc
 
 
-def _floats(sizes: Sequence[int]) -> dml.TensorDesc:
-    return dml.TensorDesc(dml.FLOAT32, sizes)
+def _floats(*sizes: int) -> TensorDesc:
+    return TensorDesc(dml.FLOAT32, sizes)
 
 
-def _gives(benches: list[Workbench], desc: dml.OperatorDesc, inputs: Mapping[str, Any], **outputs: Any) -> None:
-    """A description gives these outputs on every device; an array's by a list."""
-    expected: dict[str, Any] = {}
-    for name, value in outputs.items():
-        expected |= {f"{name}[{i}]": item for i, item in enumerate(value)} if name.endswith("s") else {name: value}
-    types = {field.name: tensor.data_type.numpy_dtype for field, tensor in desc.inputs if tensor is not None}
-    arrays = {name: np.asarray(value, types[name]) for name, value in inputs.items()}
-    for bench in benches:
-        got = bench.device.run(desc, arrays)
-        assert {name: values.tolist() for name, values in got.items()} == expected
-
-
-_PAIRS = [[[[[1, 2], [3, 4]]]], [[[[5, 6], [7, 8]]]], [[[[9, 10], [11, 12]]]]]
-
-
-@pytest.mark.parametrize(
-    ("axis", "sizes", "expected"),
-    [
-        (1, (1, 3, 2, 2), [[[[1, 2], [3, 4]], [[5, 6], [7, 8]], [[9, 10], [11, 12]]]]),
-        (2, (1, 1, 6, 2), [[[[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]]]]),
-        (3, (1, 1, 2, 6), [[[[1, 2, 5, 6, 9, 10], [3, 4, 7, 8, 11, 12]]]]),
-    ],
-)
-def test_join_of_three(benches: list[Workbench], axis: int, sizes: tuple[int, ...], expected: Any) -> None:
-    parts = [_floats((1, 1, 2, 2))] * 3
-    desc = Join(input_count=3, input_tensors=parts, output_tensor=_floats(sizes), axis=axis)
-    _gives(benches, desc, {f"InputTensors[{i}]": part for i, part in enumerate(_PAIRS)}, OutputTensor=expected)
-
-
-def test_join_of_different_lengths(benches: list[Workbench]) -> None:
-    parts = [_floats((1, 1, 2, 3)), _floats((1, 1, 2, 4))]
-    desc = Join(input_count=2, input_tensors=parts, output_tensor=_floats((1, 1, 2, 7)), axis=3)
-    inputs = {"InputTensors[0]": [[[[1, 2, 3], [4, 5, 6]]]], "InputTensors[1]": [[[[7, 8, 9, 10], [11, 12, 13, 14]]]]}
-    _gives(benches, desc, inputs, OutputTensor=[[[[1, 2, 3, 7, 8, 9, 10], [4, 5, 6, 11, 12, 13, 14]]]])
-
-
-_ROWS = [[[[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]]]]
-
-
-@pytest.mark.parametrize(
-    ("axis", "sizes", "expected"),
-    [
-        (
-            2,
-            [(1, 1, 2, 2), (1, 1, 1, 2), (1, 1, 3, 2)],
-            [[[[[1, 2], [3, 4]]]], [[[[5, 6]]]], [[[[7, 8], [9, 10], [11, 12]]]]],
-        ),
-        (3, [(1, 1, 6, 1)] * 2, [[[[[1], [3], [5], [7], [9], [11]]]], [[[[2], [4], [6], [8], [10], [12]]]]]),
-    ],
-)
-def test_split(benches: list[Workbench], axis: int, sizes: list[tuple[int, ...]], expected: Any) -> None:
-    parts = [_floats(part) for part in sizes]
-    desc = Split(input_tensor=_floats((1, 1, 6, 2)), output_count=len(parts), output_tensors=parts, axis=axis)
-    _gives(benches, desc, {"InputTensor": _ROWS}, OutputTensors=expected)
-
-
-_SQUARE = [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]]]
-
-
-@pytest.mark.parametrize(
-    ("offsets", "sizes", "strides", "expected"),
-    [
-        ((0, 0, 1, 2), (1, 1, 3, 2), (1, 1, 1, 1), [[[[7, 8], [11, 12], [15, 16]]]]),
-        ((0, 0, 1, 0), (1, 1, 2, 2), (1, 1, 2, 3), [[[[5, 8], [13, 16]]]]),
-    ],
-)
-def test_slice(benches: list[Workbench], offsets: Any, sizes: Any, strides: Any, expected: Any) -> None:
-    desc = Slice(
-        input_tensor=_floats((1, 1, 4, 4)),
-        output_tensor=_floats(sizes),
-        dimension_count=4,
-        offsets=offsets,
-        sizes=sizes,
-        strides=strides,
-    )
-    _gives(benches, desc, {"InputTensor": _SQUARE}, OutputTensor=expected)
-
-
-def _slice1(**changes: Any) -> Slice1:
+def _padding(**changes: Any) -> Padding:
     members: dict[str, Any] = {
-        "input_tensor": _floats((1, 1, 4, 4)),
-        "output_tensor": _floats((1, 1, 2, 2)),
+        "input_tensor": _floats(1, 1, 2, 3),
+        "output_tensor": _floats(1, 1, 3, 5),
+        "padding_mode": PaddingMode.EDGE,
+        "padding_value": 0.0,
         "dimension_count": 4,
-        "input_window_offsets": (0, 0, 0, 1),
-        "input_window_sizes": (1, 1, 4, 3),
-        "input_window_strides": (1, 1, 2, 2),
+        "start_padding": (0, 0, 1, 1),
+        "end_padding": (0, 0, 0, 1),
     }
-    return Slice1(**{**members, **changes})
+    return Padding(**{**members, **changes})
 
 
-@pytest.mark.parametrize(
-    ("strides", "expected"),
-    [((1, 1, 2, 2), [[[[2, 4], [10, 12]]]]), ((1, 1, -2, 2), [[[[14, 16], [6, 8]]]])],
-)
-def test_slice1(benches: list[Workbench], strides: Any, expected: Any) -> None:
-    _gives(benches, _slice1(input_window_strides=strides), {"InputTensor": _SQUARE}, OutputTensor=expected)
+def test_modes_need_their_feature_levels(benches: list[Workbench]) -> None:
+    index = benches[0].device.info.index
+    message = r"PADDING: PaddingMode cannot be SYMMETRIC at feature level 2_1; it needs 3_0"
+    level = dml.FeatureLevel.LEVEL_2_1
+    with dml.Device(index, feature_level=level) as device, pytest.raises(dml.UnsupportedError, match=message):
+        device.create_operator(_padding(padding_mode=PaddingMode.SYMMETRIC))
+
+
+@pytest.mark.parametrize("mode", [PaddingMode.REFLECTION, PaddingMode.SYMMETRIC, PaddingMode.WRAP, PaddingMode.EDGE])
+def test_long_paddings_take_few_steps(benches: list[Workbench], mode: PaddingMode) -> None:
+    """A period is doubled, not repeated."""
+    names = {PaddingMode.REFLECTION: "reflect", PaddingMode.SYMMETRIC: "symmetric", PaddingMode.WRAP: "wrap"}
+    values = np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)
+    desc = _padding(
+        padding_mode=mode,
+        start_padding=(0, 0, 1, 50),
+        end_padding=(0, 0, 0, 147),
+        output_tensor=_floats(1, 1, 3, 200),
+    )
+    widths = [(0, 0), (0, 0), (1, 0), (50, 147)]
+    numpy_mode: Any = names.get(mode, "edge")
+    for bench in benches:
+        got = bench.device.run(desc, {"InputTensor": values})["OutputTensor"]
+        assert np.array_equal(got, np.pad(values, widths, numpy_mode))
+    assert len(lower(desc, GPU).steps) < 20
 
 
 def test_in_a_graph(benches: list[Workbench]) -> None:

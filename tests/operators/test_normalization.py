@@ -12,40 +12,6 @@ import dmlvk as dml
 from dmlvk.conformance.samples.normalization import gradient_desc
 
 
-def _batch(sizes: tuple[int, ...], *others: tuple[int, ...]) -> dml.BatchNormalization:
-    tensors = [dml.TensorDesc(dml.DataType.FLOAT32, each) for each in (sizes, *others)]
-    return dml.BatchNormalization(
-        input_tensor=tensors[0],
-        mean_tensor=tensors[1],
-        variance_tensor=tensors[2],
-        scale_tensor=tensors[3],
-        bias_tensor=tensors[4],
-        output_tensor=tensors[0],
-        spatial=False,
-        epsilon=0.0,
-        fused_activation=None,
-    )
-
-
-def test_batch_normalization_by_hand(any_device: dml.Device) -> None:
-    x = np.arange(12, dtype=np.float32).reshape(1, 2, 2, 3)
-    mean, variance, scale, bias = (
-        np.array(values, np.float32).reshape(1, 2, 1, 1) for values in ([1, 7], [4, 16], [2, 8], [0.5, -1])
-    )
-    got = any_device.run(
-        _batch(x.shape, *[(1, 2, 1, 1)] * 4),
-        {
-            "InputTensor": x,
-            "MeanTensor": mean,
-            "VarianceTensor": variance,
-            "ScaleTensor": scale,
-            "BiasTensor": bias,
-        },
-    )
-    expected = [[[-0.5, 0.5, 1.5], [2.5, 3.5, 4.5]], [[-3, -1, 1], [3, 5, 7]]]
-    assert np.array_equal(got["OutputTensor"], np.array([expected], np.float32))
-
-
 def test_equal_numbers_have_variance_0_and_large_means_cost_no_accuracy(device: dml.Device) -> None:
     x = np.full((3, 1, 30, 100), 1.1, np.float32)
     deviations = np.where(np.arange(3000) % 2, 0.25, -0.25).reshape(30, 100)

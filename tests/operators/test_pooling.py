@@ -1,4 +1,4 @@
-"""Pooling: the worked examples of DirectML's pages, and what averages promise."""
+"""Pooling: what averages promise, and windows that share what they load."""
 
 from __future__ import annotations
 
@@ -30,29 +30,6 @@ def _average(sizes: tuple[int, ...], output: tuple[int, ...], **more: Any) -> dm
     return dml.AveragePooling(
         input_tensor=dml.TensorDesc(dml.FLOAT32, sizes), output_tensor=dml.TensorDesc(dml.FLOAT32, output), **members
     )
-
-
-def test_the_pages_example_of_maxima_and_indices(benches: list[Workbench]) -> None:
-    source, result = dml.TensorDesc(dml.FLOAT32, (1, 1, 3, 3)), dml.TensorDesc(dml.FLOAT32, (1, 1, 2, 2))
-    desc = dml.MaxPooling2(
-        input_tensor=source,
-        output_tensor=result,
-        output_indices_tensor=dml.TensorDesc(dml.UINT32, (1, 1, 2, 2)),
-        dilations=(1, 1),
-        **WINDOWS,
-    )
-    values = np.array([[[[1, 2, 3], [2, 4, 2], [5, 6, 7]]]], np.float32)
-    for bench in benches:
-        got = bench.device.run(desc, {"InputTensor": values})
-        assert got["OutputTensor"].tolist() == [[[[4, 4], [6, 7]]]]
-        assert got["OutputIndicesTensor"].tolist() == [[[[4, 4], [7, 8]]]]
-
-
-def test_the_pages_example_of_averages(benches: list[Workbench]) -> None:
-    values = np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3)
-    for bench in benches:
-        got = bench.device.run(_average((1, 1, 3, 3), (1, 1, 2, 2)), {"InputTensor": values})
-        assert got["OutputTensor"].tolist() == [[[[3, 4], [6, 7]]]]
 
 
 def test_averages_of_huge_numbers_do_not_overflow_and_cancellation_loses_nothing(benches: list[Workbench]) -> None:

@@ -57,19 +57,6 @@ def test_it_is_the_transposed_map_of_the_forward_operator(
 
 
 _MAXIMA: dict[str, Any] = {"dimension_count": 2, "strides": (1, 1), "window_size": (2, 2), "dilations": (1, 1)}
-_UNPADDED: dict[str, Any] = {"start_padding": (0, 0), "end_padding": (0, 0)}
-
-
-def test_the_pages_example_of_gradients_of_maxima(benches: list[Workbench]) -> None:
-    source, maxima = dml.TensorDesc(dml.FLOAT32, (1, 1, 3, 3)), dml.TensorDesc(dml.FLOAT32, (1, 1, 2, 2))
-    desc = dml.MaxPoolingGrad(
-        input_tensor=source, input_gradient_tensor=maxima, output_gradient_tensor=source, **_MAXIMA, **_UNPADDED
-    )
-    x = np.array([[[[1, 2, 3], [2, 4, 2], [5, 6, 7]]]], np.float32)
-    gradients = np.array([[[[1, 2], [4, 5]]]], np.float32)
-    for bench in benches:
-        got = run(bench, desc, InputTensor=x, InputGradientTensor=gradients)
-        assert got.tolist() == [[[[0, 0, 0], [0, 3, 0], [0, 4, 5]]]], bench.device.info.name
 
 
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=str)

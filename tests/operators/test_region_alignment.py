@@ -59,15 +59,6 @@ def _ramp(height: int, width: int) -> Array:
     return (16.0 * np.arange(height)[:, None] + np.arange(width)).astype(np.float32)[None, None]
 
 
-def test_example_of_the_page(benches: list[Workbench]) -> None:
-    """Four regions of four elements, one and a half times as wide and half as high."""
-    image = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
-    regions = [[0, 0, 2, 2], [2, 0, 4, 2], [0, 2, 2, 4], [2, 2, 4, 4]]
-    for bench in benches:
-        found = _run(bench, image, regions, (1, 3), interpolation_mode=NEAREST)
-        assert found.reshape(4, 3).tolist() == [[1, 1, 2], [3, 3, 4], [9, 9, 10], [11, 11, 12]]
-
-
 def test_places_by_hand(benches: list[Workbench]) -> None:
     """On a ramp, an output is where its sample lies, or the mean of where its samples lie."""
     image = _ramp(8, 8)

@@ -1,4 +1,4 @@
-"""Resampling: the worked example of DirectML's pages, ties, edges, and ONNX's reference."""
+"""Resampling: long axes, and ONNX's reference."""
 
 from __future__ import annotations
 
@@ -37,45 +37,6 @@ def _resample(source: tuple[int, ...], output: tuple[int, ...], **more: Any) -> 
 def _run(bench: Workbench, desc: dml.OperatorDesc, values: npt.NDArray[Any]) -> list[Any]:
     result: list[Any] = bench.device.run(desc, {"InputTensor": values})["OutputTensor"].tolist()
     return result
-
-
-def test_the_pages_example(benches: list[Workbench]) -> None:
-    desc = dml.Resample1(
-        input_tensor=dml.TensorDesc(dml.FLOAT32, (2, 2)),
-        output_tensor=dml.TensorDesc(dml.FLOAT32, (1, 3)),
-        interpolation_mode=NEAREST,
-        dimension_count=2,
-        scales=(0.5, 1.5),
-        input_pixel_offsets=(0.5, 0.5),
-        output_pixel_offsets=(-0.5, -0.5),
-    )
-    for bench in benches:
-        assert _run(bench, desc, np.array([[1, 2], [3, 4]], np.float32)) == [[1, 1, 2]]
-
-
-@pytest.mark.parametrize(
-    ("direction", "expected"), [("DECREASING", [0, 0, 1, 1, 2, 2]), ("INCREASING", [0, 1, 1, 2, 2, 2])]
-)
-def test_nearest_rounds_in_the_given_direction(benches: list[Workbench], direction: str, expected: list[int]) -> None:
-    desc = _resample(
-        (3,),
-        (6,),
-        rounding_direction=dml.AxisDirection[direction],
-        input_pixel_offsets=(0.0,),
-        output_pixel_offsets=(0.0,),
-    )
-    for bench in benches:
-        assert _run(bench, desc, np.arange(3, dtype=np.float32)) == expected
-
-
-def test_edges_are_repeated_and_an_infinity_of_weight_0_does_no_harm(benches: list[Workbench]) -> None:
-    for bench in benches:
-        doubled = _run(bench, _resample((3,), (6,), interpolation_mode=LINEAR), np.array([1, 2, 4], np.float32))
-        assert doubled == [1, 1.25, 1.75, 2.5, 3.5, 4]
-        halved = _resample(
-            (4,), (2,), interpolation_mode=LINEAR, input_pixel_offsets=(0.0,), output_pixel_offsets=(0.0,)
-        )
-        assert _run(bench, halved, np.array([1, np.inf, 3, np.nan], np.float32)) == [1, 3]
 
 
 def test_no_place_is_off_in_a_long_axis(benches: list[Workbench]) -> None:
