@@ -184,6 +184,7 @@ class ModelDraw:
 
 
 Step = Callable[[ModelDraw], bool]
+_StepOf = Callable[[ModelDraw, Value], bool]
 STEPS: list[Step] = []
 
 
@@ -196,6 +197,25 @@ def step(weight: int = 1) -> Callable[[Step], Step]:
 
     def register(function: Step) -> Step:
         STEPS.extend([function] * weight)
+        return function
+
+    return register
+
+
+def step_of(weight: int = 1, fits: Callable[[Value], bool] = lambda value: True) -> Callable[[_StepOf], _StepOf]:
+    """Registers a step that begins with a value.
+
+    Args:
+        weight: how often it is drawn.
+        fits: which values it takes.
+    """
+
+    def register(function: _StepOf) -> _StepOf:
+        @step(weight)
+        def begun(draw: ModelDraw) -> bool:
+            value = draw.pick(fits)
+            return value is not None and function(draw, value)
+
         return function
 
     return register
@@ -226,4 +246,4 @@ def joined(a: Shape, b: Shape) -> Shape | None:
     return tuple(made)
 
 
-__all__ = ["FLOAT", "STEPS", "ModelDraw", "Shape", "Size", "Value", "fixed", "is_number", "joined", "step"]
+__all__ = ["FLOAT", "STEPS", "ModelDraw", "Shape", "Size", "Value", "fixed", "is_number", "joined", "step", "step_of"]

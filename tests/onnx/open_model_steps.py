@@ -7,27 +7,33 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from tests.onnx.open_model_draw import FLOAT, STEPS, ModelDraw, Shape, Size, Value, fixed, is_number, joined, step
+from tests.onnx.open_model_draw import (
+    FLOAT,
+    STEPS,
+    ModelDraw,
+    Shape,
+    Size,
+    Value,
+    fixed,
+    is_number,
+    joined,
+    step,
+    step_of,
+)
 
 _UNARY = ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Erf", "HardSwish", "Softplus", "LeakyRelu", "Elu", "Gelu", "Mish")
 
 
-@step(3)
-def unary(draw: ModelDraw) -> bool:
+@step_of(3)
+def unary(draw: ModelDraw, value: Value) -> bool:
     """A function of each element."""
-    value = draw.pick()
-    if value is None:
-        return False
     (name,) = draw.node(draw.choose.choice(_UNARY), value.name)
     return draw.add(name, value.shape, value)
 
 
-@step(4)
-def binary(draw: ModelDraw) -> bool:
+@step_of(4)
+def binary(draw: ModelDraw, value: Value) -> bool:
     """Two values, the smaller repeated."""
-    value = draw.pick()
-    if value is None:
-        return False
     other = draw.pick(lambda each: joined(value.shape, each.shape) is not None)
     if other is None or draw.choose.random() < 0.3:
         shape = [size.number or 1 for size in value.shape]
@@ -54,23 +60,17 @@ def where(draw: ModelDraw) -> bool:
     return draw.add(name, made, value)
 
 
-@step(2)
-def softmax(draw: ModelDraw) -> bool:
+@step_of(2, fits=lambda each: each.rank > 0)
+def softmax(draw: ModelDraw, value: Value) -> bool:
     """Shares along an axis."""
-    value = draw.pick(lambda each: each.rank > 0)
-    if value is None:
-        return False
     axis = draw.choose.randrange(-value.rank, value.rank)
     (name,) = draw.node(draw.choose.choice(("Softmax", "LogSoftmax")), value.name, axis=axis)
     return draw.add(name, value.shape, value)
 
 
-@step(2)
-def reduce(draw: ModelDraw) -> bool:
+@step_of(2, fits=lambda each: each.rank > 1)
+def reduce(draw: ModelDraw, value: Value) -> bool:
     """One number for some axes."""
-    value = draw.pick(lambda each: each.rank > 1)
-    if value is None:
-        return False
     axes = sorted(draw.choose.sample(range(value.rank), draw.choose.randint(1, value.rank - 1)))
     keeps = draw.choose.random() < 0.5
     op_type = draw.choose.choice(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2"))
@@ -80,24 +80,18 @@ def reduce(draw: ModelDraw) -> bool:
     return draw.add(name, tuple(shape), value)
 
 
-@step()
-def cumulated(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.rank > 0)
+def cumulated(draw: ModelDraw, value: Value) -> bool:
     """Sums of all before."""
-    value = draw.pick(lambda each: each.rank > 0)
-    if value is None:
-        return False
     axis = draw.constant(np.array(draw.choose.randrange(value.rank), np.int64))
     options: dict[str, Any] = {"exclusive": draw.choose.randint(0, 1), "reverse": draw.choose.randint(0, 1)}
     (name,) = draw.node("CumSum", value.name, axis, **options)
     return draw.add(name, value.shape, value)
 
 
-@step()
-def greatest(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.is_given and each.rank > 0)
+def greatest(draw: ModelDraw, value: Value) -> bool:
     """The place of the greatest of a value that is given, as a float."""
-    value = draw.pick(lambda each: each.is_given and each.rank > 0)
-    if value is None:
-        return False
     axis = draw.choose.randrange(value.rank)
     (name,) = draw.node(draw.choose.choice(("ArgMax", "ArgMin")), value.name, axis=axis, keepdims=0)
     (name,) = draw.node("Cast", name, to=FLOAT)
@@ -119,12 +113,9 @@ def top(draw: ModelDraw) -> bool:
     return draw.add(names[0], shape, value, is_given=True)
 
 
-@step(2)
-def linear(draw: ModelDraw) -> bool:
+@step_of(2, fits=lambda each: each.rank > 1 and is_number(each.shape[-1]))
+def linear(draw: ModelDraw, value: Value) -> bool:
     """A product with weights, and a bias."""
-    value = draw.pick(lambda each: each.rank > 1 and is_number(each.shape[-1]))
-    if value is None:
-        return False
     inputs, outputs = fixed(value, value.rank - 1), draw.choose.choice((1, 3, 8, 16, 24))
     (name,) = draw.node("MatMul", value.name, draw.weights(inputs, outputs, scale=inputs**-0.5))
     if draw.choose.random() < 0.6:
@@ -132,12 +123,9 @@ def linear(draw: ModelDraw) -> bool:
     return draw.add(name, (*value.shape[:-1], Size.of(outputs)), value)
 
 
-@step(2)
-def product(draw: ModelDraw) -> bool:
+@step_of(2, fits=lambda each: each.rank in (2, 3, 4))
+def product(draw: ModelDraw, value: Value) -> bool:
     """The products of a value's rows with each other, or with those of another value."""
-    value = draw.pick(lambda each: each.rank in (2, 3, 4))
-    if value is None:
-        return False
     other = draw.pick(lambda each: each.rank == value.rank and each.shape[-1] == value.shape[-1]) or value
     if joined(value.shape[:-2], other.shape[:-2]) is None:
         other = value
@@ -150,23 +138,17 @@ def product(draw: ModelDraw) -> bool:
     return draw.add(name, (*batch, value.shape[-2], other.shape[-2]), value)
 
 
-@step(2)
-def transpose(draw: ModelDraw) -> bool:
+@step_of(2, fits=lambda each: each.rank > 1)
+def transpose(draw: ModelDraw, value: Value) -> bool:
     """Axes in another order."""
-    value = draw.pick(lambda each: each.rank > 1)
-    if value is None:
-        return False
     order = draw.choose.sample(range(value.rank), value.rank)
     (name,) = draw.node("Transpose", value.name, perm=order)
     return draw.add(name, tuple(value.shape[axis] for axis in order), value, is_given=value.is_given)
 
 
-@step(2)
-def flattened(draw: ModelDraw) -> bool:
+@step_of(2, fits=lambda each: each.rank > 1)
+def flattened(draw: ModelDraw, value: Value) -> bool:
     """Two neighbouring axes become one."""
-    value = draw.pick(lambda each: each.rank > 1)
-    if value is None:
-        return False
     at = draw.choose.randrange(value.rank - 1)
     shape = (*value.shape[:at], value.shape[at] * value.shape[at + 1], *value.shape[at + 2 :])
     return _reshaped(draw, value, shape)
@@ -210,12 +192,9 @@ def _reshaped(draw: ModelDraw, value: Value, shape: Shape) -> bool:
     return draw.add(name, shape, value, is_given=value.is_given)
 
 
-@step()
-def ones(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.rank < 5)
+def ones(draw: ModelDraw, value: Value) -> bool:
     """An axis of one more, or one less."""
-    value = draw.pick(lambda each: each.rank < 5)
-    if value is None:
-        return False
     axis = draw.axis(value, lambda size: size == Size.of(1))
     if axis is not None and draw.choose.random() < 0.5:
         (name,) = draw.node("Squeeze", value.name, draw.integers(axis))
@@ -226,12 +205,9 @@ def ones(draw: ModelDraw) -> bool:
     return draw.add(name, shape, value, is_given=value.is_given)
 
 
-@step(2)
-def concat(draw: ModelDraw) -> bool:
+@step_of(2, fits=lambda each: each.rank > 0)
+def concat(draw: ModelDraw, value: Value) -> bool:
     """Values one behind the other."""
-    value = draw.pick(lambda each: each.rank > 0)
-    if value is None:
-        return False
     axis = draw.choose.randrange(value.rank)
 
     def fits(each: Value) -> bool:
@@ -249,12 +225,9 @@ def concat(draw: ModelDraw) -> bool:
     return draw.add(name, shape, value, is_given=all(part.is_given for part in parts))
 
 
-@step(2)
-def sliced(draw: ModelDraw) -> bool:
+@step_of(2, fits=lambda each: each.rank > 0)
+def sliced(draw: ModelDraw, value: Value) -> bool:
     """A part of an axis: of a number, or all but its ends; or backwards."""
-    value = draw.pick(lambda each: each.rank > 0)
-    if value is None:
-        return False
     axis = draw.choose.randrange(value.rank)
     number = value.shape[axis].number
     if number is not None and number > 1:
@@ -297,12 +270,9 @@ def split(draw: ModelDraw) -> bool:
     return True
 
 
-@step()
-def padded(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.rank > 0)
+def padded(draw: ModelDraw, value: Value) -> bool:
     """More at the ends of an axis."""
-    value = draw.pick(lambda each: each.rank > 0)
-    if value is None:
-        return False
     axis = draw.choose.randrange(value.rank)
     before, behind = draw.choose.randint(0, 2), draw.choose.randint(0, 3)
     pads = [0] * (2 * value.rank)
@@ -314,12 +284,9 @@ def padded(draw: ModelDraw) -> bool:
     return draw.add(name, shape, value)
 
 
-@step()
-def tiled(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.rank > 0)
+def tiled(draw: ModelDraw, value: Value) -> bool:
     """An axis repeated."""
-    value = draw.pick(lambda each: each.rank > 0)
-    if value is None:
-        return False
     repeats = [1] * value.rank
     axis = draw.choose.randrange(value.rank)
     repeats[axis] = draw.choose.choice((2, 3))
@@ -357,12 +324,9 @@ def gathered(draw: ModelDraw) -> bool:
     return draw.add(name, shape, value, is_given=value.is_given)
 
 
-@step()
-def counted(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.rank > 1)
+def counted(draw: ModelDraw, value: Value) -> bool:
     """Places along an axis, which compare with each other as causal masks do."""
-    value = draw.pick(lambda each: each.rank > 1)
-    if value is None:
-        return False
     (shape,) = draw.node("Shape", value.name)
     places = []
     for axis in (value.rank - 2, value.rank - 1):
@@ -374,23 +338,17 @@ def counted(draw: ModelDraw) -> bool:
     return draw.add(name, value.shape, value)
 
 
-@step()
-def triangle(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.rank > 1)
+def triangle(draw: ModelDraw, value: Value) -> bool:
     """The upper or lower triangle."""
-    value = draw.pick(lambda each: each.rank > 1)
-    if value is None:
-        return False
     diagonal = draw.constant(np.array(draw.choose.randint(-1, 2), np.int64))
     (name,) = draw.node("Trilu", value.name, diagonal, upper=draw.choose.randint(0, 1))
     return draw.add(name, value.shape, value, is_given=value.is_given)
 
 
-@step()
-def normalized(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.rank > 1 and (each.shape[-1].number or 0) > 1)
+def normalized(draw: ModelDraw, value: Value) -> bool:
     """Rows of mean 0 and variance 1."""
-    value = draw.pick(lambda each: each.rank > 1 and (each.shape[-1].number or 0) > 1)
-    if value is None:
-        return False
     width = fixed(value, value.rank - 1)
     if draw.choose.random() < 0.5:
         (name,) = draw.node("LayerNormalization", value.name, draw.weights(width), draw.weights(width), axis=-1)
@@ -453,12 +411,9 @@ def resized(draw: ModelDraw) -> bool:
     return draw.add(name, (*value.shape[:2], value.shape[2] * 2, value.shape[3] * 2), value)
 
 
-@step()
-def recurrent(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.rank == 3 and is_number(each.shape[2]))
+def recurrent(draw: ModelDraw, value: Value) -> bool:
     """A network that goes along an axis, which may be open."""
-    value = draw.pick(lambda each: each.rank == 3 and is_number(each.shape[2]))
-    if value is None:
-        return False
     width, hidden = fixed(value, 2), draw.choose.choice((2, 5))
     op_type, gates = draw.choose.choice((("LSTM", 4), ("GRU", 3), ("RNN", 1)))
     directions = draw.choose.choice((1, 1, 2))
@@ -489,12 +444,9 @@ def sampled(draw: ModelDraw) -> bool:
     return draw.add(name, (value.shape[0], value.shape[1], height, width), value)
 
 
-@step()
-def summed_products(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.rank == 3)
+def summed_products(draw: ModelDraw, value: Value) -> bool:
     """Einsum of a value with itself."""
-    value = draw.pick(lambda each: each.rank == 3)
-    if value is None:
-        return False
     words, order = draw.choose.choice(
         (("abc,abd->acd", (0, 2, 2)), ("abc,adc->abd", (0, 1, 1)), ("abc,abc->ab", (0, 1)))
     )
@@ -503,24 +455,18 @@ def summed_products(draw: ModelDraw) -> bool:
     return draw.add(name, tuple(value.shape[axis] for axis in order), value)
 
 
-@step()
-def halved(draw: ModelDraw) -> bool:
+@step_of()
+def halved(draw: ModelDraw, value: Value) -> bool:
     """FLOAT16 and back."""
-    value = draw.pick()
-    if value is None:
-        return False
     (name,) = draw.node("Tanh", value.name)
     (name,) = draw.node("Cast", name, to=TensorProto.FLOAT16)
     (name,) = draw.node("Cast", name, to=FLOAT)
     return draw.add(name, value.shape, value)
 
 
-@step()
-def heads(draw: ModelDraw) -> bool:
+@step_of(fits=lambda each: each.rank == 3 and (each.shape[2].number or 0) in (8, 16, 24))
+def heads(draw: ModelDraw, value: Value) -> bool:
     """Attention as ONNX Runtime's operator has it, of a value to itself."""
-    value = draw.pick(lambda each: each.rank == 3 and (each.shape[2].number or 0) in (8, 16, 24))
-    if value is None:
-        return False
     options: dict[str, Any] = {"num_heads": draw.choose.choice((1, 2)), "unidirectional": draw.choose.randint(0, 1)}
     (name,) = draw.node("MultiHeadAttention", *(value.name,) * 3, domain="com.microsoft", **options)
     return draw.add(name, value.shape, value)
