@@ -43,50 +43,6 @@ def _check(found: list[Array], expected: list[Array], tolerance: float = 3e-4) -
         np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-def _of_groups(seed: int) -> tuple[onnx.ModelProto, Arrays]:
-    """GroupQueryAttention with what goes with scores."""
-    choose, numbers = random.Random(seed), np.random.default_rng(seed)
-    batch, key_heads, group = choose.randint(1, 3), choose.randint(1, 2), choose.randint(1, 3)
-    cache, heads = choose.choice((0, 4, 300)), key_heads * group
-    tokens = choose.randint(1, 5) if not cache else 1
-    ends = [choose.randint(1, cache) for _ in range(batch)] if cache else [tokens] * batch
-    dtype = np.float32 if choose.random() < 0.7 else np.float16
-
-    def normal(*shape: int) -> Array:
-        return numbers.standard_normal(shape).astype(dtype)
-
-    feed: Arrays = {
-        "q": normal(batch, tokens, heads * _SIZE),
-        "k": normal(batch, tokens, key_heads * _SIZE),
-        "v": normal(batch, tokens, key_heads * _SIZE),
-        "ends": np.array(ends, np.int32) - 1,
-        "total": np.array([max(ends)], np.int32),
-    }
-    if cache:
-        feed |= {name: normal(batch, key_heads, cache, _SIZE) for name in ("past_key", "past_value")}
-    attributes: dict[str, Any] = {"num_heads": heads, "kv_num_heads": key_heads, "qk_output": choose.randint(1, 2)}
-    if choose.random() < 0.4:
-        feed |= {name: normal(512, _SIZE // 2) for name in ("cos", "sin")}
-        attributes["do_rotary"] = 1
-    for name, value in (("local_window_size", choose.randint(1, 6)), ("softcap", 0.7)):
-        if choose.random() < 0.3:
-            attributes[name] = value
-    if choose.random() < 0.3:
-        feed["added"] = normal(1, choose.choice((1, heads)), tokens, max(ends))
-    if choose.random() < 0.3:
-        feed["sink"] = normal(heads)
-    names = ("q", "k", "v", "past_key", "past_value", "ends", "total", "cos", "sin", "", "added", "sink")
-    order = [name if name in feed else "" for name in names]
-    return _model("GroupQueryAttention", order, feed, _OUTPUTS, {}, **attributes), feed
-
-
-@pytest.mark.parametrize("seed", some(range(24), 5))
-def test_scores_and_shares_of_groups_of_heads(any_device: dml.Device, seed: int) -> None:
-    model, feed = _of_groups(seed)
-    found = ort.InferenceSession(model, device=any_device, strict=True).run(None, feed)
-    _check(found, _expected(model, feed), 6e-3 if feed["q"].dtype == np.float16 else 3e-4)
-
-
 @pytest.mark.parametrize("mode", [1, 2])
 def test_scores_of_a_growing_text_have_one_plan_and_the_bits_of_any_capacity(device: dml.Device, mode: int) -> None:
     numbers = np.random.default_rng(3)
