@@ -159,7 +159,7 @@ class Form:
     order: str
     rows: int = 0
     nodes: Nodes = dataclasses.field(default_factory=list)
-    attributes: dict[str, int] = dataclasses.field(default_factory=dict)
+    attributes: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def model(self, batch: Any = "batch", tokens: Any = "tokens", total: Any = "all") -> onnx.ModelProto:
         """For all sizes, or for those alone."""
@@ -196,8 +196,8 @@ class Form:
         return feeds
 
     def empty(self) -> dict[str, Array]:
-        """Caches without a row that counts."""
-        return dict.fromkeys(CACHES, np.zeros((BATCH, HEADS, self.rows, SIZE), np.float32))
+        """Caches without a row that counts, full of what nobody must see."""
+        return dict.fromkeys(CACHES, np.full((BATCH, HEADS, self.rows, SIZE), 7, np.float32))
 
     def steps(self, session: Any, parts: list[int]) -> list[list[Array]]:
         """The outputs of each part, on arrays of the host."""
@@ -225,6 +225,10 @@ _OF_GROUPS = f"{_CACHES} own_ends own_total _ _ _ "
 _OF_HOST, _OF_DEVICE = [*_BY_MASK, *_SEEN], [*_BY_MASK, *_SEEN, *_slanted("seen")]
 
 FORMS = {
+    "no mask, shared": Form("MultiHeadAttention", f"_ _ _ {_CACHES} count", CAPACITY),
+    "no mask, growing": Form("MultiHeadAttention", f"_ _ _ {_CACHES}"),
+    "no mask, ONNX": Form("Attention", f"_ {_CACHES}", attributes={"is_causal": 1}),
+    "bent scores, ONNX": Form("Attention", f"_ {_CACHES}", attributes={"is_causal": 1, "softcap": 2.0, "scale": 0.5}),
     "a mask, shared": Form("MultiHeadAttention", f"_ mask _ {_CACHES} count", CAPACITY),
     "a bias, shared": Form("MultiHeadAttention", f"_ _ bias {_CACHES} count", CAPACITY),
     "a bias, groups": Form("GroupQueryAttention", f"{_IN_GROUPS}bias", CAPACITY),

@@ -66,10 +66,9 @@ def test_results_have_the_bits_of_plans_for_their_lengths_alone(any_device: dml.
 
 def test_a_mask_of_what_stands_before_gives_the_bits_of_no_mask(device: dml.Device) -> None:
     parts = [5, 1, 2, 1]
-    plain = Form("Attention", f"_ {' '.join(CACHES)}", attributes={"is_causal": 1})
     y, expected = (
         _texts(form.steps(ort.InferenceSession(form.model(), device=device), parts))
-        for form in (FORMS["a mask that is made, growing"], plain)
+        for form in (FORMS["a mask that is made, growing"], FORMS["no mask, ONNX"])
     )
     assert y[0].tobytes() == expected[0].tobytes()  # nothing of the first text is hidden
 
@@ -93,6 +92,16 @@ _REFUSED: dict[str, tuple[Form, dict[str, Array], tuple[int, int], str]] = {
         {"attention_mask": np.ones((BATCH, 9), np.int64)},
         (CAPACITY, CAPACITY),
         _OTHER_KEYS,
+    ),
+    "more than there is room for": (
+        FORMS["no mask, shared"],
+        {"count": np.array([CAPACITY], np.int32)},
+        (CAPACITY, CAPACITY),
+        f"{CAPACITY} tokens and 1 new ones do not go into",
+    ),
+    "less than nothing": (
+        *(FORMS["no mask, shared"], {"count": np.array([-1], np.int32)}, (CAPACITY, CAPACITY)),
+        "-1 tokens stand before",
     ),
     "keys and values of different rows": (FORMS["a bias, groups"], {}, (CAPACITY, CAPACITY - 1), _ROWS),
 }
