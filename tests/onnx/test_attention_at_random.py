@@ -54,7 +54,7 @@ class _Draw:
 
 
 def _multi_head(draw: _Draw) -> tuple[Arrays, str, list[str], dict[str, Any]]:
-    heads, own = draw.key_heads, draw.choose.randint(1, 9)
+    heads, own = draw.key_heads, draw.queries if draw.chance(0.4) else draw.choose.randint(1, 9)
     keys = draw.past + own
     attributes = {"num_heads": heads, **draw.maybe(0.3, scale=0.4), **draw.maybe(0.3, mask_filter_value=-3e3)}
     feed: Arrays = {"q": draw.normal(draw.batch, draw.queries, heads * draw.size)}
