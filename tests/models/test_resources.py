@@ -1,8 +1,7 @@
-"""Resources: every initializer, sizes, and what is refused."""
+"""Resources: every initializer, sizes, files."""
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -199,124 +198,6 @@ def test_picture_channels_follow_the_file(resource: ResourceOf, tmp_path: Path) 
         assert read.values.read().size == channels * 24
 
 
-ARRAY = {"initialValuesDataType": "FLOAT32", "initialValues": [1]}
-
-
-@pytest.mark.parametrize(
-    ("members", "message"),
-    [
-        ({}, "the resource 'A' needs the member 'initialValues'"),
-        ({"initialvalues": [1]}, "the resource 'A' needs the member 'initialValues' (it has 'initialvalues')"),
-        ({**ARRAY, "sizeInByte": 4}, "the resource 'A' has no member 'sizeInByte'; did you mean 'sizeInBytes'?"),
-        (
-            {**ARRAY, "initialValuesDataType": "float32"},
-            "initialValuesDataType: unknown 'float32'; known are UNKNOWN, FLOAT32",
-        ),
-        (
-            {**ARRAY, "initialValuesDataType": "UINT4"},
-            "initialValuesDataType: values of UINT4 are not read here; use UINT8",
-        ),
-        ({**ARRAY, "initialValues": []}, "the resource 'A': initialValues must not be empty"),
-        ({**ARRAY, "initialValues": 5}, "initialValues must be an object; got the number 5"),
-        ({**ARRAY, "initialValues": "deferred", "sizeInBytes": 4}, "'sizeInBytes'"),
-        ({**ARRAY, "initialValues": "later"}, "initialValues must be an array or an object; got the string 'later'"),
-        ({**ARRAY, "initialValues": [1, True]}, 'initialValues[1] must be a number, "nan", "inf" or "-inf"; got true'),
-        ({**ARRAY, "initialValues": [1, "many"]}, "initialValues[1] must be a number"),
-        ({**ARRAY, "initialValues": [3.5e38]}, "initialValues[0]: 3.5e+38 does not fit into FLOAT32"),
-        (
-            {"initialValuesDataType": "FLOAT16", "initialValues": [65520]},
-            "initialValues[0]: 65520 does not fit into FLOAT16",
-        ),
-        (
-            {"initialValuesDataType": "INT8", "initialValues": [128]},
-            "initialValues[0] (INT8) must be from -128 to 127; got 128",
-        ),
-        ({"initialValuesDataType": "UINT64", "initialValues": [-1]}, "initialValues[0] (UINT64) must be from 0 to"),
-        (
-            {"initialValuesDataType": "INT32", "initialValues": [1.0]},
-            "initialValues[0] (INT32) must be an integer; got the number",
-        ),
-        ({"initialValues": [1]}, "initialValues[0]: without initialValuesDataType every element is an object"),
-        (
-            {"initialValues": [{"type": "FLOAT16", "value": 1}]},
-            "initialValues[0].type: FLOAT16 is not possible in a list",
-        ),
-        (
-            {"initialValues": [{"type": "UINT8", "value": 256}]},
-            "initialValues[0].value (UINT8) must be from 0 to 255; got 256",
-        ),
-        ({"initialValues": {"valueCount": 1, "value": 1}}, "initialValues: the data type of the values must be given"),
-        ({**ARRAY, "initialValues": {"valueCount": 1}}, "initialValues needs exactly one of 'value', 'valueStart' and"),
-        (
-            {**ARRAY, "initialValues": {"valueCount": 1, "value": 1, "valueStart": 2}},
-            "initialValues needs exactly one of 'value', 'valueStart' and 'sourcePath'; it has 'value' and",
-        ),
-        ({**ARRAY, "initialValues": {"valueCount": 1, "valueStart": 2}}, "initialValues needs the member 'valueDelta'"),
-        (
-            {**ARRAY, "initialValues": {"valueCount": 0, "value": 2}},
-            "initialValues.valueCount must be from 1 to 4294967295; got 0",
-        ),
-        ({**ARRAY, "initialValues": {"valueCount": -1, "value": 2}}, "initialValues.valueCount must be from 1"),
-        (
-            {**ARRAY, "initialValues": {"valueCount": 2**31, "value": 2}},
-            "initialValues.valueCount: 2147483648 elements of FLOAT32 take 8589934592 bytes; a buffer has at most",
-        ),
-        (
-            {**ARRAY, "sizeInBytes": 3},
-            "the resource 'A': sizeInBytes is 3, too small for 4 bytes of initial values at byte 0",
-        ),
-        ({**ARRAY, "sizeInBytes": 7, "initialValuesOffsetInBytes": 4}, "the resource 'A': sizeInBytes is 7, too small"),
-        ({**ARRAY, "sizeInBytes": 2**40}, "sizeInBytes must be from 0 to 4294967292; got 1099511627776"),
-        (
-            {**ARRAY, "initialValuesOffsetInBytes": 2**32 - 4},
-            "the resource 'A': needs 4294967296 bytes; a buffer has at most",
-        ),
-        (
-            {**ARRAY, "resampleSize": [1, 1, 1, 1]},
-            "the resource 'A': resampleSize and resampleMode are for pictures only",
-        ),
-        ({**ARRAY, "initialValues": {"sourcePath": "no.npy"}}, "sourcePath: there is no file 'no.npy', neither beside"),
-        ({**ARRAY, "initialValues": {"sourcePath": "."}}, "sourcePath: '.' is not a regular file"),
-        ({**ARRAY, "initialValues": {"sourcePath": ""}}, "sourcePath must name a file; got ''"),
-        ({**ARRAY, "initialValues": {"sourcePath": "a\0b"}}, "sourcePath must name a file; got 'a\\x00b'"),
-        ({**ARRAY, "initialValues": {"sourcePath": "a" * 999}}, "sourcePath: 'aaaa"),
-        ({"initialValues": {"sourcePath": "a.bin"}}, "sourcePath: the data type of a raw file must be given"),
-        ({**ARRAY, "initialValues": {"sourcePath": "empty.bin"}}, "the resource 'A': initialValues must not be empty"),
-        ({**ARRAY, "initialValues": {"sourcePath": "u1.npy"}}, "u1.npy' holds UINT8; FLOAT32 is wanted"),
-        (
-            {"initialValues": {"sourcePath": "c8.npy"}},
-            "c8.npy' holds elements of type 'complex64', which no tensor has",
-        ),
-        ({"initialValues": {"sourcePath": "bool.npy"}}, "bool.npy' holds elements of type 'bool', which no tensor has"),
-        ({"initialValues": {"sourcePath": "objects.npy"}}, "objects.npy' cannot be read as a .npy file"),
-        ({"initialValues": {"sourcePath": "cut.npy"}}, "cut.npy' cannot be read as a .npy file"),
-        ({"initialValues": {"sourcePath": "zip.npy"}}, "zip.npy' is an archive of arrays, not a .npy file"),
-        ({**ARRAY, "initialValues": {"sourcePath": "broken.png"}}, "broken.png' is not a PNG or JPEG picture"),
-        ({"initialValues": {"sourcePath": "a.png"}}, "sourcePath: a picture is read into FLOAT32, FLOAT16, UINT8"),
-        (
-            {**ARRAY, "initialValues": {"sourcePath": "a.png"}, "resampleSize": [1, 2, 4, 4]},
-            "resampleSize: a picture has the sizes [1, C, H, W] with C 1 (grey), 3 (RGB) or 4 (RGBA); got [1, 2, 4, 4]",
-        ),
-        (
-            {**ARRAY, "initialValues": {"sourcePath": "a.png"}, "resampleSize": [1, 3, 65535, 65535]},
-            "the resource 'A': needs 51538034700 bytes",
-        ),
-        (
-            {**ARRAY, "initialValues": {"sourcePath": "a.png"}, "resampleSize": [1, 3, 1, 65536]},
-            "resampleSize: a picture is at most 65535 pixels high and wide; got [1, 3, 1, 65536]",
-        ),
-        (
-            {**ARRAY, "initialValues": {"sourcePath": "a.png"}, "resampleMode": "crop"},
-            "resampleMode must be \"scale\"; got the string 'crop'",
-        ),
-        ({**ARRAY, "initialValues": {"sourcePath": "deep.png"}}, "deep.png' has more than 8 bits for each channel"),
-    ],
-)
-def test_refusals(refusal: Refusal, tmp_path: Path, members: dict[str, Any], message: str) -> None:
-    write_awkward_files(tmp_path)
-    assert message in refusal(members)
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -338,23 +219,6 @@ def test_damaged_npy_files_are_refused(refusal: Refusal, tmp_path: Path, data: b
     message = refusal({"initialValues": {"sourcePath": "x.npy"}})
     assert "x.npy' cannot be read as a .npy file: " in message
     assert "\n" not in message
-
-
-def write_awkward_files(directory: Path) -> None:
-    (directory / "a.bin").write_bytes(b"abc")
-    (directory / "empty.bin").write_bytes(b"")
-    np.save(directory / "u1.npy", np.zeros(3, np.uint8))
-    np.save(directory / "c8.npy", np.zeros(3, np.complex64))
-    np.save(directory / "bool.npy", np.zeros(3, np.bool_))
-    np.save(directory / "objects.npy", np.array([None, "x"], dtype=object), allow_pickle=True)
-    archive = io.BytesIO()
-    np.savez(archive, a=np.zeros(3))
-    (directory / "zip.npy").write_bytes(archive.getvalue())
-    np.save(directory / "cut.npy", np.zeros(300))
-    (directory / "cut.npy").write_bytes((directory / "cut.npy").read_bytes()[:500])
-    (directory / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and no more")
-    Image.fromarray(np.zeros((2, 2), np.uint16)).save(directory / "deep.png")
-    save_picture(directory / "a.png")
 
 
 def test_the_place_of_a_bad_element(refused: Refused) -> None:
