@@ -170,8 +170,8 @@ def bare(model: onnx.ModelProto) -> str:
         node.ClearField("metadata_props")
         node.ClearField("doc_string")
         node.ClearField("name")
-    text: str = onnx.printer.to_text(model)
-    return text + "\n"
+    head, body = onnx.printer.to_text(model).split(">\n", 1)  # versions, in a line; and the graph
+    return f"{' '.join(head.split())}>\n{body.strip()}\n"
 
 
 def main() -> None:
