@@ -15,6 +15,7 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.plan.dynamic_execution import DynamicRound
 from tests.onnx import models
+from tests.targets import MOST_PLANS_OF_GPUS, all_compute_as_gpus
 
 Sizes = tuple[int | str, ...]
 
@@ -30,6 +31,7 @@ class Case(NamedTuple):
         element: of its inputs.
         outputs: how many.
         is_pinned: whether plans are for one size only, and known to be.
+        opset: of ONNX's operators.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Case(NamedTuple):
     element: int = TensorProto.FLOAT
     outputs: int = 1
     is_pinned: bool = False
+    opset: int = 17
 
 
 def _i(*numbers: int) -> npt.NDArray[np.int64]:
@@ -46,6 +49,7 @@ def _i(*numbers: int) -> npt.NDArray[np.int64]:
 
 
 N, M = "n", "m"
+_SAMPLED = ("mode", "padding_mode", "align_corners")
 CASES = [
     *(Case(name, ((2, N, 5),)) for name in ("Relu", "Erf", "Tanh", "Neg", "Sigmoid", "HardSwish", "Softplus", "Abs")),
     *(Case(name, ((N, M),)) for name in ("Exp", "Sqrt", "LeakyRelu", "Softsign", "Elu", "Ceil")),
@@ -143,6 +147,18 @@ CASES = [
     Case("GridSample", ((2, 3, 5, 4), (2, N, M, 2))),
     Case("GridSample picture", ((2, 3, N, 4), (2, 5, 4, 2))),
     *(
+        Case(f"GridSample {index}", ((2, 3, N, M), (2, M, N, 2)), dict(zip(_SAMPLED, way, strict=True)), opset=20)
+        for index, way in enumerate(
+            (
+                *(("linear", "zeros", 0), ("linear", "border", 1), ("linear", "reflection", 0), ("cubic", "zeros", 0)),
+                *(("nearest", "zeros", 1), ("nearest", "border", 0), ("nearest", "reflection", 1)),
+                ("cubic", "reflection", 1),
+            )
+        )
+    ),
+    Case("GridSample half", ((2, 3, N, M), (2, M, N, 2)), {"mode": "linear"}, element=TensorProto.FLOAT16, opset=20),
+    Case("RMSNormalization", ((2, N, 16), (16,)), {"axis": -1, "epsilon": 1e-5}, opset=23),
+    *(
         Case(f"{name} batch", ((4, N, 8), (1, gates * 5, 8), (1, gates * 5, 5)), {"hidden_size": 5})
         for name, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
     ),
@@ -166,7 +182,9 @@ def _model(case: Case, sizes: dict[str, int] | None) -> onnx.ModelProto:
     outputs = [f"y{number}" for number in range(case.outputs)]
     nodes.append(helper.make_node(op_type, inputs, outputs, **case.attributes))
     shapes = [[size if sizes is None else sizes.get(str(size), size) for size in shape] for shape in case.shapes]
-    return models.model(nodes, dict(zip(names, shapes, strict=True)), outputs, constants, element=case.element)
+    return models.model(
+        nodes, dict(zip(names, shapes, strict=True)), outputs, constants, element=case.element, opset=case.opset
+    )
 
 
 def _feed(case: Case, sizes: dict[str, int], seed: int) -> dict[str, Any]:
@@ -196,3 +214,18 @@ def test_nodes_have_the_bits_of_plans_for_their_sizes_alone(case: Case, any_devi
     (made,) = session._program.last
     assert isinstance(made, DynamicRound), session._program._dynamic.refused
     assert bool(made.guards.locations) is case.is_pinned, made.guards.locations
+
+
+def test_gpus_have_few_plans_however_many_sizes_pictures_have(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    all_compute_as_gpus(monkeypatch)
+    case = Case("GridSample", ((2, 3, N, M), (2, "rows", "columns", 2)))
+    session = ort.InferenceSession(_model(case, None), device=device, strict=True)
+    drawn = np.random.default_rng(0)
+    for turn in range(24):
+        sizes = {
+            name: int(size) for name, size in zip((N, M, "rows", "columns"), drawn.integers(3, 60, 4), strict=True)
+        }
+        session.run(None, _feed(case, sizes, turn))
+    assert session._program.plan_count <= MOST_PLANS_OF_GPUS
