@@ -384,3 +384,21 @@ def test_the_sums_of_long_filters_of_one_channel_are_nearer_than_running_sums(de
         model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = f"open{axis}"
     (of_open_sizes,) = ort.InferenceSession(model, device=device, strict=True).run(None, {"x": signal})
     np.testing.assert_array_equal(of_open_sizes, found)
+
+
+@pytest.mark.parametrize("opset", [13, 17, 22])
+@pytest.mark.parametrize("name", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
+def test_losses_are_computed_as_they_are_defined_whatever_changed_of_that_since(
+    device: dml.Device, name: str, opset: int
+) -> None:
+    """ONNX defines them by operators that later versions have other forms of."""
+    feed: Arrays = {
+        "x": numbers(3, 5, 4),
+        "t": np.random.default_rng(1).integers(0, 5, (3, 4)),
+        "w": numbers(5, seed=2),
+    }
+    node = helper.make_node(name, ["x", "t", "w"], ["y"], reduction="none")
+    (y,) = run(device, node, feed, opset=opset)
+    model = of_node(node, feed, opset).SerializeToString()
+    expected = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feed)[0]
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)

@@ -20,6 +20,7 @@ from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.api.accepted import AcceptedNames
 from dmlvk.onnx.api.arguments import ModelMetadata, NodeArg, node_arg, output_args
+from dmlvk.onnx.api.described import described_outputs
 from dmlvk.onnx.api.feeds import check_name, checked_inputs, checked_outputs
 from dmlvk.onnx.api.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
 from dmlvk.onnx.api.ort_values import IOBinding, OrtValue, value_of
@@ -254,7 +255,11 @@ class InferenceSession(AcceptedNames, Profiling, Portable):
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs, in order; what the model does not say of them follows from its inputs, as far as it does."""
-        return output_args(self._model, self._program.last)
+        return output_args(self._model, self._outputs)
+
+    @functools.cached_property
+    def _outputs(self) -> Sequence[onnx.ValueInfoProto]:
+        return described_outputs(self._model, self._overriding.names)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """The initializers that the model lists as inputs, too: constants, until a run gives them."""

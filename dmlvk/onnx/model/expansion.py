@@ -34,7 +34,9 @@ def expanded(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, in
     return steps if steps is not None and all(_is_possible(made) for made in steps) else None
 
 
-def body_of(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> list[Step] | None:
+def body_of(
+    step: Step, inputs: Sequence[Value | onnx.TypeProto | None], opsets: Mapping[str, int]
+) -> list[Step] | None:
     """The body of a node's function, whoever computes it; ``None`` where it has none, or one with graphs inside."""
     function = _body(step, inputs, opsets)
     if function is None:
@@ -51,14 +53,16 @@ def body_of(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int
         inner = _renamed(proto, names, prefix, given, step.schema)
         if inner is None or any(True for _ in subgraphs(inner)):
             return None
-        made = _step(inner, versions)
+        made = step_of(inner, versions)
         if made is None:
             return None
         steps.append(made)
     return steps
 
 
-def _body(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> onnx.FunctionProto | None:
+def _body(
+    step: Step, inputs: Sequence[Value | onnx.TypeProto | None], opsets: Mapping[str, int]
+) -> onnx.FunctionProto | None:
     if not has_body(step):
         return None
     schema: Any = step.schema
@@ -67,18 +71,23 @@ def _body(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int])
         if schema.has_function:
             function: onnx.FunctionProto = schema.function_body
             return function if function.node else None
-        types = [_type_of(value) for value in inputs]
-        contents = schema.get_context_dependent_function_with_opset_version(
-            version, step.proto.SerializeToString(), [kind.SerializeToString() for kind in types]
-        )
+        types = [_type_of(value).SerializeToString() for value in inputs]
         made = onnx.FunctionProto()
-        made.ParseFromString(contents)
-        return made if made.node else None
+        for opset in dict.fromkeys((version, schema.since_version)):  # a body's operators may have changed since
+            contents = schema.get_context_dependent_function_with_opset_version(
+                opset, step.proto.SerializeToString(), types
+            )
+            made.ParseFromString(contents)
+            if made.node:
+                return made
+        return None
     except (RuntimeError, ValueError, TypeError, DecodeError, onnx.defs.SchemaError):
         return None
 
 
-def _type_of(value: Value | None) -> onnx.TypeProto:
+def _type_of(value: Value | onnx.TypeProto | None) -> onnx.TypeProto:
+    if isinstance(value, onnx.TypeProto):
+        return value
     if isinstance(value, Tensor):
         # What a body makes of a size is for that size only: it is not told those that are open.
         return helper.make_tensor_type_proto(
@@ -123,7 +132,8 @@ def _outer(name: str, names: dict[str, str], prefix: str) -> str:
     return names.setdefault(name, prefix + name) if name else ""
 
 
-def _step(proto: onnx.NodeProto, versions: Mapping[str, int]) -> Step | None:
+def step_of(proto: onnx.NodeProto, versions: Mapping[str, int]) -> Step | None:
+    """A node that is none of a model's file; ``None``: its operator is none of ONNX's."""
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     try:
         schema = onnx.defs.get_schema(proto.op_type, versions.get(domain, 1), domain)
