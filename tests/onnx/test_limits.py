@@ -370,25 +370,26 @@ def test_a_constant_and_a_value_between_are_named_where_no_buffer_holds_them(
 
 
 def test_integers_that_onnx_runtime_would_cut_off_do_not_reach_it(any_device: dml.Device) -> None:
-    made = helper.make_node(
-        "GroupQueryAttention",
-        ["q", "q", "q", "", "", "l", "n"],
-        ["y"],
-        domain="com.microsoft",
-        num_heads=4,
-        kv_num_heads=2**40,  # 0 in 32 bits, and a divisor
-    )
-    infos = [
-        helper.make_tensor_value_info("q", TensorProto.FLOAT, [1, 1, 32]),
-        helper.make_tensor_value_info("l", TensorProto.INT32, [1]),
-        helper.make_tensor_value_info("n", TensorProto.INT32, [1]),
-    ]
-    graph = helper.make_graph([made], "heads", infos, [onnx.ValueInfoProto(name="y")])
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    contents = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
-    feed = {"q": np.ones((1, 1, 32), np.float32), "l": np.zeros(1, np.int32), "n": np.ones(1, np.int32)}
-    with pytest.raises((dml.ModelFileError, dml.InvalidArgumentError), match=r"GroupQueryAttention.*kv_num_heads"):
-        ort.InferenceSession(contents, device=any_device).run(None, feed)
+    """It computes with the lower 32 bits of an attribute, which are 2 and 0 of the larger ones here."""
+    feed: dict[str, Any] = {"tokens": np.ones((1, 4), np.int64), "scores": np.ones((1, 8), np.float32)}
+
+    def run(ngram_size: int) -> Any:
+        made = helper.make_node(
+            "NGramRepeatBlock", list(feed), ["y"], domain="com.microsoft", ngram_size=ngram_size
+        )  # which only ONNX Runtime computes
+        infos = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in feed.items()
+        ]
+        graph = helper.make_graph([made], "tokens", infos, [onnx.ValueInfoProto(name="y")])
+        imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        contents = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+        return ort.InferenceSession(contents, device=any_device).run(None, feed)[0]
+
+    assert np.isneginf(run(2)).sum() == 1
+    for size in (2**40 + 2, 2**40):
+        with pytest.raises(dml.ModelFileError, match=rf"NGramRepeatBlock.*ngram_size is {size}, .* more than 32 bits"):
+            run(size)
 
 
 def test_a_region_of_any_size_is_sampled_in_a_moment(any_device: dml.Device) -> None:
