@@ -126,6 +126,8 @@ class Sampler:
             tokens: all of the text.
             chosen: how many of them were chosen; each took one step of the random numbers' counter.
         """
+        self._seen.fill(0)  # an interrupt may have come behind a choice: that token never was in the text
+        self._seen_there = None
         self.note(tokens)
         self._state = self._state_behind(chosen)
 

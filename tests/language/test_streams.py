@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import linecache
 import random
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -140,16 +142,25 @@ class _Interrupted(BaseException):
 def interrupted_at(line: int) -> Iterator[list[int]]:
     """An interrupt at a line of what dmlvk.language runs, counted from here; how many lines were run.
 
-    Python looks for signals where functions are called and loops go on: never at ``try:``, nor between the end of a
-    ``with`` block and the release of its lock, where a tracing function is called, too.
+    CPython handles signals where a function begins (RESUME), behind a call (CALL) and where a loop goes on
+    (JUMP_BACKWARD): Python/bytecodes.c, and before 3.12 Python/ceval.c. Tracing functions are called at other places,
+    too: between the last call of a ``with`` block and that of ``__exit__``, which is the line of ``with`` again, and at
+    a ``try:`` that stands behind no call, an instruction that does nothing and has no handler. None comes there.
     """
     lines = [0]
+    entered: set[tuple[FrameType, int]] = set()
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         if "/dmlvk/language/" not in frame.f_code.co_filename.replace("\\", "/"):
             return None
-        source = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
-        if event == "line" and not source.startswith(("with ", "try:")):
+        if event == "line":
+            before, source = (linecache.getline(frame.f_code.co_filename, frame.f_lineno - back) for back in (1, 0))
+            if source.lstrip().startswith("with "):
+                entered.symmetric_difference_update([(frame, frame.f_lineno)])
+                if (frame, frame.f_lineno) not in entered:
+                    return trace
+            if source.lstrip().startswith("try:") and not before.rstrip().endswith(")"):
+                return trace
             lines[0] += 1
             if lines[0] == line:
                 raise _Interrupted
@@ -190,6 +201,43 @@ def test_an_interrupt_at_any_line_loses_no_token(model: LanguageModel, sampling:
             text.logits([*tokens, *alone])
         before = text.length
         assert text.logits([*tokens, *alone][before:] or [1]).numpy().tobytes() == bits or before
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no such signals")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers, where Python drops it
+def test_a_signal_at_any_microsecond_loses_no_token_and_leaves_no_lock_held(model: LanguageModel) -> None:
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        if is_armed:
+            raise _Interrupted
+
+    tokens, choose, interrupts, is_armed = [65, 66, 67], random.Random(7), 0, False
+    alone = list(model.generate(tokens, Sampling(), most=6))
+    begin = time.perf_counter()
+    assert list(model.generate(tokens, Sampling(), most=6)) == alone
+    longest = time.perf_counter() - begin
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for turn in range(20 if IS_QUICK else 60 if TAKES_TURNS else 300):
+            if turn % 2:
+                list(model.generate([90], Sampling(), most=1))  # the text has no place in the caches
+            stream, given = None, []
+            try:
+                signal.setitimer(signal.ITIMER_REAL, choose.uniform(1e-6, longest))
+                is_armed = True
+                stream = model.generate(tokens, Sampling(), most=6)
+                for token in stream:
+                    given.append(token)
+                is_armed = False
+            except _Interrupted:
+                is_armed, interrupts = False, interrupts + 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert not model._slot._lock.locked()
+            given += stream or []
+            assert given == alone[: len(given)] and (stream is None or given in (alone, alone[: len(alone)])), turn
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupts >= turn // 3
 
 
 def test_a_conversation_that_is_interrupted_at_any_line_can_go_on(model: LanguageModel) -> None:
