@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import dmlvk as dml
-from dmlvk.conformance.references import expected_output
 from dmlvk.conformance.references.rounding import FLOAT16, FLOAT32, FloatFormat, round_fraction
+from tests.conformance.known import bits_of, reference
 
 Array = npt.NDArray[Any]
 FORMATS = pytest.mark.parametrize("target", [FLOAT32, FLOAT16], ids=["float32", "float16"])
@@ -21,21 +20,6 @@ FORMATS = pytest.mark.parametrize("target", [FLOAT32, FLOAT16], ids=["float32", 
 
 def _floats(target: FloatFormat, *bits: int) -> Array:
     return np.array(bits, target.bits_dtype).view(target.dtype)
-
-
-def _bits(array: Array) -> list[str]:
-    unsigned = array.view(f"u{array.dtype.itemsize}")
-    return [f"{int(value):0{2 * array.dtype.itemsize}x}" for value in unsigned]
-
-
-def _tensor(array: Array) -> dml.TensorDesc:
-    return dml.TensorDesc(dml.DataType.from_name(array.dtype.name.upper()), array.shape)
-
-
-def _binary(operator: str, a: Array, b: Array) -> Array:
-    tensor = _tensor(a)
-    desc = dml.operator_desc(operator, ATensor=tensor, BTensor=tensor, OutputTensor=tensor)
-    return expected_output(desc, [a, b])
 
 
 def _random_floats(target: FloatFormat, count: int, seed: int) -> Array:
@@ -71,11 +55,11 @@ def test_results_are_fractions_rounded_once(
     target: FloatFormat, operator: str, function: Callable[[Fraction, Fraction], Fraction]
 ) -> None:
     a, b = _random_floats(target, 3000, 1), _random_floats(target, 3000, 2)
-    got = _binary(operator, a, b)
-    for x, y, result in zip(a.tolist(), b.tolist(), _bits(got), strict=True):
+    got = reference(operator, a, b)
+    for x, y, result in zip(a.tolist(), b.tolist(), bits_of(got), strict=True):
         exact = function(Fraction(x), Fraction(y))
         if exact:
-            assert result == _bits(_rounded(exact, target))[0], f"{x!r}, {y!r}"
+            assert result == bits_of(_rounded(exact, target))[0], f"{x!r}, {y!r}"
         else:
             assert int(result, 16) in (0, 2 ** (8 * target.dtype.itemsize - 1)), f"{x!r}, {y!r}: not a zero"
 
@@ -84,23 +68,23 @@ def test_results_are_fractions_rounded_once(
 def test_difference_squares_are_fractions_rounded_by_the_documented_steps(target: FloatFormat) -> None:
     a, b = _random_floats(target, 3000, 3), _random_floats(target, 3000, 4)
     for x, y, result in zip(
-        a.tolist(), b.tolist(), _bits(_binary("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b)), strict=True
+        a.tolist(), b.tolist(), bits_of(reference("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b)), strict=True
     ):
         difference = Fraction(x) - Fraction(y)
         if target is FLOAT32:
             difference = Fraction(float(_rounded(difference, target)[0]))
-        expected = _bits(_rounded(difference**2, target))[0] if difference else _bits(np.zeros(1, target.dtype))[0]
+        expected = bits_of(_rounded(difference**2, target))[0] if difference else bits_of(np.zeros(1, target.dtype))[0]
         assert result == expected, f"{x!r}, {y!r}"
 
 
 def test_a_float16_difference_square_next_to_a_tie() -> None:
     # 47^2 = 2209 lies between 2208 and 2210. Less 2^-24 it is below, which float32 does not show.
     a, b = np.array([47, 47, -47], np.float16), np.array([2.0**-24, 0, 2.0**-24], np.float16)
-    assert _binary("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b).tolist() == [2208.0, 2208.0, 2210.0]
+    assert reference("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b).tolist() == [2208.0, 2208.0, 2210.0]
     a, b = np.array([49, 49, -49], np.float16), np.array([2.0**-24, 0, 2.0**-24], np.float16)  # 2401: 2400, 2402
-    assert _binary("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b).tolist() == [2400.0, 2400.0, 2402.0]
+    assert reference("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b).tolist() == [2400.0, 2400.0, 2402.0]
     a, b = np.array([300, 65504, np.inf, np.inf], np.float16), np.array([0, -65504, 1, np.inf], np.float16)
-    assert _bits(_binary("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b)) == ["7c00", "7c00", "7c00", "7e00"]
+    assert bits_of(reference("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b)) == ["7c00", "7c00", "7c00", "7e00"]
 
 
 def test_quotients_of_special_values() -> None:
@@ -111,7 +95,7 @@ def test_quotients_of_special_values() -> None:
     a, b = (_floats(FLOAT32, *column) for column in zip(*pairs, strict=True))
     expected = ["7fc00000", "ff800000", "00000000", "ff800000", "7fc00000", "ff800000", "80000000", "7fc00000"]
     expected += ["7fc00000", "7f800000", "7f7fffff", "00000000", "00000000", "00800000"]
-    assert _bits(_binary("ELEMENT_WISE_DIVIDE", a, b)) == expected
+    assert bits_of(reference("ELEMENT_WISE_DIVIDE", a, b)) == expected
 
 
 def test_remainders_of_special_values_are_c_s_and_python_s() -> None:
@@ -122,11 +106,11 @@ def test_remainders_of_special_values_are_c_s_and_python_s() -> None:
     with np.errstate(over="ignore"):
         truncated = [np.float32(math.fmod(x, y)) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
         floored = [np.float32(x % y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
-    assert _bits(_binary("ELEMENT_WISE_MODULUS_TRUNCATE", a, b)) == _bits(np.array(truncated))
-    assert _bits(_binary("ELEMENT_WISE_MODULUS_FLOOR", a, b)) == _bits(np.array(floored))
+    assert bits_of(reference("ELEMENT_WISE_MODULUS_TRUNCATE", a, b)) == bits_of(np.array(truncated))
+    assert bits_of(reference("ELEMENT_WISE_MODULUS_FLOOR", a, b)) == bits_of(np.array(floored))
     a, b = np.array([inf, 1, 1, nan, 1, inf], np.float32), np.array([1, 0, -0.0, 1, nan, inf], np.float32)
     for operator in ("ELEMENT_WISE_MODULUS_TRUNCATE", "ELEMENT_WISE_MODULUS_FLOOR"):
-        assert _bits(_binary(operator, a, b)) == ["7fc00000"] * 6
+        assert bits_of(reference(operator, a, b)) == ["7fc00000"] * 6
 
 
 def test_means_do_not_overflow() -> None:
@@ -135,8 +119,8 @@ def test_means_do_not_overflow() -> None:
         (_floats(FLOAT32, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F7FFFFE, 0x00800000, 0x00000001, 0x80000000, 0x00800000)),
     )
     means = ["7f7fffff", "00000000", "7f7ffffe", "00800000", "00000000", "80000000", "7effffff"]
-    assert _bits(_binary("ELEMENT_WISE_MEAN", a, b)) == means
-    assert _bits(_binary("ELEMENT_WISE_MEAN", _floats(FLOAT16, 0x7BFF, 1, 3), _floats(FLOAT16, 0x7BFF, 0, 0))) == [
+    assert bits_of(reference("ELEMENT_WISE_MEAN", a, b)) == means
+    assert bits_of(reference("ELEMENT_WISE_MEAN", _floats(FLOAT16, 0x7BFF, 1, 3), _floats(FLOAT16, 0x7BFF, 0, 0))) == [
         "7bff",
         "0000",
         "0002",
@@ -146,30 +130,27 @@ def test_means_do_not_overflow() -> None:
 @FORMATS
 def test_reciprocals_and_roots_are_fractions_rounded_once(target: FloatFormat) -> None:
     x = np.abs(_random_floats(target, 3000, 5))
-    tensor = _tensor(x)
-    reciprocals = expected_output(dml.ElementWiseRecip(input_tensor=tensor, output_tensor=tensor), [x])
-    roots = expected_output(dml.ElementWiseSqrt(input_tensor=tensor, output_tensor=tensor), [x])
-    for number, reciprocal, root in zip(x.tolist(), _bits(reciprocals), _bits(roots), strict=True):
-        assert reciprocal == _bits(_rounded(1 / Fraction(number), target))[0], repr(number)
+    reciprocals, roots = reference("ELEMENT_WISE_RECIP", x), reference("ELEMENT_WISE_SQRT", x)
+    for number, reciprocal, root in zip(x.tolist(), bits_of(reciprocals), bits_of(roots), strict=True):
+        assert reciprocal == bits_of(_rounded(1 / Fraction(number), target))[0], repr(number)
         # The integer root of 4^64 times the number, and one bit more when it is not exact, is close enough to the root.
         scaled = Fraction(number) * 4**64
         integer = math.isqrt(scaled.numerator // scaled.denominator)
         sticky = Fraction(integer) + (Fraction(1, 2) if integer**2 != scaled else 0)
-        assert root == _bits(_rounded(sticky / 2**64, target))[0], repr(number)
+        assert root == bits_of(_rounded(sticky / 2**64, target))[0], repr(number)
 
 
 def test_reciprocals_and_roots_of_special_values() -> None:
     x = _floats(
         FLOAT32, 0, 0x80000000, 0x80000001, 0x7F800000, 0xFF800000, 0xFF800001, 0x7E800000, 0x7E800001, 0xBF800000
     )
-    tensor = _tensor(x)
-    reciprocals = expected_output(dml.ElementWiseRecip(input_tensor=tensor, output_tensor=tensor), [x])
-    assert _bits(reciprocals) == [
+    reciprocals = reference("ELEMENT_WISE_RECIP", x)
+    assert bits_of(reciprocals) == [
         *("7f800000", "ff800000", "ff800000", "00000000", "80000000", "7fc00000", "00800000", "00000000", "bf800000")
     ]
-    roots = expected_output(dml.ElementWiseSqrt(input_tensor=tensor, output_tensor=tensor), [x])
+    roots = reference("ELEMENT_WISE_SQRT", x)
     nan = "7fc00000"
-    assert _bits(roots) == ["00000000", "80000000", "80000000", "7f800000", nan, nan, "5f000000", "5f000000", nan]
+    assert bits_of(roots) == ["00000000", "80000000", "80000000", "7f800000", nan, nan, "5f000000", "5f000000", nan]
 
 
 def test_sums_of_special_values() -> None:
@@ -178,14 +159,14 @@ def test_sums_of_special_values() -> None:
     pairs += [(0x00800001, 0x80800000), (0x80800001, 0x00800000), (1, 0x80000001), (0x807FFFFF, 0x80000000)]
     a, b = (_floats(FLOAT32, *column) for column in zip(*pairs, strict=True))
     sums = ["00000000", "80000000", "7fc00000", "7f800000", "7fc00000", "7f800000"]
-    assert _bits(_binary("ELEMENT_WISE_ADD", a, b)) == [*sums, "00000000", "80000000", "00000000", "80000000"]
+    assert bits_of(reference("ELEMENT_WISE_ADD", a, b)) == [*sums, "00000000", "80000000", "00000000", "80000000"]
     differences = ["00000000", "00000000", "7f800000", "7fc00000", "7fc00000", "00000000"]
-    assert _bits(_binary("ELEMENT_WISE_SUBTRACT", a, b))[:6] == differences
+    assert bits_of(reference("ELEMENT_WISE_SUBTRACT", a, b))[:6] == differences
 
 
 def test_float16_sums_keep_denormals() -> None:
     a, b = _floats(FLOAT16, 0x0001, 0x0400, 0x0400, 0x7BFF), _floats(FLOAT16, 0x0001, 0x8001, 0x8400, 0x4C00)
-    assert _bits(_binary("ELEMENT_WISE_ADD", a, b)) == ["0002", "03ff", "0000", "7c00"]
+    assert bits_of(reference("ELEMENT_WISE_ADD", a, b)) == ["0002", "03ff", "0000", "7c00"]
 
 
 def test_products_at_the_smallest_normal_number() -> None:
@@ -200,7 +181,7 @@ def test_products_at_the_smallest_normal_number() -> None:
     ]
     a, b = (_floats(FLOAT32, *column) for column in zip(*pairs, strict=True))
     expected = ["00800000", "00000000", "80800000", "00800000", "00000000", "00000000", "7fc00000"]
-    assert _bits(_binary("ELEMENT_WISE_MULTIPLY", a, b)) == expected
+    assert bits_of(reference("ELEMENT_WISE_MULTIPLY", a, b)) == expected
 
 
 @pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
@@ -212,7 +193,7 @@ def test_integers_wrap(name: str) -> None:
     b = np.tile(np.array(numbers, name), len(numbers))
     functions: dict[str, Callable[[int, int], int]] = {"ADD": int.__add__, "SUBTRACT": int.__sub__}
     for operator, function in {**functions, "MULTIPLY": int.__mul__}.items():
-        got = _binary(f"ELEMENT_WISE_{operator}", a, b)
+        got = reference(f"ELEMENT_WISE_{operator}", a, b)
         assert got.dtype == a.dtype
         for x, y, result in zip(a.tolist(), b.tolist(), got.tolist(), strict=True):
             assert (result - function(x, y)) % 2**limits.bits == 0, f"{operator} of {x}, {y}: {result}"
@@ -225,9 +206,9 @@ def test_integer_division(name: str) -> None:
     numbers = [lowest, lowest + 1, -7 if lowest else 7, -1 if lowest else 1, 0, 1, 2, 3, highest // 3, highest]
     a = np.repeat(np.array(numbers, name), len(numbers))
     b = np.tile(np.array(numbers, name), len(numbers))
-    quotients = _binary("ELEMENT_WISE_DIVIDE", a, b).tolist()
-    truncated = _binary("ELEMENT_WISE_MODULUS_TRUNCATE", a, b).tolist()
-    floored = _binary("ELEMENT_WISE_MODULUS_FLOOR", a, b).tolist()
+    quotients = reference("ELEMENT_WISE_DIVIDE", a, b).tolist()
+    truncated = reference("ELEMENT_WISE_MODULUS_TRUNCATE", a, b).tolist()
+    floored = reference("ELEMENT_WISE_MODULUS_FLOOR", a, b).tolist()
     for x, y, quotient, remainder, modulus in zip(a.tolist(), b.tolist(), quotients, truncated, floored, strict=True):
         if y == 0:
             assert (quotient, remainder, modulus) == (0, 0, 0), x
@@ -245,8 +226,8 @@ def test_integer_means_and_difference_squares(name: str) -> None:
     numbers += [] if limits.min == 0 else [-1, -2, -5]
     a = np.repeat(np.array(numbers, name), len(numbers))
     b = np.tile(np.array(numbers, name), len(numbers))
-    means = _binary("ELEMENT_WISE_MEAN", a, b).tolist()
-    squares = _binary("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b).tolist()
+    means = reference("ELEMENT_WISE_MEAN", a, b).tolist()
+    squares = reference("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b).tolist()
     for x, y, mean, square in zip(a.tolist(), b.tolist(), means, squares, strict=True):
         assert mean == math.trunc(Fraction(x + y, 2)), f"{x}, {y}"
         assert (square - (x - y) ** 2) % 2**32 == 0, f"{x}, {y}"

@@ -10,14 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references import expected_output
+from tests.conformance.known import reference, signed
 
 Array = npt.NDArray[Any]
-
-
-def _unary(desc_class: Any, x: Array, **attributes: Any) -> Array:
-    tensor = dml.TensorDesc(dml.DataType.from_name(x.dtype.name.upper()), x.shape)
-    return expected_output(desc_class(input_tensor=tensor, output_tensor=tensor, **attributes), [x])
 
 
 def _samples(count: int, widest: float) -> Array:
@@ -33,7 +28,7 @@ def _samples(count: int, widest: float) -> Array:
 def test_error_function_agrees_with_pythons() -> None:
     x = _samples(20000, 7.0)
     expected = [math.erf(value) for value in x.tolist()]
-    np.testing.assert_allclose(_unary(dml.ElementWiseErf, x), expected, rtol=2.0**-48)
+    np.testing.assert_allclose(reference("ELEMENT_WISE_ERF", x), expected, rtol=2.0**-48)
 
 
 def _probability_below(x: float) -> float:
@@ -47,7 +42,7 @@ def test_gelu_agrees_with_pythons_complementary_error_function() -> None:
     x = _samples(20000, 14.0)
     x = x[np.abs(x) < 36]
     expected = [value * _probability_below(value) for value in x.tolist()]
-    np.testing.assert_allclose(_unary(dml.ActivationGelu, x), expected, rtol=2.0**-46)
+    np.testing.assert_allclose(reference("ACTIVATION_GELU", x), expected, rtol=2.0**-46)
 
 
 def test_gelu_below_zero_agrees_with_a_series_of_fractions() -> None:
@@ -59,27 +54,22 @@ def test_gelu_below_zero_agrees_with_a_series_of_fractions() -> None:
             total += term / (2 * n + 1)
             term *= -square / (2 * (n + 1))
         expected = float(Fraction(x) / 2 + square * total / root)
-        got = float(_unary(dml.ActivationGelu, np.array([x], np.float32))[0])
+        got = float(reference("ACTIVATION_GELU", np.array([x], np.float32))[0])
         assert math.isclose(got, expected, rel_tol=2.0**-46), x
 
 
 def test_special_values() -> None:
     x = np.array([0.0, -0.0, math.inf, -math.inf, math.nan, 1e-40, -1e-40, 1e30, -1e30], np.float32)
-    assert _signed(_unary(dml.ElementWiseErf, x)) == _signed([0.0, -0.0, 1, -1, math.nan, 0.0, -0.0, 1, -1])
-    got = _unary(dml.ActivationGelu, x)
-    assert _signed(got) == _signed([0.0, -0.0, math.inf, -0.0, math.nan, 0.0, -0.0, x[7], -0.0])
+    assert signed(reference("ELEMENT_WISE_ERF", x)) == signed([0.0, -0.0, 1, -1, math.nan, 0.0, -0.0, 1, -1])
+    got = reference("ACTIVATION_GELU", x)
+    assert signed(got) == signed([0.0, -0.0, math.inf, -0.0, math.nan, 0.0, -0.0, x[7], -0.0])
     half = np.array([2.0**-24, -(2.0**-24), 65504, -65504], np.float16)
-    assert _signed(_unary(dml.ElementWiseErf, half))[2:] == ["1.0", "-1.0"]
-    tiny = _unary(dml.ElementWiseErf, half)[:2] * math.sqrt(math.pi) / 2
+    assert signed(reference("ELEMENT_WISE_ERF", half))[2:] == ["1.0", "-1.0"]
+    tiny = reference("ELEMENT_WISE_ERF", half)[:2] * math.sqrt(math.pi) / 2
     np.testing.assert_allclose(tiny, [2.0**-24, -(2.0**-24)], rtol=2.0**-44)
 
 
 def test_the_error_function_is_scaled_and_biased_first() -> None:
     x = np.array([1.0, 0.5], np.float32)
-    got = _unary(dml.ElementWiseErf, x, scale_bias=dml.ScaleBias(-2.0, 0.5))
+    got = reference("ELEMENT_WISE_ERF", x, ScaleBias=dml.ScaleBias(-2.0, 0.5))
     np.testing.assert_allclose(got, [math.erf(-1.5), math.erf(-0.5)], rtol=2.0**-48)
-
-
-def _signed(values: Any) -> list[str]:
-    """As text, in which zeros have signs and NaN equals NaN."""
-    return [repr(float(value)) for value in values]

@@ -9,63 +9,51 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references import expected_output
+from tests.conformance.known import float32, reference, signed
 
 Array = npt.NDArray[Any]
 
 
-def _tensor(array: Array) -> dml.TensorDesc:
-    return dml.TensorDesc(dml.DataType.from_name(array.dtype.name.upper()), array.shape)
-
-
-def _float32(*bits: int) -> Array:
-    return np.array(bits, np.uint32).view(np.float32)
-
-
-def _signed(values: Array) -> list[str]:
-    """As text, in which zeros have signs and NaN equals NaN."""
-    return [repr(float(value)) for value in values]
-
-
-def _log(x: Array, scale_bias: dml.ScaleBias | None = None) -> Array:
-    desc = dml.ElementWiseLog(input_tensor=_tensor(x), output_tensor=_tensor(x), scale_bias=scale_bias)
-    return expected_output(desc, [x])
-
-
-def _of_one_input(desc_class: Any, x: Array) -> Array:
-    return expected_output(desc_class(input_tensor=_tensor(x), output_tensor=_tensor(x)), [x])
-
-
 def test_logarithm_of_special_values() -> None:
-    x = _float32(0, 0x80000000, 1, 0x807FFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7F800001)
-    assert _signed(_log(x)) == ["-inf", "-inf", "-inf", "-inf", "0.0", "nan", "inf", "nan", "nan"]
+    x = float32(0, 0x80000000, 1, 0x807FFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7F800001)
+    assert signed(reference("ELEMENT_WISE_LOG", x)) == [
+        "-inf",
+        "-inf",
+        "-inf",
+        "-inf",
+        "0.0",
+        "nan",
+        "inf",
+        "nan",
+        "nan",
+    ]
     half = np.array([0, 1, 0x8001, 0xFC00], np.uint16).view(np.float16)
-    assert _signed(_log(half)) == ["-inf", repr(-24 * math.log(2)), "nan", "nan"]
+    assert signed(reference("ELEMENT_WISE_LOG", half)) == ["-inf", repr(-24 * math.log(2)), "nan", "nan"]
 
 
 def test_logarithm_next_to_one_is_a_series_in_the_distance() -> None:
-    x = _float32(0x3F7FFFFF, 0x3F800001)
-    for value, distance in zip(_log(x), (-(2.0**-24), 2.0**-23), strict=True):
+    x = float32(0x3F7FFFFF, 0x3F800001)
+    for value, distance in zip(reference("ELEMENT_WISE_LOG", x), (-(2.0**-24), 2.0**-23), strict=True):
         series = distance - distance**2 / 2 + distance**3 / 3
         assert abs(value / series - 1) < 2.0**-50
 
 
 def test_logarithm_after_scale_and_bias() -> None:
     x = np.array([0.0, 1.0, 2.5], np.float32)
-    got = _log(x, dml.ScaleBias(2.0, 3.0))
+    got = reference("ELEMENT_WISE_LOG", x, ScaleBias=dml.ScaleBias(2.0, 3.0))
     assert np.abs(got - [math.log(3), math.log(5), math.log(8)]).max() < 2.0**-50
 
 
 def test_inverse_hyperbolic_functions_undo_the_hyperbolic_ones() -> None:
     """Where the hyperbolic function does not lose what its inverse needs."""
     pairs: list[tuple[Any, Any, Array]] = [
-        (dml.ElementWiseAcosh, np.cosh, np.linspace(1.0, 80.0, 1000)),
-        (dml.ElementWiseAsinh, np.sinh, np.linspace(-80.0, 80.0, 1001)),
-        (dml.ElementWiseAtanh, np.tanh, np.linspace(-1.0, 1.0, 1001)),
+        ("ELEMENT_WISE_ACOSH", np.cosh, np.linspace(1.0, 80.0, 1000)),
+        ("ELEMENT_WISE_ASINH", np.sinh, np.linspace(-80.0, 80.0, 1001)),
+        ("ELEMENT_WISE_ATANH", np.tanh, np.linspace(-1.0, 1.0, 1001)),
     ]
-    for desc_class, function, y in pairs:
+    for operator, function, y in pairs:
         x = function(y).astype(np.float32)
-        true = _of_one_input(desc_class, x)
+        true = reference(operator, x)
         assert np.abs(function(true) - x).max() <= 1e-13 * np.abs(x).max()
         assert np.abs(true - y).max() < 3e-7, "off by x's rounding at most"
 
@@ -74,41 +62,38 @@ def test_inverse_hyperbolic_functions_of_small_distances_are_series() -> None:
     t = 2.0**-23
     above_one = np.array([1 + t], np.float32)
     series = math.sqrt(2 * t) * (1 - t / 12)
-    assert abs(_of_one_input(dml.ElementWiseAcosh, above_one)[0] / series - 1) < 1e-14
+    assert abs(reference("ELEMENT_WISE_ACOSH", above_one)[0] / series - 1) < 1e-14
     x = 2.0**-20
     small = np.array([x, -x], np.float32)
-    for desc_class, term in ((dml.ElementWiseAsinh, -1 / 6), (dml.ElementWiseAtanh, 1 / 3)):
+    for operator, term in (("ELEMENT_WISE_ASINH", -1 / 6), ("ELEMENT_WISE_ATANH", 1 / 3)):
         expected = np.array([1.0, -1.0]) * (x + term * x**3)
-        assert np.abs(_of_one_input(desc_class, small) / expected - 1).max() < 1e-15
+        assert np.abs(reference(operator, small) / expected - 1).max() < 1e-15
     below_one = np.array([1 - 2.0**-24], np.float32)
-    assert abs(_of_one_input(dml.ElementWiseAtanh, below_one)[0] - math.log(2.0**25 - 1) / 2) < 1e-14
+    assert abs(reference("ELEMENT_WISE_ATANH", below_one)[0] - math.log(2.0**25 - 1) / 2) < 1e-14
 
 
 def test_inverse_hyperbolic_functions_of_special_values() -> None:
-    x = _float32(0, 0x80000000, 1, 0x80000001, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00001)
-    above, half = _float32(0x3F800001), _float32(0x3F000000)
-    acosh, asinh, atanh = dml.ElementWiseAcosh, dml.ElementWiseAsinh, dml.ElementWiseAtanh
-    assert _signed(_of_one_input(acosh, x)) == ["nan"] * 4 + ["0.0", "nan", "inf", "nan", "nan"]
+    x = float32(0, 0x80000000, 1, 0x80000001, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00001)
+    above, half = float32(0x3F800001), float32(0x3F000000)
+    acosh, asinh, atanh = "ELEMENT_WISE_ACOSH", "ELEMENT_WISE_ASINH", "ELEMENT_WISE_ATANH"
+    assert signed(reference(acosh, x)) == ["nan"] * 4 + ["0.0", "nan", "inf", "nan", "nan"]
     one = math.log(1 + math.sqrt(2))
-    got = _of_one_input(asinh, x)
-    assert _signed(got[:4]) == ["0.0", "-0.0", "0.0", "-0.0"]
+    got = reference(asinh, x)
+    assert signed(got[:4]) == ["0.0", "-0.0", "0.0", "-0.0"]
     assert np.abs(got[4:6] - [one, -one]).max() < 1e-15
-    assert _signed(got[6:]) == ["inf", "-inf", "nan"]
+    assert signed(got[6:]) == ["inf", "-inf", "nan"]
     expected = ["0.0", "-0.0", "0.0", "-0.0", "inf", "-inf", "nan", "nan", "nan"]
-    assert _signed(_of_one_input(atanh, x)) == expected
-    assert _signed(_of_one_input(atanh, above)) == ["nan"]
-    assert abs(_of_one_input(atanh, half)[0] - math.log(3) / 2) < 1e-15
+    assert signed(reference(atanh, x)) == expected
+    assert signed(reference(atanh, above)) == ["nan"]
+    assert abs(reference(atanh, half)[0] - math.log(3) / 2) < 1e-15
 
 
 def _softplus(x: Array, steepness: float) -> Array:
-    desc = dml.ActivationSoftplus(input_tensor=_tensor(x), output_tensor=_tensor(x), steepness=steepness)
-    return expected_output(desc, [x])
+    return reference("ACTIVATION_SOFTPLUS", x, Steepness=steepness)
 
 
 def _parametric_softplus(x: Array, alpha: float, beta: float) -> Array:
-    tensor = _tensor(x)
-    desc = dml.ActivationParametricSoftplus(input_tensor=tensor, output_tensor=tensor, alpha=alpha, beta=beta)
-    return expected_output(desc, [x])
+    return reference("ACTIVATION_PARAMETRIC_SOFTPLUS", x, Alpha=alpha, Beta=beta)
 
 
 def test_softplus_is_symmetric_about_its_ramp_and_follows_its_ends() -> None:
@@ -125,14 +110,14 @@ def test_softplus_is_symmetric_about_its_ramp_and_follows_its_ends() -> None:
 def test_softplus_of_special_values_and_attributes() -> None:
     inf, nan = math.inf, math.nan
     x = np.array([-inf, -2.0, -0.0, 1e-40, 2.0, inf, nan], np.float32)
-    assert _signed(_softplus(x, 0.0)) == ["nan", *["inf"] * 4, "nan", "nan"]
-    assert _signed(_softplus(x, -1e-40)) == ["nan", *["-inf"] * 4, "nan", "nan"]
-    assert _signed(_softplus(x, inf)) == ["0.0", "0.0", "nan", "nan", "nan", "nan", "nan"]
-    assert _signed(_softplus(x, -inf)) == ["nan", "nan", "nan", "nan", "-0.0", "-0.0", "nan"]
-    assert _signed(_softplus(x, nan)) == ["nan"] * 7
-    assert _signed(_softplus(x, 1.0))[::5] == ["0.0", "inf"]
-    assert _signed(_softplus(x, -1.0))[::5] == ["-inf", "-0.0"]
-    assert _signed(_parametric_softplus(x, -0.0, 1.0)) == ["-0.0", *["-0.0"] * 4, "nan", "nan"]
-    assert _signed(_parametric_softplus(x, -inf, 1.0)) == ["nan", *["-inf"] * 4, "-inf", "nan"]
-    assert _signed(_parametric_softplus(np.array([-1e30], np.float32), inf, 1.0)) == ["inf"], "above zero, if by little"
-    assert _signed(_parametric_softplus(x, nan, 1.0)) == ["nan"] * 7
+    assert signed(_softplus(x, 0.0)) == ["nan", *["inf"] * 4, "nan", "nan"]
+    assert signed(_softplus(x, -1e-40)) == ["nan", *["-inf"] * 4, "nan", "nan"]
+    assert signed(_softplus(x, inf)) == ["0.0", "0.0", "nan", "nan", "nan", "nan", "nan"]
+    assert signed(_softplus(x, -inf)) == ["nan", "nan", "nan", "nan", "-0.0", "-0.0", "nan"]
+    assert signed(_softplus(x, nan)) == ["nan"] * 7
+    assert signed(_softplus(x, 1.0))[::5] == ["0.0", "inf"]
+    assert signed(_softplus(x, -1.0))[::5] == ["-inf", "-0.0"]
+    assert signed(_parametric_softplus(x, -0.0, 1.0)) == ["-0.0", *["-0.0"] * 4, "nan", "nan"]
+    assert signed(_parametric_softplus(x, -inf, 1.0)) == ["nan", *["-inf"] * 4, "-inf", "nan"]
+    assert signed(_parametric_softplus(np.array([-1e30], np.float32), inf, 1.0)) == ["inf"], "above zero, if by little"
+    assert signed(_parametric_softplus(x, nan, 1.0)) == ["nan"] * 7
