@@ -38,6 +38,12 @@ FEATURE_LEVELS = {
     "6_4": 0x6400,
 }
 
+FUSABLE = [f"ACTIVATION_{name}" for name in (
+    *("CELU", "ELU", "GELU", "HARD_SIGMOID", "IDENTITY", "LEAKY_RELU", "LINEAR", "PARAMETRIC_SOFTPLUS", "RELU"),
+    *("SCALED_ELU", "SCALED_TANH", "SHRINK", "SIGMOID", "SOFTPLUS", "SOFTSIGN", "TANH", "THRESHOLDED_RELU"),
+)]  # fmt: skip
+"""What every operator with a fused activation may fuse; ``"fusable"`` has what else there is."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TensorFacts:
@@ -106,10 +112,14 @@ def _member(text: str, entry: dict[str, Any]) -> dict[str, Any]:
     word, _, name = text.rstrip("?").partition(" ")
     kind = word.rstrip("s") if word.rstrip("s") in ("input", "output") else "attribute"
     of_tensor = "tensors" if word.endswith("s") else "tensor"
-    member = {
+    member: dict[str, Any] = {
         "name": name, "kind": kind, "type": word if kind == "attribute" else of_tensor, "optional": text.endswith("?")
     }  # fmt: skip
-    return member | {fact: entry[fact][name] for fact in ("minimum", "fusable") if name in entry.get(fact, {})}
+    if name in entry.get("minimum", {}):
+        member["minimum"] = entry["minimum"][name]
+    if name in entry.get("fusable", {}):
+        member["fusable"] = sorted([*FUSABLE, *entry["fusable"][name]])
+    return member
 
 
 def _tensors(table: str | dict[str, str], names: list[str]) -> dict[str, TensorFacts]:
