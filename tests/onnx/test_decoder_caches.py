@@ -21,11 +21,14 @@ from dmlvk.onnx.plan.execution import Segment
 from tests.onnx import decoder, models
 from tests.onnx.bound_caches import CACHES, PRESENTS, bound
 from tests.onnx.counted_calls import calls_of
-from tests.onnx.test_decoder import numbers
 
 Array = npt.NDArray[Any]
 
 _NAMES = ["y", *PRESENTS]
+
+
+def numbers(seed: int, *shape: int) -> npt.NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(0, 1, shape).astype(np.float32)
 
 
 def session(device: dml.Device) -> ort.InferenceSession:
@@ -74,22 +77,16 @@ def grown(made: ort.InferenceSession, x: Array, parts: list[int], *, on_device: 
 
 def shared(made: ort.InferenceSession, x: Array, parts: list[int], capacity: int) -> tuple[Array, list[Array]]:
     """The same with caches of a fixed capacity that are inputs and outputs at once."""
-    binding, caches = made.io_binding(), []
-    for role in ("key", "value"):
-        shape = (len(x), decoder.KEY_HEADS, capacity, decoder.SIZE)
-        value = ort.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, "dml")
-        binding.bind_ortvalue_input(f"past_{role}", value)
-        binding.bind_ortvalue_output(f"present_{role}", value)
-        caches.append(value)
-    binding.bind_output("y")
+    shape = (len(x), decoder.KEY_HEADS, capacity, decoder.SIZE)
+    caches = {name: ort.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, "dml") for name in CACHES}
     found, total = [], 0
     for count in parts:
-        binding.bind_cpu_input("x", x[:, total : total + count])
+        feed = {"x": x[:, total : total + count], "attention_mask": mask(len(x), total + count)}
         total += count
-        binding.bind_cpu_input("attention_mask", mask(len(x), total))
+        binding = bound(made, feed, caches, are_shared=True)
         binding.run()
-        found.append(binding.get_outputs()[-1].numpy())
-    return np.concatenate(found, axis=1), [value.numpy() for value in caches]
+        found.append(binding.get_outputs()[0].numpy())
+    return np.concatenate(found, axis=1), [value.numpy() for value in caches.values()]
 
 
 def test_every_way_to_hold_a_cache_gives_the_same_bits(device: dml.Device) -> None:
@@ -109,6 +106,19 @@ def test_a_decoder_is_as_onnx_runtime_s(any_device: dml.Device) -> None:
     other = models.onnx_runtime(decoder.with_mask())
     expected, *_ = other.run(_NAMES, {"x": x, "attention_mask": mask(2, 9), **empty(2)})
     np.testing.assert_allclose(shared(session(any_device), x, [5, 1, 1, 1, 1], 16)[0], expected, rtol=0, atol=2e-5)
+
+
+def test_a_block_of_onnx_s_own_operators(device: dml.Device) -> None:
+    model, state = decoder.of_onnx(), dict.fromkeys(CACHES, numbers(2, 2, decoder.KEY_HEADS, 4, decoder.SIZE))
+    sessions = ort.InferenceSession(model, device=device, strict=True), models.onnx_runtime(model)
+    for tokens in (3, 1):
+        angles = np.random.default_rng(tokens).uniform(-3, 3, (2, tokens, decoder.SIZE // 2)).astype(np.float32)
+        feed = {"x": numbers(tokens, 2, tokens, decoder.HIDDEN), "cos": np.cos(angles), "sin": np.sin(angles), **state}
+        found, expected = (each.run(None, feed) for each in sessions)
+        for got, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+        state = dict(zip(CACHES, found[1:], strict=True))
+    assert state["past_key"].shape[2] == 8
 
 
 @pytest.mark.parametrize("is_shared", [False, True], ids=["growing", "shared"])
