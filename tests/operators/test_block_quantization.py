@@ -168,22 +168,6 @@ def test_values_beyond_four_bits_are_refused(
         dml.Graph(device).constant(array, data_type)
 
 
-@pytest.mark.parametrize(("number", "wrong"), [(0, dml.INT8), (1, dml.FLOAT32)])
-def test_each_tensor_of_the_array_has_data_types_of_its_own(
-    device: dml.Device, number: int, wrong: dml.DataType
-) -> None:
-    types = [dml.FLOAT32, dml.INT8]
-    types[number] = wrong
-    desc = _desc(dml.Quantize, _tensor(dml.FLOAT32, 4), _tensor(dml.INT8, 4), *(_tensor(kind, 1) for kind in types))
-    with pytest.raises(dml.UnsupportedError, match=rf"QuantizationTensors\[{number}\].DataType must be one of"):
-        device.create_operator(desc)
-    with (
-        dml.Device(device.info.index, feature_level=dml.FeatureLevel.LEVEL_6_2) as older,
-        pytest.raises(dml.UnsupportedError, match="needs feature level 6_3"),
-    ):
-        older.create_operator(desc)
-
-
 def _random_tensor(random: np.random.Generator, data_type: dml.DataType, sizes: Sequence[int]) -> dml.TensorDesc:
     """With its axes in any order in memory, and gaps between some."""
     strides, step = [0] * len(sizes), int(random.integers(1, 3))

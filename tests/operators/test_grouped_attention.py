@@ -188,12 +188,3 @@ def test_memory_is_linear_in_the_length(monkeypatch: pytest.MonkeyPatch, data_ty
         assert _scratch_bytes(8, 4, length, data_type, 64) <= blocks * max(most, length * 4) + 1024
         # Rows that begin at odd places make blocks of 512 rows.
         assert _scratch_bytes(16, 16, length, data_type, 63) <= blocks * max(most, 512 * length * 4) + 1024
-
-
-def test_members_are_in_the_order_of_directml() -> None:
-    plain_members = [field.name for field in dataclasses.fields(dml.MultiheadAttention)]
-    expected = [name for name in plain_members if name != "head_count"]
-    expected.insert(expected.index("past_value_tensor") + 1, "past_sequence_lengths_tensor")
-    index = expected.index("mask_type")
-    expected[index:index] = ["query_head_count", "key_value_head_count"]
-    assert [field.name for field in dataclasses.fields(dml.MultiheadAttention1)] == expected

@@ -1,4 +1,4 @@
-"""PADDING's modes, and operators that move elements in a graph; worked examples and samples try the rest."""
+"""Long paddings, and operators that move elements in a graph; worked examples and samples try the rest."""
 
 from __future__ import annotations
 
@@ -16,41 +16,19 @@ from dmlvk.operators.rearrangement import Padding, PaddingMode
 from dmlvk.tensors import TensorDesc
 
 
-def _floats(*sizes: int) -> TensorDesc:
-    return TensorDesc(dml.FLOAT32, sizes)
-
-
-def _padding(**changes: Any) -> Padding:
-    members: dict[str, Any] = {
-        "input_tensor": _floats(1, 1, 2, 3),
-        "output_tensor": _floats(1, 1, 3, 5),
-        "padding_mode": PaddingMode.EDGE,
-        "padding_value": 0.0,
-        "dimension_count": 4,
-        "start_padding": (0, 0, 1, 1),
-        "end_padding": (0, 0, 0, 1),
-    }
-    return Padding(**{**members, **changes})
-
-
-def test_modes_need_their_feature_levels(benches: list[Workbench]) -> None:
-    index = benches[0].device.info.index
-    message = r"PADDING: PaddingMode cannot be SYMMETRIC at feature level 2_1; it needs 3_0"
-    level = dml.FeatureLevel.LEVEL_2_1
-    with dml.Device(index, feature_level=level) as device, pytest.raises(dml.UnsupportedError, match=message):
-        device.create_operator(_padding(padding_mode=PaddingMode.SYMMETRIC))
-
-
 @pytest.mark.parametrize("mode", [PaddingMode.REFLECTION, PaddingMode.SYMMETRIC, PaddingMode.WRAP, PaddingMode.EDGE])
 def test_long_paddings_take_few_steps(benches: list[Workbench], mode: PaddingMode) -> None:
     """A period is doubled, not repeated."""
     names = {PaddingMode.REFLECTION: "reflect", PaddingMode.SYMMETRIC: "symmetric", PaddingMode.WRAP: "wrap"}
     values = np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)
-    desc = _padding(
+    desc = Padding(
+        input_tensor=TensorDesc(dml.FLOAT32, values.shape),
+        output_tensor=TensorDesc(dml.FLOAT32, (1, 1, 3, 200)),
         padding_mode=mode,
+        padding_value=0.0,
+        dimension_count=4,
         start_padding=(0, 0, 1, 50),
         end_padding=(0, 0, 0, 147),
-        output_tensor=_floats(1, 1, 3, 200),
     )
     widths = [(0, 0), (0, 0), (1, 0), (50, 147)]
     numpy_mode: Any = names.get(mode, "edge")

@@ -14,8 +14,6 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.operators import check_operator
-from dmlvk.operators.levels import FeatureLevel
 from dmlvk.runtime import shader_forms
 
 Array = npt.NDArray[Any]
@@ -186,10 +184,3 @@ def test_tensors_may_lie_in_different_orders(any_device: dml.Device) -> None:
     got = any_device.run(desc, inputs)
     for name in OUTPUTS:
         assert np.array_equal(got[name], expected[name]), name
-
-
-def test_before_level_4_0_there_are_4_dimensions() -> None:
-    desc = _adam(dml.TensorDesc(dml.FLOAT32, (2, 3)))
-    check_operator(desc, FeatureLevel.from_name("4_0"))
-    with pytest.raises(dml.DmlError, match="DimensionCount must be 4"):
-        check_operator(desc, FeatureLevel.from_name("3_0"))

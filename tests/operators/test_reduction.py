@@ -19,8 +19,6 @@ from dmlvk import DataType, ReduceFunction
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.rows import reduction
 from dmlvk.kernels.target import CPU, GPU
-from dmlvk.operators import check_operator
-from dmlvk.operators.levels import FeatureLevel
 from tests.effort import TAKES_TURNS, some
 from tests.targets import all_compute_as_gpus
 
@@ -226,44 +224,3 @@ def test_norms_neither_overflow_nor_vanish(device: dml.Device) -> None:
     got = _run(device, ReduceFunction.L2, x, (1,))[:, 0]
     assert np.allclose(got / np.array([5e30, 5e-30], np.float32), 1, rtol=2e-7)
     assert _run(device, ReduceFunction.SUM_SQUARE, x, (1,))[:, 0].tolist() == [np.inf, 0]
-
-
-def _refusal(function: ReduceFunction, data_type: DataType, result: DataType, level: FeatureLevel) -> None:
-    desc = dml.Reduce(
-        function=function,
-        input_tensor=dml.TensorDesc(data_type, (1, 1, 2, 3)),
-        output_tensor=dml.TensorDesc(result, (1, 1, 2, 1)),
-        axis_count=1,
-        axes=(3,),
-    )
-    check_operator(desc, level)
-
-
-def test_data_types_depend_on_the_function_and_the_level() -> None:
-    highest = max(FeatureLevel)
-    _refusal(ReduceFunction.MAX, DataType.INT8, DataType.INT8, highest)
-    _refusal(ReduceFunction.ARGMAX, DataType.INT8, DataType.UINT64, highest)
-    _refusal(ReduceFunction.SUM, DataType.INT64, DataType.INT64, highest)
-    with pytest.raises(dml.UnsupportedError, match=r"InputTensor.DataType must be one of .* for Function SUM .*INT8"):
-        _refusal(ReduceFunction.SUM, DataType.INT8, DataType.INT8, highest)
-    with pytest.raises(dml.UnsupportedError, match=r"for Function SUM at feature level 4_1; got INT64"):
-        _refusal(ReduceFunction.SUM, DataType.INT64, DataType.INT64, FeatureLevel.from_name("4_1"))
-    with pytest.raises(dml.UnsupportedError, match=r"for Function L2 .*got INT32"):
-        _refusal(ReduceFunction.L2, DataType.INT32, DataType.INT32, highest)
-    with pytest.raises(dml.InvalidArgumentError, match=r"DataTypes must be equal for Function MAX"):
-        _refusal(ReduceFunction.MAX, DataType.INT32, DataType.UINT32, highest)
-
-
-def test_sizes_and_axes_are_checked() -> None:
-    x = np.zeros((2, 3, 4), np.float32)
-    with pytest.raises(dml.InvalidArgumentError, match=r"Axes\[0\] must be below InputTensor.DimensionCount 3; got 3"):
-        check_operator(_desc(ReduceFunction.SUM, x, (3,)), max(FeatureLevel))
-    wrong = dml.Reduce(
-        function=ReduceFunction.SUM,
-        input_tensor=dml.TensorDesc(DataType.FLOAT32, (2, 3)),
-        output_tensor=dml.TensorDesc(DataType.FLOAT32, (2, 3)),
-        axis_count=1,
-        axes=(1,),
-    )
-    with pytest.raises(dml.InvalidArgumentError, match=r"OutputTensor.Sizes must be \[2, 1\]"):
-        check_operator(wrong, max(FeatureLevel))

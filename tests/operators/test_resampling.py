@@ -83,17 +83,6 @@ def test_onnx_agrees(benches: list[Workbench], antialias: int) -> None:
         np.testing.assert_allclose(np.array(_run(bench, desc, values)), expected, rtol=0, atol=2e-6)
 
 
-def test_sizes_of_upsample_2d_follow_from_the_factors() -> None:
-    desc = dml.Upsample2d(
-        input_tensor=dml.TensorDesc(dml.FLOAT32, (1, 1, 2, 3)),
-        output_tensor=dml.TensorDesc(dml.FLOAT32, (1, 1, 4, 6)),
-        scale_size=dml.Size2D(width=3, height=2),
-        interpolation_mode=NEAREST,
-    )
-    with dml.Device() as device, pytest.raises(dml.DmlError, match=r"OutputTensor.Sizes must be \[1, 1, 4, 9\]"):
-        device.create_operator(desc)
-
-
 @pytest.mark.combinations
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT8], ids=str)
 @pytest.mark.parametrize(
