@@ -11,8 +11,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.errors import DmlError, ModelFileError
 from dmlvk.onnx.host.evaluation import OWN, REFERENCE, RUNTIME, computed, reference, runtime
-from dmlvk.onnx.host.evaluation.call import NotComputed
-from dmlvk.onnx.host.evaluation.random_numbers import RANDOM
+from dmlvk.onnx.host.evaluation.call import NotComputed, function_of
 from dmlvk.onnx.model.expansion import body_of
 from dmlvk.onnx.model.inference import INVALID, Inferred, NotInferred, inferred
 from dmlvk.onnx.model.limits import DEFAULT_LIMITS, Limits, check_claims
@@ -45,7 +44,8 @@ HOST_ONLY = {
 
 def is_random(step: Step) -> bool:
     """Whether a node's results are drawn: a Dropout's are, where the third input may say that it is trained."""
-    return step.proto.op_type in RANDOM or (step.proto.op_type == "Dropout" and len(step.proto.input) > 2)
+    function = function_of(step.domain, step.proto.op_type, step.version)
+    return function is not None and function.draws is not None and len(step.proto.input) >= function.draws
 
 
 def evaluate(
@@ -199,4 +199,4 @@ def _refused(step: Step, reason: str, model: str) -> ModelFileError:
     return ModelFileError(f"{model}: {step.label}: cannot be computed: {reason}")
 
 
-__all__ = ["HOST_ONLY", "RANDOM", "NotInferred", "Repeated", "evaluate", "inferred", "is_random", "own_results"]
+__all__ = ["HOST_ONLY", "NotInferred", "Repeated", "evaluate", "inferred", "is_random", "own_results"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.onnx.host.evaluation.call import function_of
-from dmlvk.onnx.host.evaluators import RANDOM, own_results
+from dmlvk.onnx.host.evaluators import is_random, own_results
 from dmlvk.onnx.model.control import CONTROL_FLOW
 from dmlvk.onnx.model.inference import NotInferred, inferred
 from dmlvk.onnx.model.limits import Budget, Limits
@@ -60,7 +60,8 @@ def folded(model: OnnxModel, steps: Sequence[Step], limits: Limits, budget: Budg
     unfolded: set[Step] = set()
     kept = 0
     for step in steps:
-        if not _is_fixed(step) or not all(name in constants for name in step.reads):
+        is_fixed = step.proto.op_type not in CONTROL_FLOW and not is_random(step)
+        if not is_fixed or not all(name in constants for name in step.reads):
             left.append(step)
             continue
         if step.proto.op_type == "Constant" and step.proto.output[0] in constants:
@@ -84,11 +85,6 @@ def folded(model: OnnxModel, steps: Sequence[Step], limits: Limits, budget: Budg
         constants.update({name: made for name, made in zip(step.proto.output, results, strict=True) if name})
     read = {name for step in left for name in step.reads} | {info.name for info in model.outputs}
     return Folding({name: value for name, value in constants.items() if name in read}, tuple(left), frozenset(unfolded))
-
-
-def _is_fixed(step: Step) -> bool:
-    is_training = step.proto.op_type == "Dropout" and len(step.proto.input) > 2
-    return not is_training and step.proto.op_type not in RANDOM and step.proto.op_type not in CONTROL_FLOW
 
 
 def _least_more(step: Step, values: Mapping[str, Any], model: OnnxModel) -> int:

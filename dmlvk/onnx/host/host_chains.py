@@ -8,13 +8,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.onnx.host.evaluation.random_numbers import RANDOM
+from dmlvk.onnx.host.evaluation.call import function_of
+from dmlvk.onnx.host.evaluators import is_random
 from dmlvk.onnx.model.control import CONTROL_FLOW
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Awaited, Known, Tensor, Value, element_of
-
-SHAPES_ONLY = ("EyeLike", "Shape", "Size")
-"""Operators whose results follow from the shape of their input."""
 
 _FOREIGN = int(TensorProto.UNDEFINED)
 """Stands for every type that the device does not have."""
@@ -31,7 +29,7 @@ def follows_on_host(step: Step, read: Sequence[Value | None]) -> bool:
     """
     if any(isinstance(value, Awaited) and not value.is_from_host for value in read):
         return False
-    if step.proto.op_type in (*SHAPES_ONLY, *RANDOM, *CONTROL_FLOW):
+    if step.proto.op_type in CONTROL_FLOW or is_random(step) or is_of_shape(step):
         return False
     return any(_element(value) in _OF_THE_HOST for value in read)
 
@@ -58,8 +56,14 @@ def given_by_host(step: Step, read: Sequence[Value | None]) -> list[Awaited]:
     ]
 
 
+def is_of_shape(step: Step) -> bool:
+    """Whether what a node gives follows from the shape of its input."""
+    function = function_of(step.domain, step.proto.op_type, step.version)
+    return function is not None and function.of_shape
+
+
 def of_shape(step: Step, value: Known | Tensor, check: Callable[[int, Sequence[int]], None]) -> Array | None:
-    """What a node of :data:`SHAPES_ONLY` gives; ``None``: there is no such value.
+    """What a node gives that :func:`is_of_shape`; ``None``: there is no such value.
 
     Args:
         step: the node.

@@ -16,9 +16,6 @@ from dmlvk.onnx.nodes.translation import BatchRule
 
 Shape = tuple[int, ...]
 
-_TAKES_SHAPE = frozenset(("Expand", "Reshape"))
-"""Those of them whose second input is a shape."""
-
 
 class Look:
     """A node with what is known of its values.
@@ -66,11 +63,6 @@ class Look:
         known = self.constants.get(self.step.proto.input[position])
         first = self.inputs[0]
         return known is None or not first or np.asarray(known).reshape(-1)[:1].tolist() != [first[0]]
-
-    def named(self) -> frozenset[str]:
-        """The input that is a shape and names the size of the whole batch, as parts of it need another one."""
-        takes_shape = self.kind in _TAKES_SHAPE and not self.step.domain and len(self.step.proto.input) > 1
-        return frozenset(self.step.proto.input[1:2]) if takes_shape and not self.is_open_shape(1) else frozenset()
 
     def keeps_size(self) -> bool:
         """Whether the first axis of all outputs is as long as that of the first input."""
@@ -134,10 +126,19 @@ def each_picture(look: Look) -> bool:
 
 def reshaped(look: Look) -> bool:
     """Items stay together where the first axis keeps its size: elements keep their order."""
-    if look.kind == "Expand" and len(look.inputs[0] or ()) != len(look.outputs[0] or ()):
-        return False
-    is_open = look.kind in _TAKES_SHAPE or all(map(look.is_open_shape, range(1, len(look.inputs))))
-    return look.first_alone and look.keeps_size() and is_open
+    return look.first_alone and look.keeps_size() and all(map(look.is_open_shape, range(1, len(look.inputs))))
+
+
+def by_shape(look: Look) -> bool:
+    """The same by an input that is a shape."""
+    is_aligned = look.kind != "Expand" or len(look.inputs[0] or ()) == len(look.outputs[0] or ())
+    return look.first_alone and look.keeps_size() and is_aligned
+
+
+def size_named_by(look: Look, rule: BatchRule) -> frozenset[str]:
+    """The input that is a shape and names the size of the whole batch, as parts of it need another one."""
+    takes_shape = rule is by_shape and len(look.step.proto.input) > 1
+    return frozenset(look.step.proto.input[1:2]) if takes_shape and not look.is_open_shape(1) else frozenset()
 
 
 def resized(look: Look) -> bool:

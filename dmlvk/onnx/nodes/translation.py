@@ -98,6 +98,8 @@ class Translation:
         note: what else a user should know.
         shape: gives the shapes of outputs where sizes are open; ``None``: a plan is for these sizes only.
         batch: says whether each item of a batch is treated by itself; ``None``: it is not.
+        reads_sizes: whether further inputs may follow from the size of the batch, as its results' shapes tell then
+            whether that is right.
         check: refuses inputs that contradict one another, before anything else looks at the node; ``None``: none does.
         empty: gives the results where inputs have no elements and results do; ``None``: somebody has to compute them.
         rows_along: the attribute that says along which axis the input 1 names parts of the input 0; empty: none does.
@@ -118,6 +120,7 @@ class Translation:
     rows_along: str = ""
     beams: tuple[int, int] | None = None
     appends: Appending | None = None
+    reads_sizes: bool = False
 
     @property
     def missing(self) -> str | None:
@@ -142,6 +145,7 @@ def translates(
     rows_along: str = "",
     beams: tuple[int, int] | None = None,
     appends: Appending | None = None,
+    reads_sizes: bool = False,
 ) -> Callable[[Translator], Translator]:
     """Registers a translator.
 
@@ -158,11 +162,12 @@ def translates(
         rows_along: as of :class:`Translation`.
         beams: likewise.
         appends: likewise.
+        reads_sizes: likewise.
     """
 
     def register(function: Translator) -> Translator:
         for op_type in op_types:
-            facts = (shape, batch, check, empty, rows_along, beams, appends)
+            facts = (shape, batch, check, empty, rows_along, beams, appends, reads_sizes)
             record = Translation(domain, op_type, since, function, tuple(by), note, *facts)
             bisect.insort(TRANSLATIONS.setdefault((domain, op_type), []), record, key=lambda item: item.since)
         return function

@@ -14,7 +14,7 @@ import numpy as np
 
 from dmlvk.errors import DeviceLimitError, ModelFileError
 from dmlvk.onnx.model.loading import OnnxModel, Step
-from dmlvk.onnx.nodes.batch_rules import Look, Shape
+from dmlvk.onnx.nodes.batch_rules import Look, Shape, size_named_by
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.translation import translation_of
 from dmlvk.onnx.plan.execution import DeviceValue
@@ -22,10 +22,6 @@ from dmlvk.onnx.plan.states import State
 
 _MOST_KEPT = 256
 """Shapes of inputs of which it is kept whether they are divided."""
-
-
-_TAKES_SIZES = frozenset(("Expand", "GroupNormalization", "Reshape", "Resize", "Upsample"))
-"""Operators that may read what follows from the size of the batch: their results' shapes tell whether that is right."""
 
 
 def divided_by(
@@ -60,20 +56,19 @@ def divided_by(
         if step.proto.op_type in ("Shape", "Size") and not step.domain:
             sized.update(written)
             continue
-        if step.domain not in ("", JOINED) or (sized.intersection(step.reads) and not _takes_sizes(step, sized)):
+        translation = translation_of(step.domain, step.proto.op_type, step.version)
+        if step.domain not in ("", JOINED) or translation is None or translation.batch is None:
+            return None
+        if sized.intersection(step.reads) and (not translation.reads_sizes or step.proto.input[0] in sized):
             return None
         look = Look(step, shapes, constants, batched)
-        translation = translation_of(step.domain, step.proto.op_type, step.version)
-        if translation is None or translation.batch is None or not translation.batch(look):
+        if not translation.batch(look):
             return None
         batched.update(written)
-        named.update(look.named())
-        read_otherwise.update(set(step.reads) - look.named())
+        names = size_named_by(look, translation.batch)
+        named.update(names)
+        read_otherwise.update(set(step.reads) - names)
     return frozenset(named) if batched.issuperset(outputs) and named.isdisjoint(read_otherwise) else None
-
-
-def _takes_sizes(step: Step, sized: Collection[str]) -> bool:
-    return step.proto.op_type in _TAKES_SIZES and step.proto.input[0] not in sized
 
 
 class DividedRuns:

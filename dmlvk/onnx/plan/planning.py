@@ -19,7 +19,7 @@ from dmlvk.errors import DeviceRemovedError, DmlError, ModelFileError
 from dmlvk.onnx.host.evaluation import OWN
 from dmlvk.onnx.host.evaluation.call import function_of
 from dmlvk.onnx.host.evaluators import HOST_ONLY, is_random, own_results
-from dmlvk.onnx.host.host_chains import SHAPES_ONLY, follows_on_host, given_by_host, of_shape
+from dmlvk.onnx.host.host_chains import follows_on_host, given_by_host, is_of_shape, of_shape
 from dmlvk.onnx.model.control import CONTROL_FLOW
 from dmlvk.onnx.model.expansion import expanded, has_body
 from dmlvk.onnx.model.inference import Inferred, NotInferred, inferred
@@ -248,7 +248,7 @@ class Planner:
         if step.proto.op_type == "If" and not step.domain and self._is_known(step.proto.input[0]):
             self._take_branch(step)
             return
-        if step.proto.op_type in SHAPES_ONLY and not step.domain:
+        if is_of_shape(step):
             self._take_shape(step, self._value(step.proto.input[0]))
             return
         if self._guards is not None and not is_constant and self._is_host_s(step):

@@ -140,6 +140,8 @@ class HostFunction:
         counts: where models make numbers by the operator from which nothing follows but how much of tensors counts:
             :data:`LENGTHS`, or only :data:`MASKS`; empty: nowhere.
         grows: whether the results of large inputs take more memory than they do.
+        draws: from how many inputs on results are drawn, and differ from run to run; ``None``: they never are.
+        of_shape: whether results follow from the input's shape alone.
     """
 
     since: int
@@ -147,6 +149,8 @@ class HostFunction:
     of_sizes: bool = False
     counts: str = ""
     grows: bool = False
+    draws: int | None = None
+    of_shape: bool = False
 
 
 LENGTHS = "lengths"
@@ -160,7 +164,14 @@ FUNCTIONS: dict[tuple[str, str], list[HostFunction]] = {}
 
 
 def computes(
-    *op_types: str, since: int = 1, domain: str = "", of_sizes: bool = False, counts: str = "", grows: bool = False
+    *op_types: str,
+    since: int = 1,
+    domain: str = "",
+    of_sizes: bool = False,
+    counts: str = "",
+    grows: bool = False,
+    draws: int | None = None,
+    of_shape: bool = False,
 ) -> Callable[[Function], Function]:
     """Registers a function.
 
@@ -171,10 +182,12 @@ def computes(
         of_sizes: as of :class:`HostFunction`.
         counts: likewise.
         grows: likewise.
+        draws: likewise.
+        of_shape: likewise.
     """
 
     def register(function: Function) -> Function:
-        record = HostFunction(since, function, of_sizes, counts, grows)
+        record = HostFunction(since, function, of_sizes, counts, grows, draws, of_shape)
         for op_type in op_types:
             bisect.insort(FUNCTIONS.setdefault((domain, op_type), []), record, key=lambda item: item.since)
         return function

@@ -60,7 +60,7 @@ def constant_of_shape(call: Call) -> Array:
     return np.broadcast_to(value.reshape(()), call.checked_shape(shape.tolist(), value.dtype))
 
 
-@computes("Dropout", since=7)
+@computes("Dropout", since=7, draws=3)
 def dropout(call: Call) -> tuple[Array, ...]:
     """Without training nothing is left out."""
     if call.has(2) and bool(call.array(2).reshape(-1).any()):
@@ -73,7 +73,7 @@ def dropout(call: Call) -> tuple[Array, ...]:
 # Shapes.
 
 
-@computes("Shape", counts=LENGTHS)
+@computes("Shape", counts=LENGTHS, of_shape=True)
 def shape_of(call: Call) -> Array:
     """The sizes from one axis to another."""
     array = call.array(0)
@@ -81,7 +81,7 @@ def shape_of(call: Call) -> Array:
     return np.array(array.shape, np.int64)[call.integer("start", 0) : array.ndim if end is None else int(end)]
 
 
-@computes("Size", counts=LENGTHS)
+@computes("Size", counts=LENGTHS, of_shape=True)
 def size_of(call: Call) -> Array:
     """The number of elements."""
     return np.array(call.array(0).size, np.int64)
@@ -460,7 +460,7 @@ def trilu(call: Call) -> Array:
     return np.where(kept, array, np.zeros((), array.dtype))
 
 
-@computes("EyeLike")
+@computes("EyeLike", of_shape=True)
 def eye_like(call: Call) -> Array:
     """Ones on a diagonal."""
     array = call.array(0)

@@ -9,11 +9,6 @@ from onnx import TensorProto, helper
 
 from dmlvk.onnx.host.evaluation.call import Array, Call, NotComputed, computes
 
-RANDOM = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-)
-"""Operators whose results differ from run to run."""
-
 
 def _generator(call: Call) -> np.random.Generator:
     seed = call.attribute("seed")
@@ -25,7 +20,7 @@ def _type(call: Call, otherwise: np.dtype[Any]) -> np.dtype[Any]:
     return otherwise if given is None else np.dtype(helper.tensor_dtype_to_np_dtype(int(given)))
 
 
-@computes("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+@computes("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", draws=0)
 def of_a_distribution(call: Call) -> Array:
     """Of a normal distribution, or evenly between two bounds."""
     if call.op_type.endswith("Like"):
@@ -53,7 +48,7 @@ def trained(call: Call) -> tuple[Array, Array]:
     return (array * kept * (1 / (1 - ratio))).astype(array.dtype), kept
 
 
-@computes("Bernoulli")
+@computes("Bernoulli", draws=0)
 def bernoulli(call: Call) -> Array:
     """One with the probability that the input says."""
     array = call.array(0)
@@ -61,7 +56,7 @@ def bernoulli(call: Call) -> Array:
     return np.asarray(made).astype(_type(call, array.dtype))
 
 
-@computes("Multinomial")
+@computes("Multinomial", draws=0)
 def multinomial(call: Call) -> Array:
     """Classes, with probabilities whose logarithms, but for a summand, are the input's rows."""
     array, count = call.array(0).astype(np.float64), call.integer("sample_size", 1)

@@ -62,7 +62,12 @@ def _like(node: Node, index: int, tensor: Tensor) -> Tensor | None:
 
 
 @translates(
-    "GroupNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], domain=JOINED, shape=shapes.same, batch=batches.groups
+    "GroupNormalization",
+    by=["MEAN_VARIANCE_NORMALIZATION1"],
+    domain=JOINED,
+    shape=shapes.same,
+    batch=batches.groups,
+    reads_sizes=True,
 )
 def group_normalization(node: Node) -> None:
     """Over groups of channels, and what is multiplied and added behind that."""

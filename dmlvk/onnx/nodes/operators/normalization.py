@@ -189,6 +189,7 @@ def layer_normalized(
     since=18,
     shape=shapes.same,
     batch=batches.each_picture,
+    reads_sizes=True,
 )
 def group_normalization(node: Node) -> None:
     """Over groups of channels; scale and bias have a number for each group, from version 21 on for each channel."""

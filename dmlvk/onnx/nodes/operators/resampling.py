@@ -109,6 +109,7 @@ class _ResizeRequest:
     note="cubic, antialiased and cropped ones of FLOAT types by GATHER",
     shape=shapes.resized,
     batch=batches.resized,
+    reads_sizes=True,
 )
 def resize(node: Node) -> None:
     """Nearest, linear and cubic, every way to count coordinates."""

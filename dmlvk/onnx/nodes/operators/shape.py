@@ -22,7 +22,7 @@ def identity(node: Node) -> None:
     node.set(node.tensor(0))
 
 
-@translates("Reshape", note=VIEW, shape=shapes.reshaped, batch=batches.reshaped)
+@translates("Reshape", note=VIEW, shape=shapes.reshaped, batch=batches.by_shape, reads_sizes=True)
 @translates("Flatten", note=VIEW, shape=shapes.flattened, batch=batches.reshaped)
 def reshape(node: Node) -> None:
     """The new shape is an input that is known, or an attribute."""
@@ -50,7 +50,7 @@ def transpose(node: Node) -> None:
     node.set(tensor.transposed(order))
 
 
-@translates("Expand", note=VIEW, shape=shapes.expanded, batch=batches.reshaped)
+@translates("Expand", note=VIEW, shape=shapes.expanded, batch=batches.by_shape, reads_sizes=True)
 def expand(node: Node) -> None:
     """By strides of 0."""
     tensor = node.tensor(0)
