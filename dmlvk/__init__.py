@@ -3,6 +3,7 @@
 The same bits on every device, within a stated and tested error: see README.md.
 """
 
+import functools as _functools
 import types as _types
 
 from dmlvk.support import command_start
@@ -10,7 +11,7 @@ from dmlvk.support import command_start
 command_start.begins()  # before the others, which take a quarter of a second
 
 # ruff: noqa: E402
-from dmlvk.arrays.device_array import Array
+from dmlvk.arrays.array import Array
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device, Feature
 from dmlvk.errors import (
@@ -152,10 +153,11 @@ __all__ = [
 ]
 
 
-def _namespace(api_version: str | None) -> _types.ModuleType:
-    from dmlvk.array_api.array import namespace  # when it is asked for: who wants no such arrays does not wait for them
+@_functools.cache
+def _namespace() -> _types.ModuleType:
+    from dmlvk import array_api  # when it is asked for: who wants no operations on arrays does not wait for them
 
-    return namespace(api_version)
+    return array_api
 
 
 Array.namespace = staticmethod(_namespace)

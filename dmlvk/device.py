@@ -9,12 +9,14 @@ import enum
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
 
+import numpy as np
 import numpy.typing as npt
 
-from dmlvk.arrays.conversion import Casting, checked_casting
-from dmlvk.arrays.device_array import Array, array_tensor
+from dmlvk.arrays.array import Array
+from dmlvk.arrays.conversion import Casting, checked_casting, converted
 from dmlvk.arrays.memory_pool import MemoryPool, Storage
 from dmlvk.arrays.tensor_bytes import checked_array, plain_array
+from dmlvk.arrays.tensor_memory import TensorMemory, array_tensor
 from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from dmlvk.graphs.description import GraphDesc
@@ -88,6 +90,10 @@ def _opened(info: DeviceInfo) -> tuple[Engine, tuple[str, ...]]:
     if found:
         warn_of_arithmetic(info, found)
     return engine, found
+
+
+def _is_bool(dtype: object) -> bool:
+    return isinstance(dtype, (type, np.dtype, str)) and dtype in (bool, np.bool_, "bool")
 
 
 def _any_on_device(inputs: object) -> bool:
@@ -363,8 +369,8 @@ class Device:
         """An array on the device, with a copy of what an array holds.
 
         Args:
-            x: anything that NumPy makes an array of, of 0 to 8 dimensions and at least one element; ``bool`` becomes
-                UINT8. An Array of this device is copied there.
+            x: anything that NumPy makes an array of, of 0 to 8 dimensions; ``bool`` stays bool, which the device has
+                as UINT8. An Array of this device is copied there.
             data_type: of the elements, by DirectML's or NumPy's name; ``None``: the array's own. Values are converted
                 where none changes. UINT4 and INT4, which NumPy does not have, are made of ``uint8`` and ``int8``.
 
@@ -374,20 +380,30 @@ class Device:
             DeviceRemovedError: when the device is lost or closed.
         """
         self.engine.check_open()
-        if data_type is not None:
+        if data_type is not None and not _is_bool(data_type):
             data_type = checked_data_type(data_type, "Device.array: data_type")
-        if isinstance(x, Array) and x.device is self and data_type in (None, x.data_type):
-            return self.arrays.moved(x)
+        if (
+            isinstance(x, Array)
+            and x.device is self
+            and data_type in (None, x.dtype if _is_bool(x.dtype) else x.data_type)
+        ):
+            return x.__copy__()
         values = plain_array(x, "Device.array")
-        tensor = array_tensor(values.dtype if data_type is None else data_type, values.shape, "Device.array")
-        values = checked_array(values.reshape(tensor.sizes), tensor, "Device.array")
-        return self.arrays.uploaded(self, values, tensor, "Device.array")
+        if _is_bool(data_type):
+            values = converted(values, np.dtype(np.bool_), "Device.array")
+        asked = values.dtype if data_type is None else data_type
+        if not values.size:
+            return self._without_elements(values.shape, asked, "Device.array")
+        tensor = array_tensor(asked, values.shape, "Device.array")
+        laid_out = checked_array(values.reshape(tensor.sizes), tensor, "Device.array")
+        memory = self.arrays.uploaded(self, laid_out, tensor, "Device.array")
+        return Array.of(memory, np.dtype(np.bool_) if _is_bool(asked) else None, values.shape)
 
     def empty(self, shape: int | Sequence[int], dtype: DataTypeLike = DataType.FLOAT32) -> Array:
         """An array on the device whose elements are undefined.
 
         Args:
-            shape: the sizes of 1 to 8 axes; none of them is 0.
+            shape: the sizes of 0 to 8 axes.
             dtype: NumPy's or DirectML's type of the elements.
 
         Raises:
@@ -396,8 +412,18 @@ class Device:
             DeviceRemovedError: when the device is lost or closed.
         """
         self.engine.check_open()
+        sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        if 0 in sizes:
+            return self._without_elements(sizes, dtype, "Device.empty")
         tensor = array_tensor(dtype, shape, "Device.empty")
-        return Array(self, Storage(self.arrays.pool, tensor.size_in_bytes), tensor)
+        memory = TensorMemory(self, Storage(self.arrays.pool, tensor.size_in_bytes), tensor)
+        return Array.of(memory, np.dtype(np.bool_) if _is_bool(dtype) else None, () if sizes == () else None)
+
+    def _without_elements(self, shape: tuple[int, ...], dtype: DataTypeLike, where: str) -> Array:
+        tensor = array_tensor(dtype, [size or 1 for size in shape], where)
+        if tensor.data_type.size_in_bits < 8:
+            raise InvalidArgumentError(f"{where}: an array of {tensor.data_type.name} has elements; got {list(shape)}")
+        return Array(self, np.dtype(np.bool_) if _is_bool(dtype) else tensor.data_type.numpy_dtype, shape, None)
 
     def create_binding_table(self, dispatchable: Dispatchable) -> BindingTable:
         """An empty binding table for a compiled operator or an initializer of this device (CreateBindingTable)."""
@@ -497,7 +523,10 @@ class Device:
         checked_casting(casting)
         if keep or out is not None or _any_on_device(inputs):
             made = self.arrays.execute(compiled, inputs, casting, out)
-            return made if keep else {member: array.numpy() for member, array in made.items()}
+            if not keep:
+                return {member: memory.numpy() for member, memory in made.items()}
+            own = {array.memory(): array for array in (out or {}).values()}
+            return {member: own[memory] if memory in own else Array.of(memory) for member, memory in made.items()}
         return self._chunks.execute(compiled, checked_inputs(compiled, inputs, casting))
 
     def profile(

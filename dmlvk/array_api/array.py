@@ -1,36 +1,23 @@
-"""The standard's array: elements on a device, of any shape, that no function changes behind another's back."""
+"""Arrays as operands of the standard's functions: which are taken, of which shapes, along which axes."""
 
 from __future__ import annotations
 
 import math
-import types
-from collections.abc import Iterable, Sized
-from typing import Any, NoReturn
+from collections.abc import Iterable, Sequence, Sized
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dmlvk.array_api.dtypes import (
-    INTEGERS,
-    SUPPORTED,
-    DType,
-    check_number,
-    checked_dtype,
-    device_type,
-    is_number,
-)
+from dmlvk.array_api.dtypes import SUPPORTED, DType, check_number, checked_dtype, device_type, is_number
 from dmlvk.array_api.dtypes import bool as bool_dtype
-from dmlvk.array_api.lazy import Shape, Value
 from dmlvk.array_api.lazy import number as number_value
-from dmlvk.array_api.operators import Operators
-from dmlvk.arrays.device_array import Array as DeviceArray
+from dmlvk.arrays.array import Array
+from dmlvk.arrays.values import Shape
 from dmlvk.device import Device
 from dmlvk.errors import DataTypeError, DeviceLimitError, InvalidArgumentError
-from dmlvk.objects.portable import default_device, refuse_pickling
+from dmlvk.objects.portable import default_device
 from dmlvk.support.integers import UINT64_MAX, checked_integer, checked_integers
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
-
-VERSION = "2024.12"
 
 _LARGEST_EMPTY = 2**56
 """Elements that the other axes of an empty array have at most: NumPy multiplies them, too."""
@@ -45,182 +32,17 @@ _MOST_ITEMS = 64
 """Sizes and axes that are looked at; an array has fewer."""
 
 
-class Array(Operators):
-    """An array of the standard. Made by the functions of :mod:`dmlvk.array_api`; ``asarray`` takes a ``dmlvk.Array``.
-
-    Elements are computed when they are needed (``numpy.asarray``, ``float``, a sum, …), several element-wise operations
-    at once. ``x[key] = value`` and ``x += y`` give this array new elements: other arrays that were made from it, by
-    slices too, keep theirs.
-
-    Attributes:
-        device: where the elements are, a ``dmlvk.Device``.
-        dtype: their type, one of :mod:`dmlvk.array_api`'s.
-        shape: sizes along 0 to 8 axes, any of which may be 0.
-    """
-
-    __array_ufunc__ = None  # NumPy's arrays on the left leave an operator to this class, which refuses them
-
-    __hash__ = None  # type: ignore[assignment]  # == gives an array
-
-    def __init__(self, device: Device, dtype: DType, shape: Shape, value: Value | None) -> None:
-        self.device = device
-        self.dtype = dtype
-        self.shape = shape
-        self._value = value
-        if value is not None:
-            value.handles += 1
-
-    def __del__(self) -> None:
-        value = getattr(self, "_value", None)
-        if value is not None:
-            value.handles -= 1
-
-    def __reduce__(self) -> NoReturn:
-        refuse_pickling("array_api.Array", "pickle its values: numpy.asarray(array)")
-
-    def __copy__(self) -> Array:
-        return Array(self.device, self.dtype, self.shape, self._value)
-
-    def __deepcopy__(self, _memory: object) -> Array:
-        return self.__copy__()  # elements are never changed
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.dtype.itemsize
-
-    @property
-    def T(self) -> Array:
-        """The transposed matrix.
-
-        Raises:
-            InvalidArgumentError: when there are not two axes.
-        """
-        if self.ndim != 2:
-            raise InvalidArgumentError(f"{self._text()}.T: needs 2 axes; use mT or permute_dims")
-        return self.mT
-
-    @property
-    def mT(self) -> Array:
-        """The last two axes exchanged.
-
-        Raises:
-            InvalidArgumentError: when there are fewer.
-        """
-        made: Array = self.functions.matrix_transpose(self)
-        return made
-
-    @property
-    def value(self) -> Value:
-        """The elements, of which there must be some, perhaps not computed yet."""
-        assert self._value is not None, self.shape  # callers have looked for empty axes
-        return self._value
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether the elements still have to be computed."""
-        return self._value is not None and self._value.is_pending
-
-    def device_array(self) -> DeviceArray:
-        """The elements as a ``dmlvk.Array``, not copied; (1,) where there is no axis; ``bool`` as UINT8.
-
-        Raises:
-            InvalidArgumentError: when there are no elements.
-        """
-        if self._value is None:
-            raise InvalidArgumentError(f"{self._text()}: a dmlvk.Array has elements")
-        return self._value.array()
-
-    def numpy(self) -> npt.NDArray[Any]:
-        """A copy of the elements in main memory; waits for what computes them."""
-        if self._value is None:
-            return np.empty(self.shape, self.dtype)
-        return self._value.array().numpy().reshape(self.shape).view(self.dtype)
-
-    def _text(self) -> str:
-        return f"array_api.Array {self.dtype.name} {list(self.shape)}"
-
-    def __repr__(self) -> str:
-        return f"Array({np.array2string(self.numpy(), separator=', ', threshold=20)}, dtype={self.dtype.name})"
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> types.ModuleType:
-        """:mod:`dmlvk.array_api`.
-
-        Raises:
-            InvalidArgumentError: another version than 2024.12 or one before it is asked for.
-        """
-        return namespace(api_version)
-
-    def to_device(self, device: Device, /, *, stream: None = None) -> Array:
-        """The array on a device; the same one where it is there already, else a copy through main memory.
-
-        Raises:
-            InvalidArgumentError: streams are asked for, of which dmlvk has none.
-        """
-        if stream is not None:
-            raise InvalidArgumentError(f"{self._text()}.to_device: there are no streams; got {stream!r}")
-        if checked_device(device, "to_device") is self.device:
-            return self
-        made: Array = self.functions.asarray(self.numpy(), device=device)
-        return made
-
-    def __index__(self) -> int:
-        if self.dtype not in INTEGERS or self.ndim:
-            raise DataTypeError(f"{self._text()} is no index: it must be an integer without axes")
-        return int(self._number("is no index"))
-
-    def __getitem__(self, key: Any, /) -> Array:
-        """Elements by integers, slices, ``...``, ``None``, integer arrays, or one boolean array.
-
-        Raises:
-            InvalidArgumentError: it is another index.
-            IndexError: it lies outside.
-        """
-        made: Array = self.functions.indexing.item_of(self, key)
-        return made
-
-    def __setitem__(self, key: Any, value: Any, /) -> None:
-        """New elements where an index says; other arrays keep theirs.
-
-        Raises:
-            InvalidArgumentError: it is another index, or the value does not broadcast to what it names.
-            IndexError: it lies outside.
-        """
-        self._become(self.functions.indexing.with_item(self, key, value))
-
-    def _become(self, other: Array) -> Array:
-        old, self._value = self._value, other._value
-        if self._value is not None:
-            self._value.handles += 1
-        if old is not None:
-            old.handles -= 1
-        return self
-
-
-def namespace(api_version: str | None) -> types.ModuleType:
-    """The module for a version of the standard.
+def check_computable(arrays: Sequence[Array], where: str) -> None:
+    """Checks that the standard has the arrays' types, and the device computes with them.
 
     Raises:
-        InvalidArgumentError: it is not that of the version.
+        DataTypeError: when it does not: float64, and the 4-bit types.
     """
-    if api_version not in (None, "2021.12", "2022.12", "2023.12", VERSION):
-        raise InvalidArgumentError(f"__array_namespace__: has version {VERSION}; got {api_version!r}")
-    made: types.ModuleType = Array.functions
-    return made
-
-
-def of_device_array(array: DeviceArray, copy: bool | None = None) -> Array:
-    """The standard's array of a ``dmlvk.Array``, which is taken as it lies, or copied.
-
-    Raises:
-        DataTypeError: the standard has no such type.
-    """
-    dtype = bool_dtype if array.is_truth else checked_dtype(array.dtype, "asarray")
-    if dtype not in SUPPORTED or array.data_type.size_in_bits < 8:
-        raise DataTypeError(f"asarray: {array.data_type.name} is no type of the standard's")
-    own = array.device.array(array) if copy else array
-    value = Value(array.device, array.data_type, array.shape, array=own, is_shared=own is array)
-    return Array(array.device, dtype, array.shape, value)
+    for one in arrays:
+        if one.dtype not in SUPPORTED:
+            checked_dtype(one.dtype, where)  # which says why
+        if one.data_type.size_in_bits < 8:
+            raise DataTypeError(f"{where}: {one.data_type.name} is no type of the standard's")
 
 
 def checked_device(device: Any, where: str) -> Device:
@@ -237,15 +59,13 @@ def checked_device(device: Any, where: str) -> Device:
 
 
 def checked(x: Any, where: str) -> Array:
-    """An operand as the standard's array: a ``dmlvk.Array`` is taken as it lies.
+    """An operand that is an array.
 
     Raises:
         DataTypeError: it is something else.
     """
     if isinstance(x, Array):
         return x
-    if isinstance(x, DeviceArray):
-        return of_device_array(x)
     raise DataTypeError(f"{where}: takes arrays of dmlvk.array_api; got {type(x).__name__}: use asarray")
 
 
@@ -259,6 +79,7 @@ def operands(where: str, *given: Any) -> list[Array]:
     arrays = [checked(one, where) for one in given if not is_number(one)]
     if not arrays:
         raise DataTypeError(f"{where}: needs an array; got numbers only")
+    check_computable(arrays, where)
     first = arrays[0]
     if any(one.device is not first.device for one in arrays):
         raise InvalidArgumentError(f"{where}: the arrays are on several devices: use to_device")

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dmlvk.array_api import forms
-from dmlvk.array_api.array import Array, broadcast, check_room
+from dmlvk.array_api.array import broadcast, check_computable, check_room
 from dmlvk.array_api.dtypes import FLOATS, DType, device_type
 from dmlvk.array_api.dtypes import bool as bool_dtype
-from dmlvk.array_api.lazy import Operation, Shape, Value, computed, deferred
-from dmlvk.arrays.device_array import Array as DeviceArray
+from dmlvk.array_api.lazy import Operation, computed, deferred
+from dmlvk.arrays.array import Array
+from dmlvk.arrays.tensor_memory import TensorMemory
+from dmlvk.arrays.values import Shape, Value
 from dmlvk.device import Device
 
 
@@ -36,6 +38,7 @@ def applied(
         InvalidArgumentError: the shapes do not broadcast.
         DeviceLimitError: the device cannot have the result.
     """
+    check_computable(arrays, where)
     made = broadcast(where, [one.shape for one in arrays]) if shape is None else shape
     device = arrays[0].device
     if 0 in made:
@@ -67,6 +70,7 @@ def computed_now(
     Raises:
         DeviceLimitError: the device cannot have a result.
     """
+    check_computable(arrays, where)
     target = arrays[0].device if device is None else device
     for dtype, shape in results:
         check_room(target, dtype, shape, where)
@@ -83,11 +87,15 @@ def one_now(
     return made
 
 
-def seen(x: Array, array: DeviceArray | None, shape: Shape) -> Array:
+def seen(x: Array, memory: TensorMemory | None, shape: Shape) -> Array:
     """A view of an array's memory, as an array of the same type."""
-    is_shared = x._value is not None and x._value.is_shared
-    value = None if array is None else Value(x.device, device_type(x.dtype), shape, array=array, is_shared=is_shared)
+    value = None if memory is None else Value(x.device, memory.data_type, shape, memory)
     return Array(x.device, x.dtype, shape, value)
+
+
+def copied(x: Array) -> Array:
+    """The same elements in memory of their own, when they are needed."""
+    return applied("copy", forms.NAMED["identity"], [x], x.dtype)
 
 
 def converted(x: Array, dtype: DType, where: str = "astype") -> Array:

@@ -10,16 +10,15 @@ import numpy as np
 from dmlvk import functions as F
 from dmlvk.array_api import forms
 from dmlvk.array_api.array import (
-    Array,
+    check_computable,
     check_room,
     checked,
     checked_device,
     checked_shape,
     integers,
-    of_device_array,
     one_or_more,
 )
-from dmlvk.array_api.calls import applied, computed_now, converted
+from dmlvk.array_api.calls import applied, computed_now, converted, copied
 from dmlvk.array_api.dtypes import (
     FLOATS,
     INTEGERS,
@@ -35,9 +34,9 @@ from dmlvk.array_api.dtypes import (
     is_number,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
-from dmlvk.array_api.lazy import Shape, Value
 from dmlvk.array_api.lazy import number as number_value
-from dmlvk.arrays.device_array import Array as DeviceArray
+from dmlvk.arrays.array import Array
+from dmlvk.arrays.values import Shape
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
 from dmlvk.errors import CopyError, DataTypeError, InvalidArgumentError, OutOfMemoryError
@@ -61,8 +60,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | None = None, cop
     """An array of what is given.
 
     Args:
-        obj: a number, nested lists of them, an array, or what NumPy or DLPack make one of. A ``dmlvk.Array`` is used
-            where it lies: closing or overwriting it later closes or changes this array, too.
+        obj: a number, nested lists of them, an array, or what NumPy or DLPack make one of.
         dtype: ``None``: the array's own; int64, float32 or bool of Python's numbers.
         device: a ``dmlvk.Device``; ``None``: the array's, or the process's.
         copy: ``False``: an error where elements would have to be copied; ``True``: always.
@@ -72,9 +70,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | None = None, cop
         InvalidArgumentError: it is no array, or would have to be copied.
     """
     wanted = None if dtype is None else checked_dtype(dtype, "asarray")
-    if isinstance(obj, DeviceArray):
-        obj = of_device_array(obj, copy)
     if isinstance(obj, Array):
+        check_computable([obj], "asarray")
         if device is not None and checked_device(device, "asarray") is not obj.device:
             if copy is False:
                 raise CopyError("asarray: an array of another device cannot be had without a copy")
@@ -82,7 +79,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | None = None, cop
         if wanted not in (None, obj.dtype) and copy is False:
             raise CopyError(f"asarray: {obj.dtype.name} cannot become {wanted} without a copy")
         made = converted(obj, obj.dtype if wanted is None else wanted, "asarray")
-        return obj.__copy__() if made is obj and copy else made
+        return copied(obj) if made is obj and copy else made
     if copy is False:
         raise CopyError("asarray: elements come to the device by a copy; got copy=False")
     return _uploaded(_plain(obj, wanted), checked_device(device, "asarray"))
@@ -111,11 +108,7 @@ def _plain(obj: Any, wanted: DType | None) -> Any:
 
 def _uploaded(values: Any, device: Device) -> Array:
     checked_shape(values.shape, "asarray")
-    if values.size == 0:
-        return Array(device, values.dtype, values.shape, None)
-    array = device.array(np.ascontiguousarray(values).reshape(values.shape))
-    value = Value(device, device_type(values.dtype), values.shape, array=array)
-    return Array(device, values.dtype, values.shape, value)
+    return Array(device, values.dtype, values.shape, None) if values.size == 0 else device.array(values)
 
 
 def from_dlpack(x: Any, /, *, device: Device | None = None, copy: bool | None = None) -> Array:
@@ -132,7 +125,7 @@ def from_dlpack(x: Any, /, *, device: Device | None = None, copy: bool | None = 
         InvalidArgumentError: it is no array that gives itself by DLPack.
     """
     target = None if device is None else checked_device(device, "from_dlpack")
-    if isinstance(x, (Array, DeviceArray)):
+    if isinstance(x, Array):
         if copy is False and target not in (None, x.device):
             raise CopyError("from_dlpack: an array of another device cannot be had without a copy")
         return asarray(x, device=target, copy=copy)

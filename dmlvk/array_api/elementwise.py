@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from dmlvk.array_api import forms
-from dmlvk.array_api.array import Array, checked, operands
-from dmlvk.array_api.calls import applied, converted
+from dmlvk.array_api.array import checked, operands
+from dmlvk.array_api.calls import applied, converted, copied
 from dmlvk.array_api.creation import asarray, full_like
 from dmlvk.array_api.dtypes import (
     FLOATS,
@@ -27,6 +27,7 @@ from dmlvk.array_api.dtypes import (
     promoted,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
+from dmlvk.arrays.array import Array
 from dmlvk.errors import DataTypeError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -79,8 +80,7 @@ def _one(
     def function(x: Any, /) -> Array:
         array = checked(x, name)
         check_is(array.dtype, accepted, name)
-        made = form(array.dtype)
-        return array.__copy__() if made is None else applied(name, made, [array], result or array.dtype)
+        return applied(name, form(array.dtype) or forms.NAMED["identity"], [array], result or array.dtype)
 
     named: Callable[..., Array] = _named(function, name, doc)
     return named
@@ -300,7 +300,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
         made = function(made, bound)
         if made.dtype != dtype:
             raise DataTypeError(f"clip: bounds of {checked(bound, 'clip').dtype.name} do not fit {dtype.name}")
-    return made if made is not x else made.__copy__()
+    return made if made is not x else copied(made)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:

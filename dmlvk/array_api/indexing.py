@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from dmlvk import functions as F
-from dmlvk.array_api.array import Array, broadcast, checked, checked_axis, is_bool, number_beside, operands
+from dmlvk.array_api.array import broadcast, checked, checked_axis, is_bool, number_beside, operands
 from dmlvk.array_api.calls import computed_now, converted, seen
 from dmlvk.array_api.creation import arange, asarray, zeros
 from dmlvk.array_api.dtypes import INTEGERS, check_is, int32, int64, is_number, promoted, uint32
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.elementwise import add, floor_divide, less, multiply, remainder, where
-from dmlvk.array_api.lazy import Shape
 from dmlvk.array_api.manipulation import broadcast_arrays, broadcast_to, moveaxis, reshape
-from dmlvk.arrays.device_array import Array as DeviceArray
+from dmlvk.arrays.array import Array
+from dmlvk.arrays.values import Shape
 from dmlvk.errors import DataTypeError, IndexRangeError, InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
@@ -49,7 +49,7 @@ def _items(x: Array, key: Any) -> tuple[Any, ...]:
             one = asarray(one, device=x.device)
         elif isinstance(one, (bool, np.bool_)):
             raise InvalidArgumentError(f"an index must not be {one!r}: use an array of truth values")
-        if isinstance(one, (Array, DeviceArray)):
+        if isinstance(one, Array):
             one = checked(one, "an index")
             check_is(one.dtype, (*INTEGERS, np.dtype(bool)), "an index")
             if one.ndim == 0 and not is_bool(one):
@@ -105,9 +105,9 @@ def _part(x: Array, items: tuple[Any, ...]) -> Array:
     if 0 in made:
         return seen(x, None, made)
     if made == x.shape and all(one == slice(0, size, 1) for one, size in zip(plain, x.shape, strict=True)):
-        return x.__copy__()
-    array = x.device_array()
-    part = array[tuple(plain)] if plain else array
+        return x.same()
+    memory = x.memory()
+    part = memory[tuple(plain)] if plain else memory
     return seen(x, part.reshape(made or (1,)), made)
 
 
@@ -205,11 +205,11 @@ def with_item(x: Array, key: Any, value: Any) -> Array:
             return where(mask, new, x)
     if x.size == 0:
         item_of(x, key)  # whether it is an index
-        return x.__copy__()
+        return x.same()
     indices = item_of(reshape(arange(x.size, dtype=int32, device=x.device), x.shape), key)
     updates = broadcast_to(_squeezed(new, indices.ndim), indices.shape)
     if indices.size == 0:
-        return x.__copy__()
+        return x.same()
     flat = [reshape(one, (one.size,)) for one in (x, indices, updates)]
     (made,) = computed_now("x[key] = value", _scattered, flat, [(x.dtype, (x.size,))])
     return reshape(made, x.shape)

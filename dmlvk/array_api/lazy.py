@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlvk.arrays.device_array import Array as DeviceArray
+from dmlvk.arrays.tensor_memory import TensorMemory
+from dmlvk.arrays.values import Shape, Value
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
@@ -24,8 +25,6 @@ from dmlvk.graphs.expression import Expression
 if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
-
-Shape = tuple[int, ...]
 
 MOST_PENDING = 32
 """Operations that are gathered into one graph at most: what is longer is computed on the way."""
@@ -59,88 +58,9 @@ class Operation:
         """Equal for operations that compute the same; numbers by their text, since -0 equals 0."""
         return self.function, repr(self.attributes)
 
-
-class Value:
-    """Elements on a device, or how they follow from others.
-
-    Attributes:
-        device: where they are.
-        data_type: DirectML's type.
-        shape: any, without empty axes; in memory that of no axis is (1,).
-        handles: how many arrays of the user's have this value.
-        uses: operations that wait for it.
-        is_shared: whether a ``dmlvk.Array`` of the user's has its memory, which may be overwritten or closed.
-        weight: how many operations wait with it, itself among them; what is shared counts twice.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "_array",
-        "_operands",
-        "data_type",
-        "device",
-        "handles",
-        "is_shared",
-        "operation",
-        "shape",
-        "uses",
-        "weight",
-    )
-
-    def __init__(
-        self,
-        device: Device,
-        data_type: DataType,
-        shape: Shape,
-        *,
-        array: DeviceArray | None = None,
-        operation: Operation | None = None,
-        operands: tuple[Value, ...] = (),
-        is_shared: bool = False,
-    ) -> None:
-        self.device, self.data_type, self.shape = device, data_type, shape
-        self.operation = operation
-        self.handles = self.uses = 0
-        self.is_shared = is_shared
-        self._array = array
-        self._operands: tuple[Value, ...] | None = operands
-        self.weight: int = 0 if array is not None else 1 + sum(one.weight for one in operands)
-        for one in operands:
-            one.uses += 1
-
-    @property
-    def memory_shape(self) -> Shape:
-        """The shape that it has in memory."""
-        return self.shape or (1,)
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether it still has to be computed."""
-        return self._array is None
-
-    def operands_if_pending(self) -> tuple[Value, ...] | None:
-        """What it is computed from, if it is not computed yet."""
-        operands = self._operands  # first: another thread may be computing it
-        return operands if self._array is None else None
-
-    def settle(self, array: DeviceArray) -> None:
-        """Takes the computed elements, and lets go of the operands."""
-        operands = self._operands or ()
-        self._array = array
-        self._operands = None
-        self.weight = 0
-        for one in operands:
-            one.uses -= 1
-
-    def array(self) -> DeviceArray:
-        """The elements, computed now if they were not yet."""
-        if self._array is None:
-            operands, operation = self.operands_if_pending(), self.operation
-            if operands is not None and operation is not None:
-                (array,) = _evaluated(self.device, operation, operands, [self])
-                self.settle(array)
-        assert self._array is not None  # what is not pending has one
-        return self._array
+    def evaluated(self, device: Device, operands: tuple[Value, ...], results: Sequence[Value]) -> list[TensorMemory]:
+        """Computes results, in one graph with what the operands wait for."""
+        return _evaluated(device, self, operands, results)
 
 
 def deferred(
@@ -158,13 +78,10 @@ def deferred(
     made = tuple(operands)
     if 1 + sum(one.weight for one in made) > MOST_PENDING:
         for one in made:
-            one.array()
+            one.memory()
     value = Value(device, data_type, shape, operation=operation, operands=made)
-    for one in made:
-        if one.is_shared:
-            one.array().storage.add_waiting(value)
     if not SETTINGS.is_lazy:
-        value.array()
+        value.memory()
     return value
 
 
@@ -180,8 +97,8 @@ def computed(
         results: data type and shape of each.
     """
     values = [Value(device, data_type, shape) for data_type, shape in results]
-    for value, array in zip(values, _evaluated(device, operation, tuple(operands), values), strict=True):
-        value.settle(array)
+    for value, memory in zip(values, _evaluated(device, operation, tuple(operands), values), strict=True):
+        value.settle(memory)
     return values
 
 
@@ -191,19 +108,19 @@ def number(device: Device, value: float, data_type: DataType) -> Value:
         bits = np.array(value).astype(data_type.numpy_dtype)
     key = data_type, bits.tobytes()
     programs = device.arrays.programs
-    known = programs.get("number", key) or programs.keep("number", key, device.array(bits.reshape(1)))
-    return Value(device, data_type, (), array=known)
+    known = programs.get("number", key) or programs.keep("number", key, device.array(bits).memory())
+    return Value(device, data_type, (), known)
 
 
 def _evaluated(
     device: Device, operation: Operation, operands: tuple[Value, ...], results: Sequence[Value]
-) -> list[DeviceArray]:
+) -> list[TensorMemory]:
     """Runs an operation with everything that its operands wait for."""
     plan = _ShapePlan(operation, operands)
     key = (*plan.key, tuple((one.data_type, one.memory_shape) for one in results))
     programs = device.arrays.programs
     program = programs.get("program", key) or programs.keep("program", key, plan.compiled(device, results))
-    made = device.run(program, plan.inputs, keep=True)
+    made = device.arrays.execute(program, plan.inputs)
     for number, value in plan.others:
         value.settle(made[f"value {number}"])
     return [made[f"result {number}"] for number in range(len(results))]
@@ -225,7 +142,7 @@ class _ShapePlan:
         for operand in operands:
             self._add(operand)
         self.inputs = {
-            f"input {index}": value.array() for index, (value, parts) in enumerate(self._steps) if parts is None
+            f"input {index}": value.memory() for index, (value, parts) in enumerate(self._steps) if parts is None
         }
         uses = [0] * len(self._steps)
         counted = [parts for _, parts in self._steps if parts is not None]
@@ -264,7 +181,7 @@ class _ShapePlan:
         if parts is None:
             tensor = self.inputs[f"input {index}"].tensor
             return tensor.data_type, tensor.sizes, tensor.strides
-        assert value.operation is not None  # what waits has one
+        assert isinstance(value.operation, Operation)  # what waits has one
         return value.operation.key, value.shape, tuple(self._indices[id(part)] for part in parts)
 
     def compiled(self, device: Device, results: Sequence[Value]) -> CompiledGraph:
@@ -276,7 +193,7 @@ class _ShapePlan:
                 tensor = self.inputs[f"input {index}"].tensor
                 made.append(graph.input(f"input {index}", tensor.data_type, tensor.sizes, tensor.strides))
             else:
-                assert value.operation is not None  # what waits has one
+                assert isinstance(value.operation, Operation)  # what waits has one
                 expression = _applied(graph, value.operation, [made[self._indices[id(part)]] for part in parts])
                 made.append(_shaped(expression, value))
         root = _applied(graph, self._operation, [made[self._indices[id(one)]] for one in self._operands])

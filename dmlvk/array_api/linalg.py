@@ -6,7 +6,7 @@ import math
 from typing import Any, NoReturn
 
 from dmlvk.array_api import elementwise, statistics
-from dmlvk.array_api.array import Array, along, checked, checked_axes, checked_axis, checked_real
+from dmlvk.array_api.array import along, checked, checked_axes, checked_axis, checked_real
 from dmlvk.array_api.calls import converted, one_now
 from dmlvk.array_api.creation import arange, eye
 from dmlvk.array_api.dtypes import FLOATS, NUMERIC, check_is, is_number
@@ -17,6 +17,7 @@ from dmlvk.array_api.powers import pow
 from dmlvk.array_api.products import matmul, matrix_transpose, outer, tensordot, vecdot
 from dmlvk.array_api.statistics import norm_of_squares, without_axes
 from dmlvk.array_api.support import UNSUPPORTED
+from dmlvk.arrays.array import Array
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.support.integers import checked_integer
 

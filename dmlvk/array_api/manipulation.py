@@ -10,7 +10,6 @@ from typing import Any
 from dmlvk import functions as F
 from dmlvk.array_api import forms
 from dmlvk.array_api.array import (
-    Array,
     along,
     broadcast,
     checked,
@@ -21,9 +20,10 @@ from dmlvk.array_api.array import (
     one_or_more,
     operands,
 )
-from dmlvk.array_api.calls import applied, computed_now, converted, seen
+from dmlvk.array_api.calls import applied, computed_now, converted, copied, seen
 from dmlvk.array_api.dtypes import checked_dtype, promoted
-from dmlvk.array_api.lazy import Shape
+from dmlvk.arrays.array import Array
+from dmlvk.arrays.values import Shape
 from dmlvk.device import Device
 from dmlvk.errors import DataTypeError, IndexRangeError, InvalidArgumentError
 from dmlvk.graphs.builder import Graph
@@ -43,15 +43,15 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Device | None = 
     array = checked(x, "astype")
     made = converted(array, checked_dtype(dtype, "astype"))
     made = made.to_device(device) if device is not None else made
-    return made.__copy__() if made is array and copy else made
+    return copied(made) if made is array and copy else made
 
 
 def resized(x: Array, shape: Shape) -> Array:
     """The same elements in another shape of as many."""
     checked_shape(shape, "reshape")
     if shape == x.shape:
-        return x.__copy__()
-    return seen(x, x.device_array().reshape(shape or (1,)) if x.size else None, shape)
+        return x.same()
+    return seen(x, x.memory().reshape(shape or (1,)) if x.size else None, shape)
 
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
@@ -84,8 +84,8 @@ def permute_dims(x: Any, /, axes: Any) -> Array:
         raise InvalidArgumentError(f"permute_dims: axes must name each of {array.ndim} axes once; got {axes!r}")
     shape = tuple(array.shape[axis] for axis in order)
     if not order or order == tuple(range(array.ndim)):
-        return array.__copy__()
-    return seen(array, array.device_array().transpose(order) if array.size else None, shape)
+        return array.same()
+    return seen(array, array.memory().transpose(order) if array.size else None, shape)
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
@@ -147,7 +147,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
     if broadcast("broadcast_to", [array.shape, wanted]) != wanted:
         raise InvalidArgumentError(f"broadcast_to: {list(array.shape)} does not broadcast to {list(wanted)}")
     if wanted == array.shape:
-        return array.__copy__()
+        return array.same()
     return applied("broadcast_to", forms.broadcast, [array], array.dtype, (wanted,), wanted)
 
 
@@ -254,7 +254,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
         if cut and array.size:
             parts = [array[along(dimension, slice(-cut, None))], array[along(dimension, slice(None, -cut))]]
             array = concat(parts, axis=dimension)
-    return array.__copy__()
+    return copied(array)
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Array]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dmlvk.array_api import forms, statistics
-from dmlvk.array_api.array import Array, checked, operands
+from dmlvk.array_api.array import checked, operands
 from dmlvk.array_api.calls import applied
 from dmlvk.array_api.dtypes import FLOATS, NUMERIC, SIGNED, is_number
 from dmlvk.array_api.elementwise import by_float32, pair
+from dmlvk.arrays.array import Array
 from dmlvk.errors import InvalidArgumentError
 
 

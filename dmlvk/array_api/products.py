@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from dmlvk import functions as F
-from dmlvk.array_api.array import Array, broadcast, checked, checked_axis, integers
+from dmlvk.array_api.array import broadcast, checked, checked_axis, integers
 from dmlvk.array_api.calls import computed_now, converted
 from dmlvk.array_api.creation import zeros
 from dmlvk.array_api.dtypes import FLOATS, NUMERIC, UNSIGNED, int64, uint64
 from dmlvk.array_api.elementwise import by_float32, multiply, pair
 from dmlvk.array_api.manipulation import broadcast_to, concat, permute_dims, reshape
 from dmlvk.array_api.statistics import sum as summed
+from dmlvk.arrays.array import Array
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression

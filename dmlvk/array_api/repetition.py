@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 from dmlvk.array_api import searching, statistics
-from dmlvk.array_api.array import Array, along, check_room, checked, checked_axis, checked_shape, integers
-from dmlvk.array_api.calls import converted
+from dmlvk.array_api.array import along, check_room, checked, checked_axis, checked_shape, integers
+from dmlvk.array_api.calls import converted, copied
 from dmlvk.array_api.creation import arange, asarray, zeros
 from dmlvk.array_api.dtypes import INTEGERS, check_is, checked_dtype, is_number
 from dmlvk.array_api.indexing import take
 from dmlvk.array_api.manipulation import broadcast_to, reshape, resized
+from dmlvk.arrays.array import Array
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.support.integers import checked_integer
 
@@ -71,7 +72,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
     if counts.ndim > 1 or (counts.ndim == 1 and counts.shape[0] not in (1, size)):
         raise InvalidArgumentError(f"repeat: repeats must be one number or {size}; got {list(counts.shape)}")
     if size == 0:
-        return array.__copy__()
+        return copied(array)
     if counts.ndim == 0:
         return _evenly(array, dimension, checked_integer(int(counts), "repeat: repeats", 0))
     counts = broadcast_to(counts, (size,))

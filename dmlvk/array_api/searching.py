@@ -6,7 +6,7 @@ import builtins
 from typing import Any, NamedTuple
 
 from dmlvk import functions as F
-from dmlvk.array_api.array import Array, checked, checked_axis, operands
+from dmlvk.array_api.array import checked, checked_axis, operands
 from dmlvk.array_api.calls import computed_now, converted, one_now, seen
 from dmlvk.array_api.creation import zeros
 from dmlvk.array_api.dtypes import (
@@ -23,6 +23,7 @@ from dmlvk.array_api.elementwise import by_float32, not_equal, subtract
 from dmlvk.array_api.indexing import nonzero_indices, take
 from dmlvk.array_api.manipulation import concat, reshape
 from dmlvk.array_api.statistics import cumulative_sum, without_axes
+from dmlvk.arrays.array import Array
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph

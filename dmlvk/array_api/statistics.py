@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dmlvk import functions as F
-from dmlvk.array_api.array import Array, along, checked, checked_axes, checked_axis, checked_real
-from dmlvk.array_api.calls import converted, one_now, seen
+from dmlvk.array_api.array import along, checked, checked_axes, checked_axis, checked_real
+from dmlvk.array_api.calls import converted, copied, one_now, seen
 from dmlvk.array_api.creation import full
 from dmlvk.array_api.dtypes import (
     FLOATS,
@@ -25,8 +25,9 @@ from dmlvk.array_api.dtypes import (
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.elementwise import by_float32, divide, multiply, not_equal, sqrt, subtract
-from dmlvk.array_api.lazy import Shape
 from dmlvk.array_api.manipulation import concat
+from dmlvk.arrays.array import Array
+from dmlvk.arrays.values import Shape
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
@@ -67,7 +68,7 @@ def _reduction(
             raise InvalidArgumentError(f"{where}: there are no elements along axes {list(axes)} of {list(x.shape)}")
         return full(shape, empty, dtype=x.dtype, device=x.device)
     if not axes:
-        return x.__copy__()
+        return copied(x)
     return one_now(where, form, x, x.dtype, shape, (function, axes))
 
 
@@ -247,7 +248,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
     dimension = checked_axis(axis, array.ndim, "diff")
     n = checked_integer(n, "diff: n", 0)
     if n == 0:
-        return array.__copy__()
+        return copied(array)
     parts = [checked(one, "diff") for one in (prepend, array, append) if one is not None]
     array = concat(parts, axis=dimension) if len(parts) > 1 else array
     function = not_equal if array.dtype == bool_dtype else subtract

@@ -116,7 +116,7 @@ class MemoryPool:
 class Waiting(Protocol):
     """What is computed from memory later."""
 
-    def array(self) -> object:
+    def memory(self) -> object:
         """Computes it."""
 
 
@@ -162,11 +162,16 @@ class Storage:
             self.waiting = weakref.WeakSet()
         self.waiting.add(value)
 
+    def remove_waiting(self, value: Waiting) -> None:
+        """Forgets what was computed."""
+        if self.waiting is not None:
+            self.waiting.discard(value)
+
     def settle(self) -> None:
         """Has everything computed that waits for the contents, which are about to change."""
         waiting, self.waiting = self.waiting, None
         for value in list(waiting or ()):
-            value.array()
+            value.memory()
 
     def close(self) -> None:
         """Frees the memory; closing twice is allowed."""

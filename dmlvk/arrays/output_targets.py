@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dmlvk.arrays.device_array import Array
+from dmlvk.arrays.array import Array
+from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.compilation import BindPoint, CompiledOperator, CompiledSingleOperator
 from dmlvk.runtime.kompute import Allocation
 
 
-def checked_targets(compiled: CompiledOperator, out: object) -> dict[str, Array]:
+def checked_targets(compiled: CompiledOperator, out: object) -> dict[str, TensorMemory]:
     """The arrays that outputs are to be written to, by DirectML's names.
 
     Args:
@@ -27,7 +28,7 @@ def checked_targets(compiled: CompiledOperator, out: object) -> dict[str, Array]
     known = {point.name: point for point in compiled.outputs if point.tensor is not None}
     fields = [field for field, _ in compiled.desc.outputs] if isinstance(compiled, CompiledSingleOperator) else []
     names = {field.attribute: field.name for field in fields}
-    targets: dict[str, Array] = {}
+    targets: dict[str, TensorMemory] = {}
     for member, array in out.items():
         name = names.get(member, member) if isinstance(member, str) else member
         if name not in known or name in targets:
@@ -35,6 +36,8 @@ def checked_targets(compiled: CompiledOperator, out: object) -> dict[str, Array]
                 f"{compiled.name}: out: {'is given twice' if name in targets else 'there is no output'} {member!r}; "
                 f"it has {list(known)}"
             )
+        if isinstance(array, Array):
+            array = array.memory()
         _check_target(compiled, known[name], array)
         array.storage.settle()
         targets[name] = array
@@ -44,7 +47,7 @@ def checked_targets(compiled: CompiledOperator, out: object) -> dict[str, Array]
 def _check_target(compiled: CompiledOperator, point: BindPoint, array: Any) -> None:
     where, tensor = f"{compiled.name}: out: {point.name}", point.tensor
     assert tensor is not None  # absent outputs have no names
-    if not isinstance(array, Array):
+    if not isinstance(array, TensorMemory):
         raise InvalidArgumentError(f"{where}: must be a dmlvk.Array, as Device.empty makes one; got {array!r}")
     if array.device.engine is not compiled.device.engine:
         raise InvalidArgumentError(f"{where}: the array belongs to another device")
@@ -69,7 +72,7 @@ def _check_target(compiled: CompiledOperator, point: BindPoint, array: Any) -> N
 def check_shared_memory(
     compiled: CompiledOperator,
     locations: Mapping[tuple[BindingKind, int], tuple[Allocation, int]],
-    targets: Mapping[str, Array],
+    targets: Mapping[str, TensorMemory],
 ) -> None:
     """Checks that an output which lies over an input may do so.
 

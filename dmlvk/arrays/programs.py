@@ -6,8 +6,8 @@ import collections
 import threading
 from typing import Any
 
-_MOST = {"operator": 64, "program": 256, "number": 256}
-"""How many are kept of each kind: operators of Arrays, graphs of waiting operations, numbers as arrays."""
+_MOST = {"program": 256, "number": 256}
+"""How many are kept of each kind: graphs of waiting operations, numbers as arrays."""
 
 
 class Programs:

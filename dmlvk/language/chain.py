@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlvk.arrays.device_array import Array
 from dmlvk.arrays.memory_pool import Storage
 from dmlvk.arrays.tensor_bytes import copy_elements
+from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import BindingKind, Region
 from dmlvk.objects.buffers import Buffer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dmlvk.objects.binding import BufferBinding
     from dmlvk.onnx.decoding.standing import StandingStep
 
-_Memory = Array | Storage | Buffer
+_Memory = TensorMemory | Storage | Buffer
 _Locations = dict[tuple[BindingKind, int], tuple[Allocation, int]]
 
 
@@ -81,10 +81,10 @@ class StepChain:
         self._constant = {name: step.inputs[name] for name in step.given if name not in (token, *chooser.counts)}
         self._graphs = step.compiled, chooser.graph  # whose constants are theirs
         self._owners: list[_Memory] = [
-            memory.storage if isinstance(memory, Array) else memory.buffer for memory in step.locations.values()
+            memory.storage if isinstance(memory, TensorMemory) else memory.buffer for memory in step.locations.values()
         ]
         self._sets = [
-            {name: device.empty(shape, dtype) for name, (shape, dtype) in chooser.state.items()} for _ in "ab"
+            {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in chooser.state.items()} for _ in "ab"
         ]
         scratch = [Storage(device.arrays.pool, size) for size in chooser.graph.temporary_pages]
         self._owners += [*scratch, *(array.storage for one in self._sets for array in one.values())]
@@ -113,15 +113,15 @@ class StepChain:
     ) -> list[tuple[CompiledGraph, _Locations]]:
         """What one recording runs: the step on one set of memory, and then the choice, into the other one."""
         now, then = self._sets[parity], self._sets[1 - parity]
-        of_step: dict[tuple[BindingKind, int], Array | BufferBinding] = {**step.locations}
+        of_step: dict[tuple[BindingKind, int], TensorMemory | BufferBinding] = {**step.locations}
         for name, number in step.inputs.items():
             if name == token or name in chooser.counts:
                 of_step[BindingKind.INPUT, number] = now["token" if name == token else chooser.counts[name]]
-        made: Mapping[str, Array | BufferBinding] = {
+        made: Mapping[str, TensorMemory | BufferBinding] = {
             "logits": of_step[BindingKind.OUTPUT, step.outputs[logits]],
             **{name: array for name, array in now.items() if name != "token"},
         }
-        of_choice: dict[tuple[BindingKind, int], Array | BufferBinding] = {}
+        of_choice: dict[tuple[BindingKind, int], TensorMemory | BufferBinding] = {}
         for number, point in enumerate(chooser.graph.inputs):
             of_choice[BindingKind.INPUT, number] = made[point.name]
         for number, point in enumerate(chooser.graph.outputs):
@@ -147,7 +147,7 @@ class StepChain:
             self._write(array.storage, values[name])
         for name, number in self._constant.items():
             memory = step.locations[BindingKind.INPUT, number]
-            assert not isinstance(memory, Array)  # what the host writes has a buffer of the plan's own
+            assert not isinstance(memory, TensorMemory)  # what the host writes has a buffer of the plan's own
             memory.buffer.upload(np.ascontiguousarray(step.given[name]).reshape(-1), memory.offset)
         self._submitted = self._read = 0
 
@@ -193,9 +193,9 @@ class StepChain:
             raise InvalidArgumentError("the memory of a decoder's step was closed")
 
 
-def _found(locations: Mapping[tuple[BindingKind, int], Array | BufferBinding]) -> _Locations:
+def _found(locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding]) -> _Locations:
     return {
-        slot: ((memory.storage if isinstance(memory, Array) else memory.buffer).allocation, memory.offset)
+        slot: ((memory.storage if isinstance(memory, TensorMemory) else memory.buffer).allocation, memory.offset)
         for slot, memory in locations.items()
     }
 

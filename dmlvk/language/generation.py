@@ -20,7 +20,7 @@ from dmlvk.language.stream import TokenStream
 from dmlvk.language.tokenizer import read_tokenizer, tokenized
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array
+    from dmlvk.arrays.array import Array
     from dmlvk.device import Device
     from dmlvk.onnx import NodeArg, OrtValue
 

@@ -18,7 +18,7 @@ from dmlvk.graphs.expression import Expression
 from dmlvk.operators import AxisDirection
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array
+    from dmlvk.arrays.array import Array
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
 

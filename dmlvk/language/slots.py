@@ -18,7 +18,7 @@ from dmlvk.errors import DeviceRemovedError, InvalidArgumentError, ModelFileErro
 from dmlvk.language.chain import StepChain, counters
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array
+    from dmlvk.arrays.array import Array
     from dmlvk.language.folder import ModelFolder
     from dmlvk.language.sampling import Sampler
     from dmlvk.onnx import InferenceSession, OrtValue

@@ -9,7 +9,7 @@ from dmlvk.kernels.program import BindingKind
 from dmlvk.operators import operator_desc
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array
+    from dmlvk.arrays.tensor_memory import TensorMemory
     from dmlvk.device import Device
 
 _ROWS = 256
@@ -24,10 +24,10 @@ class KeptRows:
         caches: [batch, heads, rows, size] each.
     """
 
-    def __init__(self, device: Device, caches: Sequence[Array]) -> None:
+    def __init__(self, device: Device, caches: Sequence[TensorMemory]) -> None:
         self._device, self._caches = device, list(caches)
         self._first = 0
-        self._kept: list[Array] = []
+        self._kept: list[TensorMemory] = []
 
     def keep(self, row: int) -> None:
         """Copies a row and those behind it, unless it was kept already.
@@ -38,7 +38,7 @@ class KeptRows:
         if self._kept and self._first <= row < self._first + self._kept[0].shape[2]:
             return
         self._first, self._kept = row, []
-        self._kept = [self._device.array(cache[:, :, row : row + _ROWS]) for cache in self._caches]
+        self._kept = [self._device.arrays.moved(cache[:, :, row : row + _ROWS]) for cache in self._caches]
 
     def put_back(self, row: int) -> None:
         """Writes a row that was kept where it was, unless the caches are gone."""

@@ -281,7 +281,7 @@ class Memory:
                 exact.settle()
                 value = exact.value
                 if isinstance(value, DeviceValue):  # a copy: a cache is appended to where it lies
-                    copy = value.on_device.device.array(value.on_device)
+                    copy = value.on_device.device.arrays.moved(value.on_device)
                     value = DeviceValue(value.element, value.shape, copy)
                 self.put(target, size, value)
             else:
@@ -340,7 +340,7 @@ class Memory:
             self.traffic.to_device += size
             if content.reads > 1 and size > _SMALL and dtype.kind != "V":
                 with contextlib.suppress(DeviceLimitError, OutOfMemoryError):  # so it goes there with each run
-                    content.value = DeviceValue(element, shape, device.array(array))
+                    content.value = DeviceValue(element, shape, device.array(array).memory())
                     return content.value
             return array
 
@@ -356,7 +356,7 @@ def lasting(value: Resident, device: Device) -> Any:
     if tensor.data_type.size_in_bits < 8:
         return value.array()
     desc = TensorDesc(tensor.data_type, tensor.shape or (1,))
-    copy = device.empty(desc.sizes, desc.data_type)
+    copy = device.empty(desc.sizes, desc.data_type).memory()
     identity = operator_desc("ELEMENT_WISE_IDENTITY", InputTensor=desc, OutputTensor=desc)
     compiled = device.compile_operator(device.create_operator(identity))
     device.arrays.run_bound(

@@ -26,7 +26,7 @@ from dmlvk.onnxruntime.memory import Content, size_of
 from dmlvk.running.replay import Replay
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array as DeviceArray
+    from dmlvk.arrays.tensor_memory import TensorMemory
     from dmlvk.onnx.decoding.caches import Cache, Lengths
     from dmlvk.onnx.decoding.decoder_runs import DecoderRun, Decoding
     from dmlvk.onnx.plan.engine import DeviceModel
@@ -226,7 +226,7 @@ class Repeats:
         return Repeat(replay, given, sizes, lent, indices, of_outputs, caches, ranges=ranges)
 
     def _ahead(
-        self, repeat: Repeat, tensors: Mapping[str, Resident], caches: DecoderCaches, memory: Mapping[str, DeviceArray]
+        self, repeat: Repeat, tensors: Mapping[str, Resident], caches: DecoderCaches, memory: Mapping[str, TensorMemory]
     ) -> Ahead | None:
         """What begins a decoder's next step; ``None`` where the run gives more than the logits of one token."""
         name, *more = repeat.read
@@ -262,7 +262,7 @@ class Repeats:
             return None
         if any(of.scores for of in made.plan.assembly.lengths):
             return None  # what shows them has other sizes in every run
-        memory: dict[str, DeviceArray] = {}
+        memory: dict[str, TensorMemory] = {}
         shapes = {name: there.tensor.shape for name, there in tensors.items()}
         for cache in run.caches:
             name, there = cache.pair.present, contents.get(cache.pair.present)

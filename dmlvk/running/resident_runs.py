@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.arrays.array import Array
 from dmlvk.arrays.conversion import Casting
-from dmlvk.arrays.device_array import Array, array_tensor
 from dmlvk.arrays.indexing import AxisPart, TensorSlice
 from dmlvk.arrays.memory_pool import MemoryPool, Storage
-from dmlvk.arrays.operations import operated
 from dmlvk.arrays.output_targets import check_shared_memory, checked_targets
 from dmlvk.arrays.programs import Programs
 from dmlvk.arrays.tensor_bytes import checked_array, copy_elements, has_views, lay_out, logical_view, may_overlap
+from dmlvk.arrays.tensor_memory import TensorMemory, array_tensor
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import BindingKind, Region
 from dmlvk.objects.binding import BufferBinding
@@ -44,7 +44,7 @@ _KEPT_COPIES = 32
 OnDevice = (Array, Buffer, BufferBinding)
 """What ``Device.run`` reads where it is."""
 
-Given = Array | BufferBinding | npt.NDArray[Any]
+Given = TensorMemory | BufferBinding | npt.NDArray[Any]
 _Location = tuple[Allocation, int]
 
 
@@ -64,7 +64,7 @@ class BoundMemory:
     """
 
     locations: dict[tuple[BindingKind, int], _Location]
-    owners: list[Array | Buffer | Storage]
+    owners: list[TensorMemory | Buffer | Storage]
     uploads: tuple[Allocation, ...] = ()
     downloads: tuple[Allocation, ...] = ()
     number: int = dataclasses.field(default_factory=_numbers.__next__)
@@ -77,7 +77,7 @@ class ResidentRuns:
         pool: where memory for outputs and uploads comes from.
 
     Attributes:
-        programs: compiled operators of Arrays, and graphs of :mod:`dmlvk.array_api`.
+        programs: graphs of Arrays' operations, and numbers beside them.
     """
 
     def __init__(self, pool: MemoryPool) -> None:
@@ -94,22 +94,18 @@ class ResidentRuns:
         self._copies.clear()
         self.programs.clear()
 
-    def operated(self, name: str, array: Array, operands: tuple[Any, ...]) -> Array:
-        """What an operator of expressions gives for Arrays (:func:`dmlvk.arrays.operations.operated`)."""
-        return operated(name, array, operands)
-
     def execute(
         self,
         compiled: CompiledOperator,
         inputs: Mapping[str, Any],
         casting: Casting | None = None,
         out: Mapping[str, Any] | None = None,
-    ) -> dict[str, Array]:
+    ) -> dict[str, TensorMemory]:
         """Runs a compiled operator; returns without waiting for the device.
 
         Args:
             compiled: of the device.
-            inputs: by member name; arrays, Arrays, Buffers and BufferBindings.
+            inputs: by member name; arrays, Arrays or their memory, Buffers and BufferBindings.
             casting: what of inputs may be converted.
             out: where outputs are to be written, by member name.
 
@@ -125,7 +121,7 @@ class ResidentRuns:
         with engine.afterwards, engine.lock:
             engine.check_open()
             operands = self._inputs(compiled, given)
-            outputs: dict[str, Array] = {}
+            outputs: dict[str, TensorMemory] = {}
             for number, point in enumerate(compiled.outputs):
                 if point.tensor is not None:
                     made = targets[point.name] if point.name in targets else self._new(compiled, point)
@@ -138,12 +134,12 @@ class ResidentRuns:
         self._submit(compiled, operands)
         return outputs
 
-    def _new(self, compiled: CompiledOperator, point: BindPoint) -> Array:
+    def _new(self, compiled: CompiledOperator, point: BindPoint) -> TensorMemory:
         assert point.tensor is not None  # an absent output has no array
-        return Array(compiled.device, Storage(self.pool, point.size_in_bytes), point.tensor)
+        return TensorMemory(compiled.device, Storage(self.pool, point.size_in_bytes), point.tensor)
 
     def run_bound(
-        self, compiled: CompiledOperator, locations: Mapping[tuple[BindingKind, int], Array | BufferBinding]
+        self, compiled: CompiledOperator, locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding]
     ) -> None:
         """Runs a compiled operator on memory that was checked already; returns without waiting for the device.
 
@@ -158,7 +154,7 @@ class ResidentRuns:
 
     def bound(
         self,
-        locations: Mapping[tuple[BindingKind, int], Array | BufferBinding],
+        locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding],
         uploads: Iterable[Buffer] = (),
         downloads: Iterable[Buffer] = (),
     ) -> BoundMemory:
@@ -170,7 +166,7 @@ class ResidentRuns:
             downloads: what it reads after every run, likewise.
         """
         owners = dict.fromkeys(
-            memory.storage if isinstance(memory, Array) else memory.buffer for memory in locations.values()
+            memory.storage if isinstance(memory, TensorMemory) else memory.buffer for memory in locations.values()
         )
         sent, fetched = (tuple(buffer.allocation for buffer in buffers) for buffers in (uploads, downloads))
         return BoundMemory(_found(locations), list(owners), sent, fetched)
@@ -179,7 +175,7 @@ class ResidentRuns:
         self,
         compiled: CompiledOperator,
         memory: BoundMemory,
-        others: Mapping[tuple[BindingKind, int], Array],
+        others: Mapping[tuple[BindingKind, int], TensorMemory],
         read: Collection[tuple[BindingKind, int]] = (),
     ) -> Recording | None:
         """As :meth:`run_bound`, on memory that is the same in many runs; returns what was submitted, if anything.
@@ -203,7 +199,7 @@ class ResidentRuns:
         return self._submit(compiled, BoundMemory(locations, owners, uploads, downloads), key)
 
     def scheduled(
-        self, compiled: CompiledOperator, locations: Mapping[tuple[BindingKind, int], Array | BufferBinding]
+        self, compiled: CompiledOperator, locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding]
     ) -> list[RecordedStep]:
         """The kernels that :meth:`run_bound` runs, with which of them wait."""
         return scheduled(compiled.steps, _locator(compiled.constants, _found(locations)), HazardTracker())
@@ -237,9 +233,11 @@ class ResidentRuns:
         """An input that fits its tensor, or would after a copy."""
         if isinstance(value, Buffer):
             value = BufferBinding(value)
+        elif isinstance(value, Array):
+            value = value.memory()
         if isinstance(value, BufferBinding):
             return self._checked_binding(value, tensor, where)
-        if not isinstance(value, Array):
+        if not isinstance(value, TensorMemory):
             return checked_array(value, tensor, where, casting)
         if value.device.engine is not self.pool.engine:
             raise InvalidArgumentError(f"{where}: the array belongs to another device")
@@ -275,7 +273,7 @@ class ResidentRuns:
     def _inputs(self, compiled: CompiledOperator, given: Mapping[str, Given]) -> BoundMemory:
         """Where the inputs are, after what must be copied was."""
         locations: dict[tuple[BindingKind, int], _Location] = {}
-        owners: list[Array | Buffer | Storage] = []
+        owners: list[TensorMemory | Buffer | Storage] = []
         persistent: dict[str, tuple[Region, TensorDesc]] = {}
         for number, (point, tensor) in enumerate(zip(compiled.inputs, compiled.input_tensors, strict=True)):
             if tensor is None:
@@ -298,10 +296,10 @@ class ResidentRuns:
         return BoundMemory(locations, owners)
 
     def _laid_out(
-        self, compiled: CompiledOperator, value: Array | npt.NDArray[Any], tensor: TensorDesc, where: str
-    ) -> Array:
+        self, compiled: CompiledOperator, value: TensorMemory | npt.NDArray[Any], tensor: TensorDesc, where: str
+    ) -> TensorMemory:
         """An array whose elements lie as a tensor wants them."""
-        if isinstance(value, Array):
+        if isinstance(value, TensorMemory):
             if value.fits(tensor):
                 return value
             if not may_overlap(tensor) and value.shape == tensor.sizes:
@@ -309,7 +307,7 @@ class ResidentRuns:
             value = np.broadcast_to(value.numpy(), tuple(tensor.sizes))  # elements that coincide must be equal
         return self.uploaded(compiled.device, value, tensor, where)
 
-    def uploaded(self, device: Device, values: npt.NDArray[Any], tensor: TensorDesc, where: str) -> Array:
+    def uploaded(self, device: Device, values: npt.NDArray[Any], tensor: TensorDesc, where: str) -> TensorMemory:
         """An array on the device.
 
         Args:
@@ -318,12 +316,12 @@ class ResidentRuns:
             tensor: how they are to lie.
             where: the call, for messages.
         """
-        array = Array(device, Storage(self.pool, tensor.size_in_bytes), tensor)
+        array = TensorMemory(device, Storage(self.pool, tensor.size_in_bytes), tensor)
         fill = functools.partial(_fill, values, tensor, where)
         self.pool.engine.write(array.storage.allocation, fill, keeps_contents=False)
         return array
 
-    def uploaded_together(self, device: Device, values: Sequence[npt.NDArray[Any]]) -> list[Array]:
+    def uploaded_together(self, device: Device, values: Sequence[npt.NDArray[Any]]) -> list[TensorMemory]:
         """Arrays that share memory, so that runs have few chunks of it to look after.
 
         Args:
@@ -344,11 +342,11 @@ class ResidentRuns:
 
         self.pool.engine.write(storage.allocation, fill, keeps_contents=False)
         return [
-            Array(device, storage, tensor, offset, is_whole=False)
+            TensorMemory(device, storage, tensor, offset, is_whole=False)
             for tensor, offset in zip(tensors, offsets, strict=True)
         ]
 
-    def overwrite(self, array: Array, values: npt.NDArray[Any]) -> None:
+    def overwrite(self, array: TensorMemory, values: npt.NDArray[Any]) -> None:
         """Gives an array other elements; what still has to be computed from the former ones is computed before.
 
         Args:
@@ -384,7 +382,7 @@ class ResidentRuns:
     def _host_bytes(self, value: Given, tensor: TensorDesc) -> npt.NDArray[Any]:
         if isinstance(value, BufferBinding):
             return value.buffer.download(np.uint8, tensor.size_in_bytes, value.offset)
-        return np.broadcast_to(value.numpy(), tuple(tensor.sizes)) if isinstance(value, Array) else value
+        return np.broadcast_to(value.numpy(), tuple(tensor.sizes)) if isinstance(value, TensorMemory) else value
 
     def _recording(self, compiled: CompiledOperator, operands: BoundMemory, key: tuple[object, ...]) -> Recording:
         """The kernels, recorded for the memory of the operands."""
@@ -409,11 +407,13 @@ class ResidentRuns:
             for key in [key for key, recording in kept.items() if recording.uses(allocation)]:
                 del kept[key]
 
-    def packed(self, array: Array) -> Array:
+    def packed(self, array: TensorMemory) -> TensorMemory:
         """The array, copied where it is a view that kernels cannot read as packed."""
         return array if array.fits(TensorDesc(array.data_type, array.shape)) else self.moved(array)
 
-    def moved(self, array: Array, part: TensorSlice | None = None, *, tensor: TensorDesc | None = None) -> Array:
+    def moved(
+        self, array: TensorMemory, part: TensorSlice | None = None, *, tensor: TensorDesc | None = None
+    ) -> TensorMemory:
         """A copy of an array, or of a part of it, on the device; of 4-bit types it goes through the host.
 
         Args:
@@ -447,7 +447,7 @@ class ResidentRuns:
         engine = self.pool.engine
         with engine.afterwards, engine.lock:
             compiled = self._copy(array.device, desc)
-            copy = Array(array.device, Storage(self.pool, made.size_in_bytes), made)
+            copy = TensorMemory(array.device, Storage(self.pool, made.size_in_bytes), made)
             source = array.storage.allocation, array.offset - first * size
             locations = {(BindingKind.INPUT, 0): source, (BindingKind.OUTPUT, 0): (copy.storage.allocation, 0)}
             operands = BoundMemory(locations, [array, copy])
@@ -465,16 +465,16 @@ class ResidentRuns:
         return compiled
 
 
-def _owner_of(memory: Array | BufferBinding) -> Array | Buffer:
-    return memory if isinstance(memory, Array) else memory.buffer
+def _owner_of(memory: TensorMemory | BufferBinding) -> TensorMemory | Buffer:
+    return memory if isinstance(memory, TensorMemory) else memory.buffer
 
 
-def _allocation_of(owner: Array | Buffer | Storage) -> Allocation:
-    return owner.storage.allocation if isinstance(owner, Array) else owner.allocation
+def _allocation_of(owner: TensorMemory | Buffer | Storage) -> Allocation:
+    return owner.storage.allocation if isinstance(owner, TensorMemory) else owner.allocation
 
 
 def _found(
-    locations: Mapping[tuple[BindingKind, int], Array | BufferBinding],
+    locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding],
 ) -> dict[tuple[BindingKind, int], _Location]:
     return {slot: (_allocation_of(_owner_of(memory)), memory.offset) for slot, memory in locations.items()}
 

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_map_only
 from dmlvk.torch.types import from_numpy
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array
+    from dmlvk.arrays.tensor_memory import TensorMemory
 
 
 class DeviceTensor(torch.Tensor):
@@ -24,18 +24,18 @@ class DeviceTensor(torch.Tensor):
         example: a tensor of the type, shape and strides.
     """
 
-    array: Array
+    array: TensorMemory
     example: torch.Tensor
 
     @staticmethod
-    def __new__(cls, array: Array, example: torch.Tensor) -> DeviceTensor:
+    def __new__(cls, array: TensorMemory, example: torch.Tensor) -> DeviceTensor:
         """The tensor, without memory on the host."""
         made: DeviceTensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]  # PyTorch's own way
             cls, example.shape, strides=example.stride(), dtype=example.dtype, device="cpu"
         )
         return made
 
-    def __init__(self, array: Array, example: torch.Tensor) -> None:
+    def __init__(self, array: TensorMemory, example: torch.Tensor) -> None:
         self.array, self.example = array, example
         self._host: torch.Tensor | None = None
         self._lock = threading.Lock()

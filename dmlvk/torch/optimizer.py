@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from dmlvk import functions as F
-from dmlvk.arrays.device_array import Array
+from dmlvk.arrays.array import Array
+from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.graphs.builder import Graph
 from dmlvk.operators.optimizer import AdamOptimizer
@@ -129,13 +130,13 @@ def _key(parameters: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], ...]:
 class _Row:
     """Tensors behind one another in memory: each, and all of it as one."""
 
-    each: list[Array]
-    whole: Array
+    each: list[TensorMemory]
+    whole: TensorMemory
 
-    def like(self, whole: Array) -> _Row:
+    def like(self, whole: TensorMemory) -> _Row:
         """The same tensors in other memory."""
         each = [
-            Array(
+            TensorMemory(
                 whole.device, whole.storage, one.tensor, whole.offset + one.offset - self.whole.offset, is_whole=False
             )
             for one in self.each
@@ -154,8 +155,8 @@ class _Results:
     """
 
     step: int
-    first: Array
-    second: Array
+    first: TensorMemory
+    second: TensorMemory
     parameters: Any
 
 
@@ -188,7 +189,8 @@ class _Arena:
             self._row([to_numpy(s[name]) if name in s else zero for s, zero in zip(states, zeros, strict=True)])
             for name in ("exp_avg", "exp_avg_sq")
         )
-        self._spare: tuple[Array, Array] | None = None  # where the next moments go: those of a step may be needed yet
+        # Where the next moments go: those of a step may be needed yet.
+        self._spare: tuple[TensorMemory, TensorMemory] | None = None
         for parameter, array in zip(parameters, self._values.each, strict=True):
             residency.keep(parameter, array)
 
@@ -197,7 +199,7 @@ class _Arena:
         last = each[-1]
         end = last.offset + -(-last.nbytes // 16) * 16
         tensor = TensorDesc(last.data_type, (end // last.dtype.itemsize,))
-        return _Row(each, Array(self._device, last.storage, tensor))
+        return _Row(each, TensorMemory(self._device, last.storage, tensor))
 
     def computed(self, group: dict[str, Any], step: int) -> _Results:
         """Computes a step. The parameters' memory on the device is changed by it, their tensors and moments are not.
@@ -221,10 +223,10 @@ class _Arena:
             epsilon=float(group["eps"]) * math.sqrt(1 - float(group["betas"][1]) ** step),
         )
         given: dict[str, Any] = {
-            "input_parameters_tensor": values,
-            "input_first_moment_tensor": self._first.whole,
-            "input_second_moment_tensor": self._second.whole,
-            "gradient_tensor": gradients,
+            "input_parameters_tensor": Array.of(values),
+            "input_first_moment_tensor": Array.of(self._first.whole),
+            "input_second_moment_tensor": Array.of(self._second.whole),
+            "gradient_tensor": Array.of(gradients),
             "training_step_tensor": np.array([step], np.uint32),
         }
         # Until a step is done, the host's parameters hold: should it fail, whoever reads them uploads them again.
@@ -232,8 +234,10 @@ class _Arena:
         written = {"output_parameters_tensor": values}
         if self._spare is not None:
             written |= zip(("output_first_moment_tensor", "output_second_moment_tensor"), self._spare, strict=True)
-        made = self._device.run(adam, given, keep=True, out=written)
-        return _Results(step, made["OutputFirstMomentTensor"], made["OutputSecondMomentTensor"], values.numpy())
+        out = {name: Array.of(memory) for name, memory in written.items()}
+        made = self._device.run(adam, given, keep=True, out=out)
+        first, second = (made[f"Output{word}MomentTensor"].memory() for word in ("First", "Second"))
+        return _Results(step, first, second, values.numpy())
 
     def _take_parameters(self) -> None:
         """Uploads those that something else than a step has changed."""
@@ -264,13 +268,13 @@ class _Arena:
             raise UnsupportedError(f"dmlvk.torch.Adam: gradients must be dense; got one of {gradient.layout}")
         return to_numpy(gradient)
 
-    def _decayed(self, gradients: Array, decay: float) -> Array:
+    def _decayed(self, gradients: TensorMemory, decay: float) -> TensorMemory:
         """Gradients with a part of the parameters."""
         graph = Graph(self._device)
         shape, data_type = gradients.shape, gradients.data_type
         x, gradient = graph.input("x", data_type, shape), graph.input("gradient", data_type, shape)
         compiled = graph.compile(F.identity(x * graph.constant(decay, data_type) + gradient))
-        return self._device.run(compiled, {"x": self._values.whole, "gradient": gradients}, keep=True)["output"]
+        return self._device.arrays.execute(compiled, {"x": self._values.whole, "gradient": gradients})["output"]
 
     def moments(self) -> list[dict[str, torch.Tensor]]:
         """Both of each parameter, on the host."""

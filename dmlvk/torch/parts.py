@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx import GraphModule, Node
 
-from dmlvk.arrays.device_array import Array
 from dmlvk.arrays.memory_pool import Storage
+from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.datatypes import DataType, checked_data_type
 from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.binding import BufferBinding
@@ -75,7 +75,7 @@ class DevicePart(torch.nn.Module):
         self._known: dict[int, Resident] = {}  # weights that are bound, by their places
         self._owners: dict[int, weakref.ref[Any]] = {}  # of those
         self._compares_first = False
-        self._inputs: dict[int, Array | Buffer] = {}
+        self._inputs: dict[int, TensorMemory | Buffer] = {}
         self._scratch = [device.create_buffer(size) for size in self._compiled.temporary_pages]
         self._memory: list[BoundMemory] = []  # one, unless it must be bound anew
         self._read = [
@@ -107,7 +107,7 @@ class DevicePart(torch.nn.Module):
         known = ((tensor, self._residency.known(tensor)) for tensor in used.values())
         return {id(tensor): (tensor, resident) for tensor, resident in known if resident is not None}
 
-    def _run(self, tensors: Sequence[torch.Tensor], lying: Lying, *, uploads: bool = True) -> dict[int, Array]:
+    def _run(self, tensors: Sequence[torch.Tensor], lying: Lying, *, uploads: bool = True) -> dict[int, TensorMemory]:
         """Hands it to the device; returns where results will be, without waiting for them.
 
         Args:
@@ -125,9 +125,9 @@ class DevicePart(torch.nn.Module):
 
     def _taken(
         self, tensors: Sequence[torch.Tensor], lying: Lying, *, uploads: bool
-    ) -> dict[tuple[BindingKind, int], Array]:
+    ) -> dict[tuple[BindingKind, int], TensorMemory]:
         """Brings to the device what is not there; gives what lies in memory that is not the part's."""
-        others: dict[tuple[BindingKind, int], Array] = {}
+        others: dict[tuple[BindingKind, int], TensorMemory] = {}
         inputs = [(number, tensors[argument]) for number, argument in enumerate(self._arguments)]
         lasting = self._weights if self._are_lasting else range(len(inputs))  # the backward graph reads the rest, too
         missing = [tensor for number, tensor in inputs if id(tensor) not in lying and number in lasting]
@@ -158,7 +158,7 @@ class DevicePart(torch.nn.Module):
             self._known.pop(number, None)  # until what follows from it is computed
             self._inputs[number] = resident.array
         if self._are_lasting:
-            lies = {n: weight for n in self._weights if isinstance(weight := self._inputs[n], Array)}
+            lies = {n: weight for n in self._weights if isinstance(weight := self._inputs[n], TensorMemory)}
             self._compiled.prepare({n: (weight.storage.allocation, weight.offset) for n, weight in lies.items()})
         for number, (tensor, resident) in taken.items():
             self._known[number] = resident
@@ -192,8 +192,8 @@ class DevicePart(torch.nn.Module):
 
     def _bound(self) -> BoundMemory:
         """Where everything is that is the same in many calls."""
-        locations: dict[tuple[BindingKind, int], Array | BufferBinding] = {
-            (BindingKind.INPUT, number): memory if isinstance(memory, Array) else BufferBinding(memory)
+        locations: dict[tuple[BindingKind, int], TensorMemory | BufferBinding] = {
+            (BindingKind.INPUT, number): memory if isinstance(memory, TensorMemory) else BufferBinding(memory)
             for number, memory in self._inputs.items()
         }
         locations |= {
@@ -202,7 +202,7 @@ class DevicePart(torch.nn.Module):
         uploads = [memory for memory in self._inputs.values() if isinstance(memory, Buffer)]
         return self._device.arrays.bound(locations, uploads)
 
-    def _new(self) -> dict[int, Array]:
+    def _new(self) -> dict[int, TensorMemory]:
         """Memory for the results; those that stay on the device lie together."""
         pool, made, together = self._device.arrays.pool, {}, []
         for number, is_unread in zip(self._outputs, self._unread, strict=True):
@@ -212,7 +212,7 @@ class DevicePart(torch.nn.Module):
                 together.append(number)
             else:
                 tensor, size = self._tensor(number)
-                made[number] = Array(self._device, Storage(pool, size), tensor)
+                made[number] = TensorMemory(self._device, Storage(pool, size), tensor)
         sizes = [-(-self._tensor(number)[1] // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT for number in together]
         is_one = sum(sizes) <= self._device.info.limits.largest_buffer
         shared = Storage(pool, sum(sizes)) if is_one and together else None
@@ -220,9 +220,9 @@ class DevicePart(torch.nn.Module):
         for number, size in zip(together, sizes, strict=True):
             tensor = self._tensor(number)[0]
             if shared is None:
-                made[number] = Array(self._device, Storage(pool, size), tensor)
+                made[number] = TensorMemory(self._device, Storage(pool, size), tensor)
             else:
-                made[number] = Array(self._device, shared, tensor, offset, is_whole=False)
+                made[number] = TensorMemory(self._device, shared, tensor, offset, is_whole=False)
                 offset += size
         return made
 
@@ -231,7 +231,7 @@ class DevicePart(torch.nn.Module):
         assert point.tensor is not None  # results are never absent
         return point.tensor, point.size_in_bytes
 
-    def _result(self, number: int, arrays: dict[int, Array]) -> Any:
+    def _result(self, number: int, arrays: dict[int, TensorMemory]) -> Any:
         example, index = self._examples[number], self._outputs[number]
         if index is None or not isinstance(example, torch.Tensor):
             return example

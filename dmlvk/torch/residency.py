@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from dmlvk.arrays.device_array import array_tensor
+from dmlvk.arrays.tensor_memory import array_tensor
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.support.memory_comparison import Span, differing
 from dmlvk.torch.lazy import DeviceTensor
 from dmlvk.torch.types import to_numpy
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array
+    from dmlvk.arrays.tensor_memory import TensorMemory
     from dmlvk.datatypes import DataType
     from dmlvk.device import Device
 
@@ -72,7 +72,7 @@ class Resident:
 
     owner: weakref.ref[Any]
     form: tuple[object, ...]
-    array: Array
+    array: TensorMemory
     is_plain: bool
 
     @functools.cached_property
@@ -181,7 +181,7 @@ class Residency:
             group.append((tensor, values))
         return made | self._uploaded(group)
 
-    def _before(self, tensor: torch.Tensor) -> Array | None:
+    def _before(self, tensor: torch.Tensor) -> TensorMemory | None:
         """Where a tensor's former contents lie."""
         with self._lock:
             resident = self._residents.get(id(tensor.__dict__))
@@ -206,7 +206,7 @@ class Residency:
         _check_memory(tensor)
         return to_numpy(tensor)
 
-    def keep(self, tensor: torch.Tensor, array: Array) -> Resident:
+    def keep(self, tensor: torch.Tensor, array: TensorMemory) -> Resident:
         """Notes where a tensor's contents lie."""
         residents = self._residents
 

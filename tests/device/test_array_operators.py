@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
+import dmlvk.array_api as xp
 
 RNG = np.random.default_rng(5)
 FLOATS = RNG.integers(-9, 9, (3, 4)).astype(np.float32) + np.float32(0.5)
@@ -38,7 +40,7 @@ def test_arrays_numbers_and_numpys_arrays_on_either_side(device: dml.Device, ope
     for got, expected in results:
         assert isinstance(got, dml.Array)
         assert np.array_equal(got.numpy(), expected)
-        assert got.dtype == (np.uint8 if operation in COMPARISONS else np.float32)
+        assert got.dtype == (np.bool_ if operation in COMPARISONS else np.float32)
 
 
 @pytest.mark.parametrize("operation", [*BITS, *ARITHMETIC], ids=lambda f: f.__name__)
@@ -109,20 +111,22 @@ def test_zeros_of_either_sign_are_different_numbers(device: dml.Device) -> None:
 def test_wrong_operands(device: dml.Device) -> None:
     array = device.array(FLOATS)
     mistakes: tuple[tuple[Callable[[Any], Any], str], ...] = (
-        (lambda a: a + None, "ELEMENT_WISE_ADD: b_tensor must be an expression, an array or a number; got None"),
-        (lambda a: "x" * a, "ELEMENT_WISE_MULTIPLY: a_tensor must be an expression, an array or a number; got 'x'"),
-        (lambda a: a - [1, 2], r"shapes do not broadcast: a_tensor \[3, 4\], b_tensor \[2\]"),
+        (lambda a: a + None, "add: takes arrays, numbers and lists of them; got None"),
+        (lambda a: "x" * a, "multiply: takes arrays, numbers and lists of them; got 'x'"),
+        (lambda a: a - [1, 2], r"subtract: the shapes do not broadcast: \[3, 4\] and \[2\]"),
         (lambda a: a - [[1, 2], [3]], "subtract: not an array"),
         (lambda a: a + np.full((3, 4), 0.1), r"add: .*float64, whose value 0.1 at \[0, 0\] float32 does not have"),
         (lambda a: device.array(INTEGERS) + np.full(4, 0.5), "float64, whose value 0.5"),
-        (lambda a: a + np.ones(5, np.float32), r"shapes do not broadcast: a_tensor \[3, 4\], b_tensor \[5\]"),
-        (lambda a: a @ a, r"functions.matmul: \[3, 4\] and \[3, 4\]: the last axis"),
-        (lambda a: device.array(INTEGERS) + 0.5, "the constant 0.5 must be an integer, as INT32 is"),
+        (lambda a: a + np.ones(5, np.float32), r"add: the shapes do not broadcast: \[3, 4\] and \[5\]"),
+        (lambda a: a @ a, r"matmul: \[3, 4\] and \[3, 4\]: the last axis"),
+        (lambda a: device.array(INTEGERS) + 0.5, "add: the number 0.5 is not combined with int32"),
+        (lambda a: device.array([0.5]) + 1, "add: float64 is not supported: Vulkan devices need not have"),
+        (lambda a: device.array([1, 2], dml.UINT4) + 1, "add: UINT4 is no type of the standard's"),
     )
     for use, message in mistakes:
         with pytest.raises(dml.InvalidArgumentError, match=message):
             use(array)
-    with dml.Device(device.info.index) as other, pytest.raises(dml.InvalidArgumentError, match="another device"):
+    with dml.Device(device.info.index) as other, pytest.raises(dml.InvalidArgumentError, match="several devices"):
         array + other.array(FLOATS)
 
 
@@ -169,3 +173,62 @@ def test_one_element_is_a_number_and_a_truth_value(device: dml.Device) -> None:
     assert array.tolist() == [[2.5]]
     assert not device.array(np.zeros(1, np.float32))
     assert [one.item() for one in divmod(device.array(np.array([7.0], np.float32)), 2)] == [3, 1]
+
+
+def test_what_a_run_writes_changes_views_and_nothing_that_was_computed_or_copied(device: dml.Device) -> None:
+    array = device.array(np.arange(8, dtype=np.float32))
+    part = array[4:]
+    others = {
+        "that waits": array * 2,
+        "that waits for a view": part.reshape(2, 2) + 1,
+        "of two steps": (array + 1) * part[:1],
+        "a copy": copy.copy(array),
+        "a plus": +array,
+        "of the same type": xp.astype(array, xp.float32),
+        "a copy of the namespace": xp.asarray(array, copy=True),
+        "an integer rounded": xp.floor(xp.astype(array, xp.int32)),
+        "a sum over no axis": xp.sum(array, axis=()),
+    }
+    before = {name: np.arange(8, dtype=np.float32) for name in others}
+    before |= {"that waits": before["a copy"] * 2, "of two steps": (before["a copy"] + 1) * 4}
+    before["that waits for a view"] = before["a copy"][4:].reshape(2, 2) + 1
+    device.run(SIGN, {"input_tensor": np.full(8, -3, np.float32)}, out={"output_tensor": array})
+    assert array.tolist() == [-1] * 8 and part.tolist() == [-1] * 4
+    for name, other in others.items():
+        assert np.array_equal(other.numpy(), before[name]), name
+
+
+def test_elements_of_one_array_are_put_without_changing_others(device: dml.Device) -> None:
+    array = device.array(FLOATS)
+    row, also = array[0], array
+    array[0] = [1, 2, 3, 4]
+    array += OTHERS
+    expected = FLOATS.copy()
+    expected[0] = [1, 2, 3, 4]
+    assert np.array_equal(array.numpy(), expected + OTHERS) and also is array
+    assert np.array_equal(row.numpy(), FLOATS[0])
+
+
+def test_arrays_without_axes_or_elements_are_inputs_where_tensors_have_some(device: dml.Device) -> None:
+    one = dml.TensorDesc("FLOAT32", (1,))
+    sign = dml.ElementWiseSign(input_tensor=one, output_tensor=one)
+    assert device.run(sign, {"InputTensor": device.array(np.float32(-7))})["OutputTensor"].tolist() == [-1]
+    with pytest.raises(dml.InvalidArgumentError, match=r"<dmlvk.Array FLOAT32 \[0\] on .*> has no elements"):
+        device.run(sign, {"InputTensor": device.empty(0)})
+    empty = device.array(np.zeros((2, 0), np.float32))
+    for made, shape in ((empty + 1, (2, 0)), (empty.T, (0, 2)), (empty.T @ empty, (0, 0)), (empty[:1], (1, 0))):
+        assert made.numpy().shape == shape
+    assert (empty @ empty.T).tolist() == [[0, 0], [0, 0]]
+    with pytest.raises(dml.InvalidArgumentError, match="an array of UINT4 has elements"):
+        device.empty((2, 0), dml.UINT4)
+
+
+def test_there_is_one_class_of_arrays() -> None:
+    assert xp.Array is dml.Array
+
+
+def test_truths_are_inputs_of_models(device: dml.Device) -> None:
+    graph = dml.Graph(device)
+    model = graph.compile(graph.input("x", np.bool_, (3, 4)) & np.uint8(1))
+    made = device.run(model, {"x": device.array(FLOATS) > 0}, keep=True)["output"]
+    assert made.dtype == np.uint8 and np.array_equal(made.numpy(), FLOATS > 0)

@@ -73,7 +73,7 @@ def test_memory_whose_finalizer_an_interrupt_took_is_freed(device: dml.Device) -
         before = len(own.engine._allocations)
         for _ in range(5):
             buffer, array = own.create_buffer(64), own.array(np.array([1, 2], np.float32))
-            for owner in (buffer, array._storage):
+            for owner in (buffer, array.storage):
                 owner._release.detach()
         orphan = own.engine.allocate(64, owner=dml.Buffer(own.engine, 4))
         del buffer, array, owner

@@ -48,7 +48,7 @@ CHAINS: tuple[Callable[[Any, Any, Any], Any], ...] = (arithmetic, gelu, distance
 
 def _done(made: Any) -> Any:
     if isinstance(made, xp.Array):
-        made.device_array().wait()
+        made.wait()
     return made
 
 

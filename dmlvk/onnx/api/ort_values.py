@@ -11,7 +11,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper
 
-from dmlvk.arrays.device_array import Array as DeviceArray
+from dmlvk.arrays.array import Array as DeviceArray
+from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES, Array, element_name, element_of
 from dmlvk.onnx.plan.execution import DeviceValue
@@ -98,8 +99,10 @@ class OrtValue:
         """
         element = next((e for e, data_type in DATA_TYPES.items() if data_type is array.data_type), None)
         if element is None or array.data_type.size_in_bits < 8:
-            raise UnsupportedError(f"OrtValue: takes no {array!r}")
-        return cls(DeviceValue(element, array.shape, array), element)
+            raise UnsupportedError(f"OrtValue: takes no {array.text}")
+        if not array.size:
+            return cls(array.numpy(), element, is_on_device=True)
+        return cls(DeviceValue(element, array.shape, array.memory()), element)
 
     @classmethod
     def from_dlpack(cls, data: Any, /) -> OrtValue:
@@ -145,8 +148,10 @@ class OrtValue:
         return f"<dmlvk.onnx.OrtValue {self.data_type()} {list(self.shape())} on {self.device_name()}>"
 
     def array(self) -> DeviceArray | None:
-        """The array on the device; ``None`` for a value on the host. dmlvk's own."""
-        return self._value.on_device if isinstance(self._value, DeviceValue) else None
+        """The array on the device, which shares the value's memory; ``None`` for a value on the host. dmlvk's own."""
+        if not isinstance(self._value, DeviceValue):
+            return None
+        return DeviceArray.of(self._value.on_device, NUMPY_TYPES[self._value.element], self._value.shape)
 
     def shape(self) -> list[int]:
         """Its sizes."""
@@ -206,7 +211,7 @@ class OrtValue:
                 f"OrtValue.update_inplace: needs {self.data_type()} {self.shape()}; got {array.dtype} "
                 f"{list(array.shape)}"
             )
-        there = self.array()
+        there = self._value.on_device if isinstance(self._value, DeviceValue) else None
         if there is not None and there.fits(TensorDesc(there.data_type, there.shape)):
             there.device.arrays.overwrite(there, array.reshape(there.shape).view(there.dtype))
         elif isinstance(self._value, np.ndarray) and not self._is_on_device:
@@ -227,7 +232,7 @@ class OrtValue:
             return self._value
         can_stay = self._is_on_device and isinstance(self._value, np.ndarray) and self._value.size > 0
         if can_stay and self._element in DATA_TYPES and DATA_TYPES[self._element].size_in_bits >= 8:
-            self._value = DeviceValue(self._element, self._value.shape, device.array(self._value))
+            self._value = DeviceValue(self._element, self._value.shape, device.array(self._value).memory())
         return self._value
 
     def fill(self, result: OrtValue) -> None:
@@ -329,9 +334,8 @@ class IOBinding:
     def synchronize_outputs(self) -> None:
         """Waits until the outputs are computed."""
         for value in self._results:
-            array = value.array()
-            if array is not None:
-                array.wait()
+            if isinstance(value._value, DeviceValue):
+                value._value.on_device.wait()
 
     def get_outputs(self) -> list[OrtValue]:
         """The outputs of the last run, in the order in which they were bound."""
@@ -426,7 +430,7 @@ def type_name(kind: onnx.TypeProto) -> str:
     return "tensor"  # a model need not say what its outputs are
 
 
-def check_device(array: DeviceArray, device: Device) -> None:
+def check_device(array: TensorMemory, device: Device) -> None:
     """Refuses an array of another device.
 
     Raises:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.arrays.memory_pool import Storage
+from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.model.loading import ValueInfo
 from dmlvk.onnx.nodes.values import DATA_TYPES, Array
@@ -134,7 +134,7 @@ class Caches:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._filled: weakref.WeakKeyDictionary[Storage, tuple[int, int]] = weakref.WeakKeyDictionary()
-        self._own: dict[str, DeviceArray] = {}
+        self._own: dict[str, TensorMemory] = {}
 
     def taken(self, pair: CachePair, info: ValueInfo, given: Any, total: int) -> Cache | None:
         """A cache for a run; ``None`` where it has no four dimensions, or no type that the device has.
@@ -162,7 +162,7 @@ class Caches:
         """Of an array that a run has made, the rows that its memory has room for, and those that are filled."""
         return self._filled.get(given.on_device.storage) if isinstance(given, DeviceValue) else None
 
-    def memory(self, cache: Cache, pasts: Sequence[int], target: Any, *, is_kept: bool) -> DeviceArray:
+    def memory(self, cache: Cache, pasts: Sequence[int], target: Any, *, is_kept: bool) -> TensorMemory:
         """Where a run appends: an array of the cache's whole shape that holds its past.
 
         That is the caller's own memory where the output is bound to it, or where what comes behind the rows that the
@@ -183,26 +183,26 @@ class Caches:
             if not cache.is_growing and is_bound and is_whole:
                 return given.on_device
             if cache.is_growing and known == (cache.shape[2], cache.rows) and given.on_device.offset == 0:
-                return DeviceArray(self._device, storage, tensor)
+                return TensorMemory(self._device, storage, tensor)
             return self._copied(cache, tensor)
         own = None if is_kept else self._own.get(cache.pair.present)
         if own is None or own.is_closed or own.shape != cache.shape or own.data_type is not tensor.data_type:
-            own = DeviceArray(self._device, Storage(self._device.arrays.pool, tensor.size_in_bytes), tensor)
+            own = TensorMemory(self._device, Storage(self._device.arrays.pool, tensor.size_in_bytes), tensor)
             if not is_kept:
                 self._own[cache.pair.present] = own
         _write(own, np.asarray(given), pasts, cache.shown)
         return own
 
-    def _copied(self, cache: Cache, tensor: TensorDesc) -> DeviceArray:
+    def _copied(self, cache: Cache, tensor: TensorDesc) -> TensorMemory:
         source = cache.given.on_device
         batch, heads, _, size = cache.shape
         part = TensorDesc(
             tensor.data_type, (batch, heads, cache.rows, size), tensor.element_strides, tensor.size_in_bytes
         )
         made = self._device.arrays.moved(source, tensor=part)
-        return DeviceArray(self._device, made.storage, tensor)
+        return TensorMemory(self._device, made.storage, tensor)
 
-    def shown(self, cache: Cache, memory: DeviceArray) -> DeviceValue:
+    def shown(self, cache: Cache, memory: TensorMemory) -> DeviceValue:
         """What the output shows, when its rows are written."""
         self._filled[memory.storage] = (cache.shape[2], cache.shown)
         batch, heads, _, size = cache.shape
@@ -210,7 +210,7 @@ class Caches:
         if cache.shown == cache.shape[2]:
             return DeviceValue(cache.element, shape, memory)
         tensor = _part(memory.tensor, cache.shown)
-        return DeviceValue(cache.element, shape, DeviceArray(self._device, memory.storage, tensor, is_whole=False))
+        return DeviceValue(cache.element, shape, TensorMemory(self._device, memory.storage, tensor, is_whole=False))
 
 
 def rounded_rows(rows: int) -> int:
@@ -230,7 +230,7 @@ def _part(whole: TensorDesc, rows: int) -> TensorDesc:
     return TensorDesc(whole.data_type, (batch, heads, rows, size), whole.element_strides)
 
 
-def _write(target: DeviceArray, values: Array, pasts: Sequence[int], shown: int) -> None:
+def _write(target: TensorMemory, values: Array, pasts: Sequence[int], shown: int) -> None:
     """Writes the rows of a cache that count, and zeros behind them, as far as the output shows them."""
 
     def fill(contents: Array) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlvk.arrays.device_array import Array as DeviceArray
+from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.decoding.cache_masks import MOST_ELEMENTS, is_wide, widened, widened_masks
 from dmlvk.onnx.decoding.cache_pairs import cache_pairs, masks_of, with_rows
@@ -340,7 +340,7 @@ class Decoding:
 
     def memory(
         self, run: DecoderRun, lengths: Collection[Any], targets: Targets, kept: Collection[str]
-    ) -> dict[str, DeviceArray]:
+    ) -> dict[str, TensorMemory]:
         """Where the caches of a run lie, by the outputs that show them.
 
         Args:
@@ -366,7 +366,7 @@ class Decoding:
                     f"{self._model.name}: {cache.pair.node}: {cache.pair.present!r} will have the shape "
                     f"{[batch, heads, cache.shown, size]}; it is bound to a value of {list(target.shape)}"
                 )
-        made: dict[str, DeviceArray] = {}
+        made: dict[str, TensorMemory] = {}
         for cache in run.caches:
             name = cache.pair.present
             of_cache = pasts[cache.pair.ends, cache.pair.total, cache.pair.counts]
@@ -391,11 +391,11 @@ class Decoding:
                 shape = (*whole.shape[:3], of.keys(run.counted))
                 storage = whole.on_device.storage
                 tensor = TensorDesc(whole.on_device.data_type, shape)
-                array = DeviceArray(whole.on_device.device, storage, tensor, is_whole=False)
+                array = TensorMemory(whole.on_device.device, storage, tensor, is_whole=False)
                 made[of.scores] = DeviceValue(whole.element, shape, array)
         return made
 
-    def shown(self, run: DecoderRun, memory: Mapping[str, DeviceArray]) -> dict[str, DeviceValue]:
+    def shown(self, run: DecoderRun, memory: Mapping[str, TensorMemory]) -> dict[str, DeviceValue]:
         """What the outputs show when the run was handed to the device."""
         return {cache.pair.present: self._caches.shown(cache, memory[cache.pair.present]) for cache in run.caches}
 

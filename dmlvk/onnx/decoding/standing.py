@@ -10,7 +10,7 @@ from dmlvk.kernels.program import BindingKind
 from dmlvk.onnx.nodes.values import Array
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array as DeviceArray
+    from dmlvk.arrays.tensor_memory import TensorMemory
     from dmlvk.graphs.compiled import CompiledGraph
     from dmlvk.objects.binding import BufferBinding
 
@@ -28,7 +28,7 @@ class StandingStep:
     """
 
     compiled: CompiledGraph
-    locations: Mapping[tuple[BindingKind, int], DeviceArray | BufferBinding]
+    locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding]
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     given: Mapping[str, Array]

@@ -28,7 +28,7 @@ from dmlvk.running.replay import Replay
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array as DeviceArray
+    from dmlvk.arrays.tensor_memory import TensorMemory
     from dmlvk.onnx.plan.engine import DeviceModel
     from dmlvk.runtime.kompute import Recording
 
@@ -130,7 +130,7 @@ class BoundCapture:
     """
 
     names: tuple[str, ...]
-    arrays: tuple[weakref.ref[DeviceArray], ...]
+    arrays: tuple[weakref.ref[TensorMemory], ...]
     recording: Recording
     rounds: Sequence[MadeRound | DynamicRound]
     placements: dict[int, Placement]

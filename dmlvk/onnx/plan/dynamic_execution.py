@@ -30,7 +30,7 @@ from dmlvk.running.open_runs import fit
 from dmlvk.running.replay import Replay
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array as DeviceArray
+    from dmlvk.arrays.tensor_memory import TensorMemory
     from dmlvk.device import Device
     from dmlvk.runtime.kompute import Allocation, Recording
 
@@ -191,7 +191,7 @@ class DynamicSegment:
         self,
         sizes: tuple[int, ...],
         values: Mapping[str, Any],
-        memory: Mapping[str, DeviceArray] | None = None,
+        memory: Mapping[str, TensorMemory] | None = None,
         targets: Mapping[str, DeviceValue] | None = None,
     ) -> tuple[dict[str, Resident | DeviceValue], dict[str, Array]]:
         """Uploads, runs, and says where the outputs lie, until the next run; those of their own memory for ever.
@@ -243,7 +243,7 @@ class DynamicSegment:
         self,
         bound: _BoundPlan,
         values: Mapping[str, Any],
-        memory: Mapping[str, DeviceArray],
+        memory: Mapping[str, TensorMemory],
         targets: Mapping[str, DeviceValue],
     ) -> dict[str, DeviceValue]:
         """What lies elsewhere in a run, and new memory for the outputs that get their own."""
@@ -260,7 +260,7 @@ class DynamicSegment:
                     target.on_device.storage.settle()
                     found[name] = target
                     continue
-                lies = memory[name] if name in memory else self._device.empty(shape, tensor.data_type)
+                lies = memory[name] if name in memory else self._device.empty(shape, tensor.data_type).memory()
                 found[name] = DeviceValue(tensor.element, shape, lies)
         return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlvk.arrays.device_array import Array as DeviceArray
+from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import DeviceLimitError, UnsupportedError
 from dmlvk.graphs.description import OperatorGraphNode
 from dmlvk.kernels.program import BindingKind
@@ -228,7 +228,7 @@ class DeviceValue:
 
     element: int
     shape: tuple[int, ...]
-    on_device: DeviceArray
+    on_device: TensorMemory
 
     def array(self) -> Array:
         """A copy of the contents."""
@@ -396,7 +396,7 @@ class Segment:
         self,
         arrays: Mapping[str, Any],
         kept: Collection[str] = (),
-        elsewhere: Mapping[str, DeviceArray] | None = None,
+        elsewhere: Mapping[str, TensorMemory] | None = None,
         targets: Mapping[str, DeviceValue] | None = None,
     ) -> dict[str, Resident | DeviceValue]:
         """Uploads, runs, and says where the outputs lie.
@@ -418,12 +418,12 @@ class Segment:
         self,
         there: Mapping[str, DeviceValue],
         kept: Collection[str],
-        elsewhere: Mapping[str, DeviceArray],
+        elsewhere: Mapping[str, TensorMemory],
         targets: Mapping[str, DeviceValue],
     ) -> dict[str, Resident | DeviceValue]:
         """Runs on arrays that lie on the device already, and leaves outputs in new ones; waits for nothing."""
         found: dict[str, Resident | DeviceValue] = {**self._found()}
-        given: dict[tuple[BindingKind, int], DeviceArray] = {
+        given: dict[tuple[BindingKind, int], TensorMemory] = {
             (BindingKind.OUTPUT, self._names.index(name)): array for name, array in elsewhere.items()
         }
         self._bytes_elsewhere = sum(array.nbytes for array in elsewhere.values())
@@ -440,7 +440,7 @@ class Segment:
                     target.on_device.storage.settle()
                     device_value = target
                 else:
-                    empty = self._device.empty(tensor.shape, tensor.data_type)
+                    empty = self._device.empty(tensor.shape, tensor.data_type).memory()
                     device_value = DeviceValue(tensor.element, tensor.shape, empty)
                 given[BindingKind.OUTPUT, number] = device_value.on_device
                 found[name] = device_value
@@ -450,9 +450,9 @@ class Segment:
         self.recording = self._device.arrays.run_again(self.compiled, self._own_memory, given)
         return found
 
-    def standing(self, arrays: Mapping[str, Any], elsewhere: Mapping[str, DeviceArray]) -> StandingStep:
+    def standing(self, arrays: Mapping[str, Any], elsewhere: Mapping[str, TensorMemory]) -> StandingStep:
         """A run as it lies on the device, with arguments as of :meth:`run`; the inputs all come from the host."""
-        locations: dict[tuple[BindingKind, int], DeviceArray | BufferBinding] = {**self._locations()}
+        locations: dict[tuple[BindingKind, int], TensorMemory | BufferBinding] = {**self._locations()}
         locations |= {(BindingKind.OUTPUT, self._names.index(name)): array for name, array in elsewhere.items()}
         inputs = {source.name: number for number, source in enumerate(self._sources) if source.kind == "input"}
         outputs = {name: number for number, name in enumerate(self._names)}
@@ -460,14 +460,14 @@ class Segment:
             self.compiled, locations, inputs, outputs, {name: np.asarray(arrays[name]) for name in self._uploaded}
         )
 
-    def replay(self, read: Collection[str], elsewhere: Mapping[str, DeviceArray] | None = None) -> Replay:
+    def replay(self, read: Collection[str], elsewhere: Mapping[str, TensorMemory] | None = None) -> Replay:
         """Its runs as one submission each.
 
         Args:
             read: the outputs that the host reads behind every run; all others stay on the device until the next one.
             elsewhere: as for :meth:`run`, of all runs; whoever runs it keeps that memory.
         """
-        locations: dict[tuple[BindingKind, int], DeviceArray | BufferBinding] = {**self._locations()}
+        locations: dict[tuple[BindingKind, int], TensorMemory | BufferBinding] = {**self._locations()}
         locations |= {(BindingKind.OUTPUT, self._names.index(name)): array for name, array in (elsewhere or {}).items()}
         fetched = {name: self._outputs[number] for number, name in enumerate(self._names) if name in read}
         launches = [
