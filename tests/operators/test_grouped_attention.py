@@ -12,29 +12,20 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.conformance.sampling import run_sample
 from dmlvk.kernels.composed import attention
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from dmlvk.operators import check_operator
 from tests.effort import some
-from tests.targets import all_compute_as_gpus
+from tests.operators.test_attention import _own_kernels, numbers  # noqa: F401  # used in every test
+from tests.operators.test_attention import describe as describe_plain
+from tests.operators.test_attention import run as outputs_of
 
 Array = npt.NDArray[Any]
 
 _MASKS = dml.MultiheadAttentionMaskType
 _LEVEL = dml.FeatureLevel.from_name("6_3")
 _BATCH, _HEADS, _KEY_HEADS, _QUERIES, _OWN, _SIZE = 3, 6, 2, 5, 4, 8
-
-
-@pytest.fixture(autouse=True)
-def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SwiftShader compiles a GPU's products for ten seconds."""
-    all_compute_as_gpus(monkeypatch, as_gpus=False)
-
-
-def numbers(seed: int, *sizes: int, data_type: Any = np.float32) -> Array:
-    return np.random.default_rng(seed).normal(0, 1, sizes).astype(data_type)
 
 
 def grouped_inputs(past: int = 0, data_type: Any = np.float32) -> dict[str, Array]:
@@ -54,25 +45,14 @@ def grouped_inputs(past: int = 0, data_type: Any = np.float32) -> dict[str, Arra
 def describe(inputs: Mapping[str, Array], **members: Any) -> dml.MultiheadAttention1:
     """The description of these inputs, named as in Python."""
     tensors = {name: dml.TensorDesc(dml.DataType(values.dtype), values.shape) for name, values in inputs.items()}
-    output = dml.TensorDesc(dml.DataType(inputs["query_tensor"].dtype), inputs["query_tensor"].shape)
-    options: dict[str, Any] = {
-        "scale": 0.5,
-        "mask_filter_value": -1e4,
-        "mask_type": _MASKS.NONE,
-        "query_head_count": _HEADS,
-        "key_value_head_count": _KEY_HEADS,
-        **members,
-    }
-    return dml.MultiheadAttention1(**{"output_tensor": output, **tensors, **options})
+    heads = {"query_head_count": _HEADS, "key_value_head_count": _KEY_HEADS}
+    options: dict[str, Any] = {"scale": 0.5, "mask_filter_value": -1e4, "mask_type": _MASKS.NONE, **heads, **members}
+    return dml.MultiheadAttention1(**{"output_tensor": tensors["query_tensor"], **tensors, **options})
 
 
 def run(bench: Workbench, desc: dml.OperatorDesc, inputs: Mapping[str, Array]) -> Array:
     """The output."""
-    check_operator(desc, _LEVEL)
-    named = {"".join(word.capitalize() for word in name.split("_")): values for name, values in inputs.items()}
-    outcome = run_sample(bench, desc, named)
-    assert outcome.damage is None
-    return outcome.outputs["OutputTensor"]
+    return outputs_of(bench, desc, inputs)["OutputTensor"]
 
 
 def plain(inputs: Mapping[str, Array]) -> tuple[dml.MultiheadAttention, dict[str, Array]]:
@@ -84,15 +64,7 @@ def plain(inputs: Mapping[str, Array]) -> tuple[dml.MultiheadAttention, dict[str
         repeated[f"{role}_tensor"] = np.repeat(own, group, axis=2).reshape(_BATCH, _OWN, -1)
         if f"past_{role}_tensor" in inputs:
             repeated[f"past_{role}_tensor"] = np.repeat(inputs[f"past_{role}_tensor"], group, axis=1)
-    tensors: dict[str, Any] = {
-        name: dml.TensorDesc(dml.DataType(values.dtype), values.shape) for name, values in repeated.items()
-    }
-    kind = _MASKS.BOOLEAN if "mask_tensor" in inputs else _MASKS.NONE
-    output = tensors["query_tensor"]
-    desc = dml.MultiheadAttention(
-        **tensors, output_tensor=output, scale=0.5, mask_filter_value=-1e4, head_count=_HEADS, mask_type=kind
-    )
-    return desc, repeated
+    return describe_plain(repeated, repeated["query_tensor"].shape, _HEADS), repeated
 
 
 @pytest.mark.combinations
