@@ -69,6 +69,27 @@ def test_reductions_of_nothing_are_onnx_runtimes(dtype: Any, device: dml.Device)
         np.testing.assert_array_equal(y, np.full(3, value, dtype), err_msg=op_type)
 
 
+@pytest.mark.parametrize(
+    ("made", "shape"),
+    [
+        (node("Unique", ["x"], ["y"], axis=0), (2, 0)),
+        (node("Unique", ["x"], ["y"], axis=1), (2, 3, 0)),
+        (node("ConvTranspose", ["x", "v"], ["y"]), (1, 1, 8, 0, 6)),
+        (node("SkipLayerNormalization", ["w", "x", "e", "e"], ["y"], domain="com.microsoft"), (0, 3, 8)),
+    ],
+    ids=lambda value: value.op_type if isinstance(value, onnx.NodeProto) else str(value),
+)
+def test_what_onnx_runtime_dies_of_is_refused(
+    made: onnx.NodeProto, shape: tuple[int, ...], any_device: dml.Device
+) -> None:
+    constants = {"v": np.ones((1, 2, 1, 2, 2)), "w": np.ones((2, 3, 8)), "e": np.ones(8)}
+    constants = {name: array.astype(np.float32) for name, array in constants.items() if name in made.input}
+    with pytest.raises(dml.ModelFileError, match="ONNX Runtime: takes no such inputs without elements"):
+        _ran([made], np.zeros(shape, np.float32), any_device, constants)
+    of_others = _ran([node("Unique", ["x"], ["y"], axis=0)], np.zeros((0, 2), np.float32), any_device, {})
+    assert of_others[0].shape == (0, 2)
+
+
 def test_a_quantization_of_nothing_has_the_scale_1(device: dml.Device) -> None:
     y, scale, zero = _ran([node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])], np.zeros(PICTURES, "f4"), device)
     assert (y.shape, y.dtype, scale, zero) == (PICTURES, np.dtype(np.uint8), 1.0, 0)

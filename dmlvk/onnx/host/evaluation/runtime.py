@@ -88,6 +88,8 @@ def computed(
         if abs(attribute.i) >= _BEYOND and step.domain in _NARROWED and step.proto.op_type not in _OF_64_BITS:
             # It takes the lower 32 bits of many of them, and divides by what may be 0 then: the process would end.
             raise NotComputed(f"{attribute.name} is {attribute.i}, which takes more than 32 bits")
+    if _would_end(step, values):
+        raise NotComputed("takes no such inputs without elements")
     if onnx_runtime() is None:
         raise NotComputed("is not installed (pip install onnxruntime)")
     narrow = next((value.dtype for value in values.values() if _is_narrow(value)), None)
@@ -115,6 +117,19 @@ def computed(
         return results
     pairs = zip(results, is_narrow, strict=True)
     return [made.astype(narrow) if of and made is not None else made for made, of in pairs]
+
+
+def _would_end(step: Step, values: Mapping[str, Any]) -> bool:
+    """Whether the package (1.32) may end the process: by slices without elements that are compared, such pictures, or
+    what has none beside a first input that has some. (Rules of its attention's say what of caches may have none.)
+    """
+    empty = [value for value in values.values() if isinstance(value, np.ndarray) and not value.size]
+    if step.proto.op_type == "Unique":
+        axes = [attribute.i for attribute in step.proto.attribute if attribute.name == "axis"]
+        return any(value.shape[axis] for value in empty for axis in axes if -value.ndim <= axis < value.ndim)
+    if step.domain == "com.microsoft" and "Attention" not in step.proto.op_type:
+        return bool(empty) and bool(np.size(values.get(step.proto.input[0], ())))
+    return step.proto.op_type == "ConvTranspose" and bool(empty)
 
 
 def _is_narrow(value: Any) -> bool:
