@@ -29,5 +29,10 @@ def assert_valid(name: str) -> None:
 def imitate_matrices(folder: Path) -> None:
     """Copies the shaders into a folder, with what imitates matrices of numbers in the place of their include."""
     shutil.copytree(Path("shaders").resolve(), folder / "shaders")
-    for name in ("cooperative_floats.glsl", "cooperative_rows.glsl", "cooperative_quads.glsl"):
+    for name in (
+        "cooperative_bytes.glsl",
+        "cooperative_floats.glsl",
+        "cooperative_rows.glsl",
+        "cooperative_quads.glsl",
+    ):
         shutil.copy(Path(__file__).parent / "operators" / name, folder / "shaders" / "include")

@@ -40,9 +40,9 @@ ORDER_OF_SUMS = (
     "products and sums that are denormal may be what they are: within the same error, but other devices may give other "
     "bits. FLOAT16 products, exact as ever, may be added up by cooperative matrices, up to 16384 in a row in an order "
     "of the device's: of n products an error of at most (min(n, 16384) + s + 2) 2^-24 times the sum of their "
-    "magnitudes, rounded once more. FLOAT32 operands of GEMM may be multiplied as three parts each, by such matrices "
-    "too: within the error of FLOAT32, but for 2^-126 times the magnitude of each operand, which may count what the "
-    "other one has below 2^-126 as zero.",
+    "magnitudes, rounded once more. FLOAT32 operands of GEMM may be multiplied as three parts each, or as integers of "
+    "blocks, by such matrices too: within the error of FLOAT32, but for 2^-126 times the magnitude of each operand, "
+    "which may count what the other one has below 2^-126 as zero.",
     "A NaN among the results is the canonical quiet one. Zero times infinity is NaN; what pads a tensor is never "
     "multiplied.",
 )

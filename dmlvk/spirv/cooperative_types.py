@@ -13,13 +13,15 @@ from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
 from dmlvk.spirv.opcodes import numbers
 
 SOURCE = "matrix/cooperative_tiles.comp"
+EXACT_SOURCE = "matrix/exact_tiles.comp"
 FLOATS_SOURCE = "matrix/cooperative_floats.comp"
 CHANNELS_SOURCE = "matrix/cooperative_channels.comp"
 ATTENTION_SOURCE = "attention/cooperative.comp"
 BLOCKS_SOURCE = "matrix/block_matrices.comp"
 TRIAL_SOURCE = "trial/matrix_quads.comp"
-SOURCES = (SOURCE, FLOATS_SOURCE, CHANNELS_SOURCE, ATTENTION_SOURCE, BLOCKS_SOURCE, TRIAL_SOURCE)
-"""The shaders with such matrices: of bytes, of 16-bit numbers, of convolutions, attention, packed weights, a trial."""
+SOURCES = (SOURCE, EXACT_SOURCE, FLOATS_SOURCE, CHANNELS_SOURCE, ATTENTION_SOURCE, BLOCKS_SOURCE, TRIAL_SOURCE)
+"""The shaders with such matrices: of bytes, of FLOAT32 as bytes, of 16-bit numbers, of convolutions, attention, packed
+weights, a trial."""
 
 _OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_CONSTANT = numbers("Capability TypeInt TypeFloat Constant")
 _OP_TYPE_COOPERATIVE_MATRIX = 4456

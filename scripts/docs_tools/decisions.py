@@ -165,6 +165,17 @@ GENERAL = (
         "tests/operators/test_cooperative_floats.py",
     ),
     (
+        "With it large FLOAT32 GEMMs of 1024 terms or more are multiplied as integers of 24 bits, which blocks of 256 "
+        "terms have an exponent for: six of the nine products of their bytes are added up by cooperative matrices, or "
+        "nine where a result's row and column do not tell that six are within the stated error, or else the result "
+        "is computed as it is without.",
+        "Sums of integers are exact in any order, and matrices of bytes are the fastest that there are: K. Ozaki's "
+        "scheme, by bytes in Ootomo, Ozaki, Yokota, DGEMM on integer matrix multiplication unit, 2024. What is left "
+        "to a device is whether it takes them: their bits are defined (docs/notes/exact-products.md, with the proof of "
+        "the error and what was tried).",
+        "tests/operators/test_exact_products.py",
+    ),
+    (
         "With it FLOAT16 attention to 16 keys or more, of as many queries and of heads of up to 160 elements, in "
         "multiples of eight, is one kernel by cooperative matrices: scores are FLOAT32 and never in memory, the "
         "powers of a row are those of the device's exp2, are rounded to FLOAT16 before they are multiplied with "

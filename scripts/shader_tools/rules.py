@@ -376,6 +376,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         for variants in (
             "convolution.float16.cooperative.*.channels*",
             "gemm.float16.cooperative.*",
+            "gemm.float32.cooperative.exact*",
             "blocks.float16.*.matrices.*",
         )
     ),
@@ -469,6 +470,20 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             ("contraction", "*OpFAdd*"),
             ("atomic", "*OpAtomicUMax*"),  # what the operation returns is not used
             ("shared-memory", "* bytes of shared memory, limit 16384"),
+        )
+    ),
+    *(
+        Exemption(
+            rule,
+            "gemm.float32.cooperative.exact*",
+            instruction,
+            "bytes of FLOAT32: taken only where matrices of them were enabled; all their products of FLOAT32 are by "
+            "powers of two, and exact",
+        )
+        for rule, instruction in (
+            ("capability", "OpCapability Int8"),
+            ("type-width", "*OpTypeInt 8 1"),
+            ("contraction", "*OpFMul*"),
         )
     ),
     *(

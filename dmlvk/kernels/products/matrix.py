@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dmlvk.datatypes import DataType, float32_bits
@@ -21,8 +21,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     MatrixTile,
     sums_variant,
 )
-from dmlvk.kernels.program import Program, ProgramBuilder, Region
-from dmlvk.kernels.registry import lowering
+from dmlvk.kernels.program import ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.operators import Gemm, MatrixTransform, OperatorDesc
 from dmlvk.tensors import TensorDesc
@@ -227,17 +226,6 @@ class PackedRight:
         return [self.scale, self.zero or self.scale]
 
 
-@lowering(Gemm)
-def lower_gemm(desc: Gemm, target: Target) -> Program:
-    """The program of a GEMM."""
-    builder = ProgramBuilder(desc, target)
-    addend = builder.reads.get("c_tensor")
-    a, b = builder.reads["a_tensor"], builder.reads["b_tensor"]
-    product = gemm_product(desc, with_eights=target.device_arithmetic)
-    lower_product(builder, desc, product, target, a, b, addend)
-    return builder.program()
-
-
 def gemm_product(desc: Gemm, *, with_eights: bool = False) -> Product:
     """A GEMM in the terms of its kernels.
 
@@ -346,6 +334,23 @@ def lower_product(
         epilogue: what comes in the place of the activation.
         packed: what the right operand is beside its integers, of a product that is packed; then without an epilogue.
     """
+    choice = choose(product.work(), target)
+
+    def add_sums(result: Region, relu: bool) -> None:
+        is_last = relu if epilogue is None else epilogue.relu
+        _add_sums(builder, product, choice, (left, right, addend), result, is_last, epilogue, packed)
+
+    with_activation(builder, desc, add_sums)
+
+
+def with_activation(builder: ProgramBuilder, desc: OperatorDesc, add_sums: Callable[[Region, bool], None]) -> None:
+    """Adds the steps of an operator's results, and those of its activation.
+
+    Args:
+        builder: takes them.
+        desc: the operator.
+        add_sums: adds the former; it is told where results go, and whether RELU is to be applied to them.
+    """
     (_, tensor), output = desc.outputs[0], builder.writes["output_tensor"]
     assert tensor is not None  # outputs of products are not optional
     fused = desc.activation
@@ -353,9 +358,7 @@ def lower_product(
     result = output
     if follows is not None and "input_tensor" not in follows.activation.declaration.in_place:
         result = builder.scratch(tensor.size_in_bytes)
-    relu = epilogue.relu if epilogue is not None else fused is not None and fused.operator_name == _RELU
-    choice = choose(product.work(), target)
-    _add_sums(builder, product, choice, (left, right, addend), result, relu, epilogue, packed)
+    add_sums(result, fused is not None and fused.operator_name == _RELU)
     if follows is not None:
         members: dict[str, Any] = {field.attribute: value for field, value in follows.attributes}
         activation = follows.activation(**members, **dict.fromkeys(("input_tensor", "output_tensor"), tensor))
@@ -387,7 +390,7 @@ def _add_sums(
     totals = builder.scratch(size) if writes_totals else None
     ways = Ways(come, addend is not None, relu, writes_totals)
     first_epilogue = None if writes_totals else epilogue  # whoever finishes results computes it
-    for kernel in _sum_kernels(product, choice, ways, groups, builder.target, first_epilogue, packed):
+    for kernel in sum_kernels(product, choice, ways, groups, builder.target, first_epilogue, packed):
         further = [] if first_epilogue is None else first_epilogue.regions(left)
         further += [] if packed is None else packed.regions()
         builder.launch(kernel, [left, right, addend or left, *further], [totals or result])
@@ -400,7 +403,7 @@ def _add_sums(
     adder = PlainKernel(
         sums_variant(product.family, product.data_type, has_epilogue=epilogue is not None).name,
         work_groups,
-        {**_constants(product, ways), **({} if epilogue is None else epilogue.constants)},
+        {**product_constants(product, ways), **({} if epilogue is None else epilogue.constants)},
         (invocations, *sizes, 0, 0, *product.left, *product.others),
         work_group_size=SUMS_INVOCATIONS,
     )
@@ -408,7 +411,7 @@ def _add_sums(
     builder.launch(adder, [totals, addend or totals, *further], [result], label="sums of segments")
 
 
-def _sum_kernels(
+def sum_kernels(
     product: Product,
     choice: Choice,
     ways: Ways,
@@ -432,7 +435,7 @@ def _sum_kernels(
         assert product.shape is not None  # what such tiles are chosen for
         described = (ways.flags, *product.left, *product.shape)
     else:
-        constants = _constants(product, ways, in_eights=tile.is_cooperative)
+        constants = product_constants(product, ways, in_eights=tile.is_cooperative)
         if tile.block is not None:
             constants |= _in_planes(product, tile.block)
         constants |= {} if epilogue is None else epilogue.constants
@@ -464,7 +467,7 @@ def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
     writes_totals = product.data_type is DataType.FLOAT16
     come = SEQUENTIAL if writes_totals or choice.tile.segments(product.terms) > 1 else ONE_SEGMENT
     groups = math.prod(choice.tile.grid(product.rows, product.columns, product.plane)) * product.batches
-    return _sum_kernels(product, choice, Ways(come, False, False, writes_totals), groups, target)
+    return sum_kernels(product, choice, Ways(come, False, False, writes_totals), groups, target)
 
 
 def _stores_pairs(product: Product) -> bool:
@@ -515,7 +518,7 @@ def _cooperative(product: Product, tile: MatrixTile, ways: Ways, *, has_epilogue
     return constants
 
 
-def _constants(product: Product, ways: Ways, *, in_eights: bool = False) -> dict[str, int]:
+def product_constants(product: Product, ways: Ways, *, in_eights: bool = False) -> dict[str, int]:
     """The specialization constants of kernels that load operands by fours or by eights."""
     left_has_vectors = product.left_has_eights if in_eights else product.left_has_vectors
     right_has_vectors = product.right_has_eights if in_eights else product.right_has_vectors

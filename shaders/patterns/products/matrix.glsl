@@ -27,6 +27,8 @@
 //
 // With RIGHT_IS_PACKED the right operand is one of packed weights: packed_right.glsl.
 //
+// With WRITES_REST sums are those of exact_tiles.glsl, which leaves some results to others; they have READS_REST: exact_rest.glsl.
+//
 // With DEVICE_ARITHMETIC, which is passed for FLOAT32 to those who permit it, products are not rounded before they are added, and
 // nothing looks for denormal products and sums: the order of a sum is the same, its bits are the device's.
 #ifndef MATRIX_GLSL
@@ -66,6 +68,12 @@ BUFFER(BOUND_BEFORE + 1, output)
 BUFFER(BOUND_BEFORE, scale)
 BUFFER(BOUND_BEFORE + 1, zero)
 BUFFER(BOUND_BEFORE + 2, output)
+#elif defined(READS_REST)
+BUFFER(BOUND_BEFORE, rest)
+BUFFER(BOUND_BEFORE + 1, output)
+#elif defined(WRITES_REST)
+BUFFER(BOUND_BEFORE, output)
+BUFFER(BOUND_BEFORE + 1, rest)
 #else
 BUFFER(BOUND_BEFORE, output)
 #endif
@@ -120,8 +128,13 @@ layout(push_constant) uniform Parameters {
 #elif defined(RIGHT_IS_PACKED)
     uint base_scale;
     uint base_zero;
+#elif defined(READS_REST)
+    uint base_rest;
 #endif
     uint base_output;
+#ifdef WRITES_REST
+    uint base_rest;
+#endif
 #include "products/matrix_parameters.glsl"
 } parameters;
 

@@ -8,12 +8,17 @@
 // The compile script passes TILE_ROWS, TILE_COLUMNS, TILE_TERMS, RESULT_ROWS and RESULT_COLUMNS (4 or 8 each) and INVOCATIONS =
 // (TILE_ROWS / RESULT_ROWS) * (TILE_COLUMNS / RESULT_COLUMNS). For convolutions that is a multiple of TILE_COLUMNS, and
 // TILE_TERMS * TILE_COLUMNS / 4 a multiple of it.
+//
+// With READS_REST a tile is computed of which exact_tiles.glsl has left more than MOST_APART results, and no other.
 #define ADDS_SEGMENTS 0
 #define COUNTS_TERMS 0
 #define SHAPE_AT_RUN_TIME 0
 #include "products/matrix.glsl"
 #include "products/matrix_fours.glsl"
 #include "products/matrix_groups.glsl"
+#ifdef READS_REST
+#include "products/exact_marks.glsl"
+#endif
 
 layout(local_size_x = INVOCATIONS) in;
 
@@ -421,6 +426,11 @@ void main()
     if (group >= parameters.work_items) {
         return;
     }
+#ifdef READS_REST
+    if (words_rest[REST_COUNT(group)] <= MOST_APART) { // of the results that were left to others
+        return;
+    }
+#endif
     uint invocation = index_in_group();
     Position position = position_of(group);
     Batch batch = position.batch;
