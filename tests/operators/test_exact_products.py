@@ -198,7 +198,7 @@ def test_they_are_for_large_products_of_devices_that_have_such_matrices() -> Non
     assert chosen(ABLE, 4096, 4096, 4096)
     assert chosen(ABLE, 4095, 4093, 4091)
     assert not chosen(ABLE, 4096, 1023, 4096) and not chosen(ABLE, 4096, 2**16 + 1, 4096)
-    assert not chosen(ABLE, 1024, 1024, 1024) and not chosen(ABLE, 32, 4096, 65536)
+    assert not chosen(ABLE, 2048, 2048, 2048) and not chosen(ABLE, 32, 4096, 65536)
     assert not chosen(ABLE, 4096, 4096, 4096, dml.FLOAT16)
     for lacks in (
         {"device_arithmetic": False},

@@ -9,20 +9,11 @@
 #ifndef COOPERATIVE_TILES_GLSL
 #define COOPERATIVE_TILES_GLSL
 
-#include "cooperative_matrix.glsl"
+#include "cooperative_bytes.glsl"
 #define coherent
 #include "products/packed_product.glsl"
 
-const uint SIDE = 16u;
-const uint DEPTH = 32u;
-#define LEFT_MATRIX COOPERATIVE_MATRIX(SIGNED_BYTE, SIDE, DEPTH, AS_LEFT)
-#define RIGHT_MATRIX COOPERATIVE_MATRIX(SIGNED_BYTE, DEPTH, SIDE, AS_RIGHT)
-#define SUMS COOPERATIVE_MATRIX(SIGNED_WORD, SIDE, SIDE, AS_SUM)
-COOPERATIVE_LOADS_AND_STORES(LEFT_MATRIX, RIGHT_MATRIX, SUMS)
-spirv_instruction(id = 4458) void put_sums(spirv_by_reference uint first, SUMS sums, int layout_of_memory, uint stride);
-spirv_instruction(id = 80) SUMS filled_with(int component); // OpCompositeConstruct
-spirv_instruction(id = 4459) SUMS product_plus(LEFT_MATRIX left, RIGHT_MATRIX right, SUMS sums, spirv_literal int signed_components);
-#define ALL_ARE_SIGNED 0xf
+spirv_instruction(id = 4458) void put_integers(spirv_by_reference uint first, INTEGERS integers, int layout_of_memory, uint stride);
 
 // Whether four neighbouring columns of a row lie behind one another, the first at a multiple of four.
 layout(constant_id = 3) const bool OUTPUT_HAS_FOURS = false;
@@ -71,9 +62,9 @@ void main()
         (BASE_WORD(right) >> 2u) + (position.number * parameters.column_tiles * TILE_COLUMNS + position.column + line) * vectors + vector;
     uint first_row = gl_SubgroupID / SUBGROUPS_ACROSS * RESULT_ROWS;
     uint first_column = gl_SubgroupID % SUBGROUPS_ACROSS * RESULT_COLUMNS;
-    SUMS sums[SUMS_DOWN * SUMS_ACROSS];
+    INTEGERS sums[SUMS_DOWN * SUMS_ACROSS];
     [[unroll]] for (uint i = 0u; i < SUMS_DOWN * SUMS_ACROSS; ++i) {
-        sums[i] = filled_with(0);
+        sums[i] = integers_filled_with(0);
     }
     uvec4 from_left[LEFT_LOADS];
     uvec4 from_right[RIGHT_LOADS];
@@ -91,18 +82,17 @@ void main()
             LOAD_LINES(done)
         }
         [[unroll]] for (uint k = 0u; k < VECTORS; k += 2u) {
-            LEFT_MATRIX a[SUMS_DOWN];
-            RIGHT_MATRIX b[SUMS_ACROSS];
+            LEFT_BYTES a[SUMS_DOWN];
+            RIGHT_BYTES b[SUMS_ACROSS];
             [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
-                a[i] = load_left(lines[(first_row + i * SIDE) * PITCH + k], BY_ROWS, PITCH, SEES_WORK_GROUP, OF_WORK_GROUP);
+                LOAD_LEFT_BYTES(a[i], lines, (first_row + i * SIDE) * PITCH + k, PITCH)
             }
             [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
-                uint at = (TILE_ROWS + first_column + j * SIDE) * PITCH + k;
-                b[j] = load_right(lines[at], BY_COLUMNS, PITCH, SEES_WORK_GROUP, OF_WORK_GROUP);
+                LOAD_RIGHT_BYTES(b[j], lines, (TILE_ROWS + first_column + j * SIDE) * PITCH + k, PITCH)
             }
             [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
                 [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
-                    sums[i * SUMS_ACROSS + j] = product_plus(a[i], b[j], sums[i * SUMS_ACROSS + j], ALL_ARE_SIGNED);
+                    sums[i * SUMS_ACROSS + j] = BYTES_PRODUCT_PLUS(a[i], b[j], sums[i * SUMS_ACROSS + j]);
                 }
             }
         }
@@ -115,7 +105,7 @@ void main()
         [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
             [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
                 uint own_at = at + i * SIDE * parameters.output_row + j * SIDE;
-                put_sums(words_output[own_at], sums[i * SUMS_ACROSS + j], BY_ROWS, parameters.output_row);
+                put_integers(words_output[own_at], sums[i * SUMS_ACROSS + j], BY_ROWS, parameters.output_row);
             }
         }
         return;
@@ -125,7 +115,7 @@ void main()
     [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
         barrier(); // all are through with what was there
         [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
-            store_sums(lines[own_results + j * 4u], sums[i * SUMS_ACROSS + j], BY_ROWS, RESULT_PITCH, SEEN_BY_WORK_GROUP, OF_WORK_GROUP);
+            STORE_INTEGERS(lines, own_results + j * 4u, sums[i * SUMS_ACROSS + j], RESULT_PITCH)
         }
         barrier();
         // Four neighbouring columns for an invocation, or one after the other where they do not lie behind one another.

@@ -77,15 +77,14 @@ void main()
         float sum = 0.0;
         float magnitudes = 0.0; // of the products that are finite before they are rounded
         for (uint first = lane; first < parameters.terms; first += TERMS_AT_ONCE * ABREAST) {
-            uvec2 operands[TERMS_AT_ONCE]; // which are on their way together
+            uvec2 operands[TERMS_AT_ONCE]; // which are on their way together: there is no branch
             [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE; ++i) {
-                uint term = first + i * ABREAST;
-                operands[i] = uvec2(0u);
-                if (term < parameters.terms) {
-                    operands[i] = uvec2(left_bits(batch, place.x, term), right_bits(column, term));
-                }
+                uint term = min(first + i * ABREAST, parameters.terms - 1u);
+                operands[i] = uvec2(words_left[left_index(batch, place.x, term)], words_right[right_index(column, term)]);
             }
             [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE; ++i) {
+                bool is_term = first + i * ABREAST < parameters.terms;
+                operands[i] = is_term ? uvec2(operand(operands[i].x), operand(operands[i].y)) : uvec2(0u);
                 vec2 numbers = uintBitsToFloat(operands[i]);
                 if (is_finite(numbers.x) && is_finite(numbers.y)) {
                     vec2 sizes = uintBitsToFloat(operands[i] & MAGNITUDE_F32);
