@@ -32,7 +32,13 @@ from tests.operators.test_products import gemm_desc, on_llvmpipe
 Array = npt.NDArray[Any]
 
 ABLE = dataclasses.replace(
-    GPU, has_cooperative_bytes=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024, buffers=8
+    GPU,
+    has_cooperative_bytes=True,
+    device_arithmetic=True,
+    shared_memory=49152,
+    work_group_size=1024,
+    buffers=8,
+    buffer_size=2**32 - 1,
 )
 _BY_MATRICES = (exact_products.TILES, exact_products.OTHERS)
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
@@ -200,6 +206,7 @@ def test_they_are_for_large_products_of_devices_that_have_such_matrices() -> Non
     assert not chosen(ABLE, 4096, 1023, 4096) and not chosen(ABLE, 4096, 2**16 + 1, 4096)
     assert not chosen(ABLE, 2048, 2048, 2048) and not chosen(ABLE, 32, 4096, 65536)
     assert not chosen(ABLE, 4096, 4096, 4096, dml.FLOAT16)
+    assert chosen(ABLE, 8192, 8192, 8192) and not chosen(ABLE, 16384, 16384, 16384)
     for lacks in (
         {"device_arithmetic": False},
         {"has_cooperative_bytes": False},

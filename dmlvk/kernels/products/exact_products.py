@@ -52,8 +52,8 @@ blocks would take most of what is stated."""
 _FEWEST_GROUPS = 768
 """Tiles for which making integers of the operands pays: of 2048 x 2048 x 2048 three parts are as fast."""
 
-_INNER_BATCHES = 12
-"""Where the number of inner batches stands among a GEMM's ``others``."""
+_MOST_SCRATCH = 2**30
+"""Bytes of both operands as integers: a card shall not lack memory for what it would compute without."""
 
 _TYPE = DataType.FLOAT32
 _DEFINES = {"CONVOLUTION": "0", "OPERAND": "float32", "OPERAND_BITS": "32"}
@@ -133,13 +133,11 @@ def multiplies(product: Product, target: Target) -> bool:
     if not is_able or product.data_type is not _TYPE or not _FEWEST_TERMS <= product.terms <= _MOST_TERMS:
         return False
     rows, columns, batches = typical(product.rows), typical(product.columns), typical(product.batches)
-    if (
-        2 * rows <= _ROWS
-        or 2 * columns <= _COLUMNS
-        or -(-rows // _ROWS) * -(-columns // _COLUMNS) * batches < _FEWEST_GROUPS
-    ):
+    if 2 * rows <= _ROWS or 2 * columns <= _COLUMNS:
+        return False  # tiles would be empty for the most part
+    if -(-rows // _ROWS) * -(-columns // _COLUMNS) * batches < _FEWEST_GROUPS:
         return False
-    return all(operand.size_in_bytes <= target.buffer_size for operand in _operands(product))
+    return sum(operand.size_in_bytes for operand in _operands(product)) <= min(_MOST_SCRATCH, target.buffer_size)
 
 
 @lowering(Gemm)
