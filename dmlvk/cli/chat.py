@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("path", type=click.Path(path_type=Path))
 @click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
 @arithmetic_option
 @click.option("--prompt", "-p", multiple=True, help="Say this instead of asking for it; may be given several times.")
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--seed", type=click.IntRange(0, 2**64 - 1), default=0, help="Of random choices: the same on every device."
 )
 def chat(
-    folder: Path,
+    path: Path,
     device: str | None,
     arithmetic: str | None,
     prompt: tuple[str, ...],
@@ -46,19 +46,20 @@ def chat(
 ) -> None:
     """Talk to a language model.
 
-    FOLDER is one of onnxruntime-genai: genai_config.json, model.onnx, tokenizer.json (`dmlvk convert-gguf` makes one).
-    Ends at the end of the input, or at an empty line.
+    PATH is a GGUF file (the first one of several), a folder of the hub (config.json, safetensors, tokenizer.json), or
+    one of onnxruntime-genai (genai_config.json, model.onnx, tokenizer.json). Ends at the end of the input, or at an
+    empty line.
     """
     from dmlvk.language import Conversation, LanguageModel
 
     start = time.perf_counter()
     selected = None if device is None else device_selector(device)
-    with LanguageModel(folder, selected, max_length=max_length, arithmetic=arithmetic) as model:
+    with LanguageModel(path, selected, max_length=max_length, arithmetic=arithmetic) as model:
         given: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
         chosen = {name: value for name, value in given.items() if value is not None}
         sampling = dataclasses.replace(model.folder.sampling, **chosen)
         loaded = time.perf_counter() - start
-        click.echo(f"{folder.name} on {model.device.info.name}, loaded in {loaded:.1f} s", err=True)
+        click.echo(f"{path.name} on {model.device.info.name}, loaded in {loaded:.1f} s", err=True)
         conversation = Conversation(model, system)
         for message in prompt or _lines():
             _answer(conversation, model, message, sampling, max_tokens)
@@ -94,9 +95,9 @@ def _answer(
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def convert(file: Path, folder: Path) -> None:
-    """Convert a llama model in a GGUF file to a folder for `dmlvk chat`.
+    """Convert a GGUF file to a folder as onnxruntime-genai has them.
 
-    Weights of Q4_0, Q4_1 and Q8_0 stay packed, with their bits.
+    Packed weights stay packed, with their values. `dmlvk chat` takes the file itself, too.
     """
     from dmlvk.language import convert_gguf
 

@@ -1,8 +1,8 @@
-"""Language models: folders as onnxruntime-genai has them, read, run token by token, and talked to.
+"""Language models: GGUF files, folders of the hub and of onnxruntime-genai, run token by token, and talked to.
 
     from dmlvk.language import Conversation, LanguageModel
 
-    with LanguageModel("folder") as model:
+    with LanguageModel("model.gguf") as model:
         for text in Conversation(model).reply("What is the capital of France?"):
             print(text, end="", flush=True)
 
@@ -10,9 +10,9 @@ Needs the extra ``chat``: ``pip install dmlvk[chat]``.
 """
 
 from dmlvk.language.conversation import Conversation
+from dmlvk.language.conversion import convert_gguf
 from dmlvk.language.folder import ModelFolder
 from dmlvk.language.generation import LanguageModel
-from dmlvk.language.gguf import convert_gguf
 from dmlvk.language.sampling import Sampling
 
 __all__ = ["Conversation", "LanguageModel", "ModelFolder", "Sampling", "convert_gguf"]

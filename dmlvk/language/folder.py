@@ -17,6 +17,9 @@ _CONFIG = "genai_config.json"
 _TOKENIZER = "tokenizer.json"
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _TEMPLATE = "chat_template.jinja"
+_PLAIN = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}{% endfor %}"
+"""What stands for the template of a model that has none and wants its first token."""
+
 _MOST_CONFIG_BYTES = 64 * 2**20
 _LARGEST = 2**31 - 1
 
@@ -42,6 +45,7 @@ class ModelFolder:
     Attributes:
         path: the folder.
         model: the ONNX file.
+        tokenizer: the file of the ``tokenizers`` package.
         names: of inputs and outputs.
         layers: how many have caches.
         key_heads: heads of a cache.
@@ -58,6 +62,7 @@ class ModelFolder:
 
     path: Path
     model: Path
+    tokenizer: Path
     names: Names
     layers: int
     key_heads: int
@@ -71,39 +76,44 @@ class ModelFolder:
     special_tokens: Mapping[str, str]
     chat_template: str
 
-    @property
-    def tokenizer(self) -> Path:
-        """The file of the ``tokenizers`` package."""
-        return self.path / _TOKENIZER
-
     @classmethod
-    def read(cls, path: Path | str) -> ModelFolder:
+    def read(cls, path: Path | str, converted: Path | None = None) -> ModelFolder:
         """Reads genai_config.json, and what is beside it.
+
+        Args:
+            path: the folder.
+            converted: what was made of the path, where that is a GGUF file or a folder of the hub.
 
         Raises:
             ModelFileError: a file or a member is missing, damaged or of no possible value.
             InvalidArgumentError: it is no path.
             UnsupportedError: the folder has a model of another kind (several files, pictures, speech).
         """
-        folder = checked_path(path, "LanguageModel")
+        named = checked_path(path, "LanguageModel")
+        folder = named if converted is None else converted
         if not os.path.isdir(folder):  # as below: pathlib raises for names that are too long
-            raise ModelFileError(f"{folder}: is no folder; a language model is one with {_CONFIG} and {_TOKENIZER}")
-        config = _JsonMembers(folder / _CONFIG, _read_json(folder / _CONFIG))
+            raise ModelFileError(
+                f"{folder}: is no folder; a language model is one with {_CONFIG} and {_TOKENIZER}, or with config.json "
+                "and safetensors, or a GGUF file"
+            )
+        config = JsonMembers(folder / _CONFIG, read_json(folder / _CONFIG))
         model = config.inside("model")
         if "decoder" not in model.values or any(part in model.values for part in ("encoder", "vision", "speech")):
             raise UnsupportedError(f"{folder / _CONFIG}: only models of one decoder for text are run")
         decoder, search = model.inside("decoder"), config.inside("search", default={})
-        if not os.path.isfile(folder / _TOKENIZER):
-            raise ModelFileError(f"{folder}: has no {_TOKENIZER}, without which texts are no tokens")
+        texts = named if os.path.isdir(named) else folder
+        if not os.path.isfile(texts / _TOKENIZER):
+            raise ModelFileError(f"{texts}: has no {_TOKENIZER}, without which texts are no tokens")
         name = decoder.text("filename")
         file = folder / name  # which may be a link: caches of downloads consist of them
         if ".." in Path(name).parts or os.path.isabs(name) or not os.path.isfile(file):
             raise ModelFileError(f"{config.file}: model.decoder.filename {str(file.name)!r} is no file of the folder")
-        tokens, template = _tokenizer_facts(folder)
+        tokens, template = _tokenizer_facts(texts)
         vocabulary, context = model.whole("vocab_size"), model.whole("context_length")
         return cls(
-            folder,
+            named,
             file,
+            texts / _TOKENIZER,
             _names(decoder),
             decoder.whole("num_hidden_layers"),
             decoder.whole("num_key_value_heads"),
@@ -119,7 +129,7 @@ class ModelFolder:
         )
 
 
-def _names(decoder: _JsonMembers) -> Names:
+def _names(decoder: JsonMembers) -> Names:
     inputs, outputs = decoder.inside("inputs"), decoder.inside("outputs")
     names = Names(
         inputs.text("input_ids", default="input_ids"),
@@ -138,7 +148,7 @@ def _names(decoder: _JsonMembers) -> Names:
     return names
 
 
-def _end_tokens(model: _JsonMembers, vocabulary: int) -> frozenset[int]:
+def _end_tokens(model: JsonMembers, vocabulary: int) -> frozenset[int]:
     found = model.values.get("eos_token_id", [])
     listed = found if isinstance(found, list) else [found]
     if not all(isinstance(token, int) and not isinstance(token, bool) and 0 <= token < vocabulary for token in listed):
@@ -146,7 +156,7 @@ def _end_tokens(model: _JsonMembers, vocabulary: int) -> frozenset[int]:
     return frozenset(listed)
 
 
-def _sampling(search: _JsonMembers) -> Sampling:
+def _sampling(search: JsonMembers) -> Sampling:
     try:
         return Sampling(
             temperature=search.number("temperature", 1.0) if search.values.get("do_sample", False) is True else 0.0,
@@ -163,7 +173,7 @@ def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
     file = folder / _TOKENIZER_CONFIG
     values: dict[str, Any] = {}
     if os.path.isfile(file):
-        values = _JsonMembers(file, _read_json(file)).values
+        values = JsonMembers(file, read_json(file)).values
     tokens = {
         name: text
         for name, token in values.items()
@@ -176,6 +186,8 @@ def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
         template = next(named, {}).get("template", "")
     if os.path.isfile(folder / _TEMPLATE):
         template = _text(folder / _TEMPLATE)
+    if not template and values.get("add_bos_token") is True and "bos_token" in tokens:
+        template = _PLAIN
     if not isinstance(template, str):
         raise ModelFileError(f"{file}: chat_template must be a text; got {type(template).__name__}")
     return tokens, template
@@ -192,14 +204,19 @@ def _text(file: Path) -> str:
         raise ModelFileError(f"{file}: cannot be read: {error}") from error
 
 
-def _read_json(file: Path) -> Any:
+def read_json(file: Path) -> Any:
+    """The contents of a JSON file.
+
+    Raises:
+        ModelFileError: it is missing, too large or none.
+    """
     try:
         return json.loads(_text(file))
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{file}: is no JSON: {error}") from error
 
 
-class _JsonMembers:
+class JsonMembers:
     """A JSON object with the words for what it lacks.
 
     Args:
@@ -213,9 +230,9 @@ class _JsonMembers:
             raise ModelFileError(f"{file}: {where or 'the file'} must be a JSON object; got {type(values).__name__}")
         self.file, self.values, self._where = file, values, where
 
-    def inside(self, name: str, default: dict[str, Any] | None = None) -> _JsonMembers:
+    def inside(self, name: str, default: dict[str, Any] | None = None) -> JsonMembers:
         """An object of the object."""
-        return _JsonMembers(self.file, self._value(name, default), self._full(name))
+        return JsonMembers(self.file, self._value(name, default), self._full(name))
 
     def text(self, name: str, default: str | None = None) -> str:
         """A text that is not empty."""
@@ -262,4 +279,4 @@ class _JsonMembers:
         return f"{self._where}.{name}" if self._where else name
 
 
-__all__ = ["ModelFolder", "Names"]
+__all__ = ["JsonMembers", "ModelFolder", "Names", "read_json"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError, InvalidArgumentError, ModelFileError, UnsupportedError
-from dmlvk.language.folder import ModelFolder
+from dmlvk.language.conversion import opened_folder
 from dmlvk.language.sampling import Sampling
 from dmlvk.language.slots import Slot, TokenSequence, checked_tokens
 from dmlvk.language.stream import TokenStream
@@ -40,13 +40,15 @@ class LanguageModel:
         generated: tokens that the latest iterator of :meth:`generate` gave, the one that ended the text not among them.
 
     Args:
-        path: the folder (:class:`ModelFolder` says what must be there).
+        path: a folder (:class:`ModelFolder` says what must be there), a folder of the hub (config.json, safetensors,
+            tokenizer.json), or a GGUF file, the first one of several.
         device: where to run: a device, which stays open, or what ``dmlvk.Device`` takes to choose one.
         max_length: tokens that there is room for; ``None``: what the folder wants.
         arithmetic: as for ``dmlvk.Device``.
 
     Raises:
-        ModelFileError, UnsupportedError: the folder is not one, or its model is another than its configuration says.
+        ModelFileError, UnsupportedError: the folder or file is none, its model is another than its configuration says,
+            or of an architecture that is not known.
         InvalidArgumentError: max_length is below 1, or more than the model can look back at.
         DeviceLimitError, OutOfMemoryError: the device cannot have it.
     """
@@ -59,20 +61,20 @@ class LanguageModel:
         max_length: int | None = None,
         arithmetic: str | None = None,
     ) -> None:
-        self.folder = ModelFolder.read(path)
-        self.tokenizer = read_tokenizer(self.folder.tokenizer)
-        self.max_length = self.folder.max_length if max_length is None else max_length
-        if (
-            not isinstance(self.max_length, int)
-            or isinstance(self.max_length, bool)
-            or not 1 <= self.max_length <= self.folder.context_length
-        ):
-            raise InvalidArgumentError(
-                f"{self.folder.path}: max_length must be from 1 to {self.folder.context_length}; got {max_length!r}"
-            )
         onnx = _onnx()
-        options = {} if arithmetic is None else {"arithmetic": arithmetic}
-        self._session = onnx.InferenceSession(self.folder.model, device=device, **options)
+        with opened_folder(path) as self.folder:
+            self.tokenizer = read_tokenizer(self.folder.tokenizer)
+            self.max_length = self.folder.max_length if max_length is None else max_length
+            if (
+                not isinstance(self.max_length, int)
+                or isinstance(self.max_length, bool)
+                or not 1 <= self.max_length <= self.folder.context_length
+            ):
+                raise InvalidArgumentError(
+                    f"{self.folder.path}: max_length must be from 1 to {self.folder.context_length}; got {max_length!r}"
+                )
+            options = {} if arithmetic is None else {"arithmetic": arithmetic}
+            self._session = onnx.InferenceSession(self.folder.model, device=device, **options)
         try:
             self._inputs = {item.name: item for item in self._session.get_inputs()}
             self._data_type = self._checked()

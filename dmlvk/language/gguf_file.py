@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import ModelFileError, UnsupportedError
+from dmlvk.language.gguf_blocks import BLOCKS
 from dmlvk.support.files import open_regular
 
 _NUMBERS: Mapping[int, str] = dict(zip((0, 1, 2, 3, 4, 5, 6, 10, 11, 12), "BbHhIifQqd", strict=True))
@@ -32,15 +33,6 @@ TYPES: Mapping[int, str] = {
     **{34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4"},
 }
 """ggml's names of the types of tensors, by their numbers."""
-
-_BLOCKS: Mapping[str, tuple[int, int]] = {
-    "F32": (1, 4),
-    "F16": (1, 2),
-    "Q4_0": (32, 18),
-    "Q4_1": (32, 20),
-    "Q8_0": (32, 34),
-}
-"""Elements of a block, and its bytes."""
 
 _MOST_DIMENSIONS = 4
 _LONGEST_NAME = 2**16
@@ -108,11 +100,11 @@ class GgufFile:
             ModelFileError: they are not all there, or its rows are no whole blocks.
             UnsupportedError: its type is none of those that are read.
         """
-        if tensor.kind not in _BLOCKS:
+        if tensor.kind not in BLOCKS:
             raise UnsupportedError(
-                f"{self.path}: {tensor.name} is of the type {tensor.kind}; {', '.join(_BLOCKS)} are read"
+                f"{self.path}: {tensor.name} is of the type {tensor.kind}; {', '.join(BLOCKS)} are read"
             )
-        elements, width = _BLOCKS[tensor.kind]
+        elements, width = BLOCKS[tensor.kind]
         columns, rows = tensor.sizes[0], math.prod(tensor.sizes[1:])
         size, start = columns // elements * width * rows, self._data + tensor.offset
         if columns % elements or not size:

@@ -1,81 +1,90 @@
-"""What a GGUF file says of a llama: its sizes, fields and tensors, each checked, and none passed over.
-
-The layout of blocks is ggml's: a FLOAT16 scale, for Q4_1 a FLOAT16 minimum, and 32 numbers.
-"""
+"""What GGUF files say of a model: one file, or the parts of one."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from dmlvk.language import gguf_blocks
+from dmlvk.language.gguf_file import GgufFile
+from dmlvk.language.source import Source
+from dmlvk.language.weights import Matrix
 
-from dmlvk.errors import ModelFileError, UnsupportedError
-from dmlvk.language.gguf_file import GgufFile, GgufTensor
+_MOST_PARTS = 1000
+_PART = re.compile(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", re.DOTALL)
 
-BLOCK = 32
-"""Elements that share a scale, in every type of GGUF that is converted."""
+_WITH_PAIRS = frozenset({"llama", "granite", "smollm3"})
+"""Architectures whose queries and keys have neighbours that turn together (llama.cpp's LLAMA_ROPE_TYPE_NORM)."""
 
-Numbers = npt.NDArray[Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class QuantizedMatrix:
-    """A matrix of numbers of four or eight bits.
-
-    Attributes:
-        bits: of a number.
-        numbers: UINT8 [rows, blocks of a row, bytes of a block]; the first of two numbers is in the low bits.
-        scales: FLOAT32 [rows, blocks of a row].
-        zero_points: likewise; ``None``: half of what the bits hold.
-    """
-
-    bits: int
-    numbers: Numbers
-    scales: Numbers
-    zero_points: Numbers | None
-
-    @property
-    def columns(self) -> int:
-        """Elements of a row."""
-        return int(self.numbers.shape[1]) * BLOCK
-
-    def multiplied_out(self) -> Numbers:
-        """The weights themselves, FLOAT32 [rows, columns]."""
-        numbers = self.numbers
-        if self.bits == 4:
-            numbers = np.stack([numbers & 15, numbers >> 4], axis=-1).reshape(*numbers.shape[:2], BLOCK)
-        zero_points = np.float32(2 ** (self.bits - 1)) if self.zero_points is None else self.zero_points[..., None]
-        weights: Numbers = ((numbers - zero_points) * self.scales[..., None]).astype(np.float32)
-        return weights.reshape(len(numbers), -1)
+_NEUTRAL: Mapping[str, tuple[object, ...]] = {
+    **dict.fromkeys(("expert_count", "expert_used_count", "leading_dense_block_count"), (0,)),
+    **dict.fromkeys(("logit_scale", "residual_scale", "embedding_scale", "rope.scaling.attn_factor"), (1.0,)),
+    **dict.fromkeys(("attention.max_alibi_bias", "attention.clamp_kqv", "rope.scaling.yarn_log_multiplier"), (0.0,)),
+    **dict.fromkeys(("attn_logit_softcapping", "final_logit_softcapping"), (0.0,)),
+    "attention.sliding_window": (0,),
+    "attention.causal": (True,),
+    "use_parallel_residual": (False,),
+    "tensor_data_layout": ("Meta AI original pth",),
+    # what the model was trained with; changes the numbers of some kinds of scaling only, which read it
+    "rope.scaling.original_context_length": (),
+    "rope.scaling.finetuned": (),
+}
+"""Fields of the architecture with the values that change nothing; without values: none does."""
 
 
-class GgufSource:
-    """A file whose tensors are taken one by one.
+class GgufSource(Source):
+    """A file, or several that are parts of one model.
 
     Attributes:
-        fields: the file's.
+        fields: those of the first file.
 
     Args:
-        file: open for reading.
+        files: open for reading.
     """
 
-    def __init__(self, file: GgufFile) -> None:
-        self._file, self.fields = file, file.fields
-        self._left = dict(file.tensors)
+    has_any_bias = True
 
-    def fault(self, what: str) -> ModelFileError:
-        """An error that names the file."""
-        return ModelFileError(f"{self._file.path}: {what}")
+    def __init__(self, files: list[GgufFile]) -> None:
+        self.fields = files[0].fields
+        self._files = {name: file for file in files for name in file.tensors}
+        super().__init__(str(files[0].path), set(self._files))
+        self._read = set[str]()
+        if sum(len(file.tensors) for file in files) > len(self._files):
+            raise self.fault("a tensor stands in two of its files")
+        if self.fields.get("general.type", "model") != "model":
+            raise self.refusal(f"general.type is {self.fields['general.type']!r:.100}; only models are run")
+        self.architecture = self.text("general.architecture")
+        self.has_pairs = self.architecture in _WITH_PAIRS
 
-    def refusal(self, what: str) -> UnsupportedError:
-        """The same for what is right, but not converted."""
-        return UnsupportedError(f"{self._file.path}: {what}")
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, path: Path) -> Iterator[GgufSource]:
+        """Opens a file, and the others where it is the first of several (``NAME-00001-of-00003.gguf``).
+
+        Raises:
+            ModelFileError: one of them cannot be read, or is damaged.
+        """
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(GgufFile(path))
+            files, count = [first], first.fields.get("split.count", 1)
+            if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= _MOST_PARTS:
+                raise cls([first]).fault(f"split.count must be an integer to {_MOST_PARTS}; got {count!r:.100}")
+            if count > 1:
+                match = _PART.fullmatch(path.name)
+                if match is None or int(match[2]) != 1 or first.fields.get("split.no", 0) != 0:
+                    raise cls([first]).fault(
+                        f"is one of {count} files; give the first one, whose name ends with -00001-of-{count:05}.gguf"
+                    )
+                for number in range(2, count + 1):
+                    other = path.with_name(f"{match[1]}{number:05}{match[3]}")
+                    files.append(stack.enter_context(GgufFile(other)))
+            yield cls(files)
 
     def field(self, name: str) -> Any:
-        """A field.
+        """A field by its full name.
 
         Raises:
             ModelFileError: it is missing.
@@ -83,28 +92,6 @@ class GgufSource:
         if name not in self.fields:
             raise self.fault(f"has no field {name}")
         return self.fields[name]
-
-    def whole(self, name: str, default: int | None = None, least: int = 1, most: int = 2**31 - 1) -> int:
-        """A field that is an integer.
-
-        Raises:
-            ModelFileError: it is missing, or none.
-        """
-        value = self.field(name) if default is None else self.fields.get(name, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise self.fault(f"{name} must be an integer from {least} to {most}; got {value!r:.100}")
-        return value
-
-    def number(self, name: str, default: float | None, least: float, most: float) -> float:
-        """A field that is a number.
-
-        Raises:
-            ModelFileError: it is missing, or none.
-        """
-        value = self.field(name) if default is None else self.fields.get(name, default)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not least <= value <= most:
-            raise self.fault(f"{name} must be a number from {least} to {most}; got {value!r:.100}")
-        return float(value)
 
     def text(self, name: str) -> str:
         """A field that is a text.
@@ -128,229 +115,95 @@ class GgufSource:
             raise self.fault(f"{name} must be a list of texts; got {value!r:.100}")
         return value
 
-    def has(self, name: str) -> bool:
-        """Whether there is a tensor of this name."""
-        return name in self._file.tensors
+    def named(self, name: str) -> str:  # noqa: D102 - as above
+        return name if name.startswith("tokenizer.") else f"{self.architecture}.{name}"
 
-    def vector(self, name: str, length: int) -> Numbers:
-        """A tensor of one dimension as FLOAT32.
+    def value(self, name: str) -> Any:  # noqa: D102
+        self._read.add(name)
+        return self.fields.get(self.named(name))
 
-        Raises:
-            ModelFileError: it is missing, of another size, packed, or not finite.
-        """
-        tensor = self._tensor(name)
-        if tensor.kind not in ("F32", "F16") or tensor.sizes != (length,):
-            raise self.fault(
-                f"{name} must be {length} numbers of FLOAT32 or FLOAT16; got {tensor.kind} {list(tensor.sizes)}"
-            )
-        values = self._file.contents(tensor).reshape(-1).view("<f4" if tensor.kind == "F32" else "<f2")
-        return self._finite(name, values.astype(np.float32))
+    def tensor_named(self, name: str) -> str:  # noqa: D102
+        return name
 
-    def blocks(self, name: str, rows: int, columns: int) -> QuantizedMatrix:
-        """A matrix of packed numbers.
+    def sizes(self, name: str) -> tuple[int, ...]:  # noqa: D102
+        return tuple(reversed(self._files[name].tensors[name].sizes))
 
-        Raises:
-            ModelFileError: it is missing, of another size, or has scales that are not finite.
-            UnsupportedError: of another type.
-        """
-        tensor = self._tensor(name)
-        if tensor.sizes != (columns, rows) or columns % BLOCK:
-            raise self.fault(f"{name} must have {columns} columns and {rows} rows; got {list(tensor.sizes)}")
-        if tensor.kind not in _UNPACK:
-            raise self.refusal(f"{name} is of the type {tensor.kind}; {', '.join(_UNPACK)} are converted")
-        matrix = _UNPACK[tensor.kind](self._file.contents(tensor).reshape(rows, columns // BLOCK, -1))
-        self._finite(name, matrix.scales)
-        if matrix.zero_points is not None:
-            self._finite(name, matrix.zero_points)
-        return matrix
+    def read(self, name: str) -> Matrix:  # noqa: D102
+        file = self._files[name]
+        tensor = file.tensors[name]
+        return gguf_blocks.matrix(tensor.kind, file.contents(tensor))
 
-    def check_all_tensors_are_used(self) -> None:
-        """Looks whether the model has anything that was not converted.
+    def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:  # noqa: D102
+        size = self.whole("rope.dimension_count", head, least=2, most=head)
+        if size % 2:
+            raise self.fault(f"{self.named('rope.dimension_count')} must be even; got {size}")
+        if is_local:
+            return self.number("rope.freq_base_swa", 10000.0, 1.0), size, {}
+        return self.number("rope.freq_base", theta, 1.0), size, self._scaling()
 
-        Raises:
-            UnsupportedError: it has; the message names it.
-        """
-        if self._left:
-            names = ", ".join(sorted(self._left)[:5])
+    def _scaling(self) -> Mapping[str, Any]:
+        """As llama.cpp reads it: a factor without a type is a linear one."""
+        kind = self.value("rope.scaling.type") or "linear"
+        if kind not in ("none", "linear", "yarn", "longrope"):
             raise self.refusal(
-                f"has tensors that are not converted, without which its numbers are others: {names:.300}"
+                f"{self.named('rope.scaling.type')} is {kind!r:.100}; 'none', 'linear', 'yarn', 'longrope' and "
+                "rope_freqs.weight are run"
             )
+        factor = self.number("rope.scaling.factor", self.number("rope.scale_linear", 0.0))
+        made: dict[str, Any] = {"rope_type": kind, "factor": factor or 1.0}
+        if kind == "none" or (kind == "linear" and factor == 0):
+            made["rope_type"] = "default"
+        if kind in ("yarn", "longrope"):
+            made["original_max_position_embeddings"] = self.whole("rope.scaling.original_context_length")
+        if kind == "yarn":
+            made["beta_fast"] = self.number("rope.scaling.yarn_beta_fast", 32.0, 1e-3)
+            made["beta_slow"] = self.number("rope.scaling.yarn_beta_slow", 1.0, 1e-3)
+            attention = self.number("rope.scaling.attn_factor", 1.0) or 1.0
+            made["attention_multiplier"] = self.number("rope.scaling.yarn_attn_factor", attention)
+            if self.number("rope.scaling.yarn_ext_factor", 1.0, -1.0) not in (1.0, -1.0):
+                raise self.refusal(f"{self.named('rope.scaling.yarn_ext_factor')} must be 1")
+        elif kind == "longrope":
+            made["attention_factor"] = self.number("rope.scaling.attn_factor", 1.0)
+        return made
 
-    def _tensor(self, name: str) -> GgufTensor:
-        if name not in self._file.tensors:
-            raise self.fault(f"has no tensor {name}")
-        self._left.pop(name, None)
-        return self._file.tensors[name]
+    def vocabulary(self) -> int:
+        """A token for each row."""
+        count = len(self.texts("tokenizer.ggml.tokens"))
+        if self.whole("vocab_size", count) != count:
+            raise self.fault(f"{self.named('vocab_size')} is {self.value('vocab_size')}; there are {count} tokens")
+        return count
 
-    def _finite(self, name: str, values: Numbers) -> Numbers:
-        if not np.isfinite(values).all():
-            raise self.fault(f"{name} has NaN or infinity")
-        return values
+    def flag(self, name: str) -> bool:
+        """No."""
+        return False
 
+    def gate(self, default: str) -> str:
+        """The architecture's."""
+        return default
 
-def _halves(data: Numbers, first: int) -> Numbers:
-    """The FLOAT16 number that begins at a byte of each block, as FLOAT32."""
-    halves = np.ascontiguousarray(data[..., first : first + 2]).view("<f2")[..., 0]
-    return halves.astype(np.float32)
+    def turning(self, layers: int) -> list[bool]:  # noqa: D102
+        return [(layer + 1) % 4 != 0 for layer in range(layers)]
 
+    def windows(self, layers: int) -> list[bool] | None:  # noqa: D102
+        pattern = self.value("attention.sliding_window_pattern")
+        if pattern is None:
+            return None
+        if isinstance(pattern, int) and not isinstance(pattern, bool) and 1 <= pattern <= layers:
+            return [layer % pattern < pattern - 1 for layer in range(layers)]
+        if len(pattern if hasattr(pattern, "__len__") else ()) != layers:
+            raise self.fault(f"{self.named('attention.sliding_window_pattern')} must be a number or one for each layer")
+        return [bool(each) for each in pattern]
 
-def _pairs(data: Numbers) -> Numbers:
-    """Sixteen bytes with numbers i and i + 16 to sixteen with numbers 2 i and 2 i + 1."""
-    numbers = np.concatenate([data & 15, data >> 4], axis=-1)
-    made: Numbers = numbers[..., 0::2] | (numbers[..., 1::2] << 4)
-    return made
-
-
-def _from_q4_0(data: Numbers) -> QuantizedMatrix:
-    return QuantizedMatrix(4, _pairs(data[..., 2:]), _halves(data, 0), None)
-
-
-def _from_q4_1(data: Numbers) -> QuantizedMatrix:
-    """Number x scale + minimum is (number - (-minimum / scale)) x scale; all are the minimum where the scale is 0."""
-    scales, minima = _halves(data, 0), _halves(data, 2)
-    is_flat = scales == 0
-    zero_points = np.where(is_flat, np.float32(-1), -minima / np.where(is_flat, np.float32(1), scales))
-    numbers = np.where(is_flat[..., None], np.uint8(0), _pairs(data[..., 4:]))
-    return QuantizedMatrix(4, numbers, np.where(is_flat, minima, scales), zero_points.astype(np.float32))
-
-
-def _from_q8_0(data: Numbers) -> QuantizedMatrix:
-    return QuantizedMatrix(8, data[..., 2:] ^ np.uint8(128), _halves(data, 0), None)
-
-
-_UNPACK = {"Q4_0": _from_q4_0, "Q4_1": _from_q4_1, "Q8_0": _from_q8_0}
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelSizes:
-    """The sizes of a llama, and what else its fields say.
-
-    Attributes:
-        positions: what a position is multiplied by in its angles.
-        scale: of queries times keys.
-    """
-
-    layers: int
-    hidden: int
-    feed_forward: int
-    heads: int
-    key_heads: int
-    head: int
-    context: int
-    vocabulary: int
-    rotary_base: float
-    epsilon: float
-    positions: float
-    scale: float
-
-    @classmethod
-    def of(cls, source: GgufSource) -> ModelSizes:
-        """Those that a file tells.
-
-        Raises:
-            ModelFileError: they are missing, or do not fit.
-            UnsupportedError: another architecture, or a field that changes numbers and is not converted.
-        """
-        architecture = source.field("general.architecture")
-        if architecture != "llama":
-            raise source.refusal(f"the architecture {architecture!r:.100}; only 'llama' is converted")
-        _check_fields(source)
-        hidden, heads = source.whole("llama.embedding_length"), source.whole("llama.attention.head_count")
-        key_heads = source.whole("llama.attention.head_count_kv", heads)
-        head = source.whole("llama.attention.key_length", hidden // heads)
-        if "llama.attention.key_length" not in source.fields and hidden % heads:
-            raise source.fault(f"llama.embedding_length {hidden} is no multiple of llama.attention.head_count {heads}")
-        if heads % key_heads or head % 2:
-            raise source.fault(
-                f"llama.attention.head_count {heads} must be a multiple of head_count_kv {key_heads}, and the elements "
-                f"of a head, {head}, even"
-            )
-        for name in ("llama.rope.dimension_count", "llama.attention.value_length"):
-            if source.whole(name, head) != head:
-                raise source.refusal(
-                    f"{name} is {source.fields[name]}; heads are converted of which all {head} elements count"
+    def check_fields(self) -> None:  # noqa: D102
+        for name, value in self.fields.items():
+            namespace, _, key = name.partition(".")
+            if namespace != self.architecture or key in self._read:
+                continue
+            neutral = _NEUTRAL.get(key, (object(),))
+            if neutral and not any(type(value) in (int, float, bool, str) and value == each for each in neutral):
+                raise self.refusal(
+                    f"{name:.200} is {value!r:.100}; it changes the model's numbers, or may, and is not converted"
                 )
-        vocabulary = len(source.texts("tokenizer.ggml.tokens"))
-        if source.whole("llama.vocab_size", vocabulary) != vocabulary:
-            raise source.fault(
-                f"llama.vocab_size is {source.fields['llama.vocab_size']}; there are {vocabulary} tokens"
-            )
-        context = source.whole("llama.context_length")
-        if context * head * 2 > _MOST_TABLE_BYTES:
-            raise source.refusal(
-                f"llama.context_length {context}: tables of its positions have {context * head * 2} bytes each; at "
-                f"most {_MOST_TABLE_BYTES} are written"
-            )
-        return cls(
-            source.whole("llama.block_count"),
-            hidden,
-            source.whole("llama.feed_forward_length"),
-            heads,
-            key_heads,
-            head,
-            context,
-            vocabulary,
-            source.number("llama.rope.freq_base", 10000.0, 1.0, 1e30),
-            source.number("llama.attention.layer_norm_rms_epsilon", None, 0.0, 1.0),
-            _position_scale(source),
-            source.number("llama.attention.scale", 0.0, 0.0, 1e30) or head**-0.5,
-        )
 
 
-_MOST_TABLE_BYTES = 2**28
-
-_READ = frozenset(
-    {
-        *("context_length", "embedding_length", "block_count", "feed_forward_length", "vocab_size"),
-        *("attention.head_count", "attention.head_count_kv", "attention.layer_norm_rms_epsilon", "attention.scale"),
-        *("attention.key_length", "attention.value_length", "rope.freq_base", "rope.dimension_count"),
-        *("rope.scaling.type", "rope.scaling.factor", "rope.scale_linear"),
-        # what the model was trained with; changes the numbers of other kinds of scaling only
-        *("rope.scaling.original_context_length", "rope.scaling.finetuned"),
-    }
-)
-"""Fields of the architecture that are converted."""
-
-_NEUTRAL: Mapping[str, tuple[object, ...]] = {
-    **dict.fromkeys(
-        ("expert_count", "expert_used_count", "attention.sliding_window", "leading_dense_block_count"), (0,)
-    ),
-    **dict.fromkeys(("logit_scale", "residual_scale", "embedding_scale", "rope.scaling.attn_factor"), (1.0,)),
-    **dict.fromkeys(("attention.max_alibi_bias", "attention.clamp_kqv", "rope.scaling.yarn_log_multiplier"), (0.0,)),
-    **dict.fromkeys(("attn_logit_softcapping", "final_logit_softcapping"), (0.0,)),
-    "attention.causal": (True,),
-    "use_parallel_residual": (False,),
-    "tensor_data_layout": ("Meta AI original pth",),
-}
-"""Fields of the architecture with the values that change nothing."""
-
-
-def _check_fields(source: GgufSource) -> None:
-    """Refuses fields that change the model's numbers, or could, and are not converted."""
-    if source.whole("split.count", 1, least=0) > 1:
-        raise source.refusal("is one of several files (split.count); only whole models are converted")
-    if source.fields.get("general.type", "model") != "model":
-        raise source.refusal(f"general.type is {source.fields['general.type']!r:.100}; only models are converted")
-    for name, value in source.fields.items():
-        namespace, _, key = name.partition(".")
-        if namespace != "llama" or key in _READ:
-            continue
-        if not any(type(value) in (int, float, bool, str) and value == neutral for neutral in _NEUTRAL.get(key, ())):
-            raise source.refusal(
-                f"{name:.200} is {value!r:.100}; it changes the model's numbers, or may, and is not converted"
-            )
-
-
-def _position_scale(source: GgufSource) -> float:
-    """What positions are multiplied by, as llama.cpp reads it: a factor without a type is a linear one."""
-    kind = source.fields.get("llama.rope.scaling.type", "linear")
-    if kind not in ("none", "linear"):
-        raise source.refusal(
-            f"llama.rope.scaling.type is {kind!r:.100}; 'none', 'linear' and rope_freqs.weight are converted"
-        )
-    old = source.number("llama.rope.scale_linear", 0.0, 0.0, 1e30)
-    factor = source.number("llama.rope.scaling.factor", old, 0.0, 1e30)
-    return 1.0 if kind == "none" or factor == 0 else 1.0 / factor
-
-
-__all__ = ["BLOCK", "GgufSource", "ModelSizes", "Numbers", "QuantizedMatrix"]
+__all__ = ["GgufSource"]

@@ -1,42 +1,82 @@
-"""The tokenizer of a GGUF file as the `tokenizers` package has it."""
+"""The tokenizer of a GGUF file as the `tokenizers` package has it.
+
+How text is cut is what llama.cpp's llama-vocab.cpp and the models' own tokenizer.json say.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.tokenizer import tokenized, tokenizer_class
 
-_SPECIAL_TOKEN = 3
-"""GGUF's type of tokens that stand for no text."""
+_CONTROL, _DEFINED = 3, 4
+"""GGUF's types of tokens that stand for no text, and of those that are found in texts before all others."""
 
-_DIGIT_BY_DIGIT = {"type": "Digits", "individual_digits": True}
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-_PRE_TOKENIZERS: Mapping[str, list[dict[str, object]]] = {"gpt-2": [_BYTES], "smollm": [_DIGIT_BY_DIGIT, _BYTES]}
+_CUT_BYTES = _BYTES | {"use_regex": False}
+_DIGITS = {"type": "Digits", "individual_digits": True}
+_MARKS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_WORDS = rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+", rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
+_LATER_REST = _REST.replace(r"[\r\n]*", r"[\r\n/]*", 1)
+
+
+def _cut(pattern: str) -> list[dict[str, object]]:
+    by = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    return [by, _CUT_BYTES]
+
+
+_LLAMA_3 = _cut(rf"{_MARKS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}|{_REST}")
+_PRE_TOKENIZERS: Mapping[str, list[dict[str, object]]] = {
+    **{name: [_BYTES] for name in ("gpt-2", "phi-2")},
+    **{name: [_DIGITS, _BYTES] for name in ("smollm", "refact", "starcoder", "command-r")},
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "dbrx", "smaug-bpe"), _LLAMA_3),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), _cut(rf"{_MARKS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_REST}")),
+    "gpt-4o": _cut(rf"{_WORDS[0]}{_MARKS}?|{_WORDS[1]}{_MARKS}?|\p{{N}}{{1,3}}|{_LATER_REST}"),
+    "tekken": _cut(rf"{_WORDS[0]}|{_WORDS[1]}|\p{{N}}|{_LATER_REST}"),
+}
 """How text is cut before its bytes are merged, by GGUF's name."""
+
+_WHOLE_WORDS = frozenset({"llama-bpe", "llama3", "llama-v3", "tekken"})
+"""Tokenizers that take a word as it is, where it is a token, whatever merges say."""
+
+_SPACE = "\u2581"
+"""What stands for a space in SentencePiece's tokens."""
+
+_LONGEST_PIECE = 512
+"""Characters of a piece that is a merge of others: a file of a few bytes more cannot ask for the square of them."""
+
+_ENDS = frozenset(
+    {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>"}
+)
+"""Control tokens that end an answer, which files do not name."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GgufTokenizer:
-    """A tokenizer that merges bytes.
+    """A tokenizer that merges bytes, or SentencePiece's pieces by their scores.
 
     Attributes:
         source: the file.
         tokens: their texts.
-        special: numbers of those that stand for no text.
-        begin, end, padding: numbers of tokens with these roles.
+        types: GGUF's type of each.
+        begin, padding: numbers of tokens with these roles.
+        ends: of those that end a text, the one that the file names first.
     """
 
     source: GgufSource
     tokens: list[str]
-    special: list[int]
+    types: list[int]
     begin: int
-    end: int
     padding: int
+    ends: list[int]
 
     @classmethod
     def of(cls, source: GgufSource) -> GgufTokenizer:
@@ -47,22 +87,23 @@ class GgufTokenizer:
             UnsupportedError: it is of another kind.
         """
         kind, cut = source.text("tokenizer.ggml.model"), source.fields.get("tokenizer.ggml.pre", "gpt-2")
-        if kind != "gpt2" or not isinstance(cut, str) or cut not in _PRE_TOKENIZERS:
-            raise source.refusal(f"the tokenizer {kind!r:.100}, {cut!r:.100}; 'gpt2' with {list(_PRE_TOKENIZERS)}")
+        if kind != "llama" and (kind != "gpt2" or not isinstance(cut, str) or cut not in _PRE_TOKENIZERS):
+            raise source.refusal(
+                f"the tokenizer {kind!r:.100}, {cut!r:.100}; 'llama' is run, and 'gpt2' with {list(_PRE_TOKENIZERS)}"
+            )
         tokens, types = source.texts("tokenizer.ggml.tokens"), source.field("tokenizer.ggml.token_type")
         if not isinstance(types, np.ndarray) or len(types) != len(tokens):
             raise source.fault(f"tokenizer.ggml.token_type must be a number for each of {len(tokens)} tokens")
         if len(set(tokens)) < len(tokens):
             raise source.fault("tokenizer.ggml.tokens has a token twice")
-        most = len(tokens) - 1
-        return cls(
-            source,
-            tokens,
-            np.flatnonzero(types == _SPECIAL_TOKEN).tolist(),
-            source.whole("tokenizer.ggml.bos_token_id", least=0, most=most),
-            source.whole("tokenizer.ggml.eos_token_id", least=0, most=most),
-            source.whole("tokenizer.ggml.padding_token_id", 0, least=0, most=most),
-        )
+
+        def role(name: str, default: int | None = None) -> int:
+            return source.whole(f"tokenizer.ggml.{name}_token_id", default, least=0, most=len(tokens) - 1)
+
+        ends = [role("eos")]
+        ends += [role(name) for name in ("eot", "eom") if f"tokenizer.ggml.{name}_token_id" in source.fields]
+        ends += [number for number in np.flatnonzero(types == _CONTROL).tolist() if tokens[number] in _ENDS]
+        return cls(source, tokens, types.tolist(), role("bos", ends[0]), role("padding", 0), list(dict.fromkeys(ends)))
 
     def tokenizer(self) -> dict[str, object]:
         """The contents of tokenizer.json.
@@ -70,35 +111,81 @@ class GgufTokenizer:
         Raises:
             ModelFileError: the package does not take them: a merge is none of two tokens, say.
         """
-        special = [
-            {"id": number, "content": self.tokens[number], "single_word": False, "lstrip": False, "rstrip": False}
-            | {"normalized": False, "special": True}
-            for number in self.special
+        added = [
+            {"id": number, "content": token, "single_word": False, "lstrip": False, "rstrip": False}
+            | {"normalized": False, "special": kind == _CONTROL}
+            for number, (token, kind) in enumerate(zip(self.tokens, self.types, strict=True))
+            if kind in (_CONTROL, _DEFINED) and token
         ]
-        made: dict[str, object] = {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": special,
-            "normalizer": None,
-            "pre_tokenizer": {
-                "type": "Sequence",
-                "pretokenizers": _PRE_TOKENIZERS[self.source.fields.get("tokenizer.ggml.pre", "gpt-2")],
-            },
-            "post_processor": None,
-            "decoder": _BYTES,
-            "model": {
-                "type": "BPE",
-                "vocab": {token: number for number, token in enumerate(self.tokens)},
-                "merges": self.source.texts("tokenizer.ggml.merges"),
-            },
-        }
+        parts = self._pieces() if self.source.text("tokenizer.ggml.model") == "llama" else self._bytes()
+        made: dict[str, object] = {"version": "1.0", "truncation": None, "padding": None, "post_processor": None}
+        made |= {"added_tokens": added, **parts}
         text = json.dumps(made, ensure_ascii=False)
         try:
             tokenized(lambda: tokenizer_class().from_str(text))
         except ValueError as error:
             raise self.source.fault(f"its tokenizer is none: {error}") from error
         return made
+
+    def _bytes(self) -> dict[str, Any]:
+        """What merges bytes as the file's merges say."""
+        cut = self.source.fields.get("tokenizer.ggml.pre", "gpt-2")
+        return {
+            "normalizer": {"type": "NFC"} if cut == "qwen2" else None,
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": _PRE_TOKENIZERS[cut]},
+            "decoder": _BYTES,
+            "model": {
+                "type": "BPE",
+                "ignore_merges": cut in _WHOLE_WORDS,
+                "vocab": {token: number for number, token in enumerate(self.tokens)},
+                "merges": self.source.texts("tokenizer.ggml.merges"),
+            },
+        }
+
+    def _pieces(self) -> dict[str, Any]:
+        """SentencePiece's way: of all neighbours that together are a piece, those of the best score are merged first.
+
+        Merges with a rank are the same, as transformers has them (convert_slow_tokenizer.py).
+        """
+        scores = self.source.field("tokenizer.ggml.scores")
+        if not isinstance(scores, np.ndarray) or len(scores) != len(self.tokens) or not np.isfinite(scores).all():
+            raise self.source.fault(f"tokenizer.ggml.scores must be a number for each of {len(self.tokens)} tokens")
+        vocabulary = {token: number for number, token in enumerate(self.tokens)}
+        merges = []
+        for token, score, kind in zip(self.tokens, scores.tolist(), self.types, strict=True):
+            if kind != 1 or len(token) > _LONGEST_PIECE:
+                continue
+            for place in range(1, len(token)):
+                left, right = token[:place], token[place:]
+                if left in vocabulary and right in vocabulary:
+                    merges.append((-score, vocabulary[left], vocabulary[right], left, right))
+        merges.sort()
+        has_prefix = self.source.fields.get("tokenizer.ggml.add_space_prefix", True) is not False
+        to_spaces: dict[str, object] = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
+        decoders: list[dict[str, object]] = [to_spaces, {"type": "ByteFallback"}, {"type": "Fuse"}]
+        normalizers: list[dict[str, object]] = [{"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}]
+        if has_prefix:
+            normalizers.insert(0, {"type": "Prepend", "prepend": _SPACE})
+            decoders.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+        unknown = self.source.whole("tokenizer.ggml.unknown_token_id", 0, least=0, most=len(self.tokens) - 1)
+        return {
+            "normalizer": {"type": "Sequence", "normalizers": normalizers},
+            "pre_tokenizer": None,
+            "decoder": {"type": "Sequence", "decoders": decoders},
+            "model": {
+                "type": "BPE",
+                "unk_token": self.tokens[unknown],
+                "fuse_unk": True,
+                "byte_fallback": True,
+                "ignore_merges": False,
+                "vocab": vocabulary,
+                "merges": [[left, right] for *_, left, right in merges],
+            },
+        }
+
+    def roles(self) -> dict[str, object]:
+        """Tokens that begin, end and fill texts."""
+        return {"bos_token_id": self.begin, "eos_token_id": self.ends, "pad_token_id": self.padding}
 
     def configuration(self) -> dict[str, object]:
         """The contents of tokenizer_config.json.
@@ -108,7 +195,7 @@ class GgufTokenizer:
         """
         made: dict[str, object] = {
             "bos_token": self.tokens[self.begin],
-            "eos_token": self.tokens[self.end],
+            "eos_token": self.tokens[self.ends[0]],
             "add_bos_token": bool(self.source.fields.get("tokenizer.ggml.add_bos_token", False) is True),
         }
         if "tokenizer.chat_template" in self.source.fields:

@@ -79,11 +79,12 @@ def damaged_gguf(contents: bytes, choose: random.Random) -> bytes:
     return bytes(data[: choose.randrange(len(data))] if choose.random() < 0.1 else data)
 
 
-def damage_folder(folder: Path, choose: random.Random) -> None:
+def damage_folder(folder: Path, choose: random.Random, config: str = "genai_config.json") -> None:
     """Damages something in a folder: a value in a JSON file, a template, bytes of a file, or a file is missing."""
     way = choose.random()
     if way < 0.6:
-        name = choose.choice(["genai_config.json", "genai_config.json", "tokenizer.json", "tokenizer_config.json"])
+        names = [config, config, "tokenizer.json", "tokenizer_config.json"]
+        name = choose.choice([name for name in names if (folder / name).exists()])
         content = json.loads((folder / name).read_text(encoding="utf-8"))
         for _ in range(choose.randint(1, 3)):
             _damage_value(content, choose)
@@ -94,18 +95,19 @@ def damage_folder(folder: Path, choose: random.Random) -> None:
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
     elif way < 0.75:
         template = choose.choice(_TEMPLATES)
-        if choose.random() < 0.5:
+        if choose.random() < 0.5 and (folder / "tokenizer_config.json").exists():
             text = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["chat_template"]
             place = choose.randrange(len(text))
             template = text[:place] + choose.choice(["{%", "}}", "|", "%}{{", "'", "x", template]) + text[place + 1 :]
         (folder / "chat_template.jinja").write_bytes(template.encode("utf-8", "surrogatepass"))
     elif way < 0.8:
-        choose.choice(sorted(folder.iterdir())).unlink()
+        choose.choice(sorted(path for path in folder.iterdir() if path.is_file())).unlink()
     else:
-        file = choose.choice(sorted(folder.iterdir()))
+        file = choose.choice(sorted(path for path in folder.iterdir() if path.is_file()))
         data = bytearray(file.read_bytes())
         for _ in range(choose.randint(1, 4)):
-            _damage_bytes(data, choose.randrange(len(data)), choose)
+            most = choose.choice([len(data), min(len(data), 2000)])  # what describes the rest stands first
+            _damage_bytes(data, choose.randrange(most), choose)
         file.write_bytes(data[: choose.randrange(len(data))] if choose.random() < 0.2 else data)
 
 

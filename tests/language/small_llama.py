@@ -93,4 +93,4 @@ def write_folder(directory: Path) -> Path:
 
 def quantized(values: npt.NDArray[np.float32], kind: gguf.GGMLQuantizationType) -> npt.NDArray[np.uint8]:
     """Weights in the blocks of a type, by the gguf package itself."""
-    return np.asarray(gguf.quantize(values, kind), np.uint8)
+    return np.ascontiguousarray(gguf.quantize(values, kind)).view(np.uint8)

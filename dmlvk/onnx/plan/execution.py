@@ -148,7 +148,8 @@ class Weights:
         """
         names = dict.fromkeys(name for step in steps if step.proto.op_type in _PRODUCTS for name in step.reads)
         arrays = [dense(constants[name]) for name in names if isinstance(constants.get(name), np.ndarray)]
-        self.upload([(array, array.nbytes) for array in arrays if file_of(array) is not None])
+        most = self._device.info.limits.max_storage_buffer_range  # what is larger is uploaded in parts, by who reads it
+        self.upload([(each, each.nbytes) for each in arrays if file_of(each) is not None and each.nbytes <= most])
 
     def _upload_together(self, group: Sequence[tuple[Array, int]]) -> None:
         check_unchanged(array for array, _ in group)

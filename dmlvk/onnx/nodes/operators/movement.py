@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from onnx import TensorProto
@@ -11,6 +12,7 @@ from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.operators.matrix import largest_operand
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor, element_name
 
@@ -210,12 +212,18 @@ def _check_known(node: Node, index: int, size: int) -> None:
         raise NotOnDevice(f"the index {high if high >= size else low} is beyond the {size} elements of its axis")
 
 
-@translates("Gather", by=["GATHER"], shape=shapes.gathered, batch=batches.gathered, rows_along="axis")
+@translates(
+    "Gather", by=["GATHER", "ELEMENT_WISE_IF"], shape=shapes.gathered, batch=batches.gathered, rows_along="axis"
+)
 def gather(node: Node) -> None:
     """Whole slices; negative indices count from the end."""
     tensor, indices, output = node.tensor(0), _indices(node, 1), node.new()
     axis = node.axis(node.integer("axis"), tensor.rank)
     _check_known(node, 1, tensor.shape[axis])
+    is_large = tensor.source.size_in_bytes > largest_operand(node) and tensor.source.array is not None
+    if is_large and tensor.is_packed and axis == 0 and tensor.rank > 1:
+        node.set(_gathered_of_parts(node, tensor, indices).viewed(output.shape))
+        return
     rank = max(tensor.rank, indices.rank, len(output.shape), 1)
     lead = rank - tensor.rank
     made = node.apply(
@@ -227,6 +235,44 @@ def gather(node: Node) -> None:
         index_dimensions=indices.rank,
     )
     node.set(made.viewed(output.shape))
+
+
+def _gathered_of_parts(node: Node, table: Tensor, indices: Tensor) -> Tensor:
+    """Slices of a constant that is larger than what a kernel may be given: of each part one, of which the right counts.
+
+    Returns:
+        [indices, elements of a slice].
+    """
+    rows, columns, count = table.shape[0], math.prod(table.shape[1:]), math.prod(indices.shape)
+    parts = -(-table.source.size_in_bytes // largest_operand(node))
+    lines = table.viewed((rows, columns))
+
+    def number(value: int) -> Tensor:
+        return node.scalar(value, TensorProto.INT32).viewed((1, 1))
+
+    def either(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        output = New(a.element, a.shape)
+        return node.apply("ELEMENT_WISE_IF", condition_tensor=condition, a_tensor=a, b_tensor=b, output_tensor=output)
+
+    def below(value: int) -> Tensor:
+        return pair(node, "ELEMENT_WISE_LOGICAL_LESS_THAN", chosen, number(value), TensorProto.BOOL)
+
+    chosen = node.cast(node.packed(indices), TensorProto.INT32).viewed((1, count))
+    chosen = either(below(0), pair(node, "ELEMENT_WISE_ADD", chosen, number(rows)), chosen)
+    made: Tensor | None = None
+    for start, stop in itertools.pairwise(rows * part // parts for part in range(parts + 1)):
+        found = node.apply(
+            "GATHER",
+            input_tensor=node.assembly.part(lines, 0, start, stop),
+            indices_tensor=pair(node, "ELEMENT_WISE_SUBTRACT", chosen, number(start)),
+            output_tensor=New(table.element, (count, columns)),
+            axis=0,
+            index_dimensions=1,
+        )
+        before = None if made is None else below(start).viewed((count, 1)).broadcast((count, columns))
+        made = found if made is None or before is None else either(before, made, found)
+    assert made is not None  # there are parts
+    return made
 
 
 def _leading(node: Node, tensor: Tensor, rank: int) -> Tensor:

@@ -1,0 +1,182 @@
+"""From files as people have them, GGUF files and folders of the hub, to folders as onnxruntime-genai has them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dmlvk.errors import ModelFileError
+from dmlvk.language.architectures import Decoder, decoder_of
+from dmlvk.language.decoder_graph import DATA, DecoderGraph
+from dmlvk.language.folder import ModelFolder
+from dmlvk.language.gguf_source import GgufSource
+from dmlvk.language.gguf_tokenizer import GgufTokenizer
+from dmlvk.language.hub_source import HubSource
+from dmlvk.language.source import Source
+from dmlvk.support.files import checked_path
+
+
+def convert_gguf(file: Path | str, folder: Path | str) -> None:
+    """Writes a folder with genai_config.json, model.onnx, model.onnx.data, tokenizer.json and tokenizer_config.json.
+
+    Whatever changes the model's numbers, a field or a tensor, is converted or refused by its name. Where it fails,
+    nothing is left behind, and a folder that was there has its files as before.
+
+    Args:
+        file: a GGUF file, the first one where there are several, of an architecture that is known. Weights have the
+            values of the package gguf: packed where their type is, FLOAT32 of F16, BF16 and F32.
+        folder: where it goes; is made. Files of these names that are there are replaced.
+
+    Raises:
+        ModelFileError: the file cannot be read, is damaged, or lacks something; or the folder cannot be written.
+        InvalidArgumentError: one of them is no path.
+        UnsupportedError: another architecture, type of weights or tokenizer; a field or tensor that is not converted.
+    """
+    file, folder = checked_path(file, "convert_gguf: file"), checked_path(folder, "convert_gguf: folder")
+    with GgufSource.opened(file) as source, written_folder(folder) as directory:
+        _convert_gguf(source, directory)
+
+
+@contextlib.contextmanager
+def opened_folder(path: Path | str) -> Iterator[ModelFolder]:
+    """A language model's folder: the one of a path, or what is made of a GGUF file or of a folder of the hub.
+
+    What is made lies with temporary files, and is gone afterwards. A session that was made of it goes on: it keeps its
+    files open.
+
+    Raises:
+        ModelFileError, UnsupportedError: as :meth:`ModelFolder.read` and :func:`convert_gguf`; or there is no room.
+        InvalidArgumentError: it is no path.
+    """
+    named = checked_path(path, "LanguageModel")
+    is_of_hub = os.path.isfile(named / "config.json") and not os.path.isfile(named / "genai_config.json")
+    if not is_of_hub and not os.path.isfile(named):
+        yield ModelFolder.read(named)
+        return
+    try:
+        with tempfile.TemporaryDirectory(prefix="dmlvk-model-", ignore_cleanup_errors=True) as temporary:
+            _convert(named, Path(temporary))
+            yield ModelFolder.read(named, Path(temporary))
+    except OSError as error:
+        raise ModelFileError(f"{named}: what is made of it cannot be written: {error}") from error
+
+
+def _convert(path: Path, folder: Path) -> None:
+    """Writes what a model needs to an empty folder; a folder of the hub has a tokenizer of its own."""
+    if os.path.isfile(path):
+        with GgufSource.opened(path) as source:
+            _convert_gguf(source, folder)
+        return
+    hub = HubSource(path)
+    decoder = _write_model(hub, folder)
+    _write_json(folder / "genai_config.json", _genai_config(decoder, hub.roles(), hub.search()))
+
+
+def _convert_gguf(source: GgufSource, folder: Path) -> None:
+    tokens = GgufTokenizer.of(source)
+    decoder = _write_model(source, folder)
+    _write_json(folder / "tokenizer.json", tokens.tokenizer())
+    _write_json(folder / "tokenizer_config.json", tokens.configuration())
+    _write_json(folder / "genai_config.json", _genai_config(decoder, tokens.roles(), {}))
+
+
+def _write_model(source: Source, folder: Path) -> Decoder:
+    decoder = decoder_of(source)
+    with open(folder / DATA, "wb") as data:
+        model = DecoderGraph(source, decoder, data).model()
+    source.check_tensors()
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    return decoder
+
+
+def _write_json(file: Path, content: object) -> None:
+    indent = None if file.name == "tokenizer.json" else 2
+    file.write_text(json.dumps(content, ensure_ascii=False, indent=indent), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def written_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write to, which becomes the wanted one, or gives it its files, when all is written.
+
+    Raises:
+        ModelFileError: it cannot be written.
+    """
+    if "\0" in str(folder):
+        raise ModelFileError(f"{str(folder)!a}: cannot be written: a name has no zero byte")
+    try:
+        missing = [parent for parent in folder.parents if not parent.exists()]
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".dmlvk-", dir=folder.parent) as temporary:
+                directory = Path(temporary) / "folder"
+                directory.mkdir()
+                yield directory
+                if folder.is_dir():
+                    for path in directory.iterdir():
+                        os.replace(path, folder / path.name)
+                else:
+                    os.rename(directory, folder)
+        except BaseException:
+            for parent in missing:  # the innermost first
+                with contextlib.suppress(OSError):
+                    parent.rmdir()
+            raise
+    except OSError as error:
+        raise ModelFileError(f"{folder}: cannot be written: {error}") from error
+
+
+def _genai_config(decoder: Decoder, roles: Mapping[str, object], search: Mapping[str, Any]) -> dict[str, object]:
+    """The contents of genai_config.json.
+
+    Args:
+        decoder: the model.
+        roles: numbers of tokens by their role, ``eos_token_id`` and so on.
+        search: how tokens are chosen, where the files say.
+    """
+    past, present = "past_key_values.%d.", "present.%d."
+    return {
+        "model": {
+            "type": decoder.name,
+            "vocab_size": decoder.vocabulary,
+            "context_length": decoder.context,
+            **roles,
+            "decoder": {
+                "filename": "model.onnx",
+                "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+                "hidden_size": decoder.hidden,
+                "head_size": decoder.head,
+                "num_attention_heads": decoder.heads,
+                "num_key_value_heads": decoder.key_heads,
+                "num_hidden_layers": len(decoder.layers),
+                "inputs": {
+                    "input_ids": "input_ids",
+                    "attention_mask": "attention_mask",
+                    "past_key_names": f"{past}key",
+                    "past_value_names": f"{past}value",
+                },
+                "outputs": {
+                    "logits": "logits",
+                    "present_key_names": f"{present}key",
+                    "present_value_names": f"{present}value",
+                },
+            },
+        },
+        "search": {
+            "max_length": min(decoder.context, 2048),
+            "do_sample": False,
+            "temperature": 1.0,
+            "top_k": 50,
+            "top_p": 1.0,
+            "repetition_penalty": 1.0,
+            "past_present_share_buffer": True,
+            **search,
+        },
+    }
+
+
+__all__ = ["convert_gguf", "opened_folder"]

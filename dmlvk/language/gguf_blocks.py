@@ -1,0 +1,151 @@
+"""Types of tensors in GGUF files: from ggml's blocks to packed numbers that stand for the same weights, bit by bit.
+
+The layouts are those of ggml's ggml-common.h and ggml-quants.c. Types with blocks of 256 have scales and minima of few
+bits for each 16 or 32 elements, times two of FLOAT16. A product of these is exact in FLOAT32, and becomes the scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from dmlvk.language.weights import Matrix, Numbers, packed
+
+BLOCKS: Mapping[str, tuple[int, int]] = {
+    **{"F32": (1, 4), "F16": (1, 2), "BF16": (1, 2)},
+    **{"Q4_0": (32, 18), "Q4_1": (32, 20), "Q5_0": (32, 22), "Q5_1": (32, 24), "Q8_0": (32, 34)},
+    **{"Q2_K": (256, 84), "Q3_K": (256, 110), "Q4_K": (256, 144), "Q5_K": (256, 176), "Q6_K": (256, 210)},
+    **{"IQ4_NL": (32, 18), "IQ4_XS": (256, 136), "MXFP4": (32, 17)},
+}
+"""Elements of a block, and its bytes, by the type's name."""
+
+_AT_ONCE = 2**22
+"""Bytes that are unpacked at once: so what is between takes little memory."""
+
+_TABLE_OF_IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int16)
+_TABLE_OF_FP4 = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.int16)
+"""Twice the numbers of E2M1 (OCP Microscaling Formats, 5.3.3)."""
+
+
+def plain(kind: str, data: Numbers) -> Numbers:
+    """The FLOAT32 numbers of the types F32, F16 and BF16, [rows, columns], of bytes [rows, bytes of a row]."""
+    if kind == "BF16":
+        halves: Numbers = np.ascontiguousarray(data).view("<u2")
+        return np.left_shift(halves, 16, dtype=np.uint32).view(np.float32)
+    numbers: Numbers = np.ascontiguousarray(data).view("<f4" if kind == "F32" else "<f2")
+    return numbers.astype(np.float32)
+
+
+def matrix(kind: str, data: Numbers) -> Matrix:
+    """The weights of a type of :data:`BLOCKS`, of bytes [rows, bytes of a row]."""
+    if kind in ("F32", "F16", "BF16"):
+        return Matrix(32, plain(kind, data))
+    blocks = data.reshape(len(data), -1, BLOCKS[kind][1])
+    count = max(1, _AT_ONCE // data.shape[1])
+    return Matrix.joined([_UNPACK[kind](blocks[start : start + count]) for start in range(0, len(data), count)])
+
+
+def _half(data: Numbers, first: int) -> Numbers:
+    """The FLOAT16 number that begins at a byte of each block, as FLOAT32 [rows, blocks, 1]."""
+    halves: Numbers = np.ascontiguousarray(data[..., first : first + 2]).view("<f2")
+    return halves.astype(np.float32)
+
+
+def _bits(data: Numbers, bits: int, group: int) -> Numbers:
+    """Numbers of few bits that lie as ggml has them: all lowest bits of so many bytes stand before the next ones."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
+    parts: Numbers = data.reshape(*data.shape[:2], -1, 1, group) >> shifts & np.uint8(2**bits - 1)
+    return parts.reshape(*data.shape[:2], -1)
+
+
+def _made(bits: int, numbers: Numbers, scales: Numbers, minima: Numbers | None = None) -> Matrix:
+    """A matrix of what single elements, and blocks of 16 or 32, have: all [rows, ggml's blocks, …].
+
+    Args:
+        bits: that a number takes.
+        numbers: less the middle where they are signed.
+        scales: of the blocks.
+        minima: of the blocks.
+    """
+    rows = len(scales)
+    scales = scales.reshape(rows, -1).astype(np.float32)
+    block = numbers.size // scales.size
+    shifted = (numbers + (2 ** (bits - 1) if minima is None or bits == 8 else 0)).astype(np.uint8)
+    below = None if minima is None else minima.reshape(rows, -1).astype(np.float32)
+    return Matrix(bits, packed(shifted.reshape(rows, -1, block), bits), scales, below, block)
+
+
+def _signed(numbers: Numbers, middle: int) -> Numbers:
+    made: Numbers = numbers.astype(np.int16) - np.int16(middle)
+    return made
+
+
+def _five(data: Numbers, at: int) -> Numbers:
+    """Numbers of five bits: the highest bits of 32 stand before the others."""
+    high: Numbers = np.unpackbits(np.ascontiguousarray(data[..., at : at + 4]), axis=-1, bitorder="little")
+    made: Numbers = _bits(data[..., at + 4 :], 4, 16) | high << np.uint8(4)
+    return made
+
+
+def _with_minima(data: Numbers, at: int) -> tuple[Numbers, Numbers]:
+    """The eight scales and minima of blocks of 256, whose 6 bits lie in twelve bytes."""
+    first, second, third = (data[..., at + start : at + start + 4] for start in (0, 4, 8))
+    scales = np.concatenate([first & 63, third & 15 | first >> 2 & 48], axis=-1)
+    minima = np.concatenate([second & 63, third >> 4 | second >> 2 & 48], axis=-1)
+    return _half(data, 0) * scales.astype(np.float32), _half(data, 2) * minima.astype(np.float32)
+
+
+def _from_q5_k(data: Numbers) -> Matrix:
+    return _made(
+        8, _bits(data[..., 48:], 4, 32) | _bits(data[..., 16:48], 1, 32) << np.uint8(4), *_with_minima(data, 4)
+    )
+
+
+def _from_q2_k(data: Numbers) -> Matrix:
+    scales, minima = (data[..., :16] & 15).astype(np.float32), (data[..., :16] >> 4).astype(np.float32)
+    return _made(2, _bits(data[..., 16:80], 2, 32), _half(data, 80) * scales, _half(data, 82) * minima)
+
+
+def _from_q3_k(data: Numbers) -> Matrix:
+    numbers = _bits(data[..., 32:96], 2, 32) | _bits(data[..., :32], 1, 32) << np.uint8(2)
+    scales = _bits(data[..., 96:104], 4, 8) | _bits(data[..., 104:108], 2, 4) << np.uint8(4)
+    return _made(4, _signed(numbers, 4), _half(data, 108) * _signed(scales, 32).astype(np.float32))
+
+
+def _from_q6_k(data: Numbers) -> Matrix:
+    numbers = _bits(data[..., :128], 4, 64) | _bits(data[..., 128:192], 2, 32) << np.uint8(4)
+    scales = np.ascontiguousarray(data[..., 192:208]).view(np.int8).astype(np.float32)
+    return _made(8, _signed(numbers, 32), _half(data, 208) * scales)
+
+
+def _from_iq4_xs(data: Numbers) -> Matrix:
+    low = np.stack([data[..., 4:8] & 15, data[..., 4:8] >> 4], axis=-1).reshape(*data.shape[:2], 8)
+    high = np.ascontiguousarray(data[..., 2:4]).view("<u2") >> np.arange(0, 16, 2, dtype=np.uint16) & np.uint16(3)
+    scales = _signed(low | high.astype(np.uint8) << np.uint8(4), 32).astype(np.float32)
+    return _made(8, _TABLE_OF_IQ4[_bits(data[..., 8:], 4, 16)], _half(data, 0) * scales)
+
+
+def _from_mxfp4(data: Numbers) -> Matrix:
+    """The scale is half of a power of two, whose exponent is a byte (E8M0)."""
+    scales = np.ldexp(np.float32(1), data[..., :1].astype(np.int32) - 128)
+    return _made(8, _TABLE_OF_FP4[_bits(data[..., 1:], 4, 16)], scales)
+
+
+_UNPACK: Mapping[str, Callable[[Numbers], Matrix]] = {
+    "Q4_0": lambda data: _made(4, _signed(_bits(data[..., 2:], 4, 16), 8), _half(data, 0)),
+    "Q4_1": lambda data: _made(4, _bits(data[..., 4:], 4, 16), _half(data, 0), -_half(data, 2)),
+    "Q5_0": lambda data: _made(8, _signed(_five(data, 2), 16), _half(data, 0)),
+    "Q5_1": lambda data: _made(8, _five(data, 4).astype(np.int16), _half(data, 0), -_half(data, 2)),
+    "Q8_0": lambda data: _made(8, data[..., 2:].view(np.int8).astype(np.int16), _half(data, 0)),
+    "Q2_K": _from_q2_k,
+    "Q3_K": _from_q3_k,
+    "Q4_K": lambda data: _made(4, _bits(data[..., 16:], 4, 32), *_with_minima(data, 4)),
+    "Q5_K": _from_q5_k,
+    "Q6_K": _from_q6_k,
+    "IQ4_NL": lambda data: _made(8, _TABLE_OF_IQ4[_bits(data[..., 2:], 4, 16)], _half(data, 0)),
+    "IQ4_XS": _from_iq4_xs,
+    "MXFP4": _from_mxfp4,
+}
+
+__all__ = ["BLOCKS", "matrix", "plain"]

@@ -1,0 +1,303 @@
+"""What folders of the hub say of a model: config.json, and weights in safetensors files.
+
+The layout is that of safetensors (README.md, "Format"): a length, a JSON object of tensors, their bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmlvk.errors import ModelFileError
+from dmlvk.language.folder import JsonMembers, read_json
+from dmlvk.language.source import Source
+from dmlvk.language.weights import Matrix, Numbers
+from dmlvk.support.mapped_files import MappedFile
+
+_CONFIG, _INDEX, _SINGLE = "config.json", "model.safetensors.index.json", "model.safetensors"
+_MOST_HEADER_BYTES = 2**28
+
+_FIELDS: Mapping[str, str] = {
+    "context_length": "max_position_embeddings",
+    "embedding_length": "hidden_size",
+    "block_count": "num_hidden_layers",
+    "feed_forward_length": "intermediate_size",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.key_length": "head_dim",
+    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    "attention.sliding_window": "sliding_window",
+    "attention.scale": "attention_multiplier",
+    "embedding_scale": "embedding_multiplier",
+    "residual_scale": "residual_multiplier",
+    "logit_scale": "logits_scaling",
+}
+"""Names of fields, where they are not those of :class:`Source`."""
+
+_TENSORS: Mapping[str, str] = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "attn_norm": "input_layernorm",
+    **{f"attn_{part}": f"self_attn.{part}_proj" for part in ("q", "k", "v", "qkv")},
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    **{f"ffn_{part}": f"mlp.{part}_proj" for part in ("gate", "up", "down")},
+}
+_OF_GEMMA = {
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+_OTHERS: Mapping[str, Mapping[str, str]] = {
+    "phi3": {"ffn_up": "mlp.gate_up_proj"},
+    "gemma2": _OF_GEMMA,
+    "gemma3_text": _OF_GEMMA,
+}
+"""Names of tensors' modules, and those of single architectures."""
+
+_GATES = {
+    **dict.fromkeys(("silu", "swish"), "silu"),
+    **dict.fromkeys(("gelu_pytorch_tanh", "gelu_new", "gelu_fast"), "tanh"),
+    "gelu": "erf",
+}
+_WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
+
+_IGNORED = frozenset(
+    {
+        *("architectures", "auto_map", "torch_dtype", "dtype", "transformers_version", "_name_or_path", "name_or_path"),
+        *("use_cache", "initializer_range", "attention_dropout", "hidden_dropout", "embd_pdrop", "resid_pdrop"),
+        *("bos_token_id", "eos_token_id", "pad_token_id", "pretraining_tp", "cache_implementation", "torchscript"),
+        *("output_attentions", "output_hidden_states", "return_dict", "unsloth_fixed", "unsloth_version"),
+        *("original_max_position_embeddings", "rope_scaling", "rope_theta", "rope_parameters", "partial_rotary_factor"),
+        *("rope_local_base_freq", "layer_types", "use_sliding_window", "max_window_layers", "_sliding_window_pattern"),
+        *("sliding_window_pattern", "no_rope_layer_interval", "attn_implementation", "rope_interleaved"),
+        *(
+            "problem_type",
+            "id2label",
+            "label2id",
+            "is_llama_config",
+            "transformers.js_config",
+            "finetuning_task",
+            "hidden_act",
+        ),
+        *("chunk_size_feed_forward", "is_encoder_decoder", "model_type", "vocab_size", "mlp_dropout"),
+    }
+)
+"""Fields that change no numbers of a text, or are read where others are."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tensor:
+    kind: str
+    sizes: tuple[int, ...]
+    file: MappedFile
+    start: int
+
+
+class HubSource(Source):
+    """A folder with config.json and safetensors files.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        ModelFileError: a file is missing, damaged, or contradicts another.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._config = JsonMembers(folder / _CONFIG, read_json(folder / _CONFIG))
+        self._values, self._read = self._config.values, {"tie_word_embeddings"}
+        generation = folder / "generation_config.json"
+        self._generation = JsonMembers(generation, read_json(generation)).values if generation.is_file() else {}
+        self._tensors = _tensors_of(folder)
+        super().__init__(str(folder), set(self._tensors))
+        self.architecture = self._config.text("model_type")
+        self.adds_one = self.architecture.startswith("gemma")
+        self.is_tied = self._values.get("tie_word_embeddings")
+
+    def roles(self) -> dict[str, object]:
+        """Tokens that begin, end and fill texts, as generation_config.json says, and else config.json."""
+        names = ("bos_token_id", "eos_token_id", "pad_token_id")
+        found = {name: self._generation.get(name, self._values.get(name)) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def search(self) -> dict[str, object]:
+        """How tokens are chosen, as generation_config.json says."""
+        names = ("do_sample", "temperature", "top_k", "top_p", "repetition_penalty")
+        return {name: self._generation[name] for name in names if self._generation.get(name) is not None}
+
+    def named(self, name: str) -> str:  # noqa: D102 - as above
+        return _FIELDS.get(name, name)
+
+    def value(self, name: str) -> Any:  # noqa: D102
+        if name == "attention.sliding_window" and self._values.get("use_sliding_window", True) is False:
+            self._read.add("sliding_window")
+            return None
+        self._read.add(self.named(name))
+        return self._values.get(self.named(name))
+
+    def tensor_named(self, name: str) -> str:  # noqa: D102
+        module, _, kind = name.rpartition(".")
+        own = {**_TENSORS, **_OTHERS.get(self.architecture, {})}
+        match = re.fullmatch(r"blk\.(\d+)\.(\w+)", module)
+        if match is None:
+            return f"{own.get(module, module)}.{kind}"
+        return f"model.layers.{match[1]}.{own.get(match[2], match[2])}.{kind}"
+
+    def sizes(self, name: str) -> tuple[int, ...]:  # noqa: D102
+        return self._tensors[name].sizes
+
+    def read(self, name: str) -> Matrix:  # noqa: D102
+        tensor = self._tensors[name]
+        if tensor.kind not in _WIDTHS:
+            raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}; {', '.join(_WIDTHS)} are run")
+        shape = tensor.sizes if len(tensor.sizes) > 1 else (1, *tensor.sizes)
+        if tensor.kind == "BF16":
+            halves = tensor.file.array("<u2", tensor.start, shape)
+            numbers: Numbers = np.left_shift(halves, 16, dtype=np.uint32).view(np.float32)
+        else:
+            kind = "<f4" if tensor.kind == "F32" else "<f2"
+            numbers = tensor.file.array(kind, tensor.start, shape).astype(np.float32, copy=False)
+        tensor.file.release()
+        return Matrix(32, numbers)
+
+    def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:
+        """As transformers reads them: ``rope_parameters``, for each kind of layers or for all, or older fields."""
+        found = self._values.get("rope_parameters") or self._values.get("rope_scaling") or {}
+        if not isinstance(found, dict):
+            raise self.fault(f"rope_parameters must be an object; got {found!r:.100}")
+        if "full_attention" in found:
+            found = found.get("sliding_attention" if is_local else "full_attention")
+            if not isinstance(found, dict):
+                raise self.fault("rope_parameters must have an object for each kind of layers")
+        elif is_local:
+            found = {"rope_theta": self._values.get("rope_local_base_freq", 10000.0)}
+        scaling = {key: value for key, value in found.items() if value is not None}
+        base = self.checked_number("rope_theta", scaling.get("rope_theta", self._values.get("rope_theta", theta)), 1.0)
+        share = scaling.get("partial_rotary_factor", self._values.get("partial_rotary_factor") or 1.0)
+        size = int(head * self.checked_number("partial_rotary_factor", share, 0.0, 1.0))
+        if size % 2 or not size:
+            raise self.fault(f"partial_rotary_factor must leave an even number of a head's {head} elements; got {size}")
+        original = self._values.get("original_max_position_embeddings")
+        return base, size, scaling if original is None else {"original_max_position_embeddings": original} | scaling
+
+    def vocabulary(self) -> int:  # noqa: D102
+        return self.whole("vocab_size")
+
+    def flag(self, name: str) -> bool:  # noqa: D102
+        self._read.add(name)
+        value = self._values.get(name, False)
+        if not isinstance(value, bool) and value is not None:
+            raise self.fault(f"{name} must be true or false; got {value!r:.100}")
+        return bool(value)
+
+    def gate(self, default: str) -> str:  # noqa: D102
+        self._read.update(("hidden_act", "hidden_activation"))
+        value = self._values.get("hidden_activation") or (default == "silu" and self._values.get("hidden_act"))
+        if not value:
+            return default
+        if not isinstance(value, str) or value not in _GATES:
+            raise self.refusal(f"hidden_act is {value!r:.100}; {', '.join(_GATES)} are run")
+        return _GATES[value]
+
+    def windows(self, layers: int) -> list[bool] | None:  # noqa: D102
+        kinds = self._values.get("layer_types")
+        if kinds is None:
+            return None
+        if not isinstance(kinds, list) or len(kinds) != layers:
+            raise self.fault(f"layer_types must be a list for {layers} layers; got {kinds!r:.100}")
+        for kind in kinds:
+            if kind not in ("full_attention", "sliding_attention"):
+                raise self.refusal(f"layer_types has {kind!r:.100}; full_attention and sliding_attention are run")
+        return [kind == "sliding_attention" for kind in kinds]
+
+    def turning(self, layers: int) -> list[bool]:  # noqa: D102
+        listed, each = self.value("no_rope_layers"), self.whole("no_rope_layer_interval", 4)
+        if listed is None:
+            return [(layer + 1) % each != 0 for layer in range(layers)]
+        if not isinstance(listed, list) or len(listed) != layers:
+            raise self.fault(f"no_rope_layers must be a list for {layers} layers; got {listed!r:.100}")
+        return [bool(one) for one in listed]
+
+    def check_fields(self) -> None:  # noqa: D102
+        for name, value in self._values.items():
+            if name in self._read or name in _IGNORED or value is None or value is False:
+                continue
+            raise self.refusal(
+                f"{_CONFIG}: {name:.200} is {value!r:.100}; it changes the model's numbers, or may, and is not read"
+            )
+
+
+def _tensors_of(folder: Path) -> dict[str, _Tensor]:
+    """The tensors of all files of a folder."""
+    names = [_SINGLE]
+    if os.path.isfile(folder / _INDEX):
+        listed = JsonMembers(folder / _INDEX, read_json(folder / _INDEX)).inside("weight_map").values
+        names = sorted({str(name) for name in listed.values()})
+    made: dict[str, _Tensor] = {}
+    for name in names:
+        if Path(name).name != name or not os.path.isfile(folder / name):
+            raise ModelFileError(f"{folder}: has no file {name!r:.200} of weights")
+        for tensor, found in _tensors_in(folder / name).items():
+            if tensor in made:
+                raise ModelFileError(f"{folder}: the tensor {tensor!r:.200} stands in two files")
+            made[tensor] = found
+    return made
+
+
+def _tensors_in(path: Path) -> dict[str, _Tensor]:
+    """The tensors of a safetensors file, whose extents lie inside of it."""
+
+    def fault(what: str) -> ModelFileError:
+        return ModelFileError(f"{path}: is a damaged safetensors file: {what}")
+
+    try:
+        file = MappedFile.opened(path)
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"{path}: cannot be read: {error}") from error
+    length = int.from_bytes(file[:8], "little")
+    if file.length < 8 or length > min(file.length - 8, _MOST_HEADER_BYTES):
+        raise fault(f"its header has {length} bytes of {file.length}")
+    try:
+        header = json.loads(file[8 : 8 + length])
+    except (ValueError, RecursionError) as error:
+        raise fault(f"its header is no JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise fault("its header is no JSON object")
+    made = {}
+    for name, found in header.items():
+        if name == "__metadata__":
+            continue
+        values = found if isinstance(found, dict) else {}
+        kind, sizes, ends = values.get("dtype"), _counts(values.get("shape")), _counts(values.get("data_offsets"))
+        if not isinstance(kind, str) or sizes is None or ends is None or len(ends) != 2:
+            raise fault(f"{name!r:.200} is not described by dtype, shape and data_offsets")
+        start, end = ends
+        if not start <= end <= file.length - 8 - length:
+            raise fault(f"{name!r:.200} has the bytes {start} to {end} of {file.length - 8 - length}")
+        if kind in _WIDTHS and end - start != math.prod(sizes) * _WIDTHS[kind]:
+            raise fault(f"{name!r:.200} has {end - start} bytes, which are not {kind} {list(sizes)!r:.100}")
+        made[name] = _Tensor(kind, sizes, file, 8 + length + start)
+    return made
+
+
+def _counts(values: Any) -> tuple[int, ...] | None:
+    """Sizes or places; ``None``: they are none."""
+    if not isinstance(values, list) or not all(isinstance(each, int) and 0 <= each < 2**63 for each in values):
+        return None
+    return tuple(values)
+
+
+__all__ = ["HubSource"]

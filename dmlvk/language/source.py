@@ -1,0 +1,213 @@
+"""What a model's files say, by names that are the same for each kind of file; each field and tensor checked."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dmlvk.errors import ModelFileError, UnsupportedError
+from dmlvk.language.weights import Matrix, Numbers
+
+
+class Source(ABC):
+    """Fields and tensors of a model, taken one by one; what nobody takes is refused by its name.
+
+    Fields have the names of GGUF's without the architecture's (``attention.head_count``), tensors GGUF's
+    (``blk.0.attn_q.weight``).
+
+    Attributes:
+        architecture: its name in the file.
+        has_pairs: whether rows of queries and keys are in the order in which neighbours turn together.
+        adds_one: whether norms' weights lack the one that some architectures add.
+        has_any_bias: whether any product has the bias that the file has for it.
+        is_tied: whether the embedding is the last product's matrix, too; ``None``: where there is no other.
+
+    Args:
+        where: the file, for messages.
+        tensors: the names of all in the file.
+    """
+
+    architecture: str
+    has_pairs = False
+    adds_one = False
+    has_any_bias = False
+    is_tied: bool | None = None
+
+    def __init__(self, where: str, tensors: set[str]) -> None:
+        self._where, self._left, self._taken = where, tensors, set[str]()
+
+    @abstractmethod
+    def named(self, name: str) -> str:
+        """What the file calls a field."""
+
+    @abstractmethod
+    def value(self, name: str) -> Any:
+        """A field; ``None`` where there is none."""
+
+    @abstractmethod
+    def tensor_named(self, name: str) -> str:
+        """What the file calls a tensor."""
+
+    @abstractmethod
+    def sizes(self, name: str) -> tuple[int, ...]:
+        """The sizes of a tensor of the file, rows first."""
+
+    @abstractmethod
+    def read(self, name: str) -> Matrix:
+        """The contents of a tensor of the file, by its own name: [rows, columns], or [1, elements]."""
+
+    @abstractmethod
+    def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:
+        """How angles of positions follow.
+
+        Args:
+            head: elements of a head.
+            theta: the base, where the files have none.
+            is_local: whether those of layers with a window are meant, where these have their own.
+
+        Returns:
+            The base; elements of a head that turn; and ``rope_type`` with what it needs, as transformers names it.
+        """
+
+    @abstractmethod
+    def vocabulary(self) -> int:
+        """Rows of the embedding."""
+
+    @abstractmethod
+    def flag(self, name: str) -> bool:
+        """Whether the file says yes to something."""
+
+    @abstractmethod
+    def gate(self, default: str) -> str:
+        """The function of the gated MLP, as :class:`~dmlvk.language.architectures.Decoder` names it."""
+
+    @abstractmethod
+    def turning(self, layers: int) -> list[bool]:
+        """In which layers queries and keys turn, where all but each fourth do unless the file says otherwise."""
+
+    @abstractmethod
+    def windows(self, layers: int) -> list[bool] | None:
+        """Which layers see a window only; ``None``: the file does not say."""
+
+    @abstractmethod
+    def check_fields(self) -> None:
+        """Refuses fields that nobody took, and that may change numbers.
+
+        Raises:
+            UnsupportedError: naming it.
+        """
+
+    def fault(self, what: str) -> ModelFileError:
+        """An error that names the file."""
+        return ModelFileError(f"{self._where}: {what}")
+
+    def refusal(self, what: str) -> UnsupportedError:
+        """The same for what is right, but not run."""
+        return UnsupportedError(f"{self._where}: {what}")
+
+    def whole(self, name: str, default: int | None = None, least: int = 1, most: int = 2**31 - 1) -> int:
+        """A field that is an integer.
+
+        Raises:
+            ModelFileError: it is missing, or none.
+        """
+        value = self._value(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise self.fault(f"{self.named(name)} must be an integer from {least} to {most}; got {value!r:.100}")
+        return value
+
+    def number(self, name: str, default: float | None = None, least: float = 0.0, most: float = 1e30) -> float:
+        """A field that is a number.
+
+        Raises:
+            ModelFileError: it is missing, or none.
+        """
+        return self.checked_number(self.named(name), self._value(name, default), least, most)
+
+    def checked_number(self, name: str, value: Any, least: float = 0.0, most: float = 1e30) -> float:
+        """What the file has by a name of its own, if it is a number.
+
+        Raises:
+            ModelFileError: it is none.
+        """
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not least <= value <= most:
+            raise self.fault(f"{name} must be a number from {least} to {most}; got {value!r:.100}")
+        return float(value)
+
+    def _value(self, name: str, default: float | None) -> Any:
+        value = self.value(name)
+        if value is None:
+            value = default
+        if value is None:
+            raise self.fault(f"has no field {self.named(name)}")
+        return value
+
+    def has(self, name: str) -> bool:
+        """Whether there is a tensor, which was not taken yet, or was."""
+        own = self.tensor_named(name)
+        return own in self._left or own in self._taken
+
+    def vector(self, name: str, length: int) -> Numbers:
+        """A tensor of one dimension as FLOAT32.
+
+        Raises:
+            ModelFileError: it is missing, of another size, packed, or not finite.
+        """
+        own = self._take(name, (length,))
+        values = self.read(own)
+        if values.scales is not None:
+            raise self.fault(f"{own} must be {length} numbers of FLOAT32, FLOAT16 or BF16; they are packed")
+        return self._finite(own, values.numbers).reshape(length)
+
+    def matrix(self, name: str, rows: int, columns: int) -> Matrix:
+        """A tensor of two dimensions.
+
+        Raises:
+            ModelFileError: it is missing, of another size, or not finite.
+            UnsupportedError: of another type.
+        """
+        own = self._take(name, (rows, columns))
+        made = self.read(own)
+        for array in (made.numbers if made.scales is None else made.scales, made.minima):
+            if array is not None:
+                self._finite(own, array)
+        return made
+
+    def drop(self, name: str) -> None:
+        """Takes a tensor that changes nothing."""
+        self._left.discard(self.tensor_named(name))
+
+    def check_tensors(self) -> None:
+        """Looks whether the model has anything that was not taken.
+
+        Raises:
+            UnsupportedError: it has; the message names it.
+        """
+        if self._left:
+            names = ", ".join(sorted(self._left)[:5])
+            raise self.refusal(
+                f"has tensors that are not converted, without which its numbers are others: {names:.300}"
+            )
+
+    def _take(self, name: str, sizes: tuple[int, ...]) -> str:
+        own = self.tensor_named(name)
+        if not self.has(name):
+            raise self.fault(f"has no tensor {own}")
+        found = self.sizes(own)
+        if found != sizes:
+            raise self.fault(f"{own} must have the sizes {list(sizes)}; got {list(found)}")
+        self._left.discard(own)
+        self._taken.add(own)
+        return own
+
+    def _finite(self, name: str, values: Numbers) -> Numbers:
+        if not math.isfinite(float(values.min())) or not math.isfinite(float(values.max())):  # NaN comes through both
+            raise self.fault(f"{name} has NaN or infinity")
+        return np.ascontiguousarray(values)
+
+
+__all__ = ["Source"]

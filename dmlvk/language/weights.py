@@ -1,0 +1,100 @@
+"""Weights as files have them: packed numbers with their blocks' scales and minima, or plain numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Matrix:
+    """A matrix of numbers of 2, 4 or 8 bits, or of FLOAT32.
+
+    A weight is ``(number - zero) x scale``, less the block's minimum where there are any.
+
+    Attributes:
+        bits: of a number; 32: they are the weights.
+        numbers: UINT8 [rows, blocks of a row, bytes of a block], the first number in the lowest bits; or FLOAT32
+            [rows, columns].
+        scales: FLOAT32 [rows, blocks of a row]; ``None`` beside FLOAT32 numbers.
+        minima: likewise; ``None``: nothing is subtracted.
+        block: elements that share a scale.
+    """
+
+    bits: int
+    numbers: Numbers
+    scales: Numbers | None = None
+    minima: Numbers | None = None
+    block: int = 32
+
+    @property
+    def rows(self) -> int:
+        """Rows of the matrix."""
+        return int(self.numbers.shape[0])
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return int(self.numbers.shape[1]) * (1 if self.scales is None else self.block)
+
+    @property
+    def zero(self) -> int:
+        """The number that stands for zero."""
+        return 0 if self.minima is not None and self.bits < 8 else 2 ** (self.bits - 1)
+
+    @property
+    def kind(self) -> tuple[int, int, bool]:
+        """Matrices of one kind can be one."""
+        return self.bits, self.block, self.minima is None
+
+    def part(self, start: int, stop: int) -> Matrix:
+        """Some of its rows."""
+        scales, minima = (None if each is None else each[start:stop] for each in (self.scales, self.minima))
+        return dataclasses.replace(self, numbers=self.numbers[start:stop], scales=scales, minima=minima)
+
+    @staticmethod
+    def joined(parts: Sequence[Matrix]) -> Matrix:
+        """The rows of matrices of one kind, one behind the other."""
+        scales, minima = (
+            np.concatenate([each for each in arrays if each is not None]) if arrays[0] is not None else None
+            for arrays in zip(*((part.scales, part.minima) for part in parts), strict=True)
+        )
+        numbers = np.concatenate([part.numbers for part in parts])
+        return dataclasses.replace(parts[0], numbers=numbers, scales=scales, minima=minima)
+
+    def unpacked(self) -> Matrix:
+        """The same with numbers of four bits in the place of two."""
+        if self.bits != 2:
+            return self
+        numbers = np.stack([self.numbers >> shift & 3 for shift in (0, 2, 4, 6)], axis=-1)
+        numbers = numbers.reshape(*self.numbers.shape[:2], self.block)
+        return dataclasses.replace(self, bits=4, numbers=packed(numbers, 4))
+
+    def multiplied_out(self) -> Numbers:
+        """The weights themselves, FLOAT32 [rows, columns]."""
+        if self.scales is None:
+            return self.numbers
+        each = np.arange(0, 8, self.bits, dtype=np.uint8)
+        numbers = (self.numbers[..., None] >> each & np.uint8(2**self.bits - 1)).reshape(*self.scales.shape, self.block)
+        weights: Numbers = (numbers.astype(np.float32) - np.float32(self.zero)) * self.scales[..., None]
+        if self.minima is not None:
+            weights -= self.minima[..., None]
+        return weights.reshape(self.rows, self.columns)
+
+
+def packed(numbers: Numbers, bits: int) -> Numbers:
+    """Numbers of few bits along the last axis, in bytes."""
+    count = 8 // bits
+    made = numbers[..., 0::count].astype(np.uint8)
+    for index in range(1, count):
+        made |= numbers[..., index::count].astype(np.uint8) << np.uint8(index * bits)
+    return made
+
+
+__all__ = ["Matrix", "Numbers", "packed"]

@@ -1,0 +1,177 @@
+"""Models of a few thousand random weights that transformers writes, and the same in GGUF files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+from tests.language.small_llama import byte_tokens
+
+_ALL = {
+    **{"vocab_size": 260, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256},
+    **{"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2},
+}
+_LLAMA_3 = {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+_SHORT = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5]
+_LONG_ROPE = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": _SHORT, "long_factor": [2.0] * 6}
+_GEMMA = {"head_dim": 32, "sliding_window": 8, "query_pre_attn_scalar": 32}
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("Llama", {"attention_bias": True, "mlp_bias": True, "head_dim": 32}),
+    "llama3": ("Llama", {"rope_parameters": _LLAMA_3 | {"original_max_position_embeddings": 32}}),
+    "yarn": (
+        "Llama",
+        {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}, "tie_word_embeddings": True},
+    ),
+    "mistral": ("Mistral", {"sliding_window": 8, "head_dim": 16}),
+    "qwen2": ("Qwen2", {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}),
+    "qwen3": ("Qwen3", {"head_dim": 32}),
+    "gemma": ("Gemma", {"head_dim": 32}),
+    "gemma2": ("Gemma2", _GEMMA),
+    "gemma3": (
+        "Gemma3Text",
+        {
+            **_GEMMA,
+            "num_hidden_layers": 6,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            },
+        },
+    ),
+    "phi3": ("Phi3", {"sliding_window": 9}),
+    "phi4": (
+        "Phi3",
+        {
+            "original_max_position_embeddings": 128,
+            "rope_parameters": _LONG_ROPE
+            | {"partial_rotary_factor": 0.75, "original_max_position_embeddings": 128, "factor": 2.0},
+        },
+    ),
+    "granite": (
+        "Granite",
+        {
+            **{"attention_multiplier": 0.3, "embedding_multiplier": 4.0},
+            **{"logits_scaling": 3.0, "residual_multiplier": 0.4},
+        },
+    ),
+    "smollm3": ("SmolLM3", {"num_hidden_layers": 4}),
+}
+CASES["yarn"][1]["rope_parameters"]["original_max_position_embeddings"] = 64
+
+
+def write_hub_folder(name: str, folder: Path, data_type: str = "float32") -> Any:
+    """Writes config.json, safetensors and a tokenizer of single bytes; gives the model of transformers in FLOAT32."""
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    kind, more = CASES[name]
+    config = getattr(transformers, f"{kind}Config")(**_ALL | more)
+    model: Any = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for part, weights in model.named_parameters():
+            is_norm = weights.dim() == 1 and "norm" in part
+            weights.normal_(0, 0.2 if weights.dim() == 1 else 1.5 * weights.shape[-1] ** -0.5)
+            weights += float(is_norm and "gemma" not in name)
+    model.to(getattr(torch, data_type)).save_pretrained(folder)
+    tokens = byte_tokens()
+    tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, [("a", "b")]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(tokens[:3])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": tokens[0], "eos_token": tokens[1]}))
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+
+
+def write_gguf(model: Any, path: Path) -> None:
+    """Writes a model of transformers as llama.cpp's convert_hf_to_gguf does."""
+    config = model.config
+    name = {"mistral": "llama", "gemma3_text": "gemma3"}.get(config.model_type, config.model_type)
+    writer = gguf.GGUFWriter(path, name)
+    heads, key_heads = config.num_attention_heads, config.num_key_value_heads
+    head = getattr(config, "head_dim", None) or config.hidden_size // heads
+    _write_sizes(writer, config, head)
+    _write_rope(writer, model, head)
+    _write_tokenizer(writer)
+    architecture = next(key for key, own in gguf.MODEL_ARCH_NAMES.items() if own == name)
+    names = gguf.get_tensor_name_map(architecture, config.num_hidden_layers)
+    for part, tensor in model.state_dict().items():
+        array = tensor.numpy()
+        if part == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        if name in ("llama", "granite", "smollm3") and ("q_proj" in part or "k_proj" in part):
+            count = heads if "q_proj" in part else key_heads
+            array = array.reshape(count, 2, head // 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+        if name.startswith("gemma") and part.endswith("norm.weight"):
+            array = array + np.float32(1)
+        writer.add_tensor(names.get_name(part, try_suffixes=(".weight", ".bias")), array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _write_sizes(writer: gguf.GGUFWriter, config: Any, head: int) -> None:
+    """What the architecture's fields say, but for angles."""
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(head)
+    writer.add_value_length(head)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    if getattr(config, "sliding_window", None):
+        writer.add_sliding_window(config.sliding_window)
+    if config.model_type == "qwen2":
+        kinds = [kind == "sliding_attention" for kind in config.layer_types]
+        writer.add_array("qwen2.attention.sliding_window_pattern", kinds)
+    if config.model_type == "granite":
+        writer.add_attention_scale(config.attention_multiplier)
+        writer.add_embedding_scale(config.embedding_multiplier)
+        writer.add_residual_scale(config.residual_multiplier)
+        writer.add_logit_scale(config.logits_scaling)
+    if config.model_type == "gemma2":
+        writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
+
+
+def _write_rope(writer: gguf.GGUFWriter, model: Any, head: int) -> None:
+    rope = model.config.rope_parameters.get("full_attention", model.config.rope_parameters)
+    writer.add_rope_freq_base(rope["rope_theta"])
+    writer.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1.0)))
+    if rope["rope_type"] in ("linear", "yarn"):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
+        writer.add_rope_scaling_factor(rope["factor"])
+    if "original_max_position_embeddings" in rope:
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if rope["rope_type"] == "longrope":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
+        writer.add_rope_scaling_attn_factors(float(model.model.rotary_emb.attention_scaling))
+        for length in ("long", "short"):
+            writer.add_tensor(f"rope_factors_{length}.weight", np.array(rope[f"{length}_factor"], np.float32))
+    if rope["rope_type"] == "llama3":  # what llama.cpp divides each pair's step by
+        steps = rope["rope_theta"] ** (-np.arange(0, head, 2) / head)
+        factors = (steps / model.model.rotary_emb.inv_freq.numpy()).astype(np.float32)
+        writer.add_tensor("rope_freqs.weight", factors)
+
+
+def _write_tokenizer(writer: gguf.GGUFWriter) -> None:
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(byte_tokens())
+    writer.add_token_types([3, 3, 3, *[1] * 257])
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
