@@ -212,6 +212,20 @@ def test_a_large_constant_matrix_is_multiplied_in_parts_with_the_same_bits(
     assert len(set(bits)) == 1
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.uint8])
+def test_rows_of_a_large_constant_are_gathered_in_parts(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, kind: type[Any]
+) -> None:
+    table = (numbers(101, 4, 16) * 9).astype(kind)
+    chosen = np.random.default_rng(0).integers(-101, 101, (2, 30))
+    model = of_node(helper.make_node("Gather", ["w", "i"], ["y"], axis=0), {"i": chosen})
+    model.graph.initializer.append(onnx.numpy_helper.from_array(table, "w"))
+    model.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    monkeypatch.setattr("dmlvk.onnx.nodes.operators.movement.largest_operand", lambda node: 3000)
+    (y,) = ort.InferenceSession(model, device=device, strict=True).run(None, {"i": chosen})
+    np.testing.assert_array_equal(y, table[chosen])
+
+
 def test_identity_like_matrices_follow_from_shapes(any_device: dml.Device) -> None:
     (y,) = run(any_device, helper.make_node("EyeLike", ["x"], ["y"], k=1, dtype=7), {"x": numbers(3, 4)})
     np.testing.assert_array_equal(y, np.eye(3, 4, 1, dtype=np.int64))
