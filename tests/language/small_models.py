@@ -114,7 +114,7 @@ def write_gguf(model: Any, path: Path) -> None:
             array = array.reshape(count, 2, head // 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
         if name.startswith("gemma") and part.endswith("norm.weight"):
             array = array + np.float32(1)
-        writer.add_tensor(names.get_name(part, try_suffixes=(".weight", ".bias")), array)
+        writer.add_tensor(str(names.get_name(part, try_suffixes=(".weight", ".bias"))), array)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -101,7 +101,9 @@ def tokenizer_of(fields: dict[str, Any], path: Path) -> Any:
     """The tokenizer of a GGUF file with these fields."""
     writer = gguf.GGUFWriter(path, "llama")
     for name, value in fields.items():
-        add = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string}.get(type(value), writer.add_array)
+        add: Any = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string}.get(
+            type(value), writer.add_array
+        )
         add(f"tokenizer.ggml.{name}", value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
