@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.graphs.channels_last import with_channels_last
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.inspection import node_values
 from dmlvk.graphs.memory import MemoryPlan
-from dmlvk.graphs.network import NetworkValue, network
+from dmlvk.graphs.network import network
 from dmlvk.graphs.pictures import write_picture
-from dmlvk.graphs.placement import placed, run_once, steps, steps_once
-from dmlvk.graphs.stages import Stage, fused_stages, inputs_read_once, prepared, single_stages
+from dmlvk.graphs.plan import Plan
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import BindPoint, CompiledOperator, ExecutionFlags
 from dmlvk.objects.portable import Origin
@@ -100,47 +98,29 @@ class CompiledGraph(CompiledOperator):
         self._set_inputs(_seen(inputs, self.network.inputs, input_tensors, "input"))
         seen = _seen(outputs, [tensor for _, tensor in self.network.outputs], output_tensors, "output")
         self.outputs = tuple(BindPoint.of_tensor(name, tensor) for name, tensor in seen)
-        target = device.target_for(flags)
-        lasting = {*(NetworkValue("input", number) for number in lasting_inputs), *self.network.constants}
-        planned = with_channels_last(self.network, target) if fuse else self.network
-        made = fused_stages(planned, target, lasting) if fuse else single_stages(planned, target)
-        sizes = {value: tensor.size_in_bytes for value, tensor in made.inner.items()}
-        planned = dataclasses.replace(planned, sizes=planned.sizes | sizes)
-        written = {value: tensor for node in planned.nodes for _, tensor, value in node.writes()}
-        copies = {value: tensor for value, tensor in written.items() if value not in self.network.sizes}
-        self.network = dataclasses.replace(self.network, sizes=planned.sizes, names=planned.names)
-        self.inner_tensors = {**made.inner, **copies}
-        once, others = prepared(planned, made.stages, lasting)
-        self.stages: tuple[Stage, ...] = tuple(others)
-        self.stages_once: tuple[Stage, ...] = tuple(once)
-        self._release_inputs()
-        self.fusion_remark = made.remark
-        regions = {
-            number: self._input_region(number)
-            for number, tensor in enumerate(self.network.inputs)
-            if tensor is not None
-        }
-        most_bytes = device.info.limits.largest_buffer if most_temporary_bytes is None else most_temporary_bytes
-        placement = placed(planned, self.stages, regions, most_bytes, self.stages_once)
-        self._placement = placement
-        self.memory: MemoryPlan = placement.temporary.plan
-        self.temporary_pages = placement.temporary.page_bytes
-        self.steps = tuple(steps(planned, self.stages, placement, target))
-        self._steps_once = tuple(steps_once(self.stages_once, placement))
-        for step in (*self._steps_once, *self.steps):
-            step.spirv()  # a shader that is missing is missed here, not when it is run
-        self._constants = placement.constants.uploaded(device)
-        if not lasting_inputs:
-            self.prepare({})
-
-    def _release_inputs(self) -> None:
-        """Runs need no input that :meth:`prepare` alone reads, so that nobody need keep it."""
+        self._plan = plan = Plan(
+            device,
+            self.network,
+            flags,
+            fuse=fuse,
+            lasting_inputs=lasting_inputs,
+            owned=self.owned,
+            most_bytes=most_temporary_bytes,
+        )
+        self.network = dataclasses.replace(self.network, sizes=plan.network.sizes, names=plan.network.names)
+        self.inner_tensors, self.fusion_remark = plan.inner, plan.remark
+        self.stages, self.stages_once = plan.stages, plan.stages_once
         reason = "is read when the graph is prepared, and not when it is executed"
-        read_once = inputs_read_once(self.stages_once, self.stages)
-        self.inputs = tuple(
-            BindPoint(point.name, None, 0, reason) if number in read_once else point
+        self.inputs = tuple(  # runs need none of those that :meth:`prepare` alone reads, so that nobody need keep them
+            BindPoint(point.name, None, 0, reason) if number in plan.inputs_read_once else point
             for number, point in enumerate(self.inputs)
         )
+        self._layout = plan.laid_out((), plan.numbers(())[1], None)
+        self.memory: MemoryPlan = self._layout.placement.temporary.plan
+        self.temporary_pages = self._layout.placement.temporary.page_bytes
+        self.steps = tuple(plan.steps(self._layout))
+        if not lasting_inputs:
+            self.prepare({})
 
     def _made_from(self) -> Origin:
         return GraphOrigin(
@@ -157,7 +137,7 @@ class CompiledGraph(CompiledOperator):
     @property
     def constants(self) -> tuple[Buffer, ...]:
         """The contents of its constant nodes and what follows from them alone, in memory of its own."""
-        return self._constants
+        return self._plan.constants
 
     def prepare(self, inputs: Mapping[int, tuple[Buffer | Allocation, int]]) -> None:
         """Computes what is the same in every run: for those who named ``lasting_inputs``, before the first run.
@@ -167,7 +147,7 @@ class CompiledGraph(CompiledOperator):
         Args:
             inputs: where those of them lie, by their numbers, and stay as they are.
         """
-        run_once(self.device, self._steps_once, self._placement, inputs, self._constants)
+        self._plan.prepare(self._layout, inputs)
 
     def node_values(self, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray[Any]]:
         """What every operator inside computes from these inputs: see :func:`dmlvk.graphs.inspection.node_values`."""

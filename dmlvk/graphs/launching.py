@@ -65,6 +65,9 @@ class Launcher:
         memory: where every place lies.
         numbers: of one set of sizes, without where memory begins.
         elsewhere: those of the places that lie elsewhere in each recording.
+
+    Attributes:
+        elsewhere: the same.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Launcher:
         elsewhere: Collection[PlaceNumber],
     ) -> None:
         self._engine = device.engine
+        self.elsewhere = frozenset(elsewhere)
         self._moving = {
             number: launch
             for number, launch in enumerate(launches)
@@ -115,9 +119,9 @@ class Launcher:
         """
         return self._engine.record_prepared(self._prepared, *self._all(numbers, elsewhere or {}))
 
-    def launches(self, numbers: Integers) -> list[Launch]:
-        """What is launched for a set of sizes, whose numbers are given, where nothing lies elsewhere."""
-        return self._prepared.launches(self._all(numbers, {})[0])
+    def launches(self, numbers: Integers, elsewhere: Mapping[PlaceNumber, Lies]) -> list[Launch]:
+        """What is launched, with arguments as of :meth:`recording`."""
+        return self._prepared.launches(*self._all(numbers, elsewhere))
 
 
 __all__ = ["Launcher", "Lies", "OpenLaunch", "PlaceNumber"]

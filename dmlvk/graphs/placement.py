@@ -10,8 +10,6 @@ from dmlvk.graphs.memory import SMALL_ALIGNMENT, Item, MemoryPlan, plan_memory, 
 from dmlvk.graphs.network import Network, NetworkValue
 from dmlvk.graphs.stages import Stage
 from dmlvk.kernels.program import BindingKind, KernelStep, Region
-from dmlvk.kernels.small_programs import copy_step
-from dmlvk.kernels.target import Target
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
 from dmlvk.objects.recording import HazardTracker, scheduled
@@ -227,26 +225,13 @@ def _replaceable(
     return None
 
 
-def steps(network: Network, stages: Sequence[Stage], placement: MemoryPlacement, target: Target) -> list[KernelStep]:
-    """The launches of a graph: its kernels, then copies of values that several graph outputs show."""
-    regions = placement.regions
-    launches = _steps_of(stages, regions, placement.temporary)
-    for number, (value, tensor) in enumerate(network.outputs):
-        source = regions[value]
-        if (source.kind, source.index) != (BindingKind.OUTPUT, number):
-            size = tensor.size_in_bytes & ~3
-            destination = Region(BindingKind.OUTPUT, number, 0, size)
-            launches.append(
-                copy_step(
-                    f"copy {network.names[value]}", dataclasses.replace(source, size_in_bytes=size), destination, target
-                )
-            )
-    return launches
-
-
 def steps_once(stages: Sequence[Stage], placement: MemoryPlacement) -> list[KernelStep]:
     """The launches of stages that run only once."""
-    return _steps_of(stages, placement.regions, placement.once)
+    launches: list[KernelStep] = []
+    for number, stage in enumerate(stages):
+        reads, writes = ([placement.regions[value] for value in values] for values in (stage.reads, stage.writes))
+        launches += labelled(stage, stage.program.placed(reads, writes, placement.once.scratch.get(number)))
+    return launches
 
 
 def run_once(
@@ -289,16 +274,10 @@ def run_once(
             buffer.close()
 
 
-def _steps_of(
-    stages: Sequence[Stage], regions: Mapping[NetworkValue, Region], temporary: TemporaryMemory
-) -> list[KernelStep]:
-    launches: list[KernelStep] = []
-    for number, stage in enumerate(stages):
-        reads, writes = [regions[value] for value in stage.reads], [regions[value] for value in stage.writes]
-        steps_there = stage.program.placed(reads, writes, temporary.scratch.get(number))
-        count = len(steps_there)
-        launches += [
-            dataclasses.replace(step, label=stage.label if count == 1 else f"{stage.label} ({part} of {count})")
-            for part, step in enumerate(steps_there, 1)
-        ]
-    return launches
+def labelled(stage: Stage, steps: Sequence[KernelStep]) -> list[KernelStep]:
+    """The launches of a stage, which say for people what they compute."""
+    count = len(steps)
+    return [
+        dataclasses.replace(step, label=stage.label if count == 1 else f"{stage.label} ({part} of {count})")
+        for part, step in enumerate(steps, 1)
+    ]

@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from dmlvk.errors import DeviceLimitError, ShaderCompilationError
+from dmlvk.graphs.channels_last import with_channels_last
 from dmlvk.graphs.fusion.epilogues import FusedProduct, factor_of, find_epilogues
 from dmlvk.graphs.fusion.functions import Function, function_of
 from dmlvk.graphs.fusion.gated_products import GatedProduct, find_gated_products
@@ -75,6 +76,59 @@ class Stages:
     stages: tuple[Stage, ...]
     remark: str = ""
     inner: Mapping[NetworkValue, TensorDesc] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedStages:
+    """What a graph computes in each run, and what only once.
+
+    Attributes:
+        network: the graph, with the sizes of all values; of tensors whose channels were put last, copies, too.
+        stages: the kernels of a run, in order.
+        once: those that run only once, before the first run.
+        inner: tensors that are not in the graph as its author wrote it.
+        remark: why something was not fused that could be, or an empty string.
+    """
+
+    network: Network
+    stages: tuple[Stage, ...]
+    once: tuple[Stage, ...]
+    inner: Mapping[NetworkValue, TensorDesc]
+    remark: str
+
+    @property
+    def inputs_read_once(self) -> frozenset[int]:
+        """The graph inputs, by their numbers, that nothing reads but the stages that run only once."""
+        read_again = {value for stage in self.stages for value in stage.reads}
+        return frozenset(
+            value.index
+            for stage in self.once
+            for value in stage.reads
+            if value.kind == "input" and value not in read_again
+        )
+
+
+def planned_stages(
+    network: Network, target: Target, lasting_inputs: Collection[int], *, fuse: bool, is_open: bool = False
+) -> PlannedStages:
+    """The kernels of a graph, before memory is planned.
+
+    Args:
+        network: the graph.
+        target: the device.
+        lasting_inputs: inputs that are the same in every run, by their numbers; constants are, too.
+        fuse: whether several operators may become one kernel, and tensors have their channels last.
+        is_open: whether sizes are open, for which no layout is chosen by what it gains.
+    """
+    lasting = {*(NetworkValue("input", number) for number in lasting_inputs), *network.constants}
+    whole = with_channels_last(network, target) if fuse and not is_open else network
+    made = fused_stages(whole, target, lasting) if fuse else single_stages(whole, target)
+    inner = {value: tensor.size_in_bytes for value, tensor in made.inner.items()}
+    whole = dataclasses.replace(whole, sizes=whole.sizes | inner)
+    written = {value: tensor for node in whole.nodes for _, tensor, value in node.writes()}
+    copies = {value: tensor for value, tensor in written.items() if value not in network.sizes}
+    once, others = prepared(whole, made.stages, lasting)
+    return PlannedStages(whole, tuple(others), tuple(once), {**made.inner, **copies}, made.remark)
 
 
 def single_stages(network: Network, target: Target) -> Stages:
@@ -320,11 +374,3 @@ def prepared(
         in_each_run.update(value for stage in others for value in stage.writes)
         if in_each_run.isdisjoint(value for stage in once for value in stage.reads):
             return once[::-1], others[::-1]
-
-
-def inputs_read_once(once: Sequence[Stage], others: Sequence[Stage]) -> frozenset[int]:
-    """The graph inputs, by their numbers, that nothing reads but the stages that run only once."""
-    read_again = {value for stage in others for value in stage.reads}
-    return frozenset(
-        value.index for stage in once for value in stage.reads if value.kind == "input" and value not in read_again
-    )

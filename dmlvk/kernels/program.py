@@ -27,6 +27,8 @@ class BindingKind(enum.Enum):
     PERSISTENT = "persistent"
     CONSTANTS = "constants"
 
+    __hash__ = object.__hash__  # of one object each; Enum's own takes a call of Python's, which a run makes often
+
 
 @dataclasses.dataclass(frozen=True)
 class Region:

@@ -7,7 +7,8 @@ next one while the present one still runs, and reads one token of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,22 +17,19 @@ from dmlvk.arrays.memory_pool import Storage
 from dmlvk.arrays.tensor_bytes import copy_elements
 from dmlvk.arrays.tensor_memory import TensorMemory
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.kernels.program import BindingKind, Region
+from dmlvk.kernels.program import BindingKind
+from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
-from dmlvk.objects.recording import HazardTracker, KernelTime, RecordedStep, scheduled
-from dmlvk.runtime.kompute import Allocation, Chain, Recording
+from dmlvk.objects.recording import KernelTime
+from dmlvk.runtime.kompute import Chain, Recording
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dmlvk.device import Device
-    from dmlvk.graphs.compiled import CompiledGraph
+    from dmlvk.graphs.launching import PlaceNumber
     from dmlvk.language.sampling import Chooser
-    from dmlvk.objects.binding import BufferBinding
     from dmlvk.onnx.decoding.standing import StandingStep
-
-_Memory = TensorMemory | Storage | Buffer
-_Locations = dict[tuple[BindingKind, int], tuple[Allocation, int]]
 
 
 def counters(now: StandingStep, then: StandingStep, token: str) -> list[str] | None:
@@ -42,7 +40,7 @@ def counters(now: StandingStep, then: StandingStep, token: str) -> list[str] | N
         then: the next one.
         token: the input that takes the token.
     """
-    if now.compiled is not then.compiled or token not in now.given:
+    if now.plan is not then.plan or token not in now.given:
         return None
     growing = []
     for name, array in now.given.items():
@@ -79,19 +77,23 @@ class StepChain:
     ) -> None:
         self._engine, self._counts = device.engine, chooser.counts
         self._constant = {name: step.inputs[name] for name in step.given if name not in (token, *chooser.counts)}
-        self._graphs = step.compiled, chooser.graph  # whose constants are theirs
-        self._owners: list[_Memory] = [
-            memory.storage if isinstance(memory, TensorMemory) else memory.buffer for memory in step.locations.values()
-        ]
+        self._plans = step.plan, chooser.graph  # whose constants are theirs
         self._sets = [
             {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in chooser.state.items()} for _ in "ab"
         ]
-        scratch = [Storage(device.arrays.pool, size) for size in chooser.graph.temporary_pages]
-        self._owners += [*scratch, *(array.storage for one in self._sets for array in one.values())]
-        works = [self._works(step, token, logits, chooser, scratch, parity) for parity in (0, 1)]
-        steps = [_steps(work) for work in works]
-        self._labels = [step.step.label for step in steps[0]]
-        launches = [[step.launch(device.engine) for step in both] for both in steps]
+        scratch = [device.create_buffer(size) for size in chooser.graph.temporary_pages]
+        arrays = [each for each in step.locations.values() if isinstance(each, TensorMemory)]
+        arrays += [array for one in self._sets for array in one.values()]
+        self._owners: list[Storage | Buffer] = [*step.buffers, *scratch, *(array.storage for array in arrays)]
+        launches = []
+        for parity in (0, 1):
+            of_step, of_choice = self._locations(step, token, logits, chooser, parity)
+            of_choice |= {(BindingKind.TEMPORARY, n): BufferBinding(buffer) for n, buffer in enumerate(scratch)}
+            of_plan = step.launches({place: (a.storage.allocation, a.offset) for place, a in of_step.items()})
+            chosen = device.arrays.scheduled(chooser.graph, of_choice)
+            first, *others = [each.launch(device.engine) for each in chosen]
+            launches.append([*of_plan, dataclasses.replace(first, depends=True), *others])
+        self._labels = [*step.plan.labels, *(each.step.label for each in chosen)]
         shared = dict.fromkeys(allocation for both in launches for launch in both for allocation in launch.written)
         chain = Chain(tuple(shared))
         self._recordings: list[Recording] = [
@@ -102,34 +104,28 @@ class StepChain:
         ]
         self._submitted = self._read = 0
 
-    def _works(
-        self,
-        step: StandingStep,
-        token: str,
-        logits: str,
-        chooser: Chooser,
-        scratch: Sequence[Storage],
-        parity: int,
-    ) -> list[tuple[CompiledGraph, _Locations]]:
-        """What one recording runs: the step on one set of memory, and then the choice, into the other one."""
+    def _locations(
+        self, step: StandingStep, token: str, logits: str, chooser: Chooser, parity: int
+    ) -> tuple[dict[PlaceNumber, TensorMemory], dict[PlaceNumber, TensorMemory | BufferBinding]]:
+        """Where one recording's step finds what the choice before has written, and where its choice reads and writes:
+        from one set of memory into the other one.
+        """
         now, then = self._sets[parity], self._sets[1 - parity]
-        of_step: dict[tuple[BindingKind, int], TensorMemory | BufferBinding] = {**step.locations}
-        for name, number in step.inputs.items():
-            if name == token or name in chooser.counts:
-                of_step[BindingKind.INPUT, number] = now["token" if name == token else chooser.counts[name]]
+        of_step = {
+            (BindingKind.INPUT, number): now["token" if name == token else chooser.counts[name]]
+            for name, number in step.inputs.items()
+            if name == token or name in chooser.counts
+        }
         made: Mapping[str, TensorMemory | BufferBinding] = {
-            "logits": of_step[BindingKind.OUTPUT, step.outputs[logits]],
+            "logits": step.locations[BindingKind.OUTPUT, step.outputs[logits]],
             **{name: array for name, array in now.items() if name != "token"},
         }
-        of_choice: dict[tuple[BindingKind, int], TensorMemory | BufferBinding] = {}
+        of_choice: dict[PlaceNumber, TensorMemory | BufferBinding] = {}
         for number, point in enumerate(chooser.graph.inputs):
             of_choice[BindingKind.INPUT, number] = made[point.name]
         for number, point in enumerate(chooser.graph.outputs):
             of_choice[BindingKind.OUTPUT, number] = then[chooser.following[point.name]]
-        found = _found(of_choice)
-        for number, storage in enumerate(scratch):
-            found[BindingKind.TEMPORARY, number] = storage.allocation, 0
-        return [(step.compiled, _found(of_step)), (chooser.graph, found)]
+        return of_step, of_choice
 
     def start(self, step: StandingStep, token: int, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Begins with a token behind those in the caches.
@@ -191,30 +187,6 @@ class StepChain:
     def _check(self) -> None:
         if any(memory.is_closed for memory in self._owners):
             raise InvalidArgumentError("the memory of a decoder's step was closed")
-
-
-def _found(locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding]) -> _Locations:
-    return {
-        slot: ((memory.storage if isinstance(memory, TensorMemory) else memory.buffer).allocation, memory.offset)
-        for slot, memory in locations.items()
-    }
-
-
-def _steps(works: Sequence[tuple[CompiledGraph, _Locations]]) -> list[RecordedStep]:
-    """Kernels one behind the other, with which of them wait."""
-    hazards = HazardTracker()
-    recorded: list[RecordedStep] = []
-    for compiled, locations in works:
-
-        def locate(
-            region: Region, compiled: CompiledGraph = compiled, locations: _Locations = locations
-        ) -> tuple[Buffer | Allocation, int]:
-            if region.kind is BindingKind.CONSTANTS:
-                return compiled.constants[region.index], 0
-            return locations[region.kind, region.index]
-
-        recorded += scheduled(compiled.steps, locate, hazards)
-    return recorded
 
 
 __all__ = ["StepChain", "counters"]

@@ -171,13 +171,13 @@ class Slot:
         of_caches = {past: cache for (past, _), cache in self._caches.items()}
         caches = {present: cache for (_, present), cache in self._caches.items()}
         now, then, at_last = (self._session.standing_step({**feed, **of_caches}, caches) for feed in feeds)
-        if now is None or then is None or at_last is None or at_last.compiled is not now.compiled:
+        if now is None or then is None or at_last is None or at_last.plan is not now.plan:
             return None  # from some length on another branch may be taken
         names = self.folder.names
         growing = counters(now, then, names.input_ids)
         if growing is None:
             return None
-        key = now.compiled, dataclasses.replace(sampler.sampling, seed=0)
+        key = now.plan, dataclasses.replace(sampler.sampling, seed=0)
         if self._chain is None or self._chain[0] != key:
             chooser = sampler.chooser({name: now.given[name] for name in growing})
             chain = StepChain(self._session.device, now, names.input_ids, names.logits, chooser)

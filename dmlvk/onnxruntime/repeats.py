@@ -19,7 +19,8 @@ from dmlvk.errors import DmlError
 from dmlvk.onnx.nodes.ranges import Range
 from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES
 from dmlvk.onnx.plan.captures import only_segment
-from dmlvk.onnx.plan.execution import DeviceValue, Resident, Segment
+from dmlvk.onnx.plan.execution import DeviceValue, Resident
+from dmlvk.onnx.plan.segments import Segment
 from dmlvk.onnxruntime.ahead import Ahead
 from dmlvk.onnxruntime.kept_rows import KeptRows
 from dmlvk.onnxruntime.memory import Content, size_of
@@ -192,7 +193,7 @@ class Repeats:
             return None
         tensors = segment.lying
         if self._caches.size:
-            if not isinstance(segment, Segment):
+            if self._program.last[0].is_open:
                 return None
             return self._made_for_decoder(segment, tensors, arrays, contents, read)
         if not all(name in tensors for name in self._outputs) or not _are_whole_bytes(tensors.values()):

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,9 +48,6 @@ Given = TensorMemory | BufferBinding | npt.NDArray[Any]
 _Location = tuple[Allocation, int]
 
 
-_numbers = itertools.count()
-
-
 @dataclasses.dataclass(frozen=True)
 class BoundMemory:
     """Where everything is that a run touches, and what keeps it there.
@@ -58,16 +55,10 @@ class BoundMemory:
     Attributes:
         locations: allocations, and offsets in bytes.
         owners: what the allocations belong to.
-        uploads: what the host has written anew before every run.
-        downloads: what it reads after every run.
-        number: of no other memory.
     """
 
     locations: dict[tuple[BindingKind, int], _Location]
     owners: list[TensorMemory | Buffer | Storage]
-    uploads: tuple[Allocation, ...] = ()
-    downloads: tuple[Allocation, ...] = ()
-    number: int = dataclasses.field(default_factory=_numbers.__next__)
 
 
 class ResidentRuns:
@@ -150,53 +141,8 @@ class ResidentRuns:
         Raises:
             InvalidArgumentError: when some of it was closed.
         """
-        self._submit(compiled, self.bound(locations))
-
-    def bound(
-        self,
-        locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding],
-        uploads: Iterable[Buffer] = (),
-        downloads: Iterable[Buffer] = (),
-    ) -> BoundMemory:
-        """Memory for :meth:`run_again`, with arguments and errors as of :meth:`run_bound`.
-
-        Args:
-            locations: as of :meth:`run_bound`.
-            uploads: what the host writes before every run, for which no submission of its own is needed then.
-            downloads: what it reads after every run, likewise.
-        """
-        owners = dict.fromkeys(
-            memory.storage if isinstance(memory, TensorMemory) else memory.buffer for memory in locations.values()
-        )
-        sent, fetched = (tuple(buffer.allocation for buffer in buffers) for buffers in (uploads, downloads))
-        return BoundMemory(_found(locations), list(owners), sent, fetched)
-
-    def run_again(
-        self,
-        compiled: CompiledOperator,
-        memory: BoundMemory,
-        others: Mapping[tuple[BindingKind, int], TensorMemory],
-        read: Collection[tuple[BindingKind, int]] = (),
-    ) -> Recording | None:
-        """As :meth:`run_bound`, on memory that is the same in many runs; returns what was submitted, if anything.
-
-        Args:
-            compiled: of the device.
-            memory: what lies where.
-            others: what lies elsewhere in this run, or there is no such place in the memory.
-            read: places of those that the host reads after the run.
-        """
-        owners = [*memory.owners, *others.values()]
-        elsewhere = _found(others)
-        locations = {**memory.locations, **elsewhere}
-        unused = {memory.locations[slot][0] for slot in others if slot in memory.locations}
-        uploads, downloads = (
-            tuple(allocation for allocation in allocations if allocation not in unused)
-            for allocations in (memory.uploads, memory.downloads)
-        )
-        downloads += tuple(elsewhere[slot][0] for slot in read)
-        key = (memory.number, *elsewhere.items(), *read)
-        return self._submit(compiled, BoundMemory(locations, owners, uploads, downloads), key)
+        owners = [memory if isinstance(memory, TensorMemory) else memory.buffer for memory in locations.values()]
+        self._submit(compiled, BoundMemory(_found(locations), list(owners)))
 
     def scheduled(
         self, compiled: CompiledOperator, locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding]
@@ -210,24 +156,20 @@ class ResidentRuns:
             operands.owners.append(scratch)
             operands.locations[BindingKind.TEMPORARY, number] = scratch.allocation, 0
 
-    def _submit(
-        self, compiled: CompiledOperator, operands: BoundMemory, key: tuple[object, ...] | None = None
-    ) -> Recording | None:
-        """Hands the kernels to the device, unless something was closed meanwhile; returns what was submitted.
+    def _submit(self, compiled: CompiledOperator, operands: BoundMemory) -> None:
+        """Hands the kernels to the device, unless something was closed meanwhile.
 
         Args:
             compiled: of the device.
             operands: what lies where.
-            key: what tells these operands from all others; ``None``: they do themselves.
         """
 
         def prepare() -> Recording | None:
             for owner in operands.owners:
                 _ = _allocation_of(owner)
-            known = tuple(operands.locations.values()) if key is None else key
-            return self._recording(compiled, operands, known) if compiled.steps else None
+            return self._recording(compiled, operands) if compiled.steps else None
 
-        return self.pool.engine.submit_prepared(prepare)
+        self.pool.engine.submit_prepared(prepare)
 
     def _checked(self, value: Any, tensor: TensorDesc, where: str, casting: Casting | None) -> Given:
         """An input that fits its tensor, or would after a copy."""
@@ -384,8 +326,9 @@ class ResidentRuns:
             return value.buffer.download(np.uint8, tensor.size_in_bytes, value.offset)
         return np.broadcast_to(value.numpy(), tuple(tensor.sizes)) if isinstance(value, TensorMemory) else value
 
-    def _recording(self, compiled: CompiledOperator, operands: BoundMemory, key: tuple[object, ...]) -> Recording:
+    def _recording(self, compiled: CompiledOperator, operands: BoundMemory) -> Recording:
         """The kernels, recorded for the memory of the operands."""
+        key = tuple(operands.locations.values())
         kept = self._recordings.get(compiled)
         if kept is None:
             kept = collections.OrderedDict()
@@ -394,8 +337,7 @@ class ResidentRuns:
         if recording is None:
             steps = scheduled(compiled.steps, _locator(compiled.constants, operands.locations), HazardTracker())
             engine = self.pool.engine
-            launches = [step.launch(engine) for step in steps]
-            recording = kept[key] = engine.record(launches, operands.uploads, operands.downloads)
+            recording = kept[key] = engine.record([step.launch(engine) for step in steps])
             if len(kept) > _KEPT_RECORDINGS:
                 kept.popitem(last=False)
         kept.move_to_end(key)

@@ -9,7 +9,7 @@ from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.runtime import validation
 
 if TYPE_CHECKING:
-    from dmlvk.runtime.kompute import Engine
+    from dmlvk.runtime.engine_memory import EngineMemory
 
 
 class Guard:
@@ -26,7 +26,7 @@ class Guard:
 
     __slots__ = ("_action", "_engine", "_is_begun")
 
-    def __init__(self, engine: Engine, action: str, *, is_begun: bool = False) -> None:
+    def __init__(self, engine: EngineMemory, action: str, *, is_begun: bool = False) -> None:
         self._engine = engine
         self._action = action
         self._is_begun = is_begun
@@ -50,7 +50,7 @@ class Guard:
         raise DmlError(f"{name}: {self._action} failed: {error}") from error
 
 
-def raise_messages(engine: Engine, action: str) -> None:
+def raise_messages(engine: EngineMemory, action: str) -> None:
     """Raises what the validation layers have complained of."""
     validation.raise_new_messages(f"{engine.info.name}: {action}", except_for=is_repeated_copy)
 

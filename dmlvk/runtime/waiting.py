@@ -10,6 +10,7 @@ from dmlvk.runtime.guard import Guard
 from dmlvk.runtime.work import Recording
 
 if TYPE_CHECKING:
+    from dmlvk.runtime.engine_memory import EngineMemory
     from dmlvk.runtime.kompute import Engine
 
 _Result = TypeVar("_Result")
@@ -21,7 +22,7 @@ _MOST_WAITS = 3
 
 
 def once_free(
-    engine: Engine, action: str, blockers: Callable[[], list[Recording]], work: Callable[[], _Result]
+    engine: EngineMemory, action: str, blockers: Callable[[], list[Recording]], work: Callable[[], _Result]
 ) -> _Result:
     """Does something under the engine's lock when nothing is in its way, for which it waits without the lock.
 
@@ -47,7 +48,7 @@ def once_free(
 
 
 def _once_free(
-    engine: Engine,
+    engine: EngineMemory,
     guard: Guard,
     found: list[Recording],
     blockers: Callable[[], list[Recording]],

@@ -30,7 +30,6 @@ from dmlvk.torch.decompositions import decompositions
 from dmlvk.torch.devices import device_for
 from dmlvk.torch.host_nodes import is_on_host, put_numbers_on_host
 from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, name_of
-from dmlvk.torch.open_parts import OpenPart
 from dmlvk.torch.parts import DevicePart
 from dmlvk.torch.residency import Residency
 from dmlvk.torch.sizes import NoNumber
@@ -262,7 +261,7 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
     return made
 
 
-def _part(setting: _CompilerSetting, module: GraphModule, node: Node) -> DevicePart | OpenPart:
+def _part(setting: _CompilerSetting, module: GraphModule, node: Node) -> DevicePart:
     """What stands for a node that calls a part."""
     weights = [
         number
@@ -270,7 +269,9 @@ def _part(setting: _CompilerSetting, module: GraphModule, node: Node) -> DeviceP
         if isinstance(given, Node) and given.op == "placeholder" and given.name in setting.weights
     ]
     if setting.is_open and any(map(_has_open_sizes, node.all_input_nodes)):
-        return OpenPart(setting.device, setting.residency, module, weights, are_lasting=setting.are_lasting)
+        return DevicePart(
+            setting.device, setting.residency, module, weights, are_lasting=setting.are_lasting, is_open=True
+        )
     inner = next(iter(reversed(module.graph.nodes))).args[0]
     count = 1 if isinstance(inner, Node) else len(inner)
     shown = {node: 0} if isinstance(inner, Node) else {user: user.args[1] for user in node.users}

@@ -22,7 +22,6 @@ from dmlvk.torch.types import DATA_TYPES, is_on_device
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
-    from dmlvk.graphs.compiled import CompiledGraph
 
 Lowering = Callable[..., Any]
 
@@ -284,30 +283,6 @@ def described(module: GraphModule, device: Device, sizes: Sizes = PLAIN) -> Desc
         return OpenArgument(context.numbers[int(name.removeprefix(_NUMBER))])
 
     return DescribedModule(context.graph, outputs, [argument(name) for name in names])
-
-
-def lowered(module: GraphModule, device: Device, lasting: Collection[int]) -> tuple[CompiledGraph, list[int]]:
-    """A module whose nodes all have a lowering, as a compiled graph, and which of its arguments the inputs are.
-
-    Args:
-        module: the nodes.
-        device: where they are computed.
-        lasting: places of arguments that are the same in most calls: what follows from them alone is computed once.
-
-    Raises:
-        NotLowered: with the node that cannot be computed.
-    """
-    made = described(module, device)
-    arguments = [argument for argument in made.arguments if isinstance(argument, int)]
-    if len(arguments) < len(made.arguments):
-        raise NotLowered("a number that is not known before a run")
-    names = [f"{_INPUT}{argument}" for argument in arguments if argument in lasting]
-    try:
-        return made.graph.compile(made.outputs, lasting_inputs=names), arguments
-    except DeviceRemovedError:
-        raise
-    except DmlError as error:
-        raise NotLowered(str(error)) from error
 
 
 def _graph_of(

@@ -9,8 +9,7 @@ import pytest
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.plan.dynamic_execution import DynamicSegment
-from dmlvk.onnx.plan.execution import Segment
+from dmlvk.onnx.plan.segments import Segment
 from tests.onnx import models
 from tests.onnx.bound_caches import CACHES, bound
 from tests.onnx.counted_calls import calls_of
@@ -29,13 +28,12 @@ def test_a_length_is_in_no_plan_and_no_recording(
     any_device: dml.Device, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     plans = calls_of(monkeypatch, Segment, "__init__")
-    open_plans = calls_of(monkeypatch, DynamicSegment, "__init__")
     recorded = calls_of(monkeypatch, any_device.engine, "record")
     form, parts = _ALL[name], [5, *[1] * 12]
     model = form.model()
     session = ort.InferenceSession(model, device=any_device)
     made = form.steps(session, parts)
-    planned = len(plans) + len(open_plans)
+    planned = len(plans)
     # A prompt, and a token; where shapes of caches are read, the prompt without any has rounds of its own.
     assert planned <= most_plans(any_device, 4 if "by the caches" in name or name in JOINED else 2)
     expected = form.steps(models.onnx_runtime(model), parts)
@@ -45,10 +43,10 @@ def test_a_length_is_in_no_plan_and_no_recording(
     for got, wanted in zip(made[-1][1:], expected[-1][1:], strict=True):
         np.testing.assert_allclose(got[:, :, :rows], wanted[:, :, :rows], rtol=2e-5, atol=2e-5)
     for steps, most in ((12, 8), (30, 4)):  # for the room and the memory of other caches
-        before = len(plans) + len(open_plans) + len(recorded)
+        before = len(plans) + len(recorded)
         bound_y = np.concatenate(form.bound_steps(session, [5, *[1] * steps]), axis=1)
         assert bound_y[:, : y.shape[1]].tobytes() == y.tobytes()
-        assert len(plans) + len(open_plans) + len(recorded) - before <= most
+        assert len(plans) + len(recorded) - before <= most
 
 
 @pytest.mark.parametrize("name", OF_DEVICE | JOINED)

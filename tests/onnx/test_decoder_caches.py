@@ -17,7 +17,7 @@ from dmlvk.kernels.composed import cached_attention
 from dmlvk.kernels.target import Target
 from dmlvk.onnx.decoding.caches import CachePair, Caches
 from dmlvk.onnx.model.loading import load
-from dmlvk.onnx.plan.execution import Segment
+from dmlvk.onnx.plan.segments import Segment
 from tests.onnx import decoder, models
 from tests.onnx.bound_caches import CACHES, PRESENTS, bound
 from tests.onnx.counted_calls import calls_of

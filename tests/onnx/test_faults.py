@@ -18,7 +18,7 @@ import dmlvk.onnx as ort
 from dmlvk.onnx.host.evaluation.call import FUNCTIONS, HostFunction
 from dmlvk.onnx.nodes import derived
 from dmlvk.onnx.nodes.translation import TRANSLATIONS
-from dmlvk.onnx.plan import engine
+from dmlvk.onnx.plan import model_rounds
 from dmlvk.support import faults
 from tests.onnx import models
 
@@ -36,7 +36,7 @@ def break_translator(patch: pytest.MonkeyPatch) -> None:
 
 def break_planner(patch: pytest.MonkeyPatch) -> None:
     """So does what makes plans for open sizes."""
-    patch.setattr(engine, "DynamicSegment", broken)
+    patch.setattr(model_rounds, "OpenSizes", broken)
 
 
 def break_shape_rule(patch: pytest.MonkeyPatch) -> None:

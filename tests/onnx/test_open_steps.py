@@ -12,8 +12,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.onnx.plan.dynamic_execution import DynamicSegment
-from dmlvk.onnx.plan.execution import Segment
+from dmlvk.onnx.plan.segments import Segment
 from tests.onnx import models
 from tests.onnx.counted_calls import calls_of
 
@@ -68,13 +67,12 @@ def test_steps_have_a_plan_for_each_power_of_two_and_the_bits_of_one_for_them_al
     has_lengths: bool,
 ) -> None:
     plans = calls_of(monkeypatch, Segment, "__init__")
-    open_plans = calls_of(monkeypatch, DynamicSegment, "__init__")
     model = _model(op_type, direction, "steps", has_lengths=has_lengths, **attributes)
     session = ort.InferenceSession(model, device=any_device, strict=True)
     theirs = models.onnx_runtime(model)
     feeds = [_feed(steps, has_lengths=has_lengths) for steps in _STEPS]
     made = [session.run(None, feed) for feed in feeds]
-    assert len(plans) + len(open_plans) == 4, f"{len(plans)} and {len(open_plans)} plans for {len(_STEPS)} sizes"
+    assert len(plans) == 4, f"{len(plans)} plans for {len(_STEPS)} sizes"
     for steps, feed, results in zip(_STEPS, feeds, made, strict=True):
         alone = _model(op_type, direction, steps, has_lengths=has_lengths, **attributes)
         planned = ort.InferenceSession(alone, device=any_device, strict=True).run(None, feed)

@@ -14,8 +14,7 @@ import dmlvk as dml
 torch = pytest.importorskip("torch")  # CI has it in a check of its own
 
 import dmlvk.torch  # noqa: E402 - needs PyTorch
-from dmlvk.graphs.compiled import CompiledGraph  # noqa: E402
-from dmlvk.graphs.dynamic import DynamicGraph  # noqa: E402
+from dmlvk.graphs.plan import Plan  # noqa: E402
 from dmlvk.torch.decompositions import decompositions  # noqa: E402
 from dmlvk.torch.devices import device_for  # noqa: E402
 from dmlvk.torch.lowering import LOWERINGS  # noqa: E402
@@ -116,14 +115,13 @@ class Positions(torch.nn.Module):  # type: ignore[misc, name-defined]  # of a pa
 
 def test_sizes_may_vary_without_another_plan(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[object] = []
-    for kind in (CompiledGraph, DynamicGraph):
-        made = kind.__init__
+    made = Plan.__init__
 
-        def counted(graph: Any, *arguments: Any, made: Any = made, **named: Any) -> None:
-            plans.append(graph)
-            made(graph, *arguments, **named)
+    def counted(plan: Plan, *arguments: Any, **named: Any) -> None:
+        plans.append(plan)
+        made(plan, *arguments, **named)
 
-        monkeypatch.setattr(kind, "__init__", counted)
+    monkeypatch.setattr(Plan, "__init__", counted)
     model = Positions().eval()
     run = compiled(model, any_device, dynamic=True)
     with torch.no_grad():
@@ -164,14 +162,14 @@ def test_layers_that_pytorch_computes_as_one_operator_in_inference(
 def test_dropout_has_eager_pytorchs_random_numbers_and_divides_nothing(
     any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graphs: list[CompiledGraph] = []
-    made = CompiledGraph.__init__
+    graphs: list[Plan] = []
+    made = Plan.__init__
 
-    def counted(graph: CompiledGraph, *arguments: Any, **named: Any) -> None:
+    def counted(graph: Plan, *arguments: Any, **named: Any) -> None:
         graphs.append(graph)
         made(graph, *arguments, **named)
 
-    monkeypatch.setattr(CompiledGraph, "__init__", counted)
+    monkeypatch.setattr(Plan, "__init__", counted)
     layers = [nn.Linear(8, 16), nn.Dropout(0.3), nn.GELU(), nn.Linear(16, 16), nn.Dropout(0.5), nn.Linear(16, 4)]
     model, x = nn.Sequential(*layers), torch.randn(6, 8)
     run = compiled(model, any_device)

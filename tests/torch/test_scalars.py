@@ -14,8 +14,7 @@ import dmlvk as dml
 
 torch = pytest.importorskip("torch")
 
-from dmlvk.graphs.compiled import CompiledGraph  # noqa: E402 - needs PyTorch
-from dmlvk.graphs.dynamic import DynamicGraph  # noqa: E402
+from dmlvk.graphs.plan import Plan  # noqa: E402
 
 DOUBLE = torch.float64
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
@@ -41,13 +40,13 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     torch.manual_seed(0)
     monkeypatch.setattr("dmlvk.torch.compiler._said", set())
     found: list[object] = []
-    for kind in (CompiledGraph, DynamicGraph):
+    made = Plan.__init__
 
-        def counted(graph: Any, *arguments: Any, made: Any = kind.__init__, **named: Any) -> None:
-            found.append(graph)
-            made(graph, *arguments, **named)
+    def counted(plan: Plan, *arguments: Any, **named: Any) -> None:
+        found.append(plan)
+        made(plan, *arguments, **named)
 
-        monkeypatch.setattr(kind, "__init__", counted)
+    monkeypatch.setattr(Plan, "__init__", counted)
     return found
 
 

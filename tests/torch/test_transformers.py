@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")  # CI has both in a check of their own
 transformers = pytest.importorskip("transformers")
 
 import dmlvk.torch  # noqa: E402 - needs PyTorch, and registers the backend
-from dmlvk.graphs.compiled import CompiledGraph  # noqa: E402
+from dmlvk.graphs.plan import Plan  # noqa: E402
 
 LIMIT = 1e-4
 """Of the largest element, as far as results may differ from PyTorch's on the CPU."""
@@ -119,14 +119,14 @@ def test_a_model_is_one_graph_right_and_planned_once(
 ) -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)
-    planned: list[CompiledGraph] = []
-    made = CompiledGraph.__init__
+    planned: list[Plan] = []
+    made = Plan.__init__
 
-    def counted(graph: CompiledGraph, *arguments: Any, **named: Any) -> None:
+    def counted(graph: Plan, *arguments: Any, **named: Any) -> None:
         planned.append(graph)
         made(graph, *arguments, **named)
 
-    monkeypatch.setattr(CompiledGraph, "__init__", counted)
+    monkeypatch.setattr(Plan, "__init__", counted)
     model, given = make()
     model.eval()
     run = torch.compile(model, backend="dmlvk", fullgraph=True, options={"device": any_device})

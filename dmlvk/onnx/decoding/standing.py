@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dmlvk.kernels.program import BindingKind
+from dmlvk.graphs.launching import Lies, PlaceNumber
 from dmlvk.onnx.nodes.values import Array
 
 if TYPE_CHECKING:
     from dmlvk.arrays.tensor_memory import TensorMemory
-    from dmlvk.graphs.compiled import CompiledGraph
+    from dmlvk.graphs.plan import Plan
     from dmlvk.objects.binding import BufferBinding
+    from dmlvk.objects.buffers import Buffer
+    from dmlvk.runtime.kompute import Launch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,18 +22,22 @@ class StandingStep:
     """A run whose caches lie where they will be in the next one.
 
     Attributes:
-        compiled: what runs.
-        locations: what lies where; the caches, and memory of the plan's own.
+        plan: what runs.
+        launches: its launches, where some places lie elsewhere than in this run.
+        locations: what lies where: the caches, and memory of the plan's own.
         inputs: the numbers of the inputs that the host writes before each run, by name.
         outputs: the numbers of the outputs, by name.
         given: what the host writes before this run.
+        buffers: all of the plan's memory, with weights.
     """
 
-    compiled: CompiledGraph
-    locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding]
+    plan: Plan
+    launches: Callable[[Mapping[PlaceNumber, Lies]], list[Launch]]
+    locations: Mapping[PlaceNumber, TensorMemory | BufferBinding]
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     given: Mapping[str, Array]
+    buffers: Sequence[Buffer]
 
 
 __all__ = ["StandingStep"]

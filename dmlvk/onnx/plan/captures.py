@@ -19,10 +19,10 @@ import numpy as np
 from dmlvk.arrays.tensor_bytes import copied, copy_elements
 from dmlvk.errors import OutOfMemoryError
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array
-from dmlvk.onnx.plan.dynamic_execution import DynamicRound, DynamicSegment
-from dmlvk.onnx.plan.execution import DeviceValue, Resident, Segment
+from dmlvk.onnx.plan.execution import DeviceValue, Resident
 from dmlvk.onnx.plan.made_rounds import MadeRound
 from dmlvk.onnx.plan.round_plans import Placement
+from dmlvk.onnx.plan.segments import Segment
 from dmlvk.onnx.plan.states import State
 from dmlvk.running.replay import Replay
 from dmlvk.tensors import TensorDesc
@@ -55,9 +55,7 @@ def signature_of(names: object, feed: object) -> Signature | None:
     return tuple(signature)
 
 
-def only_segment(
-    rounds: Sequence[MadeRound | DynamicRound], *, checks_ranges: bool = False
-) -> Segment | DynamicSegment | None:
+def only_segment(rounds: Sequence[MadeRound], *, checks_ranges: bool = False) -> Segment | None:
     """The graph that a run was; ``None`` where it was more, or contents decide what is computed, or are looked at.
 
     Args:
@@ -69,7 +67,7 @@ def only_segment(
     plan = rounds[0].plan
     if plan.rest or plan.host or plan.contents or plan.fetched:
         return None
-    if plan.assembly.ranges and not (checks_ranges and isinstance(rounds[0], MadeRound)):
+    if plan.assembly.ranges and not (checks_ranges and not rounds[0].is_open):
         return None
     return rounds[0].segment
 
@@ -88,11 +86,11 @@ class Capture:
     """
 
     replay: Replay
-    rounds: Sequence[MadeRound | DynamicRound]
+    rounds: Sequence[MadeRound]
     placements: dict[int, Placement]
     inputs: Sequence[tuple[str, Array]]
     outputs: Sequence[Array]
-    empty_inputs: dict[str, Array] | None
+    empty_inputs: dict[str, Array]
 
     def run(self, feed: Mapping[str, Array]) -> list[Array]:
         """Runs on other contents; the outputs are new arrays."""
@@ -112,9 +110,7 @@ class Capture:
     def note_in(self, program: DeviceModel) -> None:
         """Notes that this was the program's last run."""
         program.last, program.placements = list(self.rounds), self.placements
-        segment = self.rounds[0].segment
-        if isinstance(segment, DynamicSegment) and self.empty_inputs is not None:
-            segment.empty_inputs = self.empty_inputs
+        self.rounds[0].empty_inputs = self.empty_inputs
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -132,7 +128,7 @@ class BoundCapture:
     names: tuple[str, ...]
     arrays: tuple[weakref.ref[TensorMemory], ...]
     recording: Recording
-    rounds: Sequence[MadeRound | DynamicRound]
+    rounds: Sequence[MadeRound]
     placements: dict[int, Placement]
 
     def is_for(self, names: tuple[str, ...], values: Sequence[DeviceValue]) -> bool:
@@ -266,8 +262,7 @@ def captured(program: DeviceModel, names: Sequence[str], arrays: Mapping[str, An
         else _elements(replay.outputs[source], NUMPY_TYPES[there[source].tensor.element], there[source].tensor.shape)
         for source in sources
     ]
-    shapes = segment.empty_inputs if isinstance(segment, DynamicSegment) else None
-    return Capture(replay, list(program.last), program.placements, inputs, outputs, shapes)
+    return Capture(replay, list(program.last), program.placements, inputs, outputs, program.last[0].empty_inputs)
 
 
 def _is_plain(array: Any) -> bool:

@@ -11,12 +11,12 @@ import numpy as np
 
 from dmlvk.dynamic.sizes import FEWEST, Guards
 from dmlvk.errors import DmlError
-from dmlvk.graphs.dynamic import open_sizes
+from dmlvk.graphs.plan import open_sizes
 from dmlvk.onnx.decoding.caches import Cache
 from dmlvk.onnx.model.loading import OnnxModel
 from dmlvk.onnx.nodes.values import NodeInputError, element_of
-from dmlvk.onnx.plan.dynamic_execution import DynamicRound
 from dmlvk.onnx.plan.execution import DeviceValue
+from dmlvk.onnx.plan.made_rounds import MadeRound
 from dmlvk.onnx.plan.round_plans import Live, NotDynamicError
 from dmlvk.support import faults
 
@@ -125,7 +125,7 @@ class DynamicRounds:
         }
         names = {said for shape in self._open.values() for said in shape or () if isinstance(said, str)}
         self._sums = {name: terms for name in names if (terms := [part.strip() for part in name.split("+")])[1:]}
-        self._plans: dict[_Key, list[DynamicRound]] = {}
+        self._plans: dict[_Key, list[MadeRound]] = {}
         self._of_one_size: dict[_Key, int] = {}
         self.refused: dict[_Key, str] = {}
         """Why there are no plans for open sizes."""
@@ -183,7 +183,7 @@ class DynamicRounds:
             return None
         return Opening(key, tuple(sizes), of_inputs, frozenset(elsewhere))
 
-    def find(self, opening: Opening, has_contents: Callable[[DynamicRound], bool]) -> DynamicRound | None:
+    def find(self, opening: Opening, has_contents: Callable[[MadeRound], bool]) -> MadeRound | None:
         """A plan for these sizes."""
         plans = self._plans.get(opening.key, [])
         for index, made in enumerate(plans):
@@ -193,13 +193,13 @@ class DynamicRounds:
                 return made
         return None
 
-    def forget_others(self, opening: Opening, kept: DynamicRound) -> bool:
+    def forget_others(self, opening: Opening, kept: MadeRound) -> bool:
         """Lets go of all plans but one, whose memory others need; whether there were any."""
         is_alone = len(self) == 1
         self._plans = {opening.key: [kept]}
         return not is_alone
 
-    def make(self, opening: Opening, planned: Callable[[Guards, dict[str, Live], Sequence[int]], DynamicRound]) -> Any:
+    def make(self, opening: Opening, planned: Callable[[Guards, dict[str, Live], Sequence[int]], MadeRound]) -> Any:
         """A new plan for these sizes, and all others for which its guards hold; ``None`` where there cannot be one.
 
         Args:

@@ -2,137 +2,62 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
-import functools
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import dmlvk.onnx.nodes.operators as operators
-from dmlvk.dynamic.sizes import Guards
 from dmlvk.errors import DeviceLimitError, ModelFileError, OutOfMemoryError
-from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.objects.recording import KernelTime
-from dmlvk.onnx.decoding.decoder_runs import DecoderPlans, DecoderRun, Decoding, Targets
+from dmlvk.onnx.decoding.decoder_runs import DecoderRun, Targets
 from dmlvk.onnx.decoding.standing import StandingStep
 from dmlvk.onnx.host.evaluation import OWN
-from dmlvk.onnx.host.evaluators import Repeated, evaluate
-from dmlvk.onnx.host.folding import folded
+from dmlvk.onnx.host.evaluators import evaluate
 from dmlvk.onnx.model.control import CONTROL_FLOW, run_control_flow
-from dmlvk.onnx.model.limits import DEFAULT_LIMITS, MOST_AXES, Budget, Limits, size_of
+from dmlvk.onnx.model.limits import MOST_AXES, Budget, size_of
 from dmlvk.onnx.model.loading import OnnxModel, Step, subgraph
-from dmlvk.onnx.model.looking import described, needed
-from dmlvk.onnx.nodes.assembly import Parts
 from dmlvk.onnx.nodes.index_checks import IndexChecks
-from dmlvk.onnx.nodes.joining import Joined, joined, joined_integers
 from dmlvk.onnx.nodes.ranges import check_ranges
-from dmlvk.onnx.nodes.values import NUMPY_TYPES, dense, memory_of
+from dmlvk.onnx.nodes.values import NUMPY_TYPES
 from dmlvk.onnx.plan.batches import DividedRuns, Shape
-from dmlvk.onnx.plan.dynamic_execution import DynamicRound, DynamicSegment
-from dmlvk.onnx.plan.dynamic_rounds import DynamicRounds
-from dmlvk.onnx.plan.execution import DeviceValue, Resident, Segment, Usage, Weights, writable
-from dmlvk.onnx.plan.made_rounds import KEPT_PLANS, MadeRound, MadeRounds, has_contents
-from dmlvk.onnx.plan.pending import Pending
-from dmlvk.onnx.plan.planning import Planner
+from dmlvk.onnx.plan.dynamic_rounds import Opening
+from dmlvk.onnx.plan.execution import DeviceValue, writable
+from dmlvk.onnx.plan.made_rounds import MadeRound
+from dmlvk.onnx.plan.model_rounds import ModelRounds
 from dmlvk.onnx.plan.round_plans import (
     ContentsNeededError,
-    Live,
-    NotDynamicError,
-    Placement,
-    RoundPlan,
     not_there,
-    readers_of,
     viewed,
 )
 from dmlvk.onnx.plan.states import State
 from dmlvk.support.collection import collection_paused
-from dmlvk.support.weak_calls import weakly
 
 if TYPE_CHECKING:
+    from dmlvk.arrays.tensor_memory import TensorMemory
     from dmlvk.device import Device
-    from dmlvk.graphs.compiled import CompiledGraph
 
 assert operators  # importing it registers the translators
 
 _log = logging.getLogger("dmlvk")
 
-_UNREAD = "nothing reads what it gives"
 
+class DeviceModel(ModelRounds):
+    """A model on a device, which runs; with arguments as of :class:`ModelRounds`."""
 
-class DeviceModel:
-    """A model on a device.
-
-    Args:
-        device: where it runs.
-        model: what is computed.
-        strict: refuses models of which the host would compute more than shapes and constants.
-        fuse: whether stretches of element-wise operators become one kernel.
-        flags: as for ``Device.compile_graph``.
-        limits: what the model may ask for.
-        budget: what is left of the run of which this is a part; ``None``: each run has its own.
-        joins: whether nodes are joined that stand for one operator together.
-    """
-
-    def __init__(
-        self,
-        device: Device,
-        model: OnnxModel,
-        *,
-        strict: bool = False,
-        fuse: bool = True,
-        flags: ExecutionFlags = ExecutionFlags.NONE,
-        limits: Limits = DEFAULT_LIMITS,
-        budget: Budget | None = None,
-        joins: bool = True,
-    ) -> None:
-        self.model = model
-        self._joins = joins
-        self._stated_limits = limits
-        self._model_bytes = sum(size_of(array) for array in model.constants.values())
-        self._outer_budget = budget
-        self._budget = Budget(limits.beside(self._model_bytes)) if budget is None else budget
-        self.device = device
-        self.placements: dict[int, Placement] = {}
-        self._told: set[int] = set()
-        self.last: list[MadeRound | DynamicRound] = []
-        self._strict = strict
-        self._fuse = fuse
-        self._flags = flags
-        shown = [info.name for info in model.outputs]
-        self._shown = frozenset(shown)
-        steps = joined_integers(needed(model), model.constants, shown) if joins else needed(model)
-        folding = folded(model, steps, self._limits, self._budget)
-        self._constants, self._steps, self._unfolded = folding.constants, folding.steps, folding.unfolded
-        if joins:
-            self._steps = joined(self._steps, self._constants, shown)
-        self.pending = Pending.of(self._steps)
-        self._readers = readers_of(model)
-        # No method: weights that lead back here would be a circle, which keeps the device of a session that is dropped.
-        self._described = functools.partial(described, self._constants, self._readers)
-        self._weights = Weights(device, described=self._described)
-        self._weights.upload_ahead(self._steps, self._constants)
-        self._rounds = MadeRounds()
-        self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
-        self._parts: Parts = {}
+    def __init__(self, device: Device, model: OnnxModel, **options: Any) -> None:
+        super().__init__(device, model, **options)
         self._inside: dict[tuple[Step, str], DeviceModel] = {}
         self.index_checks = IndexChecks(model, self._steps, self._constants)
-        self.decoding = Decoding.of(device, model, self._steps, self._constants)
-        self._decoder_plans = DecoderPlans(KEPT_PLANS)
         self._divided = DividedRuns(model, self._steps, self._constants)
 
     def forget(self) -> None:
         """Frees what lies on the device."""
-        self._rounds, self.last, self._inside = MadeRounds(), [], {}
-        self._decoder_plans = DecoderPlans(KEPT_PLANS)
-        self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
-        self._weights = Weights(self.device, described=self._described)
-
-    def _no_open_plans(self) -> DynamicRounds:
-        return DynamicRounds(self.model, tells_multiples=not self.device.target.is_cpu)
+        super().forget()
+        self._inside = {}
 
     def plan_static_shapes(self) -> None:
         """Plans a model whose input shapes are all given, and whose plan depends on nothing else."""
@@ -229,61 +154,69 @@ class DeviceModel:
         state = State(self._constants, run.arrays)
         if not self.decoding.has_plan(run):
             return None
-        if self.decoding.is_open and self._decoded_for_open_sizes(run, state, kept, targets):
-            return state
+        opening = self._opening_of_decoder(run, state, kept) if self.decoding.is_open else None
         state.known.update(run.known)
-        key = state.key(), run.branches, tuple(self.decoding.live(run).items())
-        made: MadeRound | None = self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state))
-        settled = None if made is None else self.decoding.settled(run, made.plan.assembly.lengths)
-        if made is None or made.segment is None or settled is None:
+        found: tuple[MadeRound, DecoderRun] | None = None
+        sizes: tuple[int, ...] = ()
+        if opening is not None:
+            found = self._settled(run, self._round_for(opening, state, run.capacities), opening.sizes)
+        if opening is not None and found is not None:
+            sizes = opening.sizes
+        elif (found := self._round_of_decoder(run, state)) is None:
             return None
-        run = settled
-        check_ranges(self.model.name, made.plan.assembly.ranges.values(), run.arrays, run.counted)
-        memory = self.decoding.memory(run, made.plan.assembly.lengths, targets, kept)
+        made, run = found
+        lengths = made.lengths(sizes)
+        check_ranges(self.model.name, made.ranges(sizes), run.arrays, run.counted)
+        memory = self.decoding.memory(run, lengths, targets, kept)
         state.known.update(made.plan.known)
-        arrays = {name: state.uploaded(name) for name in made.segment.uploads}
-        state.values.update(made.segment.run(arrays, kept, memory))
-        state.values.update(self.decoding.with_scores(run, made.plan.assembly.lengths, state.values))
+        self._run_segment(made, sizes, state, kept, memory)
+        state.values.update(self.decoding.with_scores(run, lengths, state.values))
         state.values.update(self.decoding.shown(run, memory))
-        self._note_decoded(run, made, state)
-        return state
-
-    def _decoded_for_open_sizes(self, run: DecoderRun, state: State, kept: Collection[str], targets: Targets) -> bool:
-        """Computes everything by a decoder's plan that is for all lengths of its masks; whether there can be one."""
-        assert self.decoding is not None  # its run was taken
-        kept_apart = {*kept, *run.capacities}
-        opening = None if state.known.maps[0] else self._open_decoder.opening(state.values, kept_apart)
-        if opening is None:
-            return False
-        opening = dataclasses.replace(opening, key=(opening.key, run.branches, tuple(run.capacities.items())))
-        if opening.key in self._open_decoder.refused:
-            return False
-        state.known.update(run.known)
-        made = self._open_decoder.find(opening, lambda _: True)
-        if made is None:
-            made = self._open_decoder.make(
-                opening, lambda *given: self._made_for_open_sizes(state, opening.elsewhere, run.capacities, *given)
-            )
-        lengths = [] if made is None else made.lengths(opening.sizes)
-        settled = None if made is None else self.decoding.settled(run, lengths)
-        if made is None or settled is None:
-            return False
-        check_ranges(self.model.name, made.ranges(opening.sizes), run.arrays, run.counted)
-        memory = self.decoding.memory(settled, lengths, targets, kept)
-        found, of_host = made.segment.run(opening.sizes, state.values, memory)
-        state.known.update(made.plan.known)
-        state.known.update(of_host)
-        state.values.update(found)
-        state.values.update(self.decoding.shown(settled, memory))
-        self._note_decoded(run, made, state)
-        return True
-
-    def _note_decoded(self, run: DecoderRun, made: MadeRound | DynamicRound, state: State) -> None:
-        """Notes what the host counted in a decoder's run, and which plan it was."""
         for name, value in run.counted.items():
             state.values.setdefault(name, value)
         if self.last != [made]:
             self.last, self.placements = [made], {**self.constant_placements(), **made.plan.placements}
+        return state
+
+    def _opening_of_decoder(self, run: DecoderRun, state: State, kept: Collection[str]) -> Opening | None:
+        """What is open in a decoder's run, if there can be a plan for all lengths of its masks."""
+        kept_apart = {*kept, *run.capacities}
+        opening = None if state.known.maps[0] else self._open_decoder.opening(state.values, kept_apart)
+        if opening is None:
+            return None
+        opening = dataclasses.replace(opening, key=(opening.key, run.branches, tuple(run.capacities.items())))
+        return None if opening.key in self._open_decoder.refused else opening
+
+    def _round_of_decoder(self, run: DecoderRun, state: State) -> tuple[MadeRound, DecoderRun] | None:
+        """The plan of a decoder's run for its sizes alone, with the run; ``None`` where there is none."""
+        assert self.decoding is not None  # its run was taken
+        key = state.key(), run.branches, tuple(self.decoding.live(run).items())
+        return self._settled(run, self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state)), ())
+
+    def _settled(
+        self, run: DecoderRun, made: MadeRound | None, sizes: tuple[int, ...]
+    ) -> tuple[MadeRound, DecoderRun] | None:
+        """A round that there is, and the run as it is by its lengths."""
+        assert self.decoding is not None  # its run was taken
+        settled = None if made is None else self.decoding.settled(run, made.lengths(sizes))
+        return None if made is None or made.segment is None or settled is None else (made, settled)
+
+    def _run_segment(
+        self,
+        made: MadeRound,
+        sizes: tuple[int, ...],
+        state: State,
+        kept: Collection[str],
+        memory: Mapping[str, TensorMemory] | None = None,
+        targets: Mapping[str, DeviceValue] | None = None,
+    ) -> None:
+        """Runs a round's graph on the device, and notes what it gives."""
+        assert made.segment is not None  # whoever has none does not ask
+        inputs = dict(state.values)
+        found, of_host = made.segment.run(sizes, state.uploaded, kept, memory, targets)
+        made.note_inputs(inputs)
+        state.known.update(of_host)
+        state.values.update(found)
 
     def standing_step(self, arrays: Mapping[str, Any], targets: Targets) -> StandingStep | None:
         """A decoder's run as it lies on the device, without running it; ``None`` where no plan of all lengths does it.
@@ -297,31 +230,13 @@ class DeviceModel:
             return None
         state = State(self._constants, run.arrays)
         state.known.update(run.known)
-        key = state.key(), run.branches, tuple(self.decoding.live(run).items())
-        made: MadeRound | None = self._decoder_plans.of(key, lambda: self._made_for_decoder(run, state))
-        settled = None if made is None else self.decoding.settled(run, made.plan.assembly.lengths)
-        if made is None or made.segment is None or settled is None:
+        found = self._round_of_decoder(run, state)
+        if found is None:
             return None
-        memory = self.decoding.memory(settled, made.plan.assembly.lengths, targets, list(self.cache_outputs))
-        return made.segment.standing({name: state.uploaded(name) for name in made.segment.uploads}, memory)
-
-    def _made_for_decoder(self, run: DecoderRun, state: State) -> MadeRound | None:
-        assert self.decoding is not None  # its run was taken
-        live = state.live() | self.decoding.live(run)
-        planner = self.planner(state.known, live, state.host_array, {**run.capacities, **run.widths})
-        plan = planner.planned(self._decoder_steps)
-        appended = plan.outputs.keys() & plan.assembly.appended
-        if plan.rest or plan.host or plan.contents or plan.fetched or not run.capacities.keys() <= appended:
-            return None
-        self._note_counting(plan)
-        return self._made(plan, state, run.capacities)
-
-    def _note_counting(self, plan: RoundPlan) -> None:
-        """Notes where the nodes are computed of which a decoder's plan reads the results."""
-        assert self.decoding is not None  # the plan is a decoder's
-        for step in self.decoding.counting_steps:
-            name = step.proto.name or next(iter(step.proto.output), "")
-            plan.placements[step.index] = Placement(name, step.proto.op_type, "host", "counts, before each run")
+        made, run = found
+        memory = self.decoding.memory(run, made.plan.assembly.lengths, targets, list(self.cache_outputs))
+        assert made.segment is not None  # it was settled
+        return made.segment.standing(state.uploaded, memory)
 
     def _may_have_open_sizes(self, state: State, kept: Collection[str]) -> bool:
         """Whether a plan for open sizes is worth while: on the device sizes often stay the same, so not at once."""
@@ -334,191 +249,20 @@ class DeviceModel:
         opening = None if state.known.maps[0] else self._dynamic.opening(state.values, kept)
         if opening is None:
             return False
-        made = self._dynamic.find(opening, lambda made: has_contents(made.plan, state))
-        if made is None:
-            made = self._dynamic.make(
-                opening, lambda *given: self._made_for_open_sizes(state, opening.elsewhere, None, *given)
-            )
+        made = self._round_for(opening, state, None)
         if made is None:
             return False
         self.last = [made]
         self.placements = self.constant_placements() | made.plan.placements
         check_ranges(self.model.name, made.ranges(opening.sizes), state.values)
+        state.known.update(made.plan.known)
         try:
-            found, of_host = made.segment.run(opening.sizes, state.values, targets=targets)
+            self._run_segment(made, opening.sizes, state, kept, targets=targets)
         except OutOfMemoryError:
             if not self._dynamic.forget_others(opening, made):
                 raise
-            found, of_host = made.segment.run(opening.sizes, state.values, targets=targets)
-        state.known.update(made.plan.known)
-        state.known.update(of_host)
-        state.values.update(found)
+            self._run_segment(made, opening.sizes, state, kept, targets=targets)
         return True
-
-    def _made_for_open_sizes(
-        self,
-        state: State,
-        elsewhere: Collection[str],
-        capacities: Mapping[str, int] | None,
-        guards: Guards,
-        live: Mapping[str, Live],
-        offsets: Sequence[int],
-    ) -> DynamicRound:
-        planner = self.planner(state.known, live, state.host_array, capacities, guards)
-        plan = planner.planned(self.pending if capacities is None else self._decoder_steps)
-        if capacities is not None:
-            self._note_counting(plan)
-            is_appended = capacities.keys() <= plan.outputs.keys() & plan.assembly.appended
-            if plan.contents or not is_appended or any(of.scores for of in plan.assembly.lengths):
-                raise NotDynamicError("caches are not appended to where they lie")
-        assembled = plan.assembly.assembled(list(plan.outputs.values()))
-        if assembled is None:
-            raise NotDynamicError("there is nothing for the device to compute")
-        weights = self._plan_weights()
-        known = collections.ChainMap(plan.known, self._constants)
-        segment = DynamicSegment(
-            self.device,
-            assembled,
-            plan,
-            guards,
-            offsets,
-            weights,
-            known,
-            weakly(self._evaluated),  # the plan is kept here: it would be a circle, with all memory on the device
-            lambda step: Repeated(step, self.model.opsets, self.model.name, self._limits),
-            self._shown,
-            elsewhere,
-            fuse=self._fuse,
-            flags=self._flags,
-        )
-        return DynamicRound(plan, guards, segment, len(offsets), capacities)
-
-    @functools.cached_property
-    def _decoder_steps(self) -> Pending:
-        return Pending.of([] if self.decoding is None else self.decoding.steps)
-
-    def graphs_of_last(self) -> list[CompiledGraph]:
-        """The graphs of the last run; one for open sizes as it is for that run's."""
-        rounds = list(self.last)
-        for index, made in enumerate(rounds):
-            if isinstance(made, DynamicRound):
-                state = State(self._constants, made.arrays)
-                planner = self.planner(state.known, state.live(), state.host_array, made.capacities)
-                plan = planner.planned(self.pending if made.capacities is None else self._decoder_steps)
-                rounds[index] = self._made(plan, state, made.capacities or ())
-        return [made.segment.compiled for made in rounds if isinstance(made, MadeRound) and made.segment is not None]
-
-    @property
-    def plan_count(self) -> int:
-        """The plans that are kept."""
-        return len(self._dynamic) + len(self._open_decoder) + sum(1 for _ in self._rounds) + len(self._decoder_plans)
-
-    @property
-    def usage(self) -> Usage:
-        """What the last run took, without what graphs inside of nodes did."""
-        weights = self._weights.size_in_bytes, sum(array.nbytes for array in self._weights.arrays)
-        segments = [made.segment.usage for made in self.last if made.segment is not None]
-        return sum(segments, Usage(device_bytes=weights[0], least_bytes=weights[1]))
-
-    def constant_placements(self) -> dict[int, Placement]:
-        """The nodes that depend on nothing but constants."""
-        return dict(self._constant_placements)
-
-    @functools.cached_property
-    def _constant_placements(self) -> dict[int, Placement]:
-        members = [step.body if isinstance(step, Joined) else (step,) for step in self._steps]
-        left = {step.index for together in members for step in together}
-        read = {step.index for step in needed(self.model)}
-        return {
-            step.index: Placement(
-                step.proto.name or next(iter(step.proto.output), ""),
-                step.proto.op_type,
-                "constant",
-                "" if step.index in read else _UNREAD,
-                OWN if step.index in read else "",
-            )
-            for step in self.model.steps
-            if step.index not in left
-        }
-
-    @property
-    def constants(self) -> Mapping[str, Any]:
-        """What is known of the model before it runs."""
-        return self._constants
-
-    @property
-    def cache_outputs(self) -> dict[str, str]:
-        """The outputs that show a decoder's caches, with the inputs that they go on from."""
-        return {} if self.decoding is None else self.decoding.cache_outputs
-
-    def planner(
-        self,
-        known: Mapping[str, Any],
-        live: Mapping[str, Live],
-        contents: Callable[[str], Any],
-        capacities: Mapping[str, int] | None = None,
-        guards: Guards | None = None,
-    ) -> Planner:
-        """What plans a round on these values.
-
-        Args:
-            known: those that are known.
-            live: those that are there besides.
-            contents: reads one of them.
-            capacities: as for :class:`Planner`.
-            guards: likewise.
-        """
-        return Planner(
-            self.device,
-            self.model,
-            known,
-            live,
-            contents,
-            self._evaluated,
-            strict=self._strict and capacities is None,  # without room there is another plan
-            parts=self._parts,
-            limits=self._limits,
-            capacities=capacities,
-            guards=guards,
-            unfolded=self._unfolded,
-            readers=self._readers,
-        )
-
-    def _planned(self, steps: Pending, state: State) -> RoundPlan:
-        plan = self.planner(state.known, state.live(), state.host_array).planned(steps)
-        if plan.rest and len(plan.rest) == len(steps) and not plan.host and not plan.outputs and not plan.known:
-            raise ModelFileError(f"{self.model.name}: {next(iter(plan.rest)).label}: cannot be planned")
-        return plan
-
-    def _made(self, plan: RoundPlan, state: State, elsewhere: Collection[str] = ()) -> MadeRound:
-        hosted = {n: item for n, item in plan.placements.items() if item.place == "host" and n not in self._told}
-        if hosted and not elsewhere:
-            first = next(iter(hosted.values()))
-            _log.warning(
-                "%s: the host computes %d of %d nodes, first %r (%s): %s",
-                *(self.model.name, len(hosted), len(self.model.steps), first.node, first.op_type, first.reason),
-            )
-            self._told.update(hosted)  # once for each node, whatever the sizes
-        assembled = plan.assembly.assembled(list(plan.outputs.values()))
-        if assembled is None:
-            return MadeRound(plan, None)
-        resident = {name: value for name, value in state.values.items() if isinstance(value, Resident)}
-        weights = self._plan_weights()
-        names = list(plan.outputs)
-        segment = Segment(
-            self.device, assembled, names, weights, resident, fuse=self._fuse, flags=self._flags, elsewhere=elsewhere
-        )
-        return MadeRound(plan, segment)
-
-    def _plan_weights(self) -> Weights:
-        """The weights of a plan, of which the model's own are shared by all plans."""
-        parts = (part for _, part in self._parts.values())
-        lasting = {
-            memory_of(dense(array))
-            for array in (*self._constants.values(), *parts)
-            if isinstance(array, np.ndarray) and array.size
-        }
-        return Weights(self.device, self._weights, self._described, lasting)
 
     def _execute(
         self,
@@ -537,12 +281,11 @@ class DeviceModel:
             for name, tensor in plan.fetched.items()
         }
         if made.segment is not None:
-            arrays = {name: state.uploaded(name) for name in made.segment.uploads}
             if times is None:
                 apart = [name for name in kept if not plan.rest.reads(name)]  # the next graph looks here for the others
-                state.values.update(made.segment.run(arrays, apart, targets=targets))
+                self._run_segment(made, (), state, apart, targets=targets)
             else:
-                profiled, taken = made.segment.profile(arrays)
+                profiled, taken = made.segment.profile((), state.uploaded)
                 times += taken
                 state.values.update(profiled)
         state.values.update(fetched)
@@ -569,10 +312,6 @@ class DeviceModel:
             )
             return results, OWN
         return evaluate(step, values, self.model.opsets, self.model.name, self._limits)
-
-    @property
-    def _limits(self) -> Limits:
-        return self._budget.limits
 
     def share(self, budget: Budget) -> None:
         """What is left of the run of which the next ones are parts."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dmlvk.onnx.nodes.values import Array
-from dmlvk.onnx.plan.execution import Segment
+from dmlvk.dynamic.sizes import Guards
+from dmlvk.onnx.decoding.caches import Cache, Lengths
+from dmlvk.onnx.nodes.ranges import Range
+from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array
+from dmlvk.onnx.plan.execution import DeviceValue
 from dmlvk.onnx.plan.round_plans import RoundPlan
+from dmlvk.onnx.plan.segments import Segment
 from dmlvk.onnx.plan.states import State
 
 KEPT_PLANS = 16
@@ -23,12 +28,71 @@ class MadeRound:
     Args:
         plan: what it does.
         segment: its graph on the device, where there is one.
+        guards: of its open sizes; ``None``: none is open.
+        offsets: how many numbers stand for operands' places.
+        capacities: how many rows the caches have to which it appends, by the outputs that show them.
+
+    Attributes:
+        empty_inputs: of a plan for open sizes, arrays of the shapes of the last run's inputs.
+        next: the rounds that follow it.
     """
 
-    def __init__(self, plan: RoundPlan, segment: Segment | None) -> None:
-        self.plan = plan
-        self.segment = segment
+    def __init__(
+        self,
+        plan: RoundPlan,
+        segment: Segment | None,
+        guards: Guards | None = None,
+        offsets: int = 0,
+        capacities: Mapping[str, int] | None = None,
+    ) -> None:
+        self.plan, self.segment, self.guards, self.capacities = plan, segment, guards, capacities
         self.next = MadeRounds()
+        self.empty_inputs: dict[str, Array] = {}
+        self._unused = (0,) * offsets
+        if guards is not None:
+            lengths = [(of.batch, of.tokens, -1 if of.masked is None else of.masked) for of in plan.assembly.lengths]
+            ranges = [(of.least, of.end) for of in plan.assembly.ranges.values()]
+            self._numbers = guards.function((tuple(lengths), tuple(ranges)))
+            self._test = guards.test()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is for many sizes."""
+        return self.guards is not None
+
+    def is_for(self, sizes: Sequence[int]) -> bool:
+        """Whether it is a plan for these open sizes."""
+        return not self.is_open or self._test(*sizes, *self._unused)
+
+    def lengths(self, sizes: Sequence[int]) -> list[Lengths]:
+        """What it knows of lengths, for these open sizes."""
+        known = self.plan.assembly.lengths
+        if not self.is_open or not known:
+            return known
+        numbers, _ = self._numbers(*sizes, *self._unused)
+        return [
+            dataclasses.replace(of, batch=batch, tokens=tokens, masked=None if of.masked is None else masked)
+            for of, (batch, tokens, masked) in zip(known, numbers, strict=True)
+        ]
+
+    def ranges(self, sizes: Sequence[int]) -> Collection[Range]:
+        """From where to where numbers may go, for these open sizes."""
+        known = self.plan.assembly.ranges.values()
+        if not self.is_open or not known:
+            return known
+        _, numbers = self._numbers(*sizes, *self._unused)
+        return [dataclasses.replace(of, least=a, end=b) for of, (a, b) in zip(known, numbers, strict=True)]
+
+    def note_inputs(self, values: Mapping[str, Any]) -> None:
+        """Notes the types and shapes of a run's inputs."""
+        if self.is_open:
+            self.empty_inputs = {name: _empty(value) for name, value in values.items()}
+
+
+def _empty(value: Any) -> Array:
+    """An array of a value's type and shape, without contents."""
+    dtype = NUMPY_TYPES[value.element] if isinstance(value, (Cache, DeviceValue)) else value.dtype
+    return np.broadcast_to(np.zeros((), dtype), value.shape)
 
 
 class MadeRounds:

@@ -1,4 +1,4 @@
-"""Graphs whose tensors have dynamic sizes: lowered once, and launched with the numbers of each set of sizes.
+"""What a graph computes: lowered once, and launched with the numbers of each set of its open sizes, if it has any.
 
 Nothing of a kernel is chosen here anew: whatever a lowering decides by comparing sizes is among the guards of the plan
 (:mod:`dmlvk.dynamic.sizes`). What is left of it are numbers, which one function gives for all launches together.
@@ -17,19 +17,19 @@ import numpy as np
 from dmlvk.dynamic.coefficients import coefficients_of
 from dmlvk.dynamic.sizes import Guards, is_dynamic
 from dmlvk.dynamic.vectors import Integers, NumberVector
-from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.launching import Launcher, Lies, OpenLaunch, PlaceNumber
-from dmlvk.graphs.network import NetworkValue, network
-from dmlvk.graphs.placement import MemoryPlacement, placed, run_once, steps_once
-from dmlvk.graphs.stages import Stage, fused_stages, inputs_read_once, prepared, single_stages
+from dmlvk.graphs.network import Network, NetworkValue
+from dmlvk.graphs.placement import MemoryPlacement, labelled, placed, run_once, steps_once
+from dmlvk.graphs.stages import Stage, planned_stages
 from dmlvk.kernels.library import coefficients
 from dmlvk.kernels.program import BindingKind, KernelStep, Program, Region
 from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ExecutionFlags
-from dmlvk.objects.recording import Access, HazardTracker
+from dmlvk.objects.recording import Access, HazardTracker, RecordedStep
 from dmlvk.runtime.kompute import Allocation, Launch
+from dmlvk.support.collection import collection_paused
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -74,38 +74,45 @@ class _OwnedRange:
 
 
 @dataclasses.dataclass(frozen=True)
-class _DynamicLaunch:
-    """A launch whose numbers are not known yet.
+class _OpenNumbers:
+    """The numbers of a launch that follow from open sizes.
 
     Attributes:
-        label: what it computes, for people.
         spirv: the shader.
-        operands: in the order of its bindings.
-        reads: how many of them are read.
         lying: the words of the push constants that depend on where operands lie, by their numbers: on which, and with
             which factors.
-        varying: the specialization constants that follow from dynamic sizes.
-        is_independent: as of a Step.
+        varying: the specialization constants that follow from open sizes.
         constants: specialization constants.
         words: push constants, without where the memory of operands begins.
         groups: work groups.
     """
 
-    label: str
     spirv: bytes
-    operands: tuple[_OwnedRange, ...]
-    reads: int
     lying: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
     varying: frozenset[int]
-    is_independent: bool
     constants: tuple[Any, ...]
     words: tuple[Any, ...]
     groups: tuple[Any, ...]
 
     @property
-    def count(self) -> int:
-        """How many numbers it has."""
-        return len(self.constants) + len(self.words) + len(self.groups)
+    def all(self) -> tuple[Any, ...]:
+        """In the order of :class:`dmlvk.runtime.prepared_launches.PreparedLaunches`."""
+        return *self.constants, *self.words, *self.groups
+
+
+@dataclasses.dataclass(frozen=True)
+class _PlannedLaunch:
+    """A launch before memory is bound.
+
+    Attributes:
+        step: what is launched.
+        operands: in the order of its bindings.
+        numbers: of a plan with open sizes.
+    """
+
+    step: KernelStep
+    operands: tuple[_OwnedRange, ...]
+    numbers: _OpenNumbers | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -123,58 +130,71 @@ class Layout:
     depends: tuple[bool, ...]
 
 
-class DynamicGraph:
-    """A graph of operators with dynamic sizes.
+class Plan:
+    """What a graph computes, for all values of its open sizes; without open sizes, for the sizes that it has.
 
     Args:
         device: where it runs.
-        desc: the graph.
+        net: the graph.
         flags: as for ``Device.compile_graph``.
-        guards: of the sizes, made with :func:`open_sizes`.
+        guards: of the open sizes, made with :func:`open_sizes`; ``None``: no size is open.
         offsets: likewise.
         fuse: as for ``Device.compile_graph``.
         lasting_inputs: likewise; their sizes are plain numbers.
+        owned: where inputs lie that are not bound as such, by their numbers.
+        most_bytes: of a buffer of scratch memory or constants; ``None``: what the device has at most.
+
+    Attributes:
+        network: the graph, with the sizes of all values.
+        stages: the kernels of a run, in order.
+        stages_once: those that run only once, before the first run.
+        inner: tensors that are not in the graph.
+        remark: why something was not fused that could be, or an empty string.
+        is_open: whether sizes are open.
+        inputs_read_once: inputs, by their numbers, that only :meth:`prepare` reads.
+        constants: its own memory.
+        is_prepared: whether :meth:`prepare` was done.
     """
 
+    @collection_paused()
     def __init__(
         self,
         device: Device,
-        desc: GraphDesc,
+        net: Network,
         flags: ExecutionFlags,
-        guards: Guards,
-        offsets: Sequence[int],
+        guards: Guards | None = None,
+        offsets: Sequence[int] = (),
         *,
-        fuse: bool,
-        lasting_inputs: Collection[int],
+        fuse: bool = True,
+        lasting_inputs: Collection[int] = (),
+        owned: Mapping[int, Region] | None = None,
+        most_bytes: int | None = None,
     ) -> None:
         self.device = device
-        self.network = network(desc, device)
-        self._offsets = [4 * offset for offset in offsets]
-        self._unit_offsets = offsets
+        self.is_open = guards is not None
+        self._offsets = offsets
         target = device.target_for(flags)
-        lasting = {*(NetworkValue("input", number) for number in lasting_inputs), *self.network.constants}
-        made = fused_stages(self.network, target, lasting) if fuse else single_stages(self.network, target)
-        inner = {value: tensor.size_in_bytes for value, tensor in made.inner.items()}
-        self.network = dataclasses.replace(self.network, sizes=self.network.sizes | inner)
-        once, others = prepared(self.network, made.stages, lasting)
-        self.stages: tuple[Stage, ...] = tuple(others)
-        self.stages_once: tuple[Stage, ...] = tuple(once)
-        self.inputs_read_once = inputs_read_once(once, others)
+        made = planned_stages(net, target, lasting_inputs, fuse=fuse, is_open=self.is_open)
+        self.network, self.stages, self.stages_once = made.network, made.stages, made.once
+        self.inner, self.remark = made.inner, made.remark
+        self._owned = {} if owned is None else owned
+        self._most_bytes = device.info.limits.largest_buffer if most_bytes is None else most_bytes
+        self.inputs_read_once = made.inputs_read_once
         self._values = tuple(self.network.sizes)
         self._launches = [
-            self._launch(number, stage, step)
+            self._launch(number, stage, part)
             for number, stage in enumerate(self.stages)
-            for step in stage.program.steps
+            for part in labelled(stage, stage.program.steps)
         ]
         self._launches += self._copies(target)
-        numbers = [n for each in self._launches for n in (*each.constants, *each.words, *each.groups)]
+        numbers = [n for each in self._launches if each.numbers is not None for n in each.numbers.all]
         self._launch_numbers = len(numbers)
         numbers += [*self.network.sizes.values(), *(stage.program.scratch_bytes for stage in self.stages)]
-        self._numbers = NumberVector(guards, numbers)
+        self._numbers = NumberVector(Guards() if guards is None else guards, numbers)
         self.constants: tuple[Buffer, ...] = ()
         self.is_prepared = False
 
-    def _launch(self, number: int, stage: Stage, step: KernelStep) -> _DynamicLaunch:
+    def _launch(self, number: int, stage: Stage, step: KernelStep) -> _PlannedLaunch:
         def operand(region: Region) -> _OwnedRange:
             owner: _Owner = number
             if region.kind is BindingKind.INPUT:
@@ -183,35 +203,35 @@ class DynamicGraph:
                 owner = stage.writes[region.index]
             return _OwnedRange(owner, region.offset, region.size_in_bytes)
 
-        label = stage.label if len(stage.program.steps) == 1 else f"{stage.label} ({step.label})"
-        return self._of_step(dataclasses.replace(step, label=label), operand)
+        return self._of_step(step, operand)
 
-    def _of_step(self, step: KernelStep, operand: Callable[[Region], _OwnedRange]) -> _DynamicLaunch:
-        kernel = step.kernel
+    def _of_step(self, step: KernelStep, operand: Callable[[Region], _OwnedRange]) -> _PlannedLaunch:
         operands = tuple(map(operand, (*step.reads, *step.writes)))
-        begins = self._offsets[: len(operands)]
+        spirv = step.spirv()  # a shader that is missing is missed here, not when it is run
+        return _PlannedLaunch(step, operands, self._open_numbers(step, operands, spirv) if self.is_open else None)
+
+    def _open_numbers(self, step: KernelStep, operands: Sequence[_OwnedRange], spirv: bytes) -> _OpenNumbers:
+        kernel = step.kernel
+        offsets = self._offsets[: len(operands)]
+        begins = [4 * offset for offset in offsets]
         words, lying = [], []
         for number, word in enumerate(kernel.push_constants(begins)):
-            rest, factors = coefficients_of(word, self._unit_offsets[: len(operands)])
+            rest, factors = coefficients_of(word, offsets)
             if any(factors):
                 lying.append((number, tuple((i, factor) for i, factor in enumerate(factors) if factor)))
                 rest = rest + sum(factor * (each.offset // 4) for factor, each in zip(factors, operands, strict=True))
             words.append(rest)
         constants = tuple(kernel.specialization(begins))
-        return _DynamicLaunch(
-            step.label,
-            step.spirv(),
-            operands,
-            len(step.reads),
+        return _OpenNumbers(
+            spirv,
             tuple(lying),
             frozenset(number for number, value in enumerate(constants) if is_dynamic(value)),
-            step.is_independent,
             constants,
             tuple(words),
             tuple(kernel.work_groups),
         )
 
-    def _copies(self, target: Target) -> list[_DynamicLaunch]:
+    def _copies(self, target: Target) -> list[_PlannedLaunch]:
         """Of values that several graph outputs show, to all but the first of them."""
         shown: set[NetworkValue] = set()
         made = []
@@ -230,13 +250,13 @@ class DynamicGraph:
         return made
 
     @property
-    def launch_count(self) -> int:
-        """Of a run."""
-        return len(self._launches)
+    def labels(self) -> list[str]:
+        """What each launch of a run computes, for people."""
+        return [launch.step.label for launch in self._launches]
 
     def numbers(self, sizes: Sequence[int]) -> tuple[Integers, Integers]:
         """The numbers of all launches for a set of sizes; and the bytes of all values and of scratch memory."""
-        made = self._numbers(*sizes, *[0] * MOST_OPERANDS)
+        made = self._numbers(*sizes, *[0] * len(self._offsets))
         return made[: self._launch_numbers], made[self._launch_numbers :]
 
     def output_bytes(self, layout: Layout) -> list[int]:
@@ -244,15 +264,16 @@ class DynamicGraph:
         sizes = dict(zip(self._values, layout.sizes.tolist(), strict=False))
         return [sizes[value] for value, _ in self.network.outputs]
 
+    def input_bytes(self, layout: Layout) -> dict[int, int]:
+        """Of each input of the graph, by its number and its capacity."""
+        sizes = zip(self._values, layout.sizes.tolist(), strict=False)
+        return {value.index: size for value, size in sizes if value.kind == "input"}
+
     def buffer_bytes(self, layout: Layout, inputs: Iterable[int]) -> dict[tuple[BindingKind, int], int]:
         """Of buffers for scratch memory, the outputs and some inputs that something reads, by their capacities."""
         found = {(BindingKind.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary.page_bytes)}
         found |= {(BindingKind.OUTPUT, n): size for n, size in enumerate(self.output_bytes(layout))}
-        sizes = {
-            value.index: size
-            for value, size in zip(self._values, layout.sizes.tolist(), strict=False)
-            if value.kind == "input"
-        }
+        sizes = self.input_bytes(layout)
         return found | {(BindingKind.INPUT, n): sizes[n] for n in inputs}
 
     def laid_out(self, sizes: Sequence[int], needed: Integers, before: Layout | None) -> Layout:
@@ -284,12 +305,12 @@ class DynamicGraph:
             for stage, size in zip(self.stages, of_scratch, strict=True)
         ]
         regions = {
-            number: Region(BindingKind.INPUT, number, 0, of_values[NetworkValue("input", number)])
+            number: self._owned.get(number)
+            or Region(BindingKind.INPUT, number, 0, of_values[NetworkValue("input", number)])
             for number, tensor in enumerate(self.network.inputs)
             if tensor is not None
         }
-        most_bytes = self.device.info.limits.largest_buffer
-        placement = placed(net, stages, regions, most_bytes, self.stages_once)
+        placement = placed(net, stages, regions, self._most_bytes, self.stages_once)
         hazards = HazardTracker()
         depends = []
         memories: collections.defaultdict[tuple[BindingKind, int], Any] = collections.defaultdict(object)
@@ -308,8 +329,9 @@ class DynamicGraph:
 
         for launch in self._launches:
             accesses = [reach(operand) for operand in launch.operands]
-            reads, writes = accesses[: launch.reads], accesses[launch.reads :]
-            depends.append(hazards.depends(reads, writes, is_independent=launch.is_independent))
+            count = len(launch.step.reads)
+            waits = hazards.depends(accesses[:count], accesses[count:], is_independent=launch.step.is_independent)
+            depends.append(waits)
         return Layout(sizes, placement, tuple(depends))
 
     def _home(self, owner: _Owner, placement: MemoryPlacement) -> tuple[BindingKind, int, int]:
@@ -319,43 +341,66 @@ class DynamicGraph:
             region = owner if isinstance(owner, Region) else placement.regions[owner]
         return region.kind, region.index, region.offset
 
+    def steps(self, layout: Layout) -> list[KernelStep]:
+        """The launches of a plan without open sizes, where everything lies in some memory."""
+        made = []
+        for launch in self._launches:
+            regions = []
+            for operand in launch.operands:
+                kind, index, start = self._home(operand.owner, layout.placement)
+                regions.append(Region(kind, index, start + operand.offset, operand.size))
+            count = len(launch.step.reads)
+            made.append(dataclasses.replace(launch.step, reads=tuple(regions[:count]), writes=tuple(regions[count:])))
+        return made
+
+    def recorded(self, layout: Layout, memory: Mapping[PlaceNumber, Lies]) -> list[RecordedStep]:
+        """The same in the memory that each place lies in."""
+
+        def access(region: Region) -> Access:
+            allocation, first = memory[region.kind, region.index]
+            first += region.offset
+            return Access(allocation, first, first + region.size_in_bytes)
+
+        return [
+            RecordedStep(step, tuple(map(access, step.reads)), tuple(map(access, step.writes)), depends)
+            for step, depends in zip(self.steps(layout), layout.depends, strict=True)
+        ]
+
     def launcher(
-        self,
-        layout: Layout,
-        bound: Mapping[PlaceNumber, Lies],
-        numbers: Integers,
-        elsewhere: Collection[PlaceNumber] = (),
+        self, layout: Layout, memory: Mapping[PlaceNumber, Lies], numbers: Integers, elsewhere: Collection[PlaceNumber]
     ) -> Launcher:
-        """What launches everything in some memory.
+        """What launches everything of a plan with open sizes.
 
         Args:
             layout: the memory.
-            bound: where each place lies.
+            memory: where each place lies.
             numbers: of one set of sizes, as :meth:`numbers` gives them.
             elsewhere: those of the places that lie elsewhere in each recording.
         """
         shared, first = None, 0
         made = []
         for launch, depends in zip(self._launches, layout.depends, strict=True):
+            of = launch.numbers
+            assert of is not None  # sizes are open
             homes = [self._home(operand.owner, layout.placement) for operand in launch.operands]
             more: tuple[Allocation, ...] = ()
-            if coefficients.are_read_by(launch.spirv, len(launch.operands)):
+            if coefficients.are_read_by(of.spirv, len(launch.operands)):
                 shared = shared or self.device.engine.shared(coefficients.contents())
                 more = (shared,)
-            words = first + len(launch.constants)
+            words = first + len(of.constants)
             made.append(
                 OpenLaunch(
-                    Launch(launch.spirv, (), (), (0, 0, 0), (), (), depends, launch.varying),
-                    (len(launch.constants), len(launch.words)),
+                    Launch(of.spirv, (), (), (0, 0, 0), (), (), depends, of.varying),
+                    (len(of.constants), len(of.words)),
                     tuple(((kind, index), start) for kind, index, start in homes),
-                    launch.reads,
+                    len(launch.step.reads),
                     more,
-                    tuple((words + number, factors) for number, factors in launch.lying),
-                    bool(self._numbers.is_open[first : first + launch.count].any()),
+                    tuple((words + number, factors) for number, factors in of.lying),
+                    bool(self._numbers.is_open[first : first + len(of.all)].any()),
                 )
             )
-            first += launch.count
-        return Launcher(self.device, made, bound, numbers, elsewhere)
+            first += len(of.all)
+        return Launcher(self.device, made, memory, numbers, elsewhere)
 
     def prepare(self, layout: Layout, inputs: Mapping[int, tuple[Buffer | Allocation, int]]) -> None:
         """Uploads its constants, and computes what is the same in every run, whatever the sizes are.

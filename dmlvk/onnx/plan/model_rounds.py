@@ -1,0 +1,325 @@
+"""What is planned of a model on a device: rounds, made as they are needed, and kept."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.dynamic.sizes import Guards
+from dmlvk.errors import ModelFileError
+from dmlvk.objects.compilation import ExecutionFlags
+from dmlvk.onnx.decoding.decoder_runs import DecoderPlans, DecoderRun, Decoding
+from dmlvk.onnx.host.evaluation import OWN
+from dmlvk.onnx.host.evaluators import Repeated
+from dmlvk.onnx.host.folding import folded
+from dmlvk.onnx.model.limits import DEFAULT_LIMITS, Budget, Limits, size_of
+from dmlvk.onnx.model.loading import OnnxModel, Step
+from dmlvk.onnx.model.looking import described, needed
+from dmlvk.onnx.nodes.assembly import Parts
+from dmlvk.onnx.nodes.joining import Joined, joined, joined_integers
+from dmlvk.onnx.nodes.values import dense, memory_of
+from dmlvk.onnx.plan.dynamic_rounds import DynamicRounds, Opening
+from dmlvk.onnx.plan.execution import Resident, Usage, Weights
+from dmlvk.onnx.plan.made_rounds import KEPT_PLANS, MadeRound, MadeRounds, has_contents
+from dmlvk.onnx.plan.pending import Pending
+from dmlvk.onnx.plan.planning import Planner
+from dmlvk.onnx.plan.round_plans import (
+    Live,
+    NotDynamicError,
+    Placement,
+    RoundPlan,
+    readers_of,
+)
+from dmlvk.onnx.plan.segments import OpenSizes, Segment, compiled_graph
+from dmlvk.onnx.plan.states import State
+from dmlvk.support.weak_calls import weakly
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.graphs.compiled import CompiledGraph
+
+
+_log = logging.getLogger("dmlvk")
+
+_UNREAD = "nothing reads what it gives"
+
+
+class ModelRounds:
+    """A model on a device, with what is planned of it.
+
+    Args:
+        device: where it runs.
+        model: what is computed.
+        strict: refuses models of which the host would compute more than shapes and constants.
+        fuse: whether stretches of element-wise operators become one kernel.
+        flags: as for ``Device.compile_graph``.
+        limits: what the model may ask for.
+        budget: what is left of the run of which this is a part; ``None``: each run has its own.
+        joins: whether nodes are joined that stand for one operator together.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        model: OnnxModel,
+        *,
+        strict: bool = False,
+        fuse: bool = True,
+        flags: ExecutionFlags = ExecutionFlags.NONE,
+        limits: Limits = DEFAULT_LIMITS,
+        budget: Budget | None = None,
+        joins: bool = True,
+    ) -> None:
+        self.model = model
+        self._joins = joins
+        self._stated_limits = limits
+        self._model_bytes = sum(size_of(array) for array in model.constants.values())
+        self._outer_budget = budget
+        self._budget = Budget(limits.beside(self._model_bytes)) if budget is None else budget
+        self.device = device
+        self.placements: dict[int, Placement] = {}
+        self._told: set[int] = set()
+        self.last: list[MadeRound] = []
+        self._strict = strict
+        self._fuse = fuse
+        self._flags = flags
+        shown = [info.name for info in model.outputs]
+        self._shown = frozenset(shown)
+        steps = joined_integers(needed(model), model.constants, shown) if joins else needed(model)
+        folding = folded(model, steps, self._limits, self._budget)
+        self._constants, self._steps, self._unfolded = folding.constants, folding.steps, folding.unfolded
+        if joins:
+            self._steps = joined(self._steps, self._constants, shown)
+        self.pending = Pending.of(self._steps)
+        self._readers = readers_of(model)
+        # No method: weights that lead back here would be a circle, which keeps the device of a session that is dropped.
+        self._described = functools.partial(described, self._constants, self._readers)
+        self._weights = Weights(device, described=self._described)
+        self._weights.upload_ahead(self._steps, self._constants)
+        self._rounds = MadeRounds()
+        self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
+        self._parts: Parts = {}
+        self.decoding = Decoding.of(device, model, self._steps, self._constants)
+        self._decoder_plans = DecoderPlans(KEPT_PLANS)
+
+    def forget(self) -> None:
+        """Frees what lies on the device."""
+        self._rounds, self.last = MadeRounds(), []
+        self._decoder_plans = DecoderPlans(KEPT_PLANS)
+        self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
+        self._weights = Weights(self.device, described=self._described)
+
+    def _evaluated(self, step: Step, values: Mapping[str, Any]) -> tuple[list[Any], str]:
+        """What a node gives that is not on the device itself, and what computed it."""
+        raise NotImplementedError
+
+    def _no_open_plans(self) -> DynamicRounds:
+        return DynamicRounds(self.model, tells_multiples=not self.device.target.is_cpu)
+
+    def _made_for_decoder(self, run: DecoderRun, state: State) -> MadeRound | None:
+        assert self.decoding is not None  # its run was taken
+        live = state.live() | self.decoding.live(run)
+        planner = self.planner(state.known, live, state.host_array, {**run.capacities, **run.widths})
+        plan = planner.planned(self._decoder_steps)
+        appended = plan.outputs.keys() & plan.assembly.appended
+        if plan.rest or plan.host or plan.contents or plan.fetched or not run.capacities.keys() <= appended:
+            return None
+        self._note_counting(plan)
+        return self._made(plan, state, run.capacities)
+
+    def _note_counting(self, plan: RoundPlan) -> None:
+        """Notes where the nodes are computed of which a decoder's plan reads the results."""
+        assert self.decoding is not None  # the plan is a decoder's
+        for step in self.decoding.counting_steps:
+            name = step.proto.name or next(iter(step.proto.output), "")
+            plan.placements[step.index] = Placement(name, step.proto.op_type, "host", "counts, before each run")
+
+    def _round_for(self, opening: Opening, state: State, capacities: Mapping[str, int] | None) -> MadeRound | None:
+        """The plan for open sizes, of a decoder where it has room for its caches; ``None`` where there can be none."""
+        rounds = self._dynamic if capacities is None else self._open_decoder
+        made: MadeRound | None = rounds.find(opening, lambda made: has_contents(made.plan, state))
+        if made is None:
+            made = rounds.make(
+                opening, lambda *given: self._made_for_open_sizes(state, opening.elsewhere, capacities, *given)
+            )
+        return made
+
+    def _made_for_open_sizes(
+        self,
+        state: State,
+        elsewhere: Collection[str],
+        capacities: Mapping[str, int] | None,
+        guards: Guards,
+        live: Mapping[str, Live],
+        offsets: Sequence[int],
+    ) -> MadeRound:
+        planner = self.planner(state.known, live, state.host_array, capacities, guards)
+        plan = planner.planned(self.pending if capacities is None else self._decoder_steps)
+        if capacities is not None:
+            self._note_counting(plan)
+            is_appended = capacities.keys() <= plan.outputs.keys() & plan.assembly.appended
+            if plan.contents or not is_appended or any(of.scores for of in plan.assembly.lengths):
+                raise NotDynamicError("caches are not appended to where they lie")
+        assembled = plan.assembly.assembled(list(plan.outputs.values()))
+        if assembled is None:
+            raise NotDynamicError("there is nothing for the device to compute")
+        weights = self._plan_weights()
+        known = collections.ChainMap(plan.known, self._constants)
+        opened = OpenSizes(
+            guards,
+            offsets,
+            known,
+            weakly(self._evaluated),  # the plan is kept here: it would be a circle, with all memory on the device
+            lambda step: Repeated(step, self.model.opsets, self.model.name, self._limits),
+            self._shown,
+        )
+        segment = Segment(
+            self.device, assembled, plan, weights, opened, elsewhere=elsewhere, fuse=self._fuse, flags=self._flags
+        )
+        return MadeRound(plan, segment, guards, len(offsets), capacities)
+
+    @functools.cached_property
+    def _decoder_steps(self) -> Pending:
+        return Pending.of([] if self.decoding is None else self.decoding.steps)
+
+    def graphs_of_last(self) -> list[CompiledGraph]:
+        """The graphs of the last run; one for open sizes as it is for that run's."""
+        graphs = []
+        for made in self.last:
+            plan = made.plan
+            if made.is_open:
+                arrays = {name: plan.contents.get(name, array) for name, array in made.empty_inputs.items()}
+                state = State(self._constants, arrays)
+                planner = self.planner(state.known, state.live(), state.host_array, made.capacities)
+                plan = planner.planned(self.pending if made.capacities is None else self._decoder_steps)
+            assembled = plan.assembly.assembled(list(plan.outputs.values()))
+            if assembled is not None:
+                graphs.append(compiled_graph(self.device, assembled, list(plan.outputs), self._flags, fuse=self._fuse))
+        return graphs
+
+    @property
+    def plan_count(self) -> int:
+        """The plans that are kept."""
+        return len(self._dynamic) + len(self._open_decoder) + sum(1 for _ in self._rounds) + len(self._decoder_plans)
+
+    @property
+    def usage(self) -> Usage:
+        """What the last run took, without what graphs inside of nodes did."""
+        weights = self._weights.size_in_bytes, sum(array.nbytes for array in self._weights.arrays)
+        segments = [made.segment.usage for made in self.last if made.segment is not None]
+        return sum(segments, Usage(device_bytes=weights[0], least_bytes=weights[1]))
+
+    def constant_placements(self) -> dict[int, Placement]:
+        """The nodes that depend on nothing but constants."""
+        return dict(self._constant_placements)
+
+    @functools.cached_property
+    def _constant_placements(self) -> dict[int, Placement]:
+        members = [step.body if isinstance(step, Joined) else (step,) for step in self._steps]
+        left = {step.index for together in members for step in together}
+        read = {step.index for step in needed(self.model)}
+        return {
+            step.index: Placement(
+                step.proto.name or next(iter(step.proto.output), ""),
+                step.proto.op_type,
+                "constant",
+                "" if step.index in read else _UNREAD,
+                OWN if step.index in read else "",
+            )
+            for step in self.model.steps
+            if step.index not in left
+        }
+
+    @property
+    def constants(self) -> Mapping[str, Any]:
+        """What is known of the model before it runs."""
+        return self._constants
+
+    @property
+    def cache_outputs(self) -> dict[str, str]:
+        """The outputs that show a decoder's caches, with the inputs that they go on from."""
+        return {} if self.decoding is None else self.decoding.cache_outputs
+
+    def planner(
+        self,
+        known: Mapping[str, Any],
+        live: Mapping[str, Live],
+        contents: Callable[[str], Any],
+        capacities: Mapping[str, int] | None = None,
+        guards: Guards | None = None,
+    ) -> Planner:
+        """What plans a round on these values.
+
+        Args:
+            known: those that are known.
+            live: those that are there besides.
+            contents: reads one of them.
+            capacities: as for :class:`Planner`.
+            guards: likewise.
+        """
+        return Planner(
+            self.device,
+            self.model,
+            known,
+            live,
+            contents,
+            self._evaluated,
+            strict=self._strict and capacities is None,  # without room there is another plan
+            parts=self._parts,
+            limits=self._limits,
+            capacities=capacities,
+            guards=guards,
+            unfolded=self._unfolded,
+            readers=self._readers,
+        )
+
+    def _planned(self, steps: Pending, state: State) -> RoundPlan:
+        plan = self.planner(state.known, state.live(), state.host_array).planned(steps)
+        if plan.rest and len(plan.rest) == len(steps) and not plan.host and not plan.outputs and not plan.known:
+            raise ModelFileError(f"{self.model.name}: {next(iter(plan.rest)).label}: cannot be planned")
+        return plan
+
+    def _made(self, plan: RoundPlan, state: State, elsewhere: Collection[str] = ()) -> MadeRound:
+        hosted = {n: item for n, item in plan.placements.items() if item.place == "host" and n not in self._told}
+        if hosted and not elsewhere:
+            first = next(iter(hosted.values()))
+            _log.warning(
+                "%s: the host computes %d of %d nodes, first %r (%s): %s",
+                *(self.model.name, len(hosted), len(self.model.steps), first.node, first.op_type, first.reason),
+            )
+            self._told.update(hosted)  # once for each node, whatever the sizes
+        assembled = plan.assembly.assembled(list(plan.outputs.values()))
+        if assembled is None:
+            return MadeRound(plan, None)
+        resident = {name: value for name, value in state.values.items() if isinstance(value, Resident)}
+        weights = self._plan_weights()
+        segment = Segment(
+            self.device,
+            assembled,
+            plan,
+            weights,
+            resident=resident,
+            elsewhere=elsewhere,
+            fuse=self._fuse,
+            flags=self._flags,
+        )
+        return MadeRound(plan, segment)
+
+    def _plan_weights(self) -> Weights:
+        """The weights of a plan, of which the model's own are shared by all plans."""
+        parts = (part for _, part in self._parts.values())
+        lasting = {
+            memory_of(dense(array))
+            for array in (*self._constants.values(), *parts)
+            if isinstance(array, np.ndarray) and array.size
+        }
+        return Weights(self.device, self._weights, self._described, lasting)
+
+    @property
+    def _limits(self) -> Limits:
+        return self._budget.limits
