@@ -72,7 +72,8 @@ def device(benches: list[Workbench], tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(library, "load", imitation)
     monkeypatch.setattr(dml.Device, "target", property(able))
-    monkeypatch.setattr(exact_products, "_FEWEST_GROUPS", 1)
+    for least in ("_FEWEST_TERMS", "_FEWEST_GROUPS", "_LEAST_SIDE"):
+        monkeypatch.setattr(exact_products, least, 1)
     return on_llvmpipe(benches)[0].device
 
 
@@ -201,12 +202,17 @@ def test_they_are_for_large_products_of_devices_that_have_such_matrices() -> Non
         desc = gemm_desc(data_type, rows, terms, columns)
         return exact_products.TILES.name in [step.kernel.variant for step in lower(desc, target).steps]
 
-    assert chosen(ABLE, 4096, 4096, 4096)
-    assert chosen(ABLE, 4095, 4093, 4091)
-    assert not chosen(ABLE, 4096, 1023, 4096) and not chosen(ABLE, 4096, 2**16 + 1, 4096)
-    assert not chosen(ABLE, 2048, 2048, 2048) and not chosen(ABLE, 32, 4096, 65536)
+    for shape in ((4096, 4096, 4096), (4095, 4093, 4091), (512, 4096, 14336), (1024, 16384, 1024), (8192, 8192, 8192)):
+        assert chosen(ABLE, *shape), shape
+    few_terms, many_terms, few_rows, few_tiles = (
+        (4096, 1024, 4096),
+        (512, 2**16 + 1, 8192),
+        (256, 4096, 14336),
+        (900, 4096, 900),
+    )
+    for shape in (few_terms, many_terms, few_rows, few_tiles, (16384, 16384, 16384)):
+        assert not chosen(ABLE, *shape), shape
     assert not chosen(ABLE, 4096, 4096, 4096, dml.FLOAT16)
-    assert chosen(ABLE, 8192, 8192, 8192) and not chosen(ABLE, 16384, 16384, 16384)
     for lacks in (
         {"device_arithmetic": False},
         {"has_cooperative_bytes": False},

@@ -45,12 +45,13 @@ _LINES_AT_ONCE = 16
 """Of a work group that makes integers of an operand: ``shaders/patterns/products/exact_operand.glsl``."""
 
 _LINE_INVOCATIONS = 64
-_FEWEST_TERMS, _MOST_TERMS = 1024, 2**16
-"""Fewer are stated to err less; with more of them sums of magnitudes would not be 32-bit integers, and rounding sums of
+_FEWEST_TERMS, _MOST_TERMS = 2048, 2**16
+"""Of fewer, three parts are as fast; with more, sums of magnitudes would not be 32-bit integers, and rounding sums of
 blocks would take most of what is stated."""
 
-_FEWEST_GROUPS = 768
-"""Tiles for which making integers of the operands pays: of 2048 x 2048 x 2048 three parts are as fast."""
+_FEWEST_GROUPS, _LEAST_SIDE = 128, 900
+"""Tiles, and the harmonic mean of rows and columns, for which making integers of the operands pays: docs/notes/
+device-arithmetic.md."""
 
 _MOST_SCRATCH = 2**30
 """Bytes of both operands as integers: a card shall not lack memory for what it would compute without."""
@@ -133,8 +134,8 @@ def multiplies(product: Product, target: Target) -> bool:
     if not is_able or product.data_type is not _TYPE or not _FEWEST_TERMS <= product.terms <= _MOST_TERMS:
         return False
     rows, columns, batches = typical(product.rows), typical(product.columns), typical(product.batches)
-    if 2 * rows <= _ROWS or 2 * columns <= _COLUMNS:
-        return False  # tiles would be empty for the most part
+    if 2 * rows * columns < _LEAST_SIDE * (rows + columns):
+        return False
     if -(-rows // _ROWS) * -(-columns // _COLUMNS) * batches < _FEWEST_GROUPS:
         return False
     return sum(operand.size_in_bytes for operand in _operands(product)) <= min(_MOST_SCRATCH, target.buffer_size)
