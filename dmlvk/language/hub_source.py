@@ -66,6 +66,14 @@ _OTHERS: Mapping[str, Mapping[str, str]] = {
 }
 """Names of tensors' modules, and those of single architectures."""
 
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "gemma3_text": {
+        **{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208},
+        **{"max_position_embeddings": 131072, "query_pre_attn_scalar": 256},
+    }
+}
+"""What folders of models for pictures and text do not say, as transformers' configuration has it."""
+
 _GATES = {
     **dict.fromkeys(("silu", "swish"), "silu"),
     **dict.fromkeys(("gelu_pytorch_tanh", "gelu_new", "gelu_fast"), "tanh"),
@@ -117,13 +125,13 @@ class HubSource(Source):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._config = JsonMembers(folder / _CONFIG, read_json(folder / _CONFIG))
-        self._values, self._read = self._config.values, {"tie_word_embeddings"}
+        config = JsonMembers(folder / _CONFIG, read_json(folder / _CONFIG))
+        self._values, self._read = _of_text(config), {"tie_word_embeddings"}
         generation = folder / "generation_config.json"
         self._generation = JsonMembers(generation, read_json(generation)).values if generation.is_file() else {}
         self._tensors = _tensors_of(folder)
         super().__init__(str(folder), set(self._tensors))
-        self.architecture = self._config.text("model_type")
+        self.architecture = JsonMembers(folder / _CONFIG, self._values).text("model_type")
         self.adds_one = self.architecture.startswith("gemma")
         self.is_tied = self._values.get("tie_word_embeddings")
 
@@ -240,6 +248,16 @@ class HubSource(Source):
             )
 
 
+def _of_text(config: JsonMembers) -> Mapping[str, Any]:
+    """The fields of a model for text; of one for pictures, too, those of its part for text."""
+    if "text_config" not in config.values:
+        return config.values
+    inner = config.inside("text_config").values
+    shared = {name: value for name, value in config.values.items() if name in ("eos_token_id", "tie_word_embeddings")}
+    kind = inner.get("model_type")
+    return {**(_DEFAULTS.get(kind, {}) if isinstance(kind, str) else {}), **shared, **inner}
+
+
 def _tensors_of(folder: Path) -> dict[str, _Tensor]:
     """The tensors of all files of a folder."""
     names = [_SINGLE]
@@ -250,7 +268,11 @@ def _tensors_of(folder: Path) -> dict[str, _Tensor]:
     for name in names:
         if Path(name).name != name or not os.path.isfile(folder / name):
             raise ModelFileError(f"{folder}: has no file {name!r:.200} of weights")
-        for tensor, found in _tensors_in(folder / name).items():
+        for own, found in _tensors_in(folder / name).items():
+            if re.match(r"(model\.)?(vision_tower|multi_modal_projector)\.", own):
+                continue  # of pictures
+            tensor = re.sub(r"^(language_model\.(model\.)?|model\.language_model\.)", "model.", own)
+            tensor = tensor.replace("model.lm_head.", "lm_head.", 1)
             if tensor in made:
                 raise ModelFileError(f"{folder}: the tensor {tensor!r:.200} stands in two files")
             made[tensor] = found

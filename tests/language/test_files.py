@@ -26,7 +26,7 @@ from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.gguf_tokenizer import GgufTokenizer
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder
-from tests.language.small_llama import byte_tokens, write_llama
+from tests.language.small_llama import HEADS, KEY_HEADS, LAYERS, byte_tokens, write_llama
 from tests.language.small_models import CASES, write_gguf, write_hub_folder
 
 PROMPT = [70, 80, 90, 100, 110, 75] * 4 + [33]
@@ -40,6 +40,42 @@ TEXTS = (
     ),
     *("👩‍👩‍👧 naïve --x=3.14 <table>  x", "\u2581▁ \u200b\x00 ²Ⅷ ǅ", "<|start|>user\n ab ab<|end|>"),
 )
+
+
+def llama_in_float64(tensors: dict[str, Any], tokens: list[int]) -> Any:
+    """The logits behind the last token (Touvron et al., 2023)."""
+
+    def norm(x: Any, name: str) -> Any:
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * tensors[f"{name}.weight"].astype(np.float64)
+
+    def product(x: Any, name: str) -> Any:
+        return x @ tensors[f"{name}.weight"].astype(np.float64).T
+
+    def rotated(x: Any) -> Any:  # pairs of neighbours: heads, tokens, elements
+        pairs = x.reshape(*x.shape[:-1], -1, 2)
+        frequencies = 10000.0 ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1])
+        turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * np.outer(np.arange(x.shape[1]), frequencies))
+        return np.stack([turned.real, turned.imag], -1).reshape(x.shape)
+
+    def heads(x: Any, count: int) -> Any:
+        return x.reshape(len(tokens), count, -1).transpose(1, 0, 2)
+
+    x = tensors["token_embd.weight"].astype(np.float64)[tokens]
+    for layer in range(LAYERS):
+        own = f"blk.{layer}"
+        normed = norm(x, f"{own}.attn_norm")
+        q = rotated(heads(product(normed, f"{own}.attn_q"), HEADS))
+        k = rotated(heads(product(normed, f"{own}.attn_k"), KEY_HEADS)).repeat(HEADS // KEY_HEADS, 0)
+        v = heads(product(normed, f"{own}.attn_v"), KEY_HEADS).repeat(HEADS // KEY_HEADS, 0)
+        scores = q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1])
+        scores = np.where(np.tri(len(tokens), dtype=bool), scores, -np.inf)
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        attended = (shares / shares.sum(-1, keepdims=True)) @ v
+        x = x + product(attended.transpose(1, 0, 2).reshape(len(tokens), -1), f"{own}.attn_output")
+        normed = norm(x, f"{own}.ffn_norm")
+        gate, up = product(normed, f"{own}.ffn_gate"), product(normed, f"{own}.ffn_up")
+        x = x + product(gate / (1 + np.exp(-gate)) * up, f"{own}.ffn_down")
+    return product(norm(x[-1], "output_norm"), "output" if "output.weight" in tensors else "token_embd")
 
 
 def random_texts(count: int) -> list[str]:
@@ -66,14 +102,12 @@ def test_weights_of_each_type_have_the_bits_of_the_gguf_package(kind: str) -> No
 
 @pytest.mark.parametrize("kind", ["Q4_1", "Q5_0", "Q4_0", "Q8_0", "F16", "BF16"])
 def test_packed_weights_are_multiplied_as_the_gguf_package_reads_them(tmp_path: Path, kind: str) -> None:
-    from tests.language.test_gguf import TOKENS, llama_in_float64
-
     weights = gguf.GGMLQuantizationType[kind]
     write_llama(tmp_path / "model.gguf", weights, weights if kind.startswith("Q") else gguf.GGMLQuantizationType.Q8_0)
-    with LanguageModel(tmp_path / "model.gguf", max_length=16) as model:
-        logits = model.logits(TOKENS).numpy()[0]
+    with LanguageModel(tmp_path / "model.gguf", max_length=32) as model:
+        logits = model.logits(PROMPT).numpy()[0]
     tensors = {t.name: gguf.dequantize(t.data, t.tensor_type) for t in gguf.GGUFReader(tmp_path / "model.gguf").tensors}
-    expected = llama_in_float64(tensors, TOKENS, {}, 16)
+    expected = llama_in_float64(tensors, PROMPT)
     np.testing.assert_allclose(logits, expected, atol=2e-5 * np.abs(expected).max())
 
 
@@ -95,6 +129,20 @@ def test_architectures_give_the_logits_and_tokens_of_transformers(tmp_path: Path
         assert steps == tokens[1:]
     with LanguageModel(tmp_path / "model.gguf", max_length=128) as model:
         np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=1e-4)
+
+
+def test_of_a_model_for_pictures_the_part_for_text_is_run(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    text = write_hub_folder("gemma3", tmp_path).config.to_dict()
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.Gemma3Config(text_config=text, vision_config=sizes | {"image_size": 28, "patch_size": 14})
+    reference = transformers.Gemma3ForConditionalGeneration(config).eval()
+    reference.save_pretrained(tmp_path)
+    with torch.no_grad():
+        expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
+    with LanguageModel(tmp_path, max_length=32) as model:
+        np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=1e-5)
 
 
 def tokenizer_of(fields: dict[str, Any], path: Path) -> Any:
