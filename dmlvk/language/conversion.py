@@ -80,7 +80,7 @@ def _convert(path: Path, folder: Path) -> None:
 def _convert_gguf(source: GgufSource, folder: Path) -> None:
     tokens = GgufTokenizer.of(source)
     decoder = _write_model(source, folder)
-    _write_json(folder / "tokenizer.json", tokens.tokenizer())
+    (folder / "tokenizer.json").write_text(tokens.tokenizer(), encoding="utf-8")
     _write_json(folder / "tokenizer_config.json", tokens.configuration())
     _write_json(folder / "genai_config.json", _genai_config(decoder, tokens.roles(), {}))
 
@@ -95,8 +95,7 @@ def _write_model(source: Source, folder: Path) -> Decoder:
 
 
 def _write_json(file: Path, content: object) -> None:
-    indent = None if file.name == "tokenizer.json" else 2
-    file.write_text(json.dumps(content, ensure_ascii=False, indent=indent), encoding="utf-8")
+    file.write_text(json.dumps(content, ensure_ascii=False, indent=2), encoding="utf-8")
 
 
 @contextlib.contextmanager

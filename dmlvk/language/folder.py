@@ -46,6 +46,7 @@ class ModelFolder:
         path: the folder.
         model: the ONNX file.
         tokenizer: the file of the ``tokenizers`` package.
+        is_converted: whether the model was made of other files, and is in the way when nobody runs it.
         names: of inputs and outputs.
         layers: how many have caches.
         key_heads: heads of a cache.
@@ -63,6 +64,7 @@ class ModelFolder:
     path: Path
     model: Path
     tokenizer: Path
+    is_converted: bool
     names: Names
     layers: int
     key_heads: int
@@ -114,6 +116,7 @@ class ModelFolder:
             named,
             file,
             texts / _TOKENIZER,
+            converted is not None,
             _names(decoder),
             decoder.whole("num_hidden_layers"),
             decoder.whole("num_key_value_heads"),

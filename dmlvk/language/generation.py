@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -96,6 +97,8 @@ class LanguageModel:
         """Frees what lies on the device."""
         self._slot.close()
         self._session.close()
+        if self.folder.is_converted:  # where systems delete no file that is mapped
+            shutil.rmtree(self.folder.model.parent, ignore_errors=True)
 
     @property
     def device(self) -> Device:

@@ -105,7 +105,7 @@ class GgufTokenizer:
         ends += [number for number in np.flatnonzero(types == _CONTROL).tolist() if tokens[number] in _ENDS]
         return cls(source, tokens, types.tolist(), role("bos", ends[0]), role("padding", 0), list(dict.fromkeys(ends)))
 
-    def tokenizer(self) -> dict[str, object]:
+    def tokenizer(self) -> str:
         """The contents of tokenizer.json.
 
         Raises:
@@ -125,7 +125,7 @@ class GgufTokenizer:
             tokenized(lambda: tokenizer_class().from_str(text))
         except ValueError as error:
             raise self.source.fault(f"its tokenizer is none: {error}") from error
-        return made
+        return text
 
     def _bytes(self) -> dict[str, Any]:
         """What merges bytes as the file's merges say."""
