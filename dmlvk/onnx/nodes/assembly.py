@@ -16,6 +16,7 @@ from dmlvk.graphs.description import (
     OperatorGraphNode,
     OutputGraphEdge,
 )
+from dmlvk.graphs.outputs import WantedOutputs, complete_members, made_outputs
 from dmlvk.onnx.nodes.values import (
     DATA_TYPES,
     MOST_DIMENSIONS,
@@ -188,7 +189,9 @@ class Assembly:
         Args:
             operator: DirectML's name, or that of an operator of dmlvk's own.
             name: for messages and pictures.
-            members: by their Python names: tensors, :class:`New` for outputs, lists of these, and attributes.
+            members: by their Python names: tensors, :class:`New` for outputs, lists of these, and attributes. Lengths
+                of arrays follow from these. Outputs that are left out are as the operator's shape rule has them, of
+                the first tensor's type where they have its data type; optional ones are absent.
 
         Returns:
             What it writes, in the order of its outputs.
@@ -201,7 +204,12 @@ class Assembly:
         if kind is None:
             raise NotOnDevice(f"this version of dmlvk has no {operator} yet")
         field_of = {field.attribute: field for field in kind.fields}.get
-        made = self._operator(kind, {member: _as_member(value, field_of(member)) for member, value in members.items()})
+        described = {member: _as_member(value, field_of(member)) for member, value in members.items()}
+        complete_members(kind, described)
+        following = _following_outputs(kind, members, described)
+        described |= {member: _as_member(new, None) for member, new in following.items()}
+        members = {**members, **following}
+        made = self._operator(kind, described)
         desc, node = made.desc, OperatorGraphNode(made, name)
         number = len(self._nodes)
         given = {member: iter(_listed(value)) for member, value in members.items()}
@@ -314,6 +322,31 @@ def _alike(value: Any) -> object:
     if isinstance(value, (list, tuple)):
         return tuple(map(_alike, value))
     raise _NothingAlikeError
+
+
+def _following_outputs(
+    kind: type[OperatorDesc], members: Mapping[str, Any], described: Mapping[str, Any]
+) -> dict[str, New]:
+    """The outputs that an operator has and nobody states, as its shape rule gives them.
+
+    Args:
+        kind: the operator.
+        members: tensors, and :class:`New` for outputs.
+        described: the same as descriptions have them.
+    """
+    left_out = [field.attribute for field in kind.fields if field.kind == "output" and not field.optional]
+    left_out = [member for member in left_out if member not in members]
+    if not left_out:
+        return {}
+    tensors = [one for value in members.values() for one in _tensors(iter(_listed(value)))]
+    by_rule = made_outputs(kind, described, WantedOutputs(tensors[0].data_type if tensors else None))
+    made: dict[str, New] = {}
+    for member in left_out:
+        tensor = by_rule[member]
+        like = (e for e, known in DATA_TYPES.items() if known is tensor.data_type)
+        element = next((one.element for one in tensors if one.data_type is tensor.data_type), None) or next(like)
+        made[member] = New(element, tuple(tensor.sizes) if any(one.rank for one in tensors) else ())
+    return made
 
 
 def fills(tensor: Tensor) -> bool:

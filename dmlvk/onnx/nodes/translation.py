@@ -397,7 +397,7 @@ class Node(NodeAttributes):
             return tensor
         if tensor.rank > MOST_DIMENSIONS:
             return self.packed(tensor.collapsed()).viewed(tensor.shape)
-        return self.apply("ELEMENT_WISE_IDENTITY", input_tensor=tensor, output_tensor=New(tensor.element, tensor.shape))
+        return self.apply("ELEMENT_WISE_IDENTITY", input_tensor=tensor)
 
     def reshaped(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """The same elements in another shape, copied where that is needed."""

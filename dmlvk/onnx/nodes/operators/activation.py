@@ -10,7 +10,6 @@ from onnx import TensorProto, helper
 
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_equal_zeros, with_nan
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
@@ -161,12 +160,7 @@ def parametric_relu(node: Node) -> None:
     """The slope broadcasts to the input."""
     tensor, slope = node.tensor(0), node.tensor(1)
     node.set(
-        node.apply(
-            "ACTIVATION_PARAMETERIZED_RELU",
-            input_tensor=tensor,
-            slope_tensor=slope.broadcast(tensor.shape),
-            output_tensor=New(tensor.element, tensor.shape),
-        )
+        node.apply("ACTIVATION_PARAMETERIZED_RELU", input_tensor=tensor, slope_tensor=slope.broadcast(tensor.shape))
     )
 
 
@@ -178,14 +172,14 @@ def _along_axes(operator: str, node: Node) -> None:
         tensor = with_equal_zeros(node, tensor)
     if node.version >= 13:
         axes = [node.axis(node.integer("axis", -1), tensor.rank)]
-        node.set(same_shape(node, tensor, operator, axis_count=1, axes=axes))
+        node.set(same_shape(node, tensor, operator, axes=axes))
         return
     first = node.integer("axis", 1)
     first = first if first == tensor.rank else node.axis(first, tensor.rank)
     axes = list(range(first, tensor.rank))
     if not axes:  # all that is left are rows of one element
         tensor, axes = tensor.with_axis(tensor.rank), [tensor.rank]
-    made = same_shape(node, tensor, operator, axis_count=len(axes), axes=axes)
+    made = same_shape(node, tensor, operator, axes=axes)
     node.set(made.viewed(node.shape(0)))
 
 

@@ -173,23 +173,13 @@ def power(node: Node) -> None:
         shape = broadcast_shape(base.shape, exponent.shape)
         node.set(
             node.apply(
-                "ELEMENT_WISE_CONSTANT_POW",
-                input_tensor=base.broadcast(shape),
-                output_tensor=New(base.element, shape),
-                exponent=float(exponent.reshape(-1)[0]),
+                "ELEMENT_WISE_CONSTANT_POW", input_tensor=base.broadcast(shape), exponent=float(exponent.reshape(-1)[0])
             )
         )
         return
     other = node.cast(node.tensor(1), base.element) if node.element(1) != base.element else node.tensor(1)
     shape = broadcast_shape(base.shape, other.shape)
-    node.set(
-        node.apply(
-            "ELEMENT_WISE_POW",
-            input_tensor=base.broadcast(shape),
-            exponent_tensor=other.broadcast(shape),
-            output_tensor=New(base.element, shape),
-        )
-    )
+    node.set(node.apply("ELEMENT_WISE_POW", input_tensor=base.broadcast(shape), exponent_tensor=other.broadcast(shape)))
 
 
 @translates(
@@ -224,15 +214,7 @@ def total(node: Node) -> None:
         activation = node.activation()
         if activation is not None:
             a, b = (tensor.broadcast(shape) for tensor in tensors)
-            node.set(
-                node.apply(
-                    "ELEMENT_WISE_ADD1",
-                    a_tensor=a,
-                    b_tensor=b,
-                    output_tensor=New(a.element, shape),
-                    fused_activation=activation,
-                )
-            )
+            node.set(node.apply("ELEMENT_WISE_ADD1", a_tensor=a, b_tensor=b, fused_activation=activation))
             return
     node.set(node.cast(_added_up(node, tensors), tensors[0].element))
 
@@ -317,7 +299,7 @@ def clip(node: Node) -> None:
         low, high = bounds
     low = min(low, high)  # ONNX applies the upper bound last
     kind = tensor.data_type
-    made = same_shape(node, tensor, "ELEMENT_WISE_CLIP1", scale_bias=None, min_max_data_type=kind, min=low, max=high)
+    made = same_shape(node, tensor, "ELEMENT_WISE_CLIP1", min_max_data_type=kind, min=low, max=high)
     node.set(with_nan(node, made, tensor))
 
 

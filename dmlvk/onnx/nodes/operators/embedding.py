@@ -29,14 +29,7 @@ def rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     if table.rank != 2 or indices.element not in _INTEGERS:
         raise NotOnDevice(f"rows of {list(table.shape)} by {element_name(indices.element)}")
     flat = node.packed(indices).viewed((1, math.prod(indices.shape)))
-    made = node.apply(
-        "GATHER",
-        input_tensor=table,
-        indices_tensor=flat,
-        output_tensor=New(table.element, (flat.shape[1], table.shape[1])),
-        axis=0,
-        index_dimensions=1,
-    )
+    made = node.apply("GATHER", input_tensor=table, indices_tensor=flat, axis=0, index_dimensions=1)
     return made.viewed((*indices.shape, table.shape[1]))
 
 
@@ -225,7 +218,6 @@ def _numbers(node: Node, tensor: Tensor, scale: Tensor, zero: Tensor | None) -> 
         "DEQUANTIZE",
         input_tensor=tensor,
         quantization_type=QuantizationType.SCALE if zero is None else QuantizationType.SCALE_ZERO_POINT,
-        quantization_tensor_count=len(tensors),
         quantization_tensors=tensors,
         output_tensor=New(scale.element, tensor.shape),
     )

@@ -33,7 +33,7 @@ def _activated(node: Node, tensor: Tensor, numbers: Sequence[float] | Mapping[st
     if name in ("Softmax", "LogSoftmax", "Hardmax"):
         operator = {"Softmax": "SOFTMAX1", "LogSoftmax": "LOG_SOFTMAX1", "Hardmax": "HARDMAX1"}[name]
         axes = [node.axis(node.integer("activation_axis", -1), tensor.rank)]
-        return same_shape(node, tensor, f"ACTIVATION_{operator}", axis_count=1, axes=axes)
+        return same_shape(node, tensor, f"ACTIVATION_{operator}", axes=axes)
     if name == "Clip":
         lowest = _LOWEST.get(tensor.element, 0.0)
         low, high = _given(numbers, [("min", lowest), ("max", -lowest)])

@@ -16,7 +16,6 @@ from onnx import TensorProto
 
 from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
 from dmlvk.onnx.nodes.operators.heads import both, chosen, compared
 from dmlvk.onnx.nodes.operators.movement import sliced
@@ -277,13 +276,7 @@ def _element(node: Node, flat: Tensor, axes: Sequence[int], taps: tuple[_GridTap
         is_inside = both(node, is_inside, tap.is_inside)
     assert index is not None  # there is an axis
     shape = (*flat.shape[:2], index.shape[2])
-    found = node.apply(
-        "GATHER_ELEMENTS",
-        input_tensor=flat,
-        indices_tensor=index.broadcast(shape),
-        output_tensor=New(flat.element, shape),
-        axis=2,
-    )
+    found = node.apply("GATHER_ELEMENTS", input_tensor=flat, indices_tensor=index.broadcast(shape), axis=2)
     return found if is_inside is None else chosen(node, is_inside, found, node.scalar(0, flat.element))
 
 

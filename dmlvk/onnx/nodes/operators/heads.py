@@ -155,7 +155,7 @@ def stepwise(
     raw = matmul(node, grouped, key.transposed((0, 1, 3, 2)).with_axis(2), alpha=scale).viewed(whole)
     capped = raw if cap == 0 else capped_by(node, raw, cap)
     biased = capped if added is None else pair(node, "ELEMENT_WISE_ADD", capped, added)
-    shares = same_shape(node, biased, "ACTIVATION_SOFTMAX1", axis_count=1, axes=[3])
+    shares = same_shape(node, biased, "ACTIVATION_SOFTMAX1", axes=[3])
     parts = shares.viewed((batch, key_heads, group, queries, keys))
     made = matmul(node, parts, value.with_axis(2)).viewed((batch, heads, queries, value.shape[3]))
     return Steps(made, (raw, capped, biased, shares))
@@ -248,14 +248,7 @@ def chosen(node: Node, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 def rows_without_keys(node: Node, added: Tensor) -> Tensor:
     """Which queries see no key, by what is added to their scores: of its shape, but one key."""
-    most = node.apply(
-        "REDUCE",
-        function=ReduceFunction.MAX,
-        input_tensor=added,
-        output_tensor=New(added.element, (*added.shape[:-1], 1)),
-        axis_count=1,
-        axes=[added.rank - 1],
-    )
+    most = node.apply("REDUCE", function=ReduceFunction.MAX, input_tensor=added, axes=[added.rank - 1])
     return compared(node, "EQUALS", most, node.scalar(MASKED, added.element))
 
 

@@ -9,7 +9,6 @@ from onnx import TensorProto
 from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.activation import gelu_by_tanh
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
@@ -40,13 +39,10 @@ def normalization(node: Node) -> None:
         input_tensor=tensor,
         scale_tensor=_like(node, 1, tensor),
         bias_tensor=_like(node, 2, tensor),
-        output_tensor=New(tensor.element, tensor.shape),
-        axis_count=len(axes),
         axes=axes,
         use_mean=node.op_type == "LayerNormalization",
         use_variance=True,
         epsilon=node.real("epsilon"),
-        fused_activation=None,
     )
     node.set(node.cast(made, node.integer("to", tensor.element)))
 

@@ -75,7 +75,7 @@ def _finish(node: Node, sums: Tensor, axis: int) -> None:
     element = next(kind for kind in _BYTES if DATA_TYPES[kind].numpy_dtype == zero.dtype)
     low, high = (float(bound) - float(zero[0]) for bound in (np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max))
     kind = sums.data_type
-    bounded = same_shape(node, scaled, "ELEMENT_WISE_CLIP1", scale_bias=None, min_max_data_type=kind, min=low, max=high)
+    bounded = same_shape(node, scaled, "ELEMENT_WISE_CLIP1", min_max_data_type=kind, min=low, max=high)
     whole = same_shape(node, bounded, "ELEMENT_WISE_ROUND", rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
     if zero[0]:
         moved = node.scalar(float(zero[0]), TensorProto.FLOAT).viewed(())

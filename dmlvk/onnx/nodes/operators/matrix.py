@@ -114,7 +114,6 @@ def _columns(node: Node, tensor: Tensor, start: int, stop: int, rows: int) -> Te
         "SLICE1",
         input_tensor=row,
         output_tensor=New(tensor.element, (1, stop - start)),
-        dimension_count=2,
         input_window_offsets=[0, start],
         input_window_sizes=[1, stop - start],
         input_window_strides=[1, 1],
@@ -159,14 +158,12 @@ def product(
                     activation=activation,
                 )
             )
-        whole = New(a.element, (rows, columns))
-        return node.apply("JOIN", input_count=parts, input_tensors=made, output_tensor=whole, axis=1)
+        return node.apply("JOIN", input_tensors=made, axis=1)
     return node.apply(
         "GEMM",
         a_tensor=a,
         b_tensor=b,
         c_tensor=c,
-        output_tensor=New(a.element, (*a.shape[:-2], rows, columns)),
         trans_a=_TRANSPOSED if transposed[0] else _PLAIN,
         trans_b=_TRANSPOSED if transposed[1] else _PLAIN,
         alpha=alpha,

@@ -29,7 +29,7 @@ def concat(node: Node) -> None:
     if len(tensors) == 1:
         node.set(tensors[0])
         return
-    node.set(node.apply("JOIN", input_count=len(tensors), input_tensors=tensors, output_tensor=output, axis=axis))
+    node.set(node.apply("JOIN", input_tensors=tensors, axis=axis))
 
 
 @translates("Split", by=["SPLIT"], shape=shapes.parts, batch=batches.along_an_axis(0))
@@ -40,7 +40,7 @@ def split(node: Node) -> None:
         node.require(1)
     outputs = [node.new(index) for index in range(node.output_count)]
     axis = node.axis(node.integer("axis"), tensor.rank)
-    made = node.apply_all("SPLIT", input_tensor=tensor, output_count=len(outputs), output_tensors=outputs, axis=axis)
+    made = node.apply_all("SPLIT", input_tensor=tensor, output_tensors=outputs, axis=axis)
     for index, part in enumerate(made):
         node.set(part, index)
 
@@ -79,7 +79,6 @@ def sliced(node: Node, tensor: Tensor, offsets: list[int], sizes: list[int], str
         "SLICE1",
         input_tensor=tensor,
         output_tensor=New(tensor.element, shape),
-        dimension_count=tensor.rank,
         input_window_offsets=offsets,
         input_window_sizes=sizes,
         input_window_strides=strides,
@@ -153,15 +152,12 @@ def padded(
             raise NotOnDevice("nothing is left of the tensor")
         tensor = sliced(node, tensor, offsets, sizes, [1] * tensor.rank)
         start, end = [max(0, before) for before in start], [max(0, after) for after in end]
-    shape = tuple(size + a + b for size, a, b in zip(tensor.shape, start, end, strict=True))
     return node.apply(
         "PADDING1",
         input_tensor=tensor,
-        output_tensor=New(tensor.element, shape),
         padding_mode=_PADDING_MODES[mode],
         padding_value_data_type=tensor.data_type,
         padding_value=value,
-        dimension_count=tensor.rank,
         start_padding=start,
         end_padding=end,
     )
@@ -186,9 +182,7 @@ def center_crop_pad(node: Node) -> None:
 def tile(node: Node) -> None:
     """How often is known."""
     tensor, repeats = node.tensor(0), node.integers(1)
-    node.set(
-        node.apply("TILE", input_tensor=tensor, output_tensor=node.new(), repeats_count=len(repeats), repeats=repeats)
-    )
+    node.set(node.apply("TILE", input_tensor=tensor, output_tensor=node.new(), repeats=repeats))
 
 
 def _indices(node: Node, index: int) -> Tensor:
@@ -230,7 +224,6 @@ def gather(node: Node) -> None:
         "GATHER",
         input_tensor=_leading(node, tensor, rank),
         indices_tensor=_leading(node, indices, rank),
-        output_tensor=New(output.element, (1,) * (rank - len(output.shape)) + output.shape),
         axis=axis + lead,
         index_dimensions=indices.rank,
     )
@@ -292,15 +285,7 @@ def gather_elements(node: Node) -> None:
     if any(part > size for part, size in zip(seen, tensor.shape, strict=True)):
         raise NotOnDevice(f"indices of {list(indices.shape)} for {list(tensor.shape)}")
     tensor = tensor.viewed(seen, tensor.strides)
-    node.set(
-        node.apply(
-            "GATHER_ELEMENTS",
-            input_tensor=tensor,
-            indices_tensor=indices,
-            output_tensor=New(tensor.element, indices.shape),
-            axis=axis,
-        )
-    )
+    node.set(node.apply("GATHER_ELEMENTS", input_tensor=tensor, indices_tensor=indices, axis=axis))
 
 
 @translates("GatherND", by=["GATHER_ND1"], shape=shapes.gathered_parts)
@@ -338,7 +323,6 @@ def scatter(node: Node) -> None:
             input_tensor=tensor,
             indices_tensor=indices,
             updates_tensor=node.tensor(2),
-            output_tensor=New(tensor.element, tensor.shape),
             axis=node.axis(node.integer("axis"), tensor.rank),
         )
     )
@@ -415,7 +399,6 @@ def triangle(node: Node) -> None:
     made = node.apply(
         "DIAGONAL_MATRIX1",
         input_tensor=seen,
-        output_tensor=New(tensor.element, seen.shape),
         value_data_type=tensor.data_type,
         value=0,
         diagonal_fill_begin=low,
@@ -436,7 +419,6 @@ def reverse_sequence(node: Node) -> None:
             "REVERSE_SUBSEQUENCES",
             input_tensor=tensor,
             sequence_lengths_tensor=lengths.viewed(shape, element=TensorProto.UINT64).broadcast(wanted),
-            output_tensor=New(tensor.element, tensor.shape),
             axis=time,
         )
     )
@@ -466,7 +448,6 @@ def col2im(node: Node) -> None:
             "FOLD",
             input_tensor=tensor,
             output_tensor=New(tensor.element, (tensor.shape[0], tensor.shape[1] // math.prod(block), *image)),
-            dimension_count=rank,
             window_sizes=block,
             strides=strides,
             dilations=dilations,

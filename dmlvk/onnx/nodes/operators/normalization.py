@@ -49,7 +49,6 @@ def batch_normalization(node: Node) -> None:
             variance_tensor=numbers(node, 4, tensor),
             scale_tensor=numbers(node, 1, tensor),
             bias_tensor=numbers(node, 2, tensor),
-            output_tensor=New(tensor.element, tensor.shape),
             spatial=True,
             epsilon=node.real("epsilon", 1e-5),
             fused_activation=node.activation(),
@@ -77,9 +76,6 @@ def _training(node: Node) -> None:
         scale_tensor=scale,
         bias_tensor=bias,
         fused_add_tensor=None,
-        output_tensor=New(tensor.element, tensor.shape),
-        output_mean_tensor=New(tensor.element, scale.shape),
-        output_variance_tensor=New(tensor.element, scale.shape),
         epsilon=node.real("epsilon", 1e-5),
         fused_activation=node.activation(),
     )
@@ -109,11 +105,9 @@ def normalized(
         scale_tensor=scale,
         bias_tensor=bias,
         output_tensor=New(tensor.element, tensor.shape),
-        axis_count=len(axes),
         axes=axes,
         normalize_variance=True,
         epsilon=epsilon,
-        fused_activation=None,
     )
 
 
@@ -318,13 +312,10 @@ def root_mean_square(node: Node, tensor: Tensor, scale: Tensor, first: int, epsi
         input_tensor=tensor,
         scale_tensor=node.cast(scale, tensor.element).broadcast(tensor.shape),
         bias_tensor=None,
-        output_tensor=New(tensor.element, tensor.shape),
-        axis_count=len(axes),
         axes=axes,
         use_mean=False,
         use_variance=True,
         epsilon=epsilon,
-        fused_activation=None,
     )
 
 
@@ -341,7 +332,6 @@ def local_response_normalization(node: Node) -> None:
     made = node.apply(
         "LOCAL_RESPONSE_NORMALIZATION",
         input_tensor=seen,
-        output_tensor=New(tensor.element, seen.shape),
         cross_channel=True,
         local_size=node.integer("size"),
         alpha=node.real("alpha", 1e-4),
@@ -370,7 +360,6 @@ def lp_normalization(node: Node) -> None:
         node.apply(
             "LP_NORMALIZATION",
             input_tensor=tensor,
-            output_tensor=New(tensor.element, tensor.shape),
             axis=node.axis(node.integer("axis", -1), tensor.rank),
             epsilon=_SMALLEST_NORM,
             p=node.integer("p", 2),

@@ -128,7 +128,6 @@ def _column_major(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> Tensor
         "GATHER",
         input_tensor=node.assembly.constant(np.ascontiguousarray(positions), TensorProto.INT64).viewed((1, count)),
         indices_tensor=row,
-        output_tensor=New(TensorProto.INT64, row.shape),
         axis=1,
         index_dimensions=1,
     )
@@ -176,7 +175,6 @@ def _whole(node: Node, operator: str, **more: Any) -> Tensor:
         operator,
         input_tensor=seen,
         output_tensor=New(tensor.element, (*tensor.shape[:2], 1, 1)),
-        dimension_count=2,
         strides=[1, 1],
         window_size=[first, last],
         start_padding=[0, 0],

@@ -70,7 +70,6 @@ def _by_blocks(node: Node, operator: str, source: Tensor, element: int, index: i
         operator,
         input_tensor=source,
         quantization_type=QuantizationType.SCALE if len(tensors) == 1 else QuantizationType.SCALE_ZERO_POINT,
-        quantization_tensor_count=len(tensors),
         quantization_tensors=tensors,
         output_tensor=New(element, source.shape),
     )
@@ -183,9 +182,7 @@ def _bounded(node: Node, tensor: Tensor, element: int) -> Tensor:
 
 def _clipped(node: Node, tensor: Tensor, low: int, high: int) -> Tensor:
     kind = tensor.data_type
-    return same_shape(
-        node, tensor, "ELEMENT_WISE_CLIP1", scale_bias=None, min_max_data_type=kind, min=float(low), max=float(high)
-    )
+    return same_shape(node, tensor, "ELEMENT_WISE_CLIP1", min_max_data_type=kind, min=float(low), max=float(high))
 
 
 def dynamically(node: Node, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:

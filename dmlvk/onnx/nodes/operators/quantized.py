@@ -231,9 +231,9 @@ def quantized_softmax(node: Node) -> None:
     axis = node.axis(node.integer("axis", -1), plain.rank)
     axes = [axis] if is_one_axis else list(range(axis, plain.rank))
     made = New(plain.element, plain.shape)
-    shares = node.apply("ACTIVATION_SOFTMAX1", input_tensor=plain, output_tensor=made, axis_count=len(axes), axes=axes)
+    shares = node.apply("ACTIVATION_SOFTMAX1", input_tensor=plain, output_tensor=made, axes=axes)
     one = node.scalar(1.0, TensorProto.FLOAT).viewed(())
-    steps = same_shape(node, pair(node, "ELEMENT_WISE_DIVIDE", one, scale), "ELEMENT_WISE_FLOOR", scale_bias=None)
+    steps = same_shape(node, pair(node, "ELEMENT_WISE_DIVIDE", one, scale), "ELEMENT_WISE_FLOOR")
     mode = RoundingMode.HALVES_TO_NEAREST_EVEN
     counted = pair(node, "ELEMENT_WISE_MULTIPLY", shares, steps)
     whole = same_shape(node, counted, "ELEMENT_WISE_ROUND", rounding_mode=mode)
@@ -249,10 +249,7 @@ def quantized_concat(node: Node) -> None:
     element = node.element(indices[0])
     parts = [_quantized(node, _numbers_of(node, index), 0, element) for index in indices]
     axis = node.axis(node.integer("axis"), parts[0].rank)
-    shape = list(parts[0].shape)
-    shape[axis] = sum(part.shape[axis] for part in parts)
-    whole = New(element, tuple(shape))
-    node.set(node.apply("JOIN", input_count=len(parts), input_tensors=parts, output_tensor=whole, axis=axis))
+    node.set(node.apply("JOIN", input_tensors=parts, axis=axis))
 
 
 @translates("QLinearWhere", by=[_DEQUANTIZE, _QUANTIZE, "ELEMENT_WISE_IF"], domain=MICROSOFT)
@@ -328,7 +325,6 @@ def quantized_global_average_pool(node: Node) -> None:
         input_tensor=seen,
         output_tensor=New(tensor.element, (*tensor.shape[:2], 1, 1)),
         **_pool_parameters(node, 4),
-        dimension_count=2,
         strides=[1, 1],
         window_size=list(sizes),
         start_padding=[0, 0],
@@ -446,7 +442,6 @@ def quantized_gemm(node: Node) -> None:
         output_scale_tensor=parameter(7),
         output_zero_point_tensor=parameter(8),
         output_tensor=New(node.element(8), (1, columns, 1, rows)),
-        dimension_count=2,
         strides=one,
         dilations=one,
         start_padding=[0, 0],
@@ -577,6 +572,5 @@ def product_with_blocks(node: Node) -> None:
         )
     whole = made[0]
     if parts > 1:
-        shape = New(a.element, (rows.shape[0], blocks.columns))
-        whole = node.apply("JOIN", input_count=parts, input_tensors=made, output_tensor=shape, axis=1)
+        whole = node.apply("JOIN", input_tensors=made, axis=1)
     node.set(whole.viewed((*a.shape[:-1], blocks.columns)))

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
 from dmlvk.onnx.nodes.operators.heads import chosen, compared
 from dmlvk.onnx.nodes.operators.matrix import matmul
@@ -255,7 +254,6 @@ def _reversed(node: Node, rows: Tensor, steps: int, batch: int) -> Tensor:
         sequence_lengths_tensor=lengths.viewed((1, batch, 1), element=TensorProto.UINT64).broadcast(
             (1, batch, rows.shape[1])
         ),
-        output_tensor=New(rows.element, seen.shape),
         axis=0,
     )
     return made.viewed(rows.shape)

@@ -102,15 +102,7 @@ def reduced(node: Node, function: int, tensor: Tensor, axes: list[int]) -> Tenso
     """REDUCE, with the axes kept as ones of size 1."""
     seen = tensor if tensor.rank else tensor.viewed((1,))
     named = axes or [0]
-    shape = tuple(1 if axis in named else size for axis, size in enumerate(seen.shape))
-    return node.apply(
-        "REDUCE",
-        function=function,
-        input_tensor=seen,
-        output_tensor=New(tensor.element, shape),
-        axis_count=len(named),
-        axes=named,
-    )
+    return node.apply("REDUCE", function=function, input_tensor=seen, axes=named)
 
 
 for _op_type, (_number, _empty) in _FUNCTIONS.items():
@@ -128,7 +120,6 @@ def _arg_extreme(operator: str, node: Node) -> None:
         operator,
         input_tensor=with_equal_zeros(node, tensor),
         output_tensor=New(TensorProto.INT64, shape),
-        axis_count=1,
         axes=[axis],
         axis_direction=1 if node.integer("select_last_index") else 0,
     )
@@ -182,13 +173,7 @@ def top_k(node: Node) -> None:
         axis_direction=1 if largest else 0,
     )
     if tensor.element in FLOATS:  # with the signs of their zeros
-        found = node.apply(
-            "GATHER_ELEMENTS",
-            input_tensor=tensor,
-            indices_tensor=positions,
-            output_tensor=New(tensor.element, values.shape),
-            axis=axis,
-        )
+        found = node.apply("GATHER_ELEMENTS", input_tensor=tensor, indices_tensor=positions, axis=axis)
     node.set(found)
     node.set(positions.viewed(indices.shape, element=TensorProto.INT64), 1)
 

@@ -114,7 +114,7 @@ def _sizes(node: Node, low: Tensor, high: Tensor, scale: float) -> Tensor:
 def _halves(node: Node, regions: Tensor) -> tuple[Tensor, Tensor]:
     """The first corners and the second ones."""
     half = New(regions.element, (regions.shape[0], 2))
-    low, high = node.apply_all("SPLIT", input_tensor=regions, output_count=2, output_tensors=[half, half], axis=1)
+    low, high = node.apply_all("SPLIT", input_tensor=regions, output_tensors=[half, half], axis=1)
     return low, high
 
 
@@ -133,8 +133,7 @@ def _of_one_element(node: Node, regions: Tensor, scale: float) -> Tensor:
     is_too_large = compared(node, "GREATER_THAN", _sizes(node, low, grown, scale), one)
     is_small = compared(node, "LESS_THAN", _sizes(node, low, high, scale), one)
     high = chosen(node, is_small, chosen(node, is_too_large, less, grown), high)
-    whole = New(regions.element, regions.shape)
-    return node.apply("JOIN", input_count=2, input_tensors=[low, high], output_tensor=whole, axis=1)
+    return node.apply("JOIN", input_tensors=[low, high], axis=1)
 
 
 def _without_empty(node: Node, regions: Tensor, indices: Tensor) -> Tensor:
@@ -144,13 +143,6 @@ def _without_empty(node: Node, regions: Tensor, indices: Tensor) -> Tensor:
     """
     low, high = _halves(node, regions)
     is_there = compared(node, "GREATER_THAN", high, low)
-    least = node.apply(
-        "REDUCE",
-        function=ReduceFunction.MIN,
-        input_tensor=is_there,
-        output_tensor=New(TensorProto.BOOL, (regions.shape[0], 1)),
-        axis_count=1,
-        axes=[1],
-    )
+    least = node.apply("REDUCE", function=ReduceFunction.MIN, input_tensor=is_there, axes=[1])
     nowhere = node.assembly.constant(np.full((1,), _NO_BATCH, np.uint64), TensorProto.UINT64)
     return chosen(node, least.viewed(indices.shape), indices, nowhere)

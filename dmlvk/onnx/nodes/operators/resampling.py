@@ -147,7 +147,6 @@ def _by_resample(node: Node, tensor: Tensor, asked: _ResizeRequest) -> Tensor:
         output_tensor=New(tensor.element, asked.output),
         interpolation_mode=_NEAREST if asked.mode == "nearest" else _LINEAR,
         rounding_direction=direction,
-        dimension_count=tensor.rank,
         scales=[axis.scale for axis in axes],
         input_pixel_offsets=[axis.input + less for axis in axes],
         output_pixel_offsets=[axis.output for axis in axes],

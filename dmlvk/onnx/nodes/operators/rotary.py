@@ -54,12 +54,10 @@ def rows_of(node: Node, cache: Tensor, positions: Tensor) -> Tensor:
         )
     if positions.element not in (TensorProto.INT32, TensorProto.INT64):
         raise NotOnDevice("places are INT32 or INT64")
-    shape = (*positions.shape, cache.shape[1])
     return node.apply(
         "GATHER",
         input_tensor=cache.viewed((1, *cache.shape), (0, *cache.strides)),
         indices_tensor=positions.viewed((1, *positions.shape), (0, *positions.strides)),
-        output_tensor=New(cache.element, shape),
         axis=1,
         index_dimensions=2,
     )
@@ -125,13 +123,9 @@ def split(node: Node, tensor: Tensor, sizes: list[int], axis: int = -1) -> tuple
     """SPLIT along an axis, by default the last one."""
     axis %= tensor.rank
     outputs = [New(tensor.element, (*tensor.shape[:axis], size, *tensor.shape[axis + 1 :])) for size in sizes]
-    return node.apply_all("SPLIT", input_tensor=tensor, output_count=len(sizes), output_tensors=outputs, axis=axis)
+    return node.apply_all("SPLIT", input_tensor=tensor, output_tensors=outputs, axis=axis)
 
 
 def join(node: Node, tensors: list[Tensor], axis: int = -1) -> Tensor:
     """JOIN along an axis, by default the last one."""
-    axis %= tensors[0].rank
-    shape = list(tensors[0].shape)
-    shape[axis] = sum(tensor.shape[axis] for tensor in tensors)
-    output = New(tensors[0].element, tuple(shape))
-    return node.apply("JOIN", input_count=len(tensors), input_tensors=tensors, output_tensor=output, axis=axis)
+    return node.apply("JOIN", input_tensors=tensors, axis=axis % tensors[0].rank)

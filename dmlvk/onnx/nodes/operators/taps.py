@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.translation import Node
@@ -123,12 +122,10 @@ def _along(node: Node, tensor: Tensor, axis: int, taps: Taps) -> Tensor:
 def _gathered(node: Node, tensor: Tensor, axis: int, indices: Array) -> Tensor:
     """The elements with an axis for the taps behind the one that they come from."""
     constant = node.assembly.constant(np.ascontiguousarray(indices.reshape(-1)), TensorProto.INT64)
-    shape = (*tensor.shape[:axis], indices.size, *tensor.shape[axis + 1 :])
     flat = node.apply(
         "GATHER",
         input_tensor=tensor,
         indices_tensor=constant.viewed((1,) * (tensor.rank - 1) + (indices.size,)),
-        output_tensor=New(tensor.element, shape),
         axis=axis,
         index_dimensions=1,
     )

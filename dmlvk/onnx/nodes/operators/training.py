@@ -146,7 +146,7 @@ def adagrad(node: Node) -> None:
         if norm:
             gradient = _plus(node, _times(node, values, norm), gradient)
         seen = _plus(node, squares, _times(node, gradient, gradient))
-        root = same_shape(node, seen, "ELEMENT_WISE_SQRT", scale_bias=None)
+        root = same_shape(node, seen, "ELEMENT_WISE_SQRT")
         least = _plus(node, root, node.scalar(node.real("epsilon"), TensorProto.FLOAT))
         way = pair(node, "ELEMENT_WISE_DIVIDE", gradient, least)
         node.set(pair(node, "ELEMENT_WISE_SUBTRACT", values, _times(node, way, rate)), outputs[0])
