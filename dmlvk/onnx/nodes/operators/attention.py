@@ -12,13 +12,12 @@ from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.appending import Heads, appended
 from dmlvk.onnx.nodes.operators.attention_rules import check_onnx
-from dmlvk.onnx.nodes.operators.elementwise import pair
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair
 from dmlvk.onnx.nodes.operators.heads import (
     MASKED,
     AttentionSizes,
     attention,
     both,
-    chosen,
     compared,
     headed,
     hiding,

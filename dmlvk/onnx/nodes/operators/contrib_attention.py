@@ -9,12 +9,11 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes.operators.attention_rules import check_multi_head, check_projections
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
 from dmlvk.onnx.nodes.operators.heads import (
     AttentionSizes,
     Mask,
     attention,
-    chosen,
     compared,
     headed,
     hiding,

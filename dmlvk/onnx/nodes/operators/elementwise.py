@@ -72,13 +72,8 @@ def with_equal_zeros(node: Node, tensor: Tensor) -> Tensor:
     if tensor.element not in FLOATS:
         return tensor
     zero = node.scalar(0, tensor.element).viewed(())
-    return node.apply(
-        "ELEMENT_WISE_IF",
-        condition_tensor=pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", tensor, zero, TensorProto.BOOL),
-        a_tensor=zero.broadcast(tensor.shape),
-        b_tensor=tensor,
-        output_tensor=New(tensor.element, tensor.shape),
-    )
+    is_zero = pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", tensor, zero, TensorProto.BOOL)
+    return chosen(node, is_zero, zero, tensor)
 
 
 def pair(node: Node, operator: str, a: Tensor, b: Tensor, element: int | None = None) -> Tensor:
@@ -89,6 +84,18 @@ def pair(node: Node, operator: str, a: Tensor, b: Tensor, element: int | None = 
         a_tensor=a.broadcast(shape),
         b_tensor=b.broadcast(shape),
         output_tensor=New(a.element if element is None else element, shape),
+    )
+
+
+def chosen(node: Node, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """One value where a condition holds and another one where not; all of them broadcast."""
+    shape = broadcast_shape(condition.shape, a.shape, b.shape)
+    return node.apply(
+        "ELEMENT_WISE_IF",
+        condition_tensor=condition.broadcast(shape),
+        a_tensor=a.broadcast(shape),
+        b_tensor=b.broadcast(shape),
+        output_tensor=New(a.element, shape),
     )
 
 
@@ -267,17 +274,7 @@ def is_infinite(node: Node) -> None:
 @translates("Where", by=["ELEMENT_WISE_IF"], shape=shapes.broadcast, batch=batches.elementwise)
 def where(node: Node) -> None:
     """All three broadcast."""
-    condition, a, b = node.tensors()
-    shape = broadcast_shape(condition.shape, a.shape, b.shape)
-    node.set(
-        node.apply(
-            "ELEMENT_WISE_IF",
-            condition_tensor=condition.broadcast(shape),
-            a_tensor=a.broadcast(shape),
-            b_tensor=b.broadcast(shape),
-            output_tensor=New(a.element, shape),
-        )
-    )
+    node.set(chosen(node, *node.tensors()))
 
 
 @translates("Clip", by=["ELEMENT_WISE_CLIP1"], shape=shapes.same, batch=batches.elementwise)

@@ -16,8 +16,8 @@ from onnx import TensorProto
 
 from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
-from dmlvk.onnx.nodes.operators.heads import both, chosen, compared
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
+from dmlvk.onnx.nodes.operators.heads import both, compared
 from dmlvk.onnx.nodes.operators.movement import sliced
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor

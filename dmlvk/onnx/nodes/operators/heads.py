@@ -9,10 +9,10 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
 from dmlvk.onnx.nodes.operators.matrix import matmul
 from dmlvk.onnx.nodes.translation import Node
-from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape
+from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators import MultiheadAttentionMaskType, ReduceFunction
 
 MASKED = -np.inf
@@ -232,18 +232,6 @@ def summed(node: Node, a: Tensor | None, b: Tensor | None) -> Tensor | None:
 def hiding(node: Node, seen: Tensor | None, element: int) -> Tensor | None:
     """What is added to scores so that only these keys are seen."""
     return None if seen is None else chosen(node, seen, node.scalar(0.0, element), node.scalar(MASKED, element))
-
-
-def chosen(node: Node, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """One value where a condition holds and another one where not; all of them broadcast."""
-    shape = broadcast_shape(condition.shape, a.shape, b.shape)
-    return node.apply(
-        "ELEMENT_WISE_IF",
-        condition_tensor=condition.broadcast(shape),
-        a_tensor=a.broadcast(shape),
-        b_tensor=b.broadcast(shape),
-        output_tensor=New(a.element, shape),
-    )
 
 
 def rows_without_keys(node: Node, added: Tensor) -> Tensor:

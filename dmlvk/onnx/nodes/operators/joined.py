@@ -11,8 +11,8 @@ from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.activation import gelu_by_tanh
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
-from dmlvk.onnx.nodes.operators.heads import AttentionSizes, attention, chosen, headed, merged, rows_without_keys
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
+from dmlvk.onnx.nodes.operators.heads import AttentionSizes, attention, headed, merged, rows_without_keys
 from dmlvk.onnx.nodes.operators.normalization import normalized
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape

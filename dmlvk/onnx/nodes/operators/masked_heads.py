@@ -9,8 +9,8 @@ from onnx import TensorProto
 from dmlvk.onnx.decoding.cache_pairs import ROWS
 from dmlvk.onnx.nodes.operators.appending import Heads, appended
 from dmlvk.onnx.nodes.operators.attention_rules import check_decoder_masked
-from dmlvk.onnx.nodes.operators.elementwise import pair
-from dmlvk.onnx.nodes.operators.heads import chosen, compared, summed
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair
+from dmlvk.onnx.nodes.operators.heads import compared, summed
 from dmlvk.onnx.nodes.operators.rotary import split
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Appending, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor

@@ -11,7 +11,7 @@ from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.convolution import per_channel, widened, window_of
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor
@@ -197,13 +197,7 @@ def dynamically(node: Node, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     range_of = pair(node, "ELEMENT_WISE_SUBTRACT", high, low)
     steps = node.scalar(255.0, TensorProto.FLOAT).viewed(())
     is_nothing = pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", range_of, zero, TensorProto.BOOL)
-    scale = node.apply(
-        "ELEMENT_WISE_IF",
-        condition_tensor=is_nothing,
-        a_tensor=one.broadcast(range_of.shape),
-        b_tensor=pair(node, "ELEMENT_WISE_DIVIDE", range_of, steps),
-        output_tensor=New(TensorProto.FLOAT, range_of.shape),
-    )
+    scale = chosen(node, is_nothing, one, pair(node, "ELEMENT_WISE_DIVIDE", range_of, steps))
     quotient = pair(node, "ELEMENT_WISE_SUBTRACT", zero, pair(node, "ELEMENT_WISE_DIVIDE", low, scale))
     mode = RoundingMode.HALVES_TO_NEAREST_EVEN
     point = same_shape(node, _clipped(node, quotient, 0, 255), "ELEMENT_WISE_ROUND", rounding_mode=mode)

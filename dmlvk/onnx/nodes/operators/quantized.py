@@ -15,12 +15,12 @@ from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.convolution import per_channel, widened
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
 from dmlvk.onnx.nodes.operators.matrix import largest_operand, product
 from dmlvk.onnx.nodes.operators.pooling import pool_window, pooled_sizes
 from dmlvk.onnx.nodes.operators.quantization import by_quotient, dynamically, matrices, of_matrix, rounded_to
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
-from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape
+from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators import RoundingMode, ScaleBias
 from dmlvk.operators.block_weights import row_bytes
 
@@ -257,16 +257,7 @@ def quantized_selection(node: Node) -> None:
     """Both operands are brought to the output's scale first."""
     condition, element = node.tensor(0), node.element(1)
     a, b = (_quantized(node, _numbers_of(node, index), 7, element) for index in (1, 4))
-    shape = broadcast_shape(broadcast_shape(condition.shape, a.shape), b.shape)
-    node.set(
-        node.apply(
-            "ELEMENT_WISE_IF",
-            condition_tensor=condition.broadcast(shape),
-            a_tensor=a.broadcast(shape),
-            b_tensor=b.broadcast(shape),
-            output_tensor=New(element, shape),
-        )
-    )
+    node.set(chosen(node, condition, a, b))
 
 
 def _channels_first(node: Node, tensor: Tensor) -> Tensor:

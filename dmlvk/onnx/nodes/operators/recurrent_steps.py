@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
-from dmlvk.onnx.nodes.operators.heads import chosen, compared
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
+from dmlvk.onnx.nodes.operators.heads import compared
 from dmlvk.onnx.nodes.operators.matrix import matmul
 from dmlvk.onnx.nodes.operators.quantization import dynamically
 from dmlvk.onnx.nodes.operators.quantized import integer_product

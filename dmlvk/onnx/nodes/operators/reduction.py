@@ -12,7 +12,7 @@ from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_equal_zeros
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape, with_equal_zeros
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
@@ -89,13 +89,7 @@ def _logarithm_of_integers(node: Node, tensor: Tensor, axes: list[int]) -> Tenso
     is_positive = pair(
         node, "ELEMENT_WISE_LOGICAL_GREATER_THAN", total, node.scalar(0, total.element).viewed(()), TensorProto.BOOL
     )
-    return node.apply(
-        "ELEMENT_WISE_IF",
-        condition_tensor=is_positive,
-        a_tensor=whole,
-        b_tensor=none.broadcast(whole.shape),
-        output_tensor=New(whole.element, whole.shape),
-    )
+    return chosen(node, is_positive, whole, none)
 
 
 def reduced(node: Node, function: int, tensor: Tensor, axes: list[int]) -> Tensor:

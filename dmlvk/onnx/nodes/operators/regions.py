@@ -10,8 +10,8 @@ from onnx import TensorProto
 
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair
-from dmlvk.onnx.nodes.operators.heads import chosen, compared
+from dmlvk.onnx.nodes.operators.elementwise import chosen, pair
+from dmlvk.onnx.nodes.operators.heads import compared
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction

@@ -11,7 +11,7 @@ from onnx import TensorProto
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.heads import chosen
+from dmlvk.onnx.nodes.operators.elementwise import chosen
 from dmlvk.onnx.nodes.operators.taps import FilterTaps, resampled, taps_of
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import Array, NotOnDevice, Tensor
