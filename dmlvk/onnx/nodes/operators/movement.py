@@ -206,9 +206,7 @@ def _check_known(node: Node, index: int, size: int) -> None:
         raise NotOnDevice(f"the index {high if high >= size else low} is beyond the {size} elements of its axis")
 
 
-@translates(
-    "Gather", by=["GATHER", "ELEMENT_WISE_IF"], shape=shapes.gathered, batch=batches.gathered, rows_along="axis"
-)
+@translates("Gather", by=["GATHER"], shape=shapes.gathered, batch=batches.gathered, rows_along="axis")
 def gather(node: Node) -> None:
     """Whole slices; negative indices count from the end."""
     tensor, indices, output = node.tensor(0), _indices(node, 1), node.new()
