@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Build a wheel of Kompute (``kp`` on PyPI) for the Python that runs this script, and print the wheel's path.
+"""Build Kompute with dmlvk's changes as one library in C, and put it where ``dmlvk/runtime/bundled.py`` loads it.
 
-Kompute 0.9.0 is on PyPI as source only, and its build clones four projects from GitHub. This script takes that source
-distribution from PyPI, applies the patches of ``scripts/kompute/`` (``--unchanged``: only what it needs to build), and
-builds against the system's Vulkan headers and fmt and PyPI's pybind11, so that nothing but PyPI is asked. The wheel is
-kept in a cache: the next call with the same Python, operating system and build recipe prints the cached wheel's path at
-once.
+    scripts/build_kompute.py                           for this machine, by its C++ compiler: seconds
+    scripts/build_kompute.py --unchanged --output DIR  ``kp`` as it is on PyPI, for this Python, to try dmlvk on it
 
-Needs: CMake >= 3.20, make, a C++ compiler, the Vulkan headers and loader, fmt, and Python's own headers
-(Debian: ``cmake make g++ libvulkan-dev libfmt-dev python3-dev``).
+Kompute 0.9.0 is on PyPI as source only. This takes that source distribution, applies the patches of
+``scripts/kompute/``, and compiles it against Vulkan's headers. The library is kept in the user's cache, by what it is
+made from. ``build_wheels.py`` builds it for other systems, too.
+
+Needs: a C++ compiler and Vulkan's headers (Debian: ``g++ libvulkan-dev``), and PyPI for the source; ``--unchanged``
+Python's headers and pybind11, too.
+
+Exit status: 0 it is there, 1 it cannot be built, 2 wrong usage, 3 it is not in the cache (``--cached-only``).
 """
 
 from __future__ import annotations
@@ -22,48 +25,42 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import venv
 from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from scripts.cross.targets import HERE, CrossBuildError, Platform
+from scripts.cross.tools import run
+
+ROOT = Path(__file__).resolve().parent.parent
+
 KOMPUTE_VERSION = "0.9.0"
-LOCAL_VERSION = "dmlvk.11"
-"""What ``pip list`` shows behind it: this is not the package as it is on PyPI."""
 
 KOMPUTE_SHA256 = "98e583dc6e9731ff6d7a3e3317817e4d93f7b2945929619e29a56325db279949"
 
-#: pybind11 >= 2.13 knows CPython up to 3.13 and both NumPy 1 and 2. setuptools stands in for the distutils that
-#: Python 3.12 dropped and Kompute's setup.py imports.
-BUILD_REQUIREMENTS = ("setuptools>=68,<81", "wheel", "pybind11>=2.13,<4")
+NATIVE = ROOT / "scripts" / "native"
 
-MINIMUM_CMAKE = (3, 20)
+PROGRAM = NATIVE / "kompute_library.cpp"
 
-#: Kompute's CMakeLists.txt reads its options from the environment.
-CMAKE_OPTIONS = {
-    # Everything that it would clone from GitHub comes from the system or from PyPI instead.
-    "KOMPUTE_OPT_USE_BUILT_IN_VULKAN_HEADER": "OFF",
-    "KOMPUTE_OPT_USE_BUILT_IN_FMT": "OFF",
-    "KOMPUTE_OPT_USE_BUILT_IN_PYBIND11": "OFF",
-    # The rules to install Kompute as a C++ library fail without the built-in fmt, and a wheel does not need them.
-    "KOMPUTE_OPT_INSTALL": "OFF",
-    # Without this Kompute switches the Vulkan validation layer on by itself wherever it is installed: slow, and
-    # dmlvk decides about it (DMLVK_VALIDATION).
-    "KOMPUTE_OPT_DISABLE_VK_DEBUG_LAYERS": "ON",
-    # The machine that builds may have no Vulkan driver at all.
-    "KOMPUTE_OPT_DISABLE_VULKAN_VERSION_CHECK": "ON",
-}
+LICENSE = "LICENSE"
+
+_DEFINITIONS = (
+    # Without this Kompute switches the Vulkan validation layer on by itself wherever it is installed: slow, and dmlvk
+    # decides about it (DMLVK_VALIDATION).
+    "-DKOMPUTE_DISABLE_VK_DEBUG_LAYERS=1",
+    "-DKOMPUTE_OPT_LOG_LEVEL_DISABLED=1",
+)
+
+_OPTIONS = ("-std=c++17", "-O2", "-DNDEBUG", "-w", "-fvisibility=hidden", *_DEFINITIONS)
+
+_SYSTEM_HEADERS = ("vulkan", "vk_video")
+"""Folders of /usr/include that are the same on all systems; the others there are this system's own."""
 
 
-class KomputeBuildError(Exception):
-    """Kompute cannot be built here; the message says why."""
-
-
-def patches(unchanged: bool) -> list[Path]:
-    """The changes to Kompute's source in their order; ``unchanged``: only what the package needs to build at all."""
-    every = sorted(Path(__file__).with_name("kompute").glob("*.patch"))
-    return every[:1] if unchanged else every
+def patches() -> list[Path]:
+    """The changes to Kompute's source in their order."""
+    return sorted((ROOT / "scripts" / "kompute").glob("*.patch"))
 
 
 def apply_patch(patch: Path, source: Path) -> None:
@@ -74,7 +71,7 @@ def apply_patch(patch: Path, source: Path) -> None:
         source: the tree.
 
     Raises:
-        KomputeBuildError: a line is not there; the tree is then of no use.
+        CrossBuildError: a line is not there; the tree is then of no use.
     """
     beginning = r"^(?:diff --git .*\nindex .*\n)?--- a/.*\n\+\+\+ b/"
     _, *files = re.split(beginning, patch.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -87,162 +84,9 @@ def apply_patch(patch: Path, source: Path) -> None:
             old = [line[1:] for line in changed if line[:1] in (" ", "-")]
             first = int(start) - 1  # the hunks before have been applied
             if lines[first : first + len(old)] != old or any(line[:1] not in (" ", "-", "+") for line in changed):
-                raise KomputeBuildError(f"{patch.name}: {name} is not as it was at line {start}")
+                raise CrossBuildError(f"{patch.name}: {name} is not as it was at line {start}")
             lines[first : first + len(old)] = [line[1:] for line in changed if line[:1] in (" ", "+")]
         (source / name).write_text("\n".join(lines), encoding="utf-8", newline="\n")
-
-
-def change_source(source: Path, jobs: int, unchanged: bool) -> None:
-    """Makes all changes.
-
-    Args:
-        source: Kompute's source.
-        jobs: compilers at a time: a bare -j starts every one at once and can exhaust the memory of a small machine.
-        unchanged: only what the package needs to build at all.
-
-    Raises:
-        KomputeBuildError: the source is another one.
-    """
-    for patch in patches(unchanged):
-        apply_patch(patch, source)
-    setup = source / "setup.py"
-    text = setup.read_text(encoding="utf-8")
-    marked = f"version='{KOMPUTE_VERSION}'" if unchanged else f"version='{KOMPUTE_VERSION}+{LOCAL_VERSION}'"
-    for old, new in (("'--', '-j']", f"'--', '-j{jobs}']"), (f"version='{KOMPUTE_VERSION}'", marked)):
-        if text.count(old) != 1:
-            raise KomputeBuildError(f"setup.py does not have {old!r} once")
-        text = text.replace(old, new)
-    setup.write_text(text, encoding="utf-8", newline="\n")
-
-
-def run(command: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
-    """Run a command with its output on the error stream (the standard output is for the wheel's path alone).
-
-    Raises:
-        KomputeBuildError: the command failed.
-    """
-    words = [str(word) for word in command]
-    print("+", " ".join(words), file=sys.stderr, flush=True)
-    status = subprocess.run(words, env=env, stdout=sys.stderr, check=False).returncode
-    if status != 0:
-        raise KomputeBuildError(f"exit status {status}: {' '.join(words)}")
-
-
-def find_cmake() -> Path:
-    """Return a CMake that is recent enough, the system's own first.
-
-    A CMake that pip installed is a Python program that finds its module only from its own environment; in a build
-    started by pip it fails, so it comes last.
-
-    Raises:
-        KomputeBuildError: there is none, or only older ones.
-    """
-    seen = []
-    for name in ("/usr/bin/cmake", "/usr/local/bin/cmake", shutil.which("cmake")):
-        if name is None or not os.access(name, os.X_OK):
-            continue
-        words = subprocess.run([name, "--version"], capture_output=True, text=True, check=False).stdout
-        match = re.search(r"version (\d+)\.(\d+)", words)
-        if match and (int(match[1]), int(match[2])) >= MINIMUM_CMAKE:
-            return Path(name)
-        seen.append(f"{name} ({match[0] if match else 'does not run'})")
-    needed = ".".join(map(str, MINIMUM_CMAKE))
-    raise KomputeBuildError(f"Kompute needs CMake >= {needed}; found {', '.join(seen) if seen else 'none'}")
-
-
-#: What the compiler must find, and Debian's package that has it.
-HEADERS = {"vulkan/vulkan.hpp": "libvulkan-dev", "fmt/core.h": "libfmt-dev", "Python.h": "python3-dev"}
-LIBRARIES = {"vulkan": "libvulkan-dev", "fmt": "libfmt-dev"}
-
-
-def check_tools() -> None:
-    """Looks for everything that the build needs, because its own errors come after a minute and are hard to read.
-
-    Raises:
-        KomputeBuildError: something is missing; the message says what to install.
-    """
-    missing = [] if shutil.which("make") else ["make"]
-    compiler = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
-    if compiler is None:
-        missing += ["g++", *HEADERS.values()]  # nothing can tell which of them are there
-    else:
-        include = f"-I{sysconfig.get_paths()['include']}"
-        with tempfile.TemporaryDirectory() as folder:
-
-            def compiles(text: str, option: str) -> bool:
-                words = [compiler, include, "-o", str(Path(folder, "made")), "-x", "c++", "-", option]
-                return subprocess.run(words, input=text, text=True, capture_output=True, check=False).returncode == 0
-
-            missing += [package for name, package in HEADERS.items() if not compiles(f"#include <{name}>\n", "-E")]
-            missing += [package for name, package in LIBRARIES.items() if not compiles("int main() {}\n", f"-l{name}")]
-    try:
-        find_cmake()
-    except KomputeBuildError as error:
-        raise KomputeBuildError(f"{error} (Debian, Ubuntu: apt install {' '.join(['cmake', *missing])})") from None
-    if missing:
-        wanted = " ".join(dict.fromkeys(missing))
-        raise KomputeBuildError(
-            f"Kompute cannot be built without a compiler and headers (Debian, Ubuntu: apt install {wanted})"
-        )
-
-
-def make_build_environment(folder: Path) -> Path:
-    """Create a virtual environment with the build requirements in ``folder`` and return its Python."""
-    venv.create(folder, with_pip=True)
-    python = folder / "bin" / "python"
-    run([python, "-m", "pip", "install", "--quiet", *BUILD_REQUIREMENTS])
-    return python
-
-
-def fetch_source(python: Path, folder: Path) -> Path:
-    """Download Kompute's source distribution from PyPI, checked against its hash, and return the unpacked tree."""
-    pin = folder / "kompute.txt"
-    pin.write_text(f"kp=={KOMPUTE_VERSION} --hash=sha256:{KOMPUTE_SHA256}\n", encoding="utf-8")
-    options = ["--quiet", "--no-binary=kp", "--no-deps", "--no-build-isolation", "--require-hashes"]
-    run([python, "-m", "pip", "download", *options, "--requirement", pin, "--dest", folder])
-    shutil.unpack_archive(folder / f"kp-{KOMPUTE_VERSION}.tar.gz", folder)
-    return folder / f"kp-{KOMPUTE_VERSION}"
-
-
-def build_wheel(python: Path, source: Path, folder: Path) -> Path:
-    """Build the wheel from the repaired ``source`` into ``folder`` and return its path."""
-    query = "import pybind11; print(pybind11.get_cmake_dir())"
-    pybind11_folder = subprocess.run([python, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
-    environment = {
-        **os.environ,
-        **CMAKE_OPTIONS,
-        "pybind11_DIR": pybind11_folder,
-        "PATH": os.pathsep.join([str(find_cmake().parent), os.environ.get("PATH", os.defpath)]),
-        # Kompute compiles with -Werror; a newer compiler's new warnings must not stop the build. -w is the one flag
-        # that wins over -Werror wherever it stands on the command line.
-        "CXXFLAGS": f"{os.environ.get('CXXFLAGS', '')} -w".strip(),
-    }
-    options = ["--verbose", "--no-build-isolation", "--no-deps", "--no-cache-dir"]
-    run([python, "-m", "pip", "wheel", *options, "--wheel-dir", folder, source], env=environment)
-    return next(folder.glob("kp-*.whl"))
-
-
-def operating_system() -> str:
-    """Return a short name of the system whose libraries the extension is linked with, such as ``debian-12``."""
-    try:
-        text = Path("/etc/os-release").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return sys.platform
-    fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return "-".join(fields[key].strip('"') for key in ("ID", "VERSION_ID") if key in fields) or sys.platform
-
-
-def recipe_of(*files: Path) -> str:
-    """A short hash of what files contain."""
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
-
-
-def cache_key(unchanged: bool) -> str:
-    """Return the name of the cache folder: equal names mean that the wheel can be used again."""
-    abi = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
-    recipe = recipe_of(Path(__file__), *patches(unchanged))
-    version = KOMPUTE_VERSION if unchanged else f"{KOMPUTE_VERSION}+{LOCAL_VERSION}"
-    return f"kp-{version}-{abi}-{operating_system()}-{recipe}"
 
 
 def default_cache() -> Path:
@@ -250,39 +94,152 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dmlvk"
 
 
-def main() -> int:
-    """Build the wheel, or find it in the cache, and print its path. Returns the exit status."""
-    parser = argparse.ArgumentParser(description="Build a wheel of Kompute for this Python and print its path.")
-    parser.add_argument("--cache", type=Path, default=default_cache(), help="folder that keeps wheels (%(default)s)")
-    parser.add_argument("--cached-only", action="store_true", help="build nothing: exit status 3 if none is cached")
-    parser.add_argument("--unchanged", action="store_true", help="Kompute as it is on PyPI, without dmlvk's changes")
-    parser.add_argument("--rebuild", action="store_true", help="build even if a wheel is cached")
-    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8), help="compilers at a time")
-    arguments = parser.parse_args()
-    kept = arguments.cache / "wheels" / cache_key(arguments.unchanged)
-    if not arguments.rebuild:
-        for wheel in kept.glob("kp-*.whl"):
-            print(wheel)
-            return 0
-        if arguments.cached_only:
-            return 3
+def fetch_source(folder: Path) -> Path:
+    """Kompute's source distribution from PyPI, whose hash pip checks, unpacked.
+
+    Args:
+        folder: where it goes.
+
+    Raises:
+        CrossBuildError: it is not to be had.
+    """
+    pin = folder / "kompute.txt"
+    pin.write_text(f"kp=={KOMPUTE_VERSION} --hash=sha256:{KOMPUTE_SHA256}\n", encoding="utf-8")
+    # Having unpacked it, pip asks its setup.py for metadata, which needs an old setuptools: that may fail. What is
+    # wanted is there before, and stays by --no-clean.
+    words = [sys.executable, "-m", "pip", "download", "--quiet", "--no-clean", "--no-binary=kp", "--no-deps"]
+    words += ["--no-build-isolation", "--require-hashes", "--requirement", str(pin), "--dest", str(folder)]
+    done = subprocess.run(words, env={**os.environ, "TMPDIR": str(folder)}, capture_output=True, text=True, check=False)
+    found = next(folder.glob("*/kp_*/src/Algorithm.cpp"), None)
+    if found is None:
+        reason = (done.stderr.strip().splitlines() or ["pip says nothing"])[-1]
+        raise CrossBuildError(f"Kompute's source is not to be had from PyPI: {reason}")
+    return found.parents[1]
+
+
+def _shaders(source: Path, folder: Path) -> Path:
+    """Two headers that Kompute's CMake would make, and that nothing here uses."""
+    made = folder / "shader"
+    made.mkdir()
+    for name in ("ShaderOpMult.hpp", "ShaderLogisticRegression.hpp"):
+        shutil.copy(source / "src" / "shaders" / "glsl" / f"{name}.in", made / name)
+    return made
+
+
+def _headers(folder: Path) -> Path:
+    made = folder / "system"
+    made.mkdir()
+    for name in _SYSTEM_HEADERS:
+        if not Path("/usr/include", name).is_dir():
+            raise CrossBuildError(f"/usr/include/{name} is not here (Debian, Ubuntu: apt install libvulkan-dev)")
+        (made / name).symlink_to(Path("/usr/include", name))
+    return made
+
+
+def _kept(target: Platform) -> Path:
+    files = [*patches(), Path(__file__), PROGRAM, *sorted((NATIVE / "fmt").iterdir())]
+    headers = Path("/usr/include/vulkan/vulkan_core.h")
+    parts = [repr(target).encode(), *(file.read_bytes() for file in files)]
+    parts += [headers.read_bytes()] if headers.is_file() else []
+    digest = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+    return default_cache() / "kompute" / f"{target.name}-{digest}" / target.library("dmlvk_kompute")
+
+
+def build(target: Platform = HERE, *, is_cached_only: bool = False, is_new: bool = False) -> Path | None:
+    """The library for a system, in the user's cache, with Kompute's licence beside it.
+
+    Args:
+        target: the system.
+        is_cached_only: build nothing.
+        is_new: build it also where the cache has it.
+
+    Returns:
+        the library; ``None`` where it is not in the cache and nothing shall be built.
+
+    Raises:
+        CrossBuildError: something is missing, or does not compile.
+    """
+    kept = _kept(target)
+    if (kept.is_file() and not is_new) or is_cached_only:
+        return kept if kept.is_file() else None
+    with tempfile.TemporaryDirectory(prefix="dmlvk-kompute-") as name:
+        folder = Path(name)
+        headers = _headers(folder)
+        source = fetch_source(folder)
+        for patch in patches():
+            apply_patch(patch, source)
+        includes = [NATIVE, source / "src", source / "src" / "include", _shaders(source, folder), headers]
+        made = folder / kept.name
+        words = [*target.compiler_words(), *_OPTIONS, *target.flags, *target.link, *(f"-I{path}" for path in includes)]
+        run([*words, "-o", str(made), str(PROGRAM)])
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / LICENSE, kept.parent / LICENSE)
+        # Under a temporary name first: a half-copied library must never be found there.
+        partial = Path(shutil.copy(made, kept.with_suffix(f".{os.getpid()}")))
+        partial.replace(kept)
+    return kept
+
+
+def build_unchanged(output: Path) -> Path:
+    """``kp`` as it is on PyPI, for the Python that runs this.
+
+    Args:
+        output: a folder for the module.
+
+    Raises:
+        CrossBuildError: something is missing, or does not compile.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="dmlvk-kompute-") as name:
+        folder = Path(name)
+        headers = _headers(folder)
+        run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder / "pip"), "pybind11>=2.13,<4"])
+        source = fetch_source(folder)
+        includes = [NATIVE, source / "src" / "include", _shaders(source, folder), headers]
+        includes += [folder / "pip" / "pybind11" / "include", Path(sysconfig.get_paths()["include"])]
+        # As one file: Vulkan's headers, most of the work, are read once.
+        together = folder / "kompute.cpp"
+        parts = [*sorted((source / "src").glob("*.cpp")), source / "src" / "logger" / "Logger.cpp"]
+        together.write_text("".join(f'#include "{path}"\n' for path in parts), encoding="utf-8")
+        made = output / f"kp{sysconfig.get_config_var('EXT_SUFFIX')}"
+        words = [*HERE.compiler_words(), *_OPTIONS, "-DKOMPUTE_BUILD_PYTHON=1", *HERE.flags, *HERE.link]
+        words += [f"-I{path}" for path in includes]
+        run([*words, "-o", str(made), str(source / "python" / "src" / "main.cpp"), str(together), "-lvulkan"])
+    return made
+
+
+def install(library: Path) -> Path:
+    """Puts the library where this checkout loads it; a process that has the old one keeps it."""
+    folder = ROOT / "dmlvk" / "runtime" / "native"
+    folder.mkdir(exist_ok=True)
+    target = folder / library.name
+    if not target.is_file() or target.read_bytes() != library.read_bytes():
+        partial = Path(shutil.copy(library, target.with_suffix(f".{os.getpid()}")))
+        partial.replace(target)
+    return target
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the script; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Build Kompute's library for this checkout, and print its path.")
+    parser.add_argument("--cached-only", action="store_true", help="build nothing: exit status 3 if it is not cached")
+    parser.add_argument("--rebuild", action="store_true", help="build it also where it is cached")
+    parser.add_argument("--unchanged", action="store_true", help="kp as it is on PyPI, without dmlvk's changes")
+    parser.add_argument("--output", metavar="DIR", type=Path, help="where kp goes")
+    options = parser.parse_args(arguments)
+    if options.unchanged != (options.output is not None):
+        parser.error("--unchanged and --output go together")
     try:
-        check_tools()
-        kept.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="dmlvk-kompute-") as name:
-            folder = Path(name)
-            python = make_build_environment(folder / "env")
-            source = fetch_source(python, folder)
-            change_source(source, arguments.jobs, arguments.unchanged)
-            wheel = build_wheel(python, source, folder)
-            # Into the cache under a temporary name first: a half-copied wheel must never be found there.
-            partial = kept / f"{wheel.name}.{os.getpid()}"
-            shutil.copyfile(wheel, partial)
-            partial.replace(kept / wheel.name)
-    except (KomputeBuildError, OSError) as error:
+        if options.unchanged:
+            print(build_unchanged(options.output))
+            return 0
+        library = build(is_cached_only=options.cached_only, is_new=options.rebuild)
+        if library is None:
+            return 3
+        print(install(library))
+    except (CrossBuildError, OSError) as error:
         print(f"build_kompute.py: {error}", file=sys.stderr)
         return 1
-    print(kept / wheel.name)
     return 0
 
 

@@ -66,11 +66,10 @@ def for_target(target: Platform, folder: Path) -> Path:
     Raises:
         CrossBuildError: when it cannot be built.
     """
-    target.check_compiler()
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / f"dmlvk_onnxruntime{LIBRARIES[target.system]}"
     source = MODULE.parent / "native" / "provider.c"
-    words = [*target.compiler, "-x", "c", "-std=c11", "-O2", "-fvisibility=hidden", *target.flags, *target.link]
+    words = [*target.compiler_words(), "-x", "c", "-std=c11", "-O2", "-fvisibility=hidden", *target.flags, *target.link]
     done = subprocess.run([*words, "-o", str(library), str(source)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CrossBuildError(f"{target.name}: {library.name}: {done.stderr.strip()}")

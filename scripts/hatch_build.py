@@ -5,15 +5,15 @@ product that git does not keep; a wheel built from a fresh checkout would silent
 The GLSL sources travel too: kernels of graphs are put together from them. A source distribution carries the library as
 well, with a digest of what it was made from: whoever changes something there compiles anew.
 
-Where pip builds a wheel to install it at once, Kompute is built, too (``build_kompute.py``), and the wheel asks for
-that very file: PyPI has Kompute as source only, whose own build clones from GitHub and fails on most machines.
+A wheel has Kompute as a library for the machine that builds it (``build_kompute.py``). ``build_wheels.py``, which adds
+those of other systems, sets ``DMLVK_WHEEL=base`` and gets a wheel without.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -24,6 +24,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 LIBRARY = Path("dmlvk", "kernels", "spirv")
 
+NATIVE = Path("dmlvk", "runtime", "native")
+
 DIGEST = LIBRARY / "sources.sha256"
 
 
@@ -33,7 +35,7 @@ def digest_of_sources(root: Path) -> str:
     for folder in ("dmlvk", "shaders"):
         for path in sorted(Path(root, folder).rglob("*")):
             name = path.relative_to(root)
-            if path.is_file() and LIBRARY not in name.parents and "__pycache__" not in name.parts:
+            if path.is_file() and name.parent not in (LIBRARY, NATIVE) and "__pycache__" not in name.parts:
                 digest.update(f"{name.as_posix()}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
@@ -47,11 +49,11 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         Args:
             version: Hatch's name for the kind of wheel: ``"standard"`` or ``"editable"``. An editable one contains
                 no files of the package, and a checkout compiles by itself what it runs.
-            build_data: Hatch's build data; left as it is, the wheel stays ``py3-none-any``.
+            build_data: Hatch's build data, which gets the wheel's files and its tag.
 
         Raises:
             SystemExit: the library is not current and cannot be compiled, for example without a shader compiler; or
-                pip installs, and Kompute cannot be built. It ends pip's output with one line, where another error
+                Kompute cannot be built. It ends pip's output with one line, where another error
                 would end it with forty of a traceback.
         """
         if version == "editable":
@@ -60,9 +62,11 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         self._make_library()
         if self.target_name == "wheel":
             build_data["force_include"]["shaders"] = "dmlvk/shaders"
-            kompute = self._kompute()
-            if kompute is not None:
-                build_data["dependencies"].append(f"kp @ {kompute.as_uri()}")
+            if os.environ.get("DMLVK_WHEEL") != "base":
+                library = self._kompute()
+                build_data["force_include"][str(library)] = f"dmlvk/runtime/native/{library.name}"
+                build_data["pure_python"] = False
+                build_data["tag"] = f"py3-none-{re.sub(r'[-.]', '_', sysconfig.get_platform())}"
 
     def _make_stubs(self) -> None:
         """What type checkers see of ``dmlvk.functions``; git does not keep it."""
@@ -88,28 +92,22 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
             sys.exit(f"{script.name} succeeded but left no {LIBRARY.as_posix()}/*.pack")
         digest.write_text(f"{digest_of_sources(root)}\n", encoding="ascii")
 
-    def _kompute(self) -> Path | None:
-        """A wheel of Kompute for the environment into which pip installs; ``None`` where it has one or asks PyPI.
+    def _kompute(self) -> Path:
+        """Kompute's library for this machine.
 
         Raises:
             SystemExit: it cannot be built.
         """
-        if "PIP_BUILD_TRACKER" not in os.environ or sys.platform != "linux":
-            return None
-        # Of the environment itself, not of the one in which pip builds: both run the same Python.
-        folders = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
-        if any(importlib.metadata.distributions(name="kp", path=folders)):
-            return None
         script = Path(self.root, "scripts", "build_kompute.py")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
-        # -I: pip's build environment must not be seen in the one that the script makes
+        # -I: pip's build environment, which has no pip, must not be seen
         built = subprocess.run(
             [sys.executable, "-I", str(script)], capture_output=True, text=True, env=environment, check=False
         )
         if built.returncode != 0:
             reason = (built.stderr.strip().splitlines() or ["it says nothing"])[-1]
             sys.exit(
-                "dmlvk needs Kompute, which PyPI has as source only: install the folder of wheels that "
-                f"scripts/build_wheels.py makes, or what is missing to build it here. {reason}"
+                "dmlvk has no wheel for this system, and Kompute, which it stands on, cannot be built here: install "
+                f"what is missing, or use a system that has a wheel (docs/how-to/install.md). {reason}"
             )
         return Path(built.stdout.strip().splitlines()[-1])

@@ -16,7 +16,6 @@ readonly ROOT=$PWD
 readonly VENV=$ROOT/.venv
 readonly STAMP=$VENV/.dmlvk-setup
 readonly LOG=$ROOT/build/setup.log
-readonly CACHE=${XDG_CACHE_HOME:-${HOME:-$ROOT/build}/.cache}/dmlvk
 readonly STEPS=5
 
 WITH_TESTS=no
@@ -62,11 +61,10 @@ logged() { # logged COMMAND...: run it with all its output in the log
 
 # ---------------------------------------------------------------------------------------------------- step 1
 
-python_works() { # python_works PYTHON: recent enough, able to make an environment, and to build extensions?
+python_works() { # python_works PYTHON: recent enough, and able to make an environment?
     "$1" - >/dev/null 2>&1 <<'PYTHON'
-import ensurepip, os, sys, sysconfig, venv  # Debian and Ubuntu ship ensurepip in python3-venv
-header = os.path.join(sysconfig.get_path("include"), "Python.h")
-sys.exit(0 if sys.version_info >= (3, 10) and os.path.exists(header) else 1)
+import ensurepip, sys, venv  # Debian and Ubuntu ship ensurepip in python3-venv
+sys.exit(0 if sys.version_info >= (3, 10) else 1)
 PYTHON
 }
 
@@ -79,7 +77,7 @@ find_python() { # sets PYTHON to the first one that works; status 1 if none does
             return 0
         fi
         if [[ $candidate == "${DMLVK_PYTHON:-}" ]]; then
-            stop "DMLVK_PYTHON=$candidate cannot be used: it must be Python >= 3.10 with its venv module and headers"
+            stop "DMLVK_PYTHON=$candidate cannot be used: it must be Python >= 3.10 with its venv module"
         fi
     done
     return 1
@@ -114,15 +112,12 @@ installed_packages() { # those among the arguments that dpkg has, between spaces
 
 find_missing() { # sets MISSING to the packages without which set-up cannot go on, OPTIONAL to those it can do without
     MISSING=()
-    INSTALLED=$(installed_packages cmake make g++ libvulkan-dev libvulkan1 libfmt-dev glslang-tools glslang-dev \
+    INSTALLED=$(installed_packages g++ libvulkan-dev libvulkan1 glslang-tools glslang-dev \
         spirv-tools mesa-vulkan-drivers vulkan-tools vulkan-validationlayers)
-    find_python || MISSING+=(python3 python3-venv python3-dev)
-    need cmake works cmake
-    need make works make
+    find_python || MISSING+=(python3 python3-venv)
     need g++ works c++
     need libvulkan-dev includes vulkan/vulkan.hpp
     need libvulkan1 has_loader
-    need libfmt-dev includes fmt/core.h
     need glslang-tools works glslangValidator
     need spirv-tools works spirv-val
     local required=("${MISSING[@]}")
@@ -191,20 +186,20 @@ Debian and Ubuntu, see README.md, section \"Install elsewhere\")"
 }
 
 python_complaint() { # why no Python was found, if that is so
-    find_python || printf '%s' " (python3 is $(python3 --version 2>&1 || true); dmlvk needs Python >= 3.10 with venv \
-and headers: install one and name it in DMLVK_PYTHON)"
+    find_python || printf '%s' " (python3 is $(python3 --version 2>&1 || true); dmlvk needs Python >= 3.10 with venv: \
+install one and name it in DMLVK_PYTHON)"
 }
 
 # ---------------------------------------------------------------------------------------------------- steps 2 to 5
 
 environment_stamp() { # a text that changes when what is in .venv has to change
     printf '%s\n' "$ROOT" "$("$VENV/bin/python" -VV)"
-    cksum pyproject.toml scripts/build_kompute.py scripts/kompute/*.patch
+    cksum pyproject.toml
 }
 
 environment_is_current() {
     [[ -f $STAMP && -x $VENV/bin/dmlvk ]] && [[ $(<"$STAMP") == "$(environment_stamp)" ]] &&
-        "$VENV/bin/python" -c 'import kp' >/dev/null 2>&1
+        "$VENV/bin/python" -c 'import dmlvk' >/dev/null 2>&1
 }
 
 virtual_environment() {
@@ -222,32 +217,15 @@ virtual_environment() {
     finish_step "made with $("$VENV/bin/python" --version), $(command -v "$PYTHON")"
 }
 
-install_kompute() { # install_kompute [--rebuild]
-    local wheel
-    printf '\n+ scripts/build_kompute.py %s\n' "$*" >>"$LOG"
-    wheel=$("$VENV/bin/python" scripts/build_kompute.py --cache "$CACHE" "$@" 2>>"$LOG" </dev/null) ||
-        fail "Kompute could not be built"
-    logged "$VENV/bin/python" -m pip install --force-reinstall --no-deps "$wheel" ||
-        fail "Kompute's wheel could not be installed"
-    # Its NumPy, as its metadata wants it.
-    logged "$VENV/bin/python" -m pip install "$wheel" || fail "Kompute's dependencies could not be installed"
-}
-
-kompute() {
+kompute() { # compiled anew where its recipe has changed, or where the system's libraries have under it
     step "Kompute"
-    local found="from the wheel in $CACHE"
-    if ! "$VENV/bin/python" scripts/build_kompute.py --cache "$CACHE" --cached-only >/dev/null; then
-        note "building it from source, this takes a minute or two ..."
-        found="built"
-    fi
-    install_kompute
-    # The system's libraries may have changed under a cached wheel.
-    if ! logged "$VENV/bin/python" -c 'import kp'; then
-        [[ $found != built ]] || fail "Kompute was built but cannot be imported"
-        note "the cached wheel does not load here: building it anew, this takes a minute or two ..."
-        install_kompute --rebuild
-        logged "$VENV/bin/python" -c 'import kp' || fail "Kompute was built but cannot be imported"
-        found="built anew"
+    local load='import ctypes, sys; ctypes.CDLL(sys.argv[1])' library found="from the user's cache"
+    if ! library=$("$VENV/bin/python" scripts/build_kompute.py --cached-only 2>>"$LOG") ||
+        ! logged "$VENV/bin/python" -c "$load" "$library"; then
+        found=compiled
+        library=$("$VENV/bin/python" scripts/build_kompute.py --rebuild 2>>"$LOG" </dev/null) ||
+            fail "Kompute could not be built"
+        logged "$VENV/bin/python" -c "$load" "$library" || fail "Kompute was built but cannot be loaded"
     fi
     finish_step "$found"
 }
@@ -297,15 +275,13 @@ main() {
     if environment_is_current; then
         step "Python environment in .venv"
         finish_step "unchanged since the last set-up"
-        step "Kompute"
-        finish_step "unchanged since the last set-up"
         step "dmlvk and the Python packages it needs"
         finish_step "unchanged since the last set-up"
     else
         virtual_environment
-        kompute
         install_dmlvk
     fi
+    kompute
     shader_compiler
     generated_files
     printf 'set-up is complete after %d s\n' "$SECONDS"

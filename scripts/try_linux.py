@@ -4,14 +4,13 @@
     scripts/try_linux.py aarch64                     64-bit Arm (Debian 12) under qemu: some minutes the first time
     scripts/try_linux.py aarch64_debian13            the same with Debian 13
     scripts/try_linux.py debian13                    a newer Mesa, LLVM, NumPy and Python on this processor
-    scripts/try_linux.py aarch64 --wheels dist       the wheels of scripts/build_wheels.py, installed by pip there
     scripts/try_linux.py aarch64 --every 10          every tenth operator and family only
     scripts/try_linux.py aarch64_debian13 --minutes 30 --keep DIR     a part of all, and the next when called again
     scripts/try_linux.py aarch64_debian13 --jobs 16  by so many processes side by side
     scripts/try_linux.py debian13 --table docs/notes/platforms.md     put what is found into the table
 
 Debian's packages are unpacked into a folder of the user's cache, known by what was asked for, which becomes the root of
-a process: that takes root's rights. Arm needs qemu-user-static and g++-aarch64-linux-gnu.
+a process: that takes root's rights. Arm needs qemu-user-static.
 
 Exit status: 0 it works and all bits are equal, 1 not so, 2 wrong usage, 3 qemu or root's rights are not here.
 """
@@ -19,23 +18,19 @@ Exit status: 0 it works and all bits are equal, 1 not so, 2 wrong usage, 3 qemu 
 from __future__ import annotations
 
 import argparse
-import ensurepip
 import hashlib
 import math
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.build_wheels import FIND_HEADERS, WheelError, found_pythons
-from scripts.cross import kompute
-from scripts.cross.both import SCRIPTS, Command, run_both, settings_of
+from scripts import build_kompute
+from scripts.build_wheels import WheelError, found_pythons
+from scripts.cross.both import Command, run_both, settings_of
 from scripts.cross.debian_roots import ROOTS, Root, command, unpacked, why_not_here
 from scripts.cross.platform_table import add_row, is_well, table_row
 from scripts.cross.targets import CrossBuildError
@@ -61,7 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the script; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("system", choices=ROOTS, help="which one")
-    parser.add_argument("--wheels", metavar="DIR", type=Path, help="install these by pip, not the checkout")
     parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth operator and family only")
     parser.add_argument("--small", action="store_true", help="a small conformance case of every family instead")
     parser.add_argument(
@@ -79,14 +73,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if reason := why_not_here(root):
             raise NoLinuxError(reason)
-        folder = prepared(root, options.wheels)
+        folder = prepared(root)
         first = inside(root, folder, "-c", FIRST_RESULT)
         if first.returncode != 0:
             raise CrossBuildError(f"it does not work: {first.stderr.strip()[-2000:]}")
         print(f"{options.system}: a first result on {first.stdout.strip()}", flush=True)
         script = "/checkout/scripts/cross/results.py"
         what = f"{options.every}{'-small' if options.small else ''}"
-        kept = options.keep and options.keep / f"{options.system}-{state_of(options.wheels)}-{what}.jsonl"
+        kept = options.keep and options.keep / f"{options.system}-{state_of()}-{what}.jsonl"
         result = run_both(
             lambda *words: Command(python_command(root, folder, script, *words, **settings_of(options.jobs))),
             options.every,
@@ -107,18 +101,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         device, _, driver = first.stdout.strip().partition(", ")
         version = driver.partition("-")[0].partition(" (")[0]
         row = {"imported": f"CPython 3.{root.minor}{how}, {device}, {version}".rstrip(", "), **table_row(result)}
-        more = ["pip installs the wheels"] if options.wheels is not None else []
-        add_row(options.table, root.title, {**row, "more": "; ".join([*more, row.get("more", "")]).strip("; ")})
+        add_row(options.table, root.title, row)
     return 0 if is_well(result) else 1
 
 
-def state_of(wheels: Path | None) -> str:
-    """A digest of what is tried: the wheels and what runs them, or the checkout."""
+def state_of() -> str:
+    """A digest of what is tried."""
     digest = hashlib.sha256()
-    if wheels is not None:
-        for name in SCRIPTS:
-            digest.update((ROOT / "scripts" / "cross" / f"{name}.py").read_bytes())
-    for folder in (wheels,) if wheels is not None else (ROOT / "dmlvk", ROOT / "shaders", ROOT / "scripts"):
+    for folder in (ROOT / "dmlvk", ROOT / "shaders", ROOT / "scripts"):
         for path in sorted(each for each in folder.rglob("*") if each.is_file() and "__pycache__" not in each.parts):
             digest.update(f"{path.relative_to(folder)} {path.stat().st_size} ".encode())
             digest.update(path.read_bytes())
@@ -148,12 +138,11 @@ def python_command(root: Root, folder: Path, *words: str, **environment: str) ->
     return command(root, folder, [f"/usr/bin/python3.{root.minor}", *words], settings)
 
 
-def prepared(root: Root, wheels: Path | None) -> Path:
-    """The root folder, with everything; the checkout or the wheels are put there anew.
+def prepared(root: Root) -> Path:
+    """The root folder, with everything; the checkout is put there anew.
 
     Args:
         root: the system.
-        wheels: a folder of them; ``None`` for the checkout.
 
     Raises:
         CrossBuildError: something cannot be built or had.
@@ -162,20 +151,12 @@ def prepared(root: Root, wheels: Path | None) -> Path:
     _compile_bytecode(root, folder, f"usr/lib/python3.{root.minor}", "usr/lib/python3")
     checkout = folder / "checkout"
     shutil.rmtree(checkout, ignore_errors=True)
-    shutil.rmtree(folder / "usr/local/lib", ignore_errors=True)
-    if wheels is not None:
-        (checkout / "scripts" / "cross").mkdir(parents=True)
-        for name in SCRIPTS:
-            shutil.copy(ROOT / "scripts" / "cross" / f"{name}.py", checkout / "scripts" / "cross")
-        _install(root, folder, wheels)
-        _compile_bytecode(root, folder, "usr/local/lib")
-        return folder
     for name in ("dmlvk", "shaders", "scripts"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "*.pack"))
-    with tempfile.TemporaryDirectory() as made:
-        for wheel in _kompute(root, Path(made)):
-            with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(checkout)
+    library = build_kompute.build(root.target)
+    assert library is not None
+    (checkout / "dmlvk" / "runtime" / "native").mkdir(exist_ok=True)
+    shutil.copy(library, checkout / "dmlvk" / "runtime" / "native" / library.name)
     _compile_bytecode(root, folder, "checkout")
     return folder
 
@@ -192,29 +173,8 @@ def _same_python(root: Root) -> str:
     """A Python of this machine that has the same version."""
     python = found_pythons().get((3, root.minor))
     if python is None:
-        raise NoLinuxError(f"there is no CPython 3.{root.minor} here, whose headers Kompute is built against")
+        raise NoLinuxError(f"there is no CPython 3.{root.minor} here, which compiles bytecode for that one")
     return python
-
-
-def _kompute(root: Root, made: Path) -> list[Path]:
-    python = _same_python(root)
-    headers = subprocess.run([python, "-c", FIND_HEADERS], capture_output=True, text=True, check=True).stdout.strip()
-    return kompute.build(root.target, {root.minor: Path(headers)}, made, jobs=os.cpu_count() or 1)
-
-
-def _install(root: Root, folder: Path, wheels: Path) -> None:
-    """What a user does: pip, which comes as a wheel, with what Debian has of the dependencies."""
-    shutil.rmtree(folder / "wheels", ignore_errors=True)
-    shutil.copytree(wheels, folder / "wheels")
-    shutil.rmtree(folder / "pip", ignore_errors=True)
-    (pip,) = Path(ensurepip.__file__).parent.glob("_bundled/pip-*.whl")
-    with zipfile.ZipFile(pip) as archive:
-        archive.extractall(folder / "pip")
-    _compile_bytecode(root, folder, "pip")
-    words = ["install", "--quiet", "--no-index", "--break-system-packages", "--root-user-action=ignore", "--no-compile"]
-    done = inside(root, folder, "/pip/pip", *words, "--find-links", "/wheels", "dmlvk")
-    if done.returncode != 0:
-        raise CrossBuildError(f"pip does not install: {(done.stdout + done.stderr).strip()[-2000:]}")
 
 
 if __name__ == "__main__":

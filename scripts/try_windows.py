@@ -8,7 +8,7 @@
     scripts/try_windows.py --table docs/notes/platforms.md     put what is found into the table of platforms
 
 Needs wine and an X server without a screen, which wine's Vulkan asks for (Debian: apt install wine wine64 xvfb), and
-without --wheels the compilers of scripts/cross/targets.py. Python 3.12 with NumPy 1.26: wine 8 lacks functions of C
+without --wheels Zig, from PyPI. Python 3.12 with NumPy 1.26: wine 8 lacks functions of C
 that NumPy 2 imports.
 
 Exit status: 0 all checks pass and all bits are equal, 1 not so, 2 wrong usage, 3 wine or Xvfb is not here.
@@ -23,7 +23,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -31,9 +30,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from scripts import build_kompute
 from scripts.build_kompute import default_cache
-from scripts.build_wheels import FIND_HEADERS, WheelError, found_pythons
-from scripts.cross import glslang, kompute
+from scripts.build_wheels import WheelError
+from scripts.cross import glslang
 from scripts.cross.both import SCRIPTS, Command, run_both
 from scripts.cross.platform_table import add_row, is_well, table_row
 from scripts.cross.targets import TARGETS, CrossBuildError
@@ -218,13 +218,10 @@ def prepared(wheels: Path | None) -> Path:
         downloads = [path for path in downloads if path.name.startswith("pip-")]
     else:
         first_line = _drive(ROOT) + "\n"
-        header = subprocess.run(
-            [_python_with_headers(), "-c", FIND_HEADERS], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        with tempfile.TemporaryDirectory() as made:
-            built = kompute.build(TARGETS["win_amd64"], {MINOR: Path(header)}, Path(made), jobs=os.cpu_count() or 1)
-            downloads += [Path(shutil.copy(path, folder)) for path in built]
-        if (program := glslang.kept(TARGETS["win_amd64"])) is not None:
+        library = build_kompute.build(TARGETS["win_amd64"])
+        assert library is not None
+        build_kompute.install(library)  # beside this system's own, which has another name
+        if (program := glslang.path_of(TARGETS["win_amd64"])).is_file():
             (python / "Scripts").mkdir()
             shutil.copy(program, python / "Scripts")
     for path in downloads:
@@ -243,13 +240,6 @@ def prepared(wheels: Path | None) -> Path:
 def _checks(python: Path) -> Path:
     """The folder of the scripts whose results are compared."""
     return python / "checks" / "scripts" / "cross"
-
-
-def _python_with_headers() -> str:
-    found = found_pythons().get((3, MINOR))
-    if found is None:
-        raise NoWindowsError(f"there is no CPython 3.{MINOR} here, whose headers Kompute is built against")
-    return found
 
 
 def _downloads() -> Path:

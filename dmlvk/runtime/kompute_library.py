@@ -1,19 +1,35 @@
-"""The only module that imports Kompute (``kp``), and what is open in it when the process ends or is forked."""
+"""The only module that imports Kompute, and what is open in it when the process ends or is forked.
+
+Kompute is the library in this package (:mod:`dmlvk.runtime.bundled`), or ``kp`` as it is on PyPI: where there is no
+library, or where ``DMLVK_KOMPUTE=kp`` asks for it.
+"""
 
 from __future__ import annotations
 
 import atexit
 import functools
+import importlib.util
 import logging
 import os
+import platform
 import sys
 import sysconfig
 import weakref
+from pathlib import Path
 from typing import Any, Protocol
 
 from dmlvk.errors import UnsupportedError
 from dmlvk.runtime.forked import end_without_exit_handlers
 from dmlvk.runtime.vulkan import DeviceInfo
+
+LIBRARY = Path(__file__).with_name("native") / {
+    "win32": "dmlvk_kompute.dll",
+    "darwin": "libdmlvk_kompute.dylib",
+}.get(sys.platform, "libdmlvk_kompute.so")
+"""Of dmlvk's own Kompute."""
+
+
+KOMPUTE_VERSION = "0.9.0"
 
 
 class Opened(Protocol):
@@ -37,11 +53,52 @@ drivers_of_parent: set[str] = set()
 
 @functools.cache
 def kompute() -> Any:
-    """Imports Kompute without the handler that it puts on the root logger.
+    """Kompute.
 
     Raises:
         UnsupportedError: it is not installed, or was built for another Python or system.
     """
+    module = _bundled() if is_bundled() else _installed()
+    # Registered after Kompute's own handler and so run before it: devices go before what they stand on.
+    atexit.register(close_open_engines)
+    return module
+
+
+def is_bundled() -> bool:
+    """Whether Kompute is this package's own; found out without loading it."""
+    chosen = os.environ.get("DMLVK_KOMPUTE", "")
+    if chosen not in ("", "kp"):
+        raise UnsupportedError(f"DMLVK_KOMPUTE={chosen}: it may be kp, or not be set")
+    return not chosen and (LIBRARY.is_file() or importlib.util.find_spec("kp") is None)
+
+
+def _bundled() -> Any:
+    try:
+        from dmlvk.runtime import bundled
+    except (ImportError, OSError) as error:
+        raise UnsupportedError(_why_not(error)) from error
+    return bundled
+
+
+def _why_not(error: Exception) -> str:
+    """One line: why the library is not loaded here, and what to do."""
+    here = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sysconfig.get_platform()}"
+    if not LIBRARY.is_file():
+        return (
+            f"Kompute, which dmlvk stands on, is not in this installation ({here}): {LIBRARY.name} is missing. Install "
+            "dmlvk's wheel for this system (pip install --force-reinstall dmlvk), or in a checkout run "
+            "scripts/build_kompute.py"
+        )
+    libc = " ".join(filter(None, platform.libc_ver()))
+    served = "Linux with glibc 2.28 or newer, Windows 10 or newer, macOS 13 or newer"
+    return (
+        f"Kompute, which dmlvk stands on, cannot be loaded by {here}{f' with {libc}' if libc else ''}: {error}. "
+        f"dmlvk's wheels serve {served}; in a checkout scripts/build_kompute.py builds it for this system"
+    )
+
+
+def _installed() -> Any:
+    """Imports ``kp`` without the handler that it puts on the root logger."""
     root = logging.getLogger()
     handlers = list(root.handlers)
     try:
@@ -49,15 +106,13 @@ def kompute() -> Any:
     except ImportError as error:
         here = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sysconfig.get_platform()}"
         raise UnsupportedError(
-            f"Kompute, which dmlvk stands on, cannot be loaded by {here}: {error}. Install the wheel for it: "
-            "pip install --force-reinstall --find-links dist kp (scripts/build_wheels.py makes dist)"
+            f"kp, for which DMLVK_KOMPUTE=kp asks, cannot be loaded by {here}: {error}. Without the variable "
+            "dmlvk takes the Kompute that is in its wheel"
         ) from error
 
     for handler in list(root.handlers):
         if handler not in handlers:
             root.removeHandler(handler)
-    # Registered after Kompute's own handler and so run before it: devices go before what they stand on.
-    atexit.register(close_open_engines)
     return kp
 
 

@@ -14,8 +14,8 @@ class RecordedOperations:
     """Those of one recording.
 
     Kompute as it is on PyPI puts a barrier for each tensor before each dispatch, which waits there for copies; NVIDIA's
-    driver waits for all earlier dispatches, too. Since 0.9.0+dmlvk.10 dispatches do without, and one barrier stands
-    where copies may come before them: at the beginning, since those of earlier submissions count as well.
+    driver waits for all earlier dispatches, too. Those of dmlvk's Kompute do without, and one barrier stands where
+    copies may come before them: at the beginning, since those of earlier submissions count as well.
 
     Args:
         kompute: the module.
@@ -25,6 +25,7 @@ class RecordedOperations:
     Attributes:
         sequence: the same.
         dispatches: which operations are dispatches.
+        of_dispatch: makes a dispatch of an algorithm and its push constants, which is not added yet.
     """
 
     def __init__(self, kompute: Any, sequence: Any, *, has_barriers: bool) -> None:
@@ -32,7 +33,8 @@ class RecordedOperations:
         self.dispatches: list[int] = []
         self._kompute = kompute
         self._count = 0
-        self._dispatches_wait = not (has_barriers and hasattr(kompute.OpAlgoDispatch, "follows_transfers"))
+        self._dispatches_wait = not (has_barriers and hasattr(kompute, "unordered_dispatch"))
+        self.of_dispatch = kompute.OpAlgoDispatch if self._dispatches_wait else kompute.unordered_dispatch
 
     def add(self, operation: Any) -> None:
         """Adds any operation."""
@@ -57,13 +59,6 @@ class RecordedOperations:
         """
         if not self._dispatches_wait:
             self.add(self._kompute.OpMemoryBarrier([allocation.tensor for allocation in used], of_transfers=True))
-
-    def of_dispatch(self, algorithm: Any, push_constants: np.ndarray[Any, np.dtype[np.uint32]]) -> Any:
-        """A dispatch that is not added yet."""
-        operation = self._kompute.OpAlgoDispatch(algorithm, push_constants)
-        if not self._dispatches_wait:
-            operation.follows_transfers = False
-        return operation
 
     def dispatch(self, algorithm: Any, push_constants: np.ndarray[Any, np.dtype[np.uint32]]) -> None:
         """Adds a dispatch."""

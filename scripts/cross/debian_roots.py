@@ -12,17 +12,48 @@ from pathlib import Path
 from types import MappingProxyType
 
 from scripts.build_kompute import default_cache
-from scripts.cross.targets import TARGETS, X86_64, CrossBuildError, Platform
+from scripts.cross.targets import HERE, TARGETS, CrossBuildError, Platform
 
 PACKAGES = ("python3-numpy", "python3-click", "python3-rich", "python3-pil", "mesa-vulkan-drivers", "libvulkan1")
 
-_SOURCES = "deb [arch={machine} signed-by={key}] http://deb.debian.org/debian {suite} main\n"
-_KEY = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_SOURCES = "deb [arch={machine} signed-by={key}] {mirror} {suite} {parts}\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Distribution:
+    """Where packages come from.
+
+    Attributes:
+        mirror: its server.
+        key: that signs its lists.
+        package: Debian's package that has the key.
+        parts: of the distribution.
+    """
+
+    mirror: str
+    key: Path
+    package: str
+    parts: str
+
+
+DEBIAN = Distribution(
+    "http://deb.debian.org/debian",
+    Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
+    "debian-archive-keyring",
+    "main",
+)
+
+UBUNTU = Distribution(
+    "http://archive.ubuntu.com/ubuntu",
+    Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg"),
+    "ubuntu-keyring",
+    "main universe",
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Root:
-    """A Debian.
+    """A Debian or Ubuntu.
 
     Attributes:
         title: what the table of platforms calls it.
@@ -33,6 +64,8 @@ class Root:
         target: whose Kompute it loads.
         emulator: what executes its programs here; ``None`` for the processor itself.
         is_merged: whether its packages have nothing but links in ``/lib`` and ``/bin``.
+        distribution: where its packages come from.
+        packages: what is unpacked, with what that depends on.
     """
 
     title: str
@@ -43,6 +76,8 @@ class Root:
     target: Platform
     emulator: Path | None
     is_merged: bool
+    distribution: Distribution = DEBIAN
+    packages: tuple[str, ...] = PACKAGES
 
 
 ROOTS: Mapping[str, Root] = MappingProxyType(
@@ -73,7 +108,7 @@ ROOTS: Mapping[str, Root] = MappingProxyType(
             triplet="x86_64-linux-gnu",
             suite="trixie",
             minor=13,
-            target=X86_64,
+            target=HERE,
             emulator=None,
             is_merged=True,
         ),
@@ -86,6 +121,8 @@ def why_not_here(root: Root) -> str | None:
     """Why this machine, or user, cannot run that system's programs; ``None`` where it can."""
     if root.emulator is not None and not root.emulator.is_file():
         return f"{root.emulator} is not here (apt install qemu-user-static)"
+    if not root.distribution.key.is_file():
+        return f"{root.distribution.key} is not here (apt install {root.distribution.package})"
     return None if os.geteuid() == 0 else "only root may have another root folder"
 
 
@@ -108,7 +145,7 @@ def unpacked(root: Root) -> Path:
     Raises:
         CrossBuildError: they are not to be had.
     """
-    digest = hashlib.sha256(repr((root.machine, root.suite, PACKAGES)).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(repr((root.machine, root.suite, root.packages)).encode()).hexdigest()[:12]
     folder = default_cache() / "roots" / f"{root.suite}-{root.machine}-{digest}"
     if not folder.is_dir():
         apt = folder.with_name(f"{folder.name}.apt")
@@ -121,7 +158,7 @@ def unpacked(root: Root) -> Path:
 def _download(root: Root, apt: Path) -> None:
     for name in ("lists/partial", "cache/archives/partial"):
         (apt / name).mkdir(parents=True, exist_ok=True)
-    sources = _SOURCES.format(machine=root.machine, key=_KEY, suite=root.suite)
+    sources = _SOURCES.format(machine=root.machine, suite=root.suite, **vars(root.distribution))
     (apt / "sources.list").write_text(sources, encoding="ascii")
     (apt / "status").touch()
     options = {
@@ -136,12 +173,12 @@ def _download(root: Root, apt: Path) -> None:
         "Acquire::Retries": "3",
     }
     command = ["apt-get", "-qq", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
-    wanted = ["install", "-y", "--download-only", "--no-install-recommends", *PACKAGES]
+    wanted = ["install", "-y", "--download-only", "--no-install-recommends", *root.packages]
     for words in (["update"], wanted):
         done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             said = done.stderr.strip()[-500:]
-            raise CrossBuildError(f"Debian's packages of {root.suite} for {root.machine} are not to be had: {said}")
+            raise CrossBuildError(f"packages of {root.suite} for {root.machine} are not to be had: {said}")
 
 
 def _unpack(root: Root, apt: Path, folder: Path) -> None:

@@ -1,16 +1,56 @@
-"""The systems for which wheels are built elsewhere, and the compilers that do it."""
+"""The systems for which wheels are built, and what builds for them: Zig, from PyPI (``pip install ziglang``).
+
+Zig brings the C libraries of all of them, and links its C++ library into what it makes: nothing is left to be there but
+each system's own C library, of which Linux needs glibc 2.28 or newer.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
-CPYTHONS = (10, 11, 12, 13)
-"""Minor versions of CPython 3 that wheels are made for."""
+CPYTHONS = tuple(range(10, 15))
+"""Minor versions of CPython 3 that dmlvk is tried on."""
+
+GLIBC = (2, 28)
+
+
+TOOLS = ("ziglang>=0.15", "build>=1.2", "hatchling>=1.24", "numpy>=1.23", "rich>=13", "twine>=6")
+"""What wheels are made with; numpy and rich are for the script that compiles the shaders."""
+
+_TOOLS_FOLDER = Path(__file__).resolve().parents[2] / "build" / "wheel-tools"
+
+
+def tools_python() -> Path:
+    """The Python of an environment with :data:`TOOLS`, made in ``build/wheel-tools`` where it is not there.
+
+    Raises:
+        CrossBuildError: PyPI does not have them.
+    """
+    python, stamp = _TOOLS_FOLDER / "bin" / "python", _TOOLS_FOLDER / "tools.txt"
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != " ".join(TOOLS):
+        shutil.rmtree(_TOOLS_FOLDER, ignore_errors=True)
+        for words in (
+            [sys.executable, "-m", "venv", str(_TOOLS_FOLDER)],
+            [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *TOOLS],
+        ):
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise CrossBuildError(f"{' '.join(TOOLS)} are not to be had: {done.stderr.strip()[-500:]}")
+        stamp.write_text(" ".join(TOOLS), encoding="utf-8")
+    return python
+
+
+def zig_folder() -> Path:
+    """Where Zig is, with the sources and licences of what it links."""
+    (folder,) = tools_python().parents[1].glob("lib/python3*/site-packages/ziglang")
+    return folder
 
 
 class CrossBuildError(Exception):
@@ -25,100 +65,85 @@ class Platform:
         name: what ``build_wheels.py --platform`` is given.
         tag: the platform of a wheel's name.
         system: ``"win32"``, ``"darwin"`` or ``"linux"``, as ``sys.platform`` says it there.
-        compiler: the C++ compiler's words.
-        packages: Debian's packages that bring it; none where it is PyPI's ziglang.
-        flags: for compiling and linking.
+        title: what the table of platforms calls it.
+        compiler: the C++ compiler's words, of which ``"zig"`` stands for the program of PyPI's ziglang.
+        flags: for compiling.
         link: for linking a shared library.
         program_link: for linking a program.
-        suffix: of an extension module for CPython 3.N, with ``{minor}`` for N.
     """
 
     name: str
     tag: str
     system: str
+    title: str
     compiler: tuple[str, ...]
-    packages: tuple[str, ...]
-    flags: tuple[str, ...]
-    link: tuple[str, ...]
-    program_link: tuple[str, ...]
-    suffix: str
+    flags: tuple[str, ...] = ()
+    link: tuple[str, ...] = ("-shared", "-s")
+    program_link: tuple[str, ...] = ("-s",)
 
-    @property
-    def system_name(self) -> str:
-        """What the table of platforms calls it."""
-        return {"win32": "Windows x86-64", "linux": "Linux on Arm (aarch64)", "darwin": "macOS"}[self.system]
+    def library(self, name: str) -> str:
+        """The file name of a shared library."""
+        return {"win32": f"{name}.dll", "darwin": f"lib{name}.dylib"}.get(self.system, f"lib{name}.so")
 
-    def check_compiler(self) -> None:
-        """Looks for the compiler.
+    def program(self, name: str) -> str:
+        """The file name of a program."""
+        return f"{name}.exe" if self.system == "win32" else name
+
+    def compiler_words(self) -> list[str]:
+        """The C++ compiler, which is installed where it is Zig.
 
         Raises:
             CrossBuildError: it is not here.
         """
+        if self.compiler[0] == "zig":
+            return [str(tools_python()), "-m", "ziglang", *self.compiler[1:]]
         if shutil.which(self.compiler[0]) is None:
-            raise CrossBuildError(
-                f"{self.name}: {self.compiler[0]} is not here (apt install {' '.join(self.packages)})"
-            )
-        if "ziglang" in self.compiler and importlib.util.find_spec("ziglang") is None:
-            raise CrossBuildError(f"{self.name}: {sys.executable} has no ziglang (pip install ziglang)")
+            raise CrossBuildError(f"there is no C++ compiler {self.compiler[0]} (Debian, Ubuntu: apt install g++)")
+        return list(self.compiler)
 
 
-_ZIG = (sys.executable, "-m", "ziglang", "c++")
+def _by_zig(name: str, tag: str, title: str, target: str) -> Platform:
+    system = {"win": "win32", "macosx": "darwin"}.get(name.partition("_")[0], "linux")
+    return Platform(
+        name=name,
+        tag=tag,
+        system=system,
+        title=title,
+        compiler=("zig", "c++", "-target", target),
+        flags=("-D_WIN32_WINNT=0x0A00",) if system == "win32" else ("-fPIC",),
+    )
+
+
+_GLIBC = ".".join(map(str, GLIBC))
 
 TARGETS: Mapping[str, Platform] = MappingProxyType(
     {
         target.name: target
         for target in (
-            Platform(
-                name="win_amd64",
-                tag="win_amd64",
-                system="win32",
-                compiler=("x86_64-w64-mingw32-g++-posix",),  # the one with Windows' own threads lacks std::mutex
-                packages=("g++-mingw-w64-x86-64", "mingw-w64-tools"),
-                flags=("-D_WIN32_WINNT=0x0A00",),
-                link=("-shared", "-static", "-s"),
-                program_link=("-static", "-s"),
-                suffix=".cp3{minor}-win_amd64.pyd",
-            ),
-            Platform(
-                name="manylinux_aarch64",
-                tag="manylinux_2_34_aarch64",
-                system="linux",
-                compiler=("aarch64-linux-gnu-g++",),
-                packages=("g++-aarch64-linux-gnu",),
-                flags=("-fPIC",),
-                link=("-shared", "-static-libstdc++", "-static-libgcc", "-s"),
-                program_link=("-static-libstdc++", "-static-libgcc", "-s", "-pthread"),
-                suffix=".cpython-3{minor}-aarch64-linux-gnu.so",
-            ),
             *(
-                Platform(
-                    name=f"macosx_{machine}",
-                    tag=f"macosx_{version.replace('.', '_')}_{machine}",
-                    system="darwin",
-                    compiler=(*_ZIG, "-target", f"{zig_machine}-macos.{version}"),
-                    packages=(),
-                    flags=("-fPIC",),
-                    # Vulkan's functions are those of the library that dmlvk has loaded before: the loader, or MoltenVK.
-                    link=("-shared", "-undefined", "dynamic_lookup", "-s"),
-                    program_link=("-s",),
-                    suffix=".cpython-3{minor}-darwin.so",
+                _by_zig(
+                    f"manylinux_{machine}",
+                    f"manylinux_{_GLIBC.replace('.', '_')}_{machine}",
+                    title,
+                    f"{machine}-linux-gnu.{_GLIBC}",
                 )
-                for machine, zig_machine, version in (("arm64", "aarch64", "11.0"), ("x86_64", "x86_64", "11.0"))
+                for machine, title in (("x86_64", "Linux x86-64"), ("aarch64", "Linux on Arm (aarch64)"))
             ),
+            _by_zig("win_amd64", "win_amd64", "Windows x86-64", "x86_64-windows-gnu"),
+            _by_zig("win_arm64", "win_arm64", "Windows on Arm", "aarch64-windows-gnu"),
+            _by_zig("macosx_arm64", "macosx_13_0_arm64", "macOS", "aarch64-macos.13.0"),
+            _by_zig("macosx_x86_64", "macosx_13_0_x86_64", "macOS x86-64", "x86_64-macos.13.0"),
         )
     }
 )
 """By name."""
 
-X86_64 = Platform(
-    name="manylinux_x86_64",
-    tag="manylinux_2_34_x86_64",
-    system="linux",
-    compiler=("g++",),
-    packages=("g++",),
-    flags=("-fPIC",),
-    link=("-shared", "-static-libstdc++", "-static-libgcc", "-s"),
-    program_link=("-static-libstdc++", "-static-libgcc", "-s", "-pthread"),
-    suffix=".cpython-3{minor}-x86_64-linux-gnu.so",
+HERE = Platform(
+    name=f"here-{sys.platform}",
+    tag="",
+    system=sys.platform,
+    title="this machine",
+    compiler=(os.environ.get("CXX") or "c++",),
+    flags=("-fPIC",) if sys.platform != "win32" else (),
 )
-"""Linux on the processor at hand, for versions of it that lack this one's libraries; its wheels auditwheel repairs."""
+"""This machine, by its own compiler."""

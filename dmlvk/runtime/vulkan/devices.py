@@ -251,7 +251,7 @@ def _hidden_devices() -> str:
         return ""
     return (
         f" The loader hides {', '.join(names)}, whose driver is marked as a portability driver (MoltenVK): "
-        "install dmlvk's wheel of Kompute, 0.9.0+dmlvk.8 or later, which asks for it."
+        "dmlvk's own Kompute asks for it (unset DMLVK_KOMPUTE)."
     )
 
 

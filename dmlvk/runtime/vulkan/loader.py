@@ -59,7 +59,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
 def how_to_install(platform: str = sys.platform) -> str:
     """One sentence: what gives this operating system a Vulkan loader and a driver."""
     if platform == "darwin":
-        return "Install MoltenVK, for example with: brew install molten-vk vulkan-loader"
+        return "Install dmlvk's wheel for macOS, which brings MoltenVK, or: brew install molten-vk vulkan-loader"
     if platform == "win32":
         return "Install the graphics driver of your GPU's vendor; it brings the Vulkan loader with it."
     return (
@@ -69,7 +69,7 @@ def how_to_install(platform: str = sys.platform) -> str:
 
 
 def library_candidates(platform: str = sys.platform) -> list[str]:
-    """File names of the loader, the likeliest first: Kompute is linked to a library of that name."""
+    """File names of the loader, the likeliest first."""
     if platform == "win32":
         return ["vulkan-1.dll"]
     if platform != "darwin":
@@ -79,7 +79,8 @@ def library_candidates(platform: str = sys.platform) -> list[str]:
     folders += sorted(glob.glob(os.path.expanduser("~/VulkanSDK/*/macOS/lib")), reverse=True)
     if sdk := os.environ.get("VULKAN_SDK"):
         folders.insert(0, os.path.join(sdk, "lib"))
-    return names + [os.path.join(folder, name) for name in names for folder in folders]
+    own = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "libMoltenVK.dylib")  # wheels bring it
+    return [*names, *(os.path.join(folder, name) for name in names for folder in folders), own]
 
 
 @lru_cache(maxsize=1)
@@ -94,8 +95,7 @@ def _library() -> ctypes.CDLL:
     tried = []
     for name in library_candidates():
         try:
-            # macOS: Kompute's wheel takes Vulkan's functions from wherever this process has them.
-            return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL if sys.platform == "darwin" else ctypes.DEFAULT_MODE)
+            return ctypes.CDLL(name)
         except OSError as error:
             tried.append(f"{name}: {error}")
     raise DeviceNotFoundError(f"No Vulkan loader found ({tried[0]}). {how_to_install()}")

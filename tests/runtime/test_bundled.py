@@ -1,0 +1,67 @@
+"""dmlvk's own Kompute: one library for every Python, which leaves another Kompute alone and frees what it has made."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from types import FunctionType
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk.runtime.kompute_library import is_bundled
+
+if not is_bundled():
+    pytest.skip("kp is taken instead", allow_module_level=True)
+
+from dmlvk.runtime import bundled
+
+SOURCE = Path(__file__).resolve().parents[2] / "scripts" / "native" / "kompute_library.cpp"
+
+
+def test_python_calls_the_functions_that_the_library_has() -> None:
+    source, caller = SOURCE.read_text(encoding="utf-8"), Path(bundled.__file__).read_text(encoding="utf-8")
+    exported = set(re.findall(r"^EXPORT .*?dmlvk_(\w+)\(", source, re.M))
+    called = set(re.findall(r'_(?:function|frees)\(\s*"(\w+)"', caller))
+    assert exported == called and len(exported) > 30
+    assert f"dmlvk_version() {{ return {bundled.VERSION}; }}" in source
+
+
+def test_another_kompute_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "kp.py").write_text("raise SystemExit('kp is imported')\n")
+    program = "import dmlvk as dml, sys; dml.Device().close(); print('kp' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {program}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_what_is_made_is_freed_with_its_last_reference_and_no_line_of_python(device: dml.Device) -> None:
+    """A signal's handler runs between lines of Python: in a finalizer its exception would be lost, and the memory."""
+    manager = device.engine._manager
+    tensor = manager.tensor_t(np.arange(5, dtype=np.uint32), bundled.TensorTypes.host)
+    assert not any(isinstance(kind.__del__, FunctionType) for kind in (bundled.Tensor, bundled.Algorithm))
+    array, gone = tensor.data(), weakref.ref(tensor)
+    del tensor
+    assert gone() is not None and array.tolist() == [0, 1, 2, 3, 4]  # the array keeps it
+    del array
+    assert gone() is None
+
+
+def test_what_the_library_meets_is_raised_with_its_words(device: dml.Device) -> None:
+    manager = device.engine._manager
+    freed = manager.tensor_t(np.zeros(4, np.uint32), bundled.TensorTypes.host)
+    freed.destroy()
+    assert not freed.is_init()
+    sequence = manager.sequence()
+    with pytest.raises(RuntimeError, match=r"\w"):
+        sequence.record(bundled.OpTensorSyncDevice([]))
+    with pytest.raises(RuntimeError, match=r"[Tt]imestamp"):
+        sequence.get_timestamps()
