@@ -62,6 +62,16 @@ def most_plans(device: dml.Device, on_processors: int) -> int:
     return on_processors if device.target.is_cpu else max(on_processors, MOST_PLANS_OF_GPUS)
 
 
+def variants(desc: dml.OperatorDesc, target: Target = GPU) -> list[str]:
+    """The kernels of an operator on a device."""
+    return [step.kernel.variant for step in lower(desc, target).steps]
+
+
+def variants_of(graph: dml.CompiledGraph) -> list[str]:
+    """The kernels of a graph."""
+    return [step.kernel.variant for stage in graph.stages for step in stage.program.steps]
+
+
 def kernel_of(desc: dml.OperatorDesc, target: Target = GPU) -> ElementwiseKernel:
     """The only kernel of an operator on a device."""
     (step,) = lower(desc, target).steps

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.graphs import (
@@ -16,6 +18,8 @@ from dmlvk.graphs import (
     OutputGraphEdge,
 )
 from tests.binding.support import floats, sign, threshold
+
+Array = npt.NDArray[Any]
 
 SIZES = (4, 6)
 TENSOR = floats(*SIZES)
@@ -78,3 +82,22 @@ def diamond(device: dml.Device) -> GraphDesc:
 
 
 DIAMOND_OF_X = np.maximum(np.sign(X), np.maximum(X, np.float32(0.25))) + 1
+
+
+def result(device: dml.Device, build: Callable[..., dml.Expression], *arrays: Array) -> Array:
+    """Runs what is built from an input for each array."""
+    graph = dml.Graph(device)
+    given = {f"x{number}": array for number, array in enumerate(arrays)}
+    inputs = [graph.input(name, dml.DataType[a.dtype.name.upper()], a.shape) for name, a in given.items()]
+    return device.run(graph.compile(y=build(*inputs)), given)["y"]
+
+
+def fused(
+    device: dml.Device, graph: dml.Graph, outputs: dml.Expression | dict[str, dml.Expression], arrays: dict[str, Array]
+) -> dml.CompiledGraph:
+    """The graph, compiled: its outputs have the same bits as where nothing is fused."""
+    made, single = graph.compile(outputs), graph.compile(outputs, fuse=False)
+    expected = device.run(single, arrays)
+    for name, array in device.run(made, arrays).items():
+        assert array.tobytes() == expected[name].tobytes(), name
+    return made

@@ -7,25 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.operators import REGULAR_OPERATORS
-
-Array = npt.NDArray[Any]
+from tests.graphs.support import result
 
 RNG = np.random.default_rng(7)
 A = RNG.integers(-9, 9, (3, 4, 5)).astype(np.float32)
 B = RNG.integers(1, 9, (4, 1)).astype(np.float32)
-
-
-def result(device: dml.Device, build: Callable[..., dml.Expression], **arrays: Array) -> Array:
-    """Runs what is built from an input for each array."""
-    graph = dml.Graph(device)
-    inputs = [graph.input(name, dml.DataType[a.dtype.name.upper()], a.shape) for name, a in arrays.items()]
-    return device.run(graph.compile(y=build(*inputs)), arrays)["y"]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +27,7 @@ def result(device: dml.Device, build: Callable[..., dml.Expression], **arrays: A
 def test_arithmetic_broadcasts_as_numpy_does(device: dml.Device, function: Callable[[Any, Any], Any]) -> None:
     for a, b in ((A, B), (B, A)):
         shifted = b + np.float32(20) if b is A else b  # no zeros to divide by
-        got = result(device, function, a=a, b=shifted)
+        got = result(device, function, a, shifted)
         assert got.shape == (3, 4, 5)
         assert (got == function(a, shifted)).all()
 
@@ -45,55 +36,55 @@ def test_arithmetic_broadcasts_as_numpy_does(device: dml.Device, function: Calla
     "function", [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne], ids=lambda f: f.__name__
 )
 def test_comparisons_give_bytes(any_device: dml.Device, function: Callable[[Any, Any], Any]) -> None:
-    got = result(any_device, function, a=A, b=B)
+    got = result(any_device, function, A, B)
     assert got.dtype == np.uint8
     assert (got == function(A, B)).all()
-    assert (result(any_device, lambda a: function(a, 2), a=A) == function(A, 2)).all()
-    assert (result(any_device, lambda a: function(2, a), a=A) == function(2, A)).all()
+    assert (result(any_device, lambda a: function(a, 2), A) == function(A, 2)).all()
+    assert (result(any_device, lambda a: function(2, a), A) == function(2, A)).all()
 
 
 def test_bits_and_truths(any_device: dml.Device) -> None:
     x, y = RNG.integers(-100, 100, (2, 24)).astype(np.int32)
     for function in (operator.and_, operator.or_, operator.xor):
-        assert (result(any_device, function, x=x, y=y) == function(x, y)).all()
-        assert (result(any_device, lambda a, b, f=function: f(a > 0, b > 0), x=x, y=y) == function(x > 0, y > 0)).all()
-    assert (result(any_device, operator.invert, x=x) == ~x).all()
-    assert (result(any_device, lambda a: ~(a > 3), x=x) == ~(x > 3)).all()
+        assert (result(any_device, function, x, y) == function(x, y)).all()
+        assert (result(any_device, lambda a, b, f=function: f(a > 0, b > 0), x, y) == function(x > 0, y > 0)).all()
+    assert (result(any_device, operator.invert, x) == ~x).all()
+    assert (result(any_device, lambda a: ~(a > 3), x) == ~(x > 3)).all()
     unsigned = x.view(np.uint32)
-    assert (result(any_device, lambda a: 1 << (a & 7), x=unsigned) == 1 << (unsigned & 7)).all()
-    assert (result(any_device, lambda a: a >> 3, x=unsigned) == unsigned >> 3).all()
+    assert (result(any_device, lambda a: 1 << (a & 7), unsigned) == 1 << (unsigned & 7)).all()
+    assert (result(any_device, lambda a: a >> 3, unsigned) == unsigned >> 3).all()
 
 
 def test_powers(any_device: dml.Device) -> None:
-    assert (result(any_device, lambda a: a**2, a=A) == A**2).all()
+    assert (result(any_device, lambda a: a**2, A) == A**2).all()
     integers = A.astype(np.int32)
-    assert (result(any_device, lambda a: a**3, a=integers) == integers**3).all()
-    assert (result(any_device, lambda a: 2**a, a=np.arange(5, dtype=np.float32)) == [1, 2, 4, 8, 16]).all()
+    assert (result(any_device, lambda a: a**3, integers) == integers**3).all()
+    assert (result(any_device, lambda a: 2**a, np.arange(5, dtype=np.float32)) == [1, 2, 4, 8, 16]).all()
 
 
 def test_other_operators(any_device: dml.Device) -> None:
-    assert (result(any_device, lambda a: abs(-a) - +a, a=A) == np.abs(A) - A).all()
-    assert (result(any_device, lambda a: 10 - a, a=A) == 10 - A).all()
-    assert (result(any_device, lambda a: A + a, a=A) == 2 * A).all()
-    assert (result(any_device, lambda a: 12 / a, a=B) == np.float32(12) / B).all()
-    assert (result(any_device, lambda a: a * np.float32(0.5), a=A) == A / 2).all()
+    assert (result(any_device, lambda a: abs(-a) - +a, A) == np.abs(A) - A).all()
+    assert (result(any_device, lambda a: 10 - a, A) == 10 - A).all()
+    assert (result(any_device, lambda a: A + a, A) == 2 * A).all()
+    assert (result(any_device, lambda a: 12 / a, B) == np.float32(12) / B).all()
+    assert (result(any_device, lambda a: a * np.float32(0.5), A) == A / 2).all()
 
 
 def test_functions_have_directmlx_defaults(any_device: dml.Device) -> None:
-    assert (result(any_device, lambda a: F.clip(a, min=-1, max=2.5), a=A) == A.clip(-1, 2.5)).all()
-    assert (result(any_device, lambda a: F.activation_relu(a), a=A) == A.clip(0)).all()
-    assert (result(any_device, lambda a, b: F.max(a, b), a=A, b=B) == np.maximum(A, B)).all()
-    assert (result(any_device, lambda a, b: F.if_(a > b, a, 0), a=A, b=B) == np.where(A > B, A, 0)).all()
-    assert (result(any_device, lambda a: F.round(a / 2), a=A) == np.rint(A / 2)).all()
-    leaky = result(any_device, F.activation_leaky_relu, a=A)
+    assert (result(any_device, lambda a: F.clip(a, min=-1, max=2.5), A) == A.clip(-1, 2.5)).all()
+    assert (result(any_device, lambda a: F.activation_relu(a), A) == A.clip(0)).all()
+    assert (result(any_device, lambda a, b: F.max(a, b), A, B) == np.maximum(A, B)).all()
+    assert (result(any_device, lambda a, b: F.if_(a > b, a, 0), A, B) == np.where(A > B, A, 0)).all()
+    assert (result(any_device, lambda a: F.round(a / 2), A) == np.rint(A / 2)).all()
+    leaky = result(any_device, F.activation_leaky_relu, A)
     assert (leaky == np.where(A < 0, A * np.float32(0.01), A)).all()
 
 
 def test_output_types(any_device: dml.Device) -> None:
-    counted = result(any_device, lambda a: F.bit_count(a, output_data_type=dml.UINT32), a=np.arange(9, dtype=np.uint32))
+    counted = result(any_device, lambda a: F.bit_count(a, output_data_type=dml.UINT32), np.arange(9, dtype=np.uint32))
     assert counted.dtype == np.uint32
     assert counted.tolist() == [0, 1, 1, 2, 1, 2, 2, 3, 1]
-    quantized = result(any_device, lambda a: F.quantize_linear(a, 0.5, 3, output_data_type=dml.UINT8), a=B)
+    quantized = result(any_device, lambda a: F.quantize_linear(a, 0.5, 3, output_data_type=dml.UINT8), B)
     assert quantized.dtype == np.uint8
     assert (quantized == B / 0.5 + 3).all()
 
@@ -122,8 +113,8 @@ def test_views_copy_nothing(any_device: dml.Device) -> None:
 
 
 def test_a_view_as_output_is_written_out(any_device: dml.Device) -> None:
-    assert (result(any_device, lambda a: a.transpose(), a=A) == A.T).all()
-    assert (result(any_device, lambda a: a, a=A) == A).all()
+    assert (result(any_device, lambda a: a.transpose(), A) == A.T).all()
+    assert (result(any_device, lambda a: a, A) == A).all()
     graph = dml.Graph(any_device)
     assert any_device.run(graph.compile(graph.constant(B)), {})["output"].tolist() == B.tolist()
 
@@ -138,9 +129,9 @@ def test_equal_expressions_are_computed_once(any_device: dml.Device) -> None:
 
 
 def test_zeros_of_both_signs_are_different_constants(any_device: dml.Device) -> None:
-    got = result(any_device, lambda a: 1 / (a * 0.0) + 0 * (1 / (a * -0.0)), a=np.ones(1, np.float32))
+    got = result(any_device, lambda a: 1 / (a * 0.0) + 0 * (1 / (a * -0.0)), np.ones(1, np.float32))
     assert np.isnan(got).all()
-    assert result(any_device, lambda a: 1 / (a * -0.0), a=np.ones(1, np.float32)).tolist() == [-np.inf]
+    assert result(any_device, lambda a: 1 / (a * -0.0), np.ones(1, np.float32)).tolist() == [-np.inf]
 
 
 def test_nodes_that_lead_to_no_output_are_left_out(any_device: dml.Device) -> None:
@@ -308,11 +299,11 @@ def test_axes_may_be_counted_from_the_end(any_device: dml.Device) -> None:
 
 def test_shapes_and_axes_may_be_sequences(any_device: dml.Device) -> None:
     x = A
-    assert (result(any_device, lambda a: a.reshape((4, -1)), a=x) == x.reshape(4, -1)).all()
-    assert (result(any_device, lambda a: a.reshape([60]), a=x) == x.reshape(60)).all()
-    assert (result(any_device, lambda a: a.reshape(np.array([5, 12])), a=x) == x.reshape(5, 12)).all()
-    assert (result(any_device, lambda a: a.transpose((2, 0, 1)), a=x) == x.transpose(2, 0, 1)).all()
-    assert (result(any_device, lambda a: a.transpose(-1, 0, -2), a=x) == x.transpose(-1, 0, -2)).all()
+    assert (result(any_device, lambda a: a.reshape((4, -1)), x) == x.reshape(4, -1)).all()
+    assert (result(any_device, lambda a: a.reshape([60]), x) == x.reshape(60)).all()
+    assert (result(any_device, lambda a: a.reshape(np.array([5, 12])), x) == x.reshape(5, 12)).all()
+    assert (result(any_device, lambda a: a.transpose((2, 0, 1)), x) == x.transpose(2, 0, 1)).all()
+    assert (result(any_device, lambda a: a.transpose(-1, 0, -2), x) == x.transpose(-1, 0, -2)).all()
 
 
 MASKED: Any = np.ma.masked_array(np.ones(5, np.float32), [0, 0, 1, 0, 0])  # type: ignore[no-untyped-call]

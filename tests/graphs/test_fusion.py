@@ -32,8 +32,8 @@ from dmlvk.operators import REGULAR_OPERATORS
 from scripts.shader_tools.rules import lint
 from tests.effort import some
 from tests.graphs.random_graphs import Builder
-from tests.graphs.support import X, node
-from tests.targets import all_compute_as_gpus
+from tests.graphs.support import X, fused, node
+from tests.targets import all_compute_as_gpus, variants_of
 
 E = dml.Expression
 SHADERS = Path(__file__).parents[2] / "shaders"
@@ -76,13 +76,8 @@ def test_a_kernel_writes_what_is_read_elsewhere_too(device: dml.Device) -> None:
         t = a * b
         less = t < a
         outputs = {"t": t, "less": less, "y": F.if_(less, -abs(t), t + 1), "s": F.activation_softmax(t)}
-        fused, unfused = graph.compile(outputs), graph.compile(outputs, fuse=False)
-        assert len(fused.stages) == 2
-        assert [len(stage.writes) for stage in fused.stages] == [3, 1]
         arrays = {name: rng.normal(0, 1, sizes).astype(np.float32) for name in "ab"}
-        expected = device.run(unfused, arrays)
-        for name, array in device.run(fused, arrays).items():
-            assert array.tobytes() == expected[name].tobytes(), (sizes, name)
+        assert [len(stage.writes) for stage in fused(device, graph, outputs, arrays).stages] == [3, 1]
 
 
 def test_outputs_of_rows_share_a_kernel(device: dml.Device) -> None:
@@ -92,7 +87,7 @@ def test_outputs_of_rows_share_a_kernel(device: dml.Device) -> None:
     total = a + row
     outputs = {"total": total, "y": -total}
     made = graph.compile(outputs)
-    assert [stage.program.steps[0].kernel.variant for stage in made.stages] == ["fused.2.rows"]
+    assert variants_of(made) == ["fused.2.rows"]
     arrays = {"a": np.arange(192, dtype=np.float16).reshape(6, 32), "row": np.arange(32, dtype=np.float16)}
     results = device.run(made, arrays)
     assert (results["total"] == arrays["a"] + arrays["row"]).all()
@@ -163,14 +158,11 @@ def test_other_shapes_of_the_same_elements_are_joined(any_device: dml.Device) ->
 def test_a_broadcast_value_goes_through_memory(any_device: dml.Device) -> None:
     """It is computed once for each of its elements, not once for each reader."""
 
-    def build(device: dml.Device) -> dml.CompiledGraph:
-        graph = dml.Graph(device)
-        a, row = graph.input("a", dml.FLOAT32, (50, 24)), graph.input("row", dml.FLOAT32, (24,))
-        return graph.compile(a * F.exp(row) + 1)
-
-    graph = build(any_device)
-    assert kernels(graph) == [["EXP"], ["MULTIPLY", "ADD"]]
-    assert graph.stages[1].program.steps[0].kernel.variant == "fused.2.rows"
+    graph = dml.Graph(any_device)
+    a, row = graph.input("a", dml.FLOAT32, (50, 24)), graph.input("row", dml.FLOAT32, (24,))
+    made = graph.compile(a * F.exp(row) + 1)
+    assert kernels(made) == [["EXP"], ["MULTIPLY", "ADD"]]
+    assert variants_of(made)[1] == "fused.2.rows"
 
 
 def test_integers_that_cancel_are_no_constants_of_floats(device: dml.Device) -> None:
@@ -238,16 +230,12 @@ def test_access_orders_are_those_of_single_operators(
         graph = dml.Graph(device)
         a = graph.input("a", data_type, sizes, strides)
         row = graph.input("row", data_type, (sizes[-1],) if access_order == "rows" else sizes)
-        result = F.max(a + row, row)
-        fused, unfused = graph.compile(result), graph.compile(result, fuse=False)
-        variants = [stage.program.steps[0].kernel.variant for stage in fused.stages]
-        assert variants == [f"fused.2.{access_order}"], (access_order, data_type)
         values = rng.integers(0, 256, (2, *sizes, 8), np.uint8).view(data_type.numpy_dtype)[..., 0]
         if 0 in strides:
             values[0, 1:] = values[0, 0]
         arrays = {"a": values[0], "row": values[1, 0] if access_order == "rows" else values[1]}
-        outputs = [device.run(made, arrays)["output"].tobytes() for made in (fused, unfused)]
-        assert outputs[0] == outputs[1], (access_order, data_type)
+        made = fused(device, graph, F.max(a + row, row), arrays)
+        assert variants_of(made) == [f"fused.2.{access_order}"], (access_order, data_type)
 
 
 @pytest.mark.parametrize("data_type", [dml.INT8, dml.FLOAT16, dml.FLOAT32, dml.INT64])
@@ -263,13 +251,11 @@ def test_tiles_of_inputs_of_several_widths(
         graph = dml.Graph(device)
         strides = {name: (1, 68) if name in transposed else (36, 1) for name in types}
         x, y, a, b = (graph.input(name, types[name], sizes, strides[name]) for name in types)
-        result = F.if_(x < y, a, b)
-        fused, unfused = graph.compile(result), graph.compile(result, fuse=False)
-        assert [stage.program.steps[0].kernel.variant for stage in fused.stages] == ["fused.2.tiled"], transposed
         arrays = {name: rng.integers(-9, 9, sizes).astype(types[name].numpy_dtype) for name in types}
-        outputs = [device.run(made, arrays)["output"] for made in (fused, unfused)]
+        made = fused(device, graph, F.if_(x < y, a, b), arrays)
+        assert variants_of(made) == ["fused.2.tiled"], transposed
         expected = np.where(arrays["x"] < arrays["y"], arrays["a"], arrays["b"])
-        assert all(np.array_equal(output, expected) for output in outputs), transposed
+        assert np.array_equal(device.run(made, arrays)["output"], expected), transposed
 
 
 def test_narrow_values_are_cut_between_operators(device: dml.Device) -> None:
@@ -356,9 +342,9 @@ def test_every_operator_between_others(benches: list[Workbench], operator: str) 
     """
     device = benches[0].device
     graph = Builder(device, Random(operator), [operator, "ELEMENT_WISE_IDENTITY", "ELEMENT_WISE_IDENTITY"]).graph(4)
-    fused, unfused = device.compile_graph(graph.desc), device.compile_graph(graph.desc, fuse=False)
-    assert fused.fusion_remark == ""
-    results = device.run(fused, graph.inputs)
+    joined, unfused = device.compile_graph(graph.desc), device.compile_graph(graph.desc, fuse=False)
+    assert joined.fusion_remark == ""
+    results = device.run(joined, graph.inputs)
     for name, array in device.run(unfused, graph.inputs).items():
         assert results[name].tobytes() == array.tobytes(), f"{operator}: {name} differs when fused"
 

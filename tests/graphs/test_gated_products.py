@@ -11,7 +11,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.kernels.products.block_products import RowTile
 from dmlvk.kernels.target import Target
-from tests.targets import all_compute_as_gpus
+from tests.targets import all_compute_as_gpus, variants_of
 
 COLUMNS, BLOCK = 40, 32
 pytestmark = pytest.mark.every_driver  # one driver skips them
@@ -57,10 +57,6 @@ def _inputs(graph: dml.CompiledGraph, seed: int) -> dict[str, npt.NDArray[Any]]:
     return made
 
 
-def _variants(graph: dml.CompiledGraph) -> list[str]:
-    return [step.kernel.variant for stage in graph.stages for step in stage.program.steps]
-
-
 def _as_gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     if Target.of(device.info).is_naive:
         pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
@@ -88,8 +84,8 @@ def test_a_gated_product_is_one_kernel_with_the_bits_of_four(
     inputs["gate.s"][2, 0], inputs["up.s"][5, 1], inputs["x"][0, 7] = 6e-8, np.inf, 6e-8
     with np.errstate(all="ignore"):
         results = [device.run(graph, inputs)["y"] for graph in (fused, single)]
-    assert len(_variants(fused)) == 1
-    assert ".gated" in _variants(fused)[0]
+    assert len(variants_of(fused)) == 1
+    assert ".gated" in variants_of(fused)[0]
     assert results[0].tobytes() == results[1].tobytes(), np.argwhere(results[0] != results[1])[:4]
 
 
@@ -104,7 +100,7 @@ def test_long_sums_have_tiles_of_their_own_and_the_same_bits(
     fused, single = (_gated(device, types, (rows, 3104), has_zero=False, fuse=fuse) for fuse in (True, False))
     inputs = _inputs(fused, rows)
     results = [device.run(graph, inputs)["y"] for graph in (fused, single)]
-    assert f".{tile}.gated" in _variants(fused)[0]
+    assert f".{tile}.gated" in variants_of(fused)[0]
     assert results[0].tobytes() == results[1].tobytes()
 
 
@@ -115,4 +111,4 @@ def test_what_is_no_such_gate_or_is_shown_is_computed_apart(
     """Another scale of SWISH, and a gate that is an output of the graph."""
     _as_gpu(device, monkeypatch)
     graph = _gated(device, (dml.FLOAT16, dml.UINT4), (1, 96), has_zero=False, **given)
-    assert not any(".gated" in variant for variant in _variants(graph))
+    assert not any(".gated" in variant for variant in variants_of(graph))

@@ -7,25 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.operators import OPERATORS
-
-Array = npt.NDArray[Any]
+from tests.graphs.support import Array, result
 
 RNG = np.random.default_rng(11)
 A = RNG.integers(-9, 9, (3, 4, 5)).astype(np.float32)
-
-
-def result(device: dml.Device, build: Callable[..., dml.Expression], *arrays: Array) -> Array:
-    """Runs what is built from an input for each array."""
-    graph = dml.Graph(device)
-    given = {f"x{number}": array for number, array in enumerate(arrays)}
-    inputs = [graph.input(name, dml.DataType[a.dtype.name.upper()], a.shape) for name, a in given.items()]
-    return device.run(graph.compile(y=build(*inputs)), given)["y"]
 
 
 @pytest.mark.parametrize("word", ["sum", "prod", "max", "min", "mean"])

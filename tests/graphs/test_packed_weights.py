@@ -16,7 +16,7 @@ from dmlvk.kernels.products.block_products import RowTile
 from dmlvk.kernels.target import Target
 from dmlvk.spirv.specialization import MULTIPLIES_HALVES
 from tests.effort import some
-from tests.targets import all_compute_as_gpus
+from tests.targets import all_compute_as_gpus, variants_of
 
 Array = npt.NDArray[Any]
 NONE, TRANSPOSE = dml.MatrixTransform.NONE, dml.MatrixTransform.TRANSPOSE
@@ -97,11 +97,6 @@ class Weights:
         if self.has_zero:
             made["z"] = random.integers(least, greatest, blocks, small, endpoint=True)
         return made
-
-
-def variants_of(graph: dml.CompiledGraph) -> list[str]:
-    """The kernels of a graph."""
-    return [step.kernel.variant for stage in graph.stages for step in stage.program.steps]
 
 
 def check(device: dml.Device, weights: Weights, inputs: dict[str, Array], *, relu: bool = False) -> list[str]:

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
 from dmlvk import functions as F
-
-Array = npt.NDArray[Any]
+from tests.graphs.support import Array, result
 
 ONE = ["sign", "absolute", "negative", "floor", "ceil", "rint", "sqrt", "reciprocal", "isnan", "isinf", "exp", "log"]
 TWO = [
@@ -57,14 +55,6 @@ def _check(result: Array, expected: Array, *operands: Array, zeros_have_signs: b
     assert not wrong, f"operands, result, NumPy's: {wrong[:8]}"
 
 
-def _computed(device: dml.Device, function: Callable[..., Any], *operands: Array) -> Array:
-    graph = dml.Graph(device)
-    inputs = [
-        graph.input(f"x{n}", dml.DataType[each.dtype.name.upper()], each.shape) for n, each in enumerate(operands)
-    ]
-    return device.run(graph.compile(y=function(*inputs)), {f"x{n}": each for n, each in enumerate(operands)})["y"]
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", [*ONE, *TWO])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -72,9 +62,9 @@ def test_functions_of_expressions(device: dml.Device, name: str, dtype: str) -> 
     operands = (_values(dtype),) if name in ONE else _pairs(dtype)
     expected = getattr(np, name)(*operands)
     signed = name not in ("maximum", "minimum")  # of which zero is the larger one NumPy itself gives now so, now so
-    _check(_computed(device, getattr(np, name), *operands), expected, *operands, zeros_have_signs=signed)
+    _check(result(device, getattr(np, name), *operands), expected, *operands, zeros_have_signs=signed)
     if hasattr(F, name) and name != "sign":  # that one is the operator
-        _check(_computed(device, getattr(F, name), *operands), expected, *operands, zeros_have_signs=signed)
+        _check(result(device, getattr(F, name), *operands), expected, *operands, zeros_have_signs=signed)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -99,8 +89,8 @@ def test_bounds(device: dml.Device, dtype: str) -> None:
             if low is None and high is None:
                 continue
             expected = np.clip(values, *(None if each is None else np.dtype(dtype).type(each) for each in (low, high)))
-            result = _computed(device, lambda x, low=low, high=high: np.clip(x, low, high), values)
-            _check(result, expected, values, zeros_have_signs=False)
+            got = result(device, lambda x, low=low, high=high: np.clip(x, low, high), values)
+            _check(got, expected, values, zeros_have_signs=False)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -109,5 +99,5 @@ def test_places_of_extremes_among_zeros_of_both_signs(device: dml.Device, word: 
     draw = np.random.default_rng(3)
     tiny = np.finfo(dtype).smallest_subnormal
     values = draw.choice(np.array([0.0, -0.0, 0.0, -0.0, -1, 1, tiny, -tiny], dtype), (200, 5))
-    result = _computed(device, lambda x: getattr(np, word)(x, axis=1), values)
-    assert result.tolist() == getattr(np, word)(values, axis=1).tolist()
+    got = result(device, lambda x: getattr(np, word)(x, axis=1), values)
+    assert got.tolist() == getattr(np, word)(values, axis=1).tolist()

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.movement import copies
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators.movement import Join, Split
 from dmlvk.operators.rearrangement import DepthSpaceOrder, DepthToSpace1, Padding, PaddingMode, SpaceToDepth1
-from tests.targets import all_compute_as_gpus, every_device
+from tests.targets import all_compute_as_gpus, every_device, variants
 
 _MANY = dataclasses.replace(GPU, buffers=8)
 _OF_TYPES = pytest.mark.parametrize("data_type", (dml.UINT8, dml.FLOAT16, dml.FLOAT32), ids=lambda t: t.name)
@@ -33,10 +32,6 @@ def devices(opened: list[dml.Device], monkeypatch: pytest.MonkeyPatch) -> list[d
     """Every device, as a GPU."""
     all_compute_as_gpus(monkeypatch)
     return opened
-
-
-def _variants(desc: dml.OperatorDesc, target: Target) -> list[str]:
-    return [step.kernel.variant for step in lower(desc, target).steps]
 
 
 def _drawn(data_type: dml.DataType, *sizes: Sequence[int]) -> list[Any]:
@@ -82,7 +77,7 @@ def test_padding(
         start_padding=starts,
         end_padding=ends,
     )
-    assert _variants(desc, GPU) == [f"padded.{data_type.size_in_bits}bits.vectors"]
+    assert variants(desc, GPU) == [f"padded.{data_type.size_in_bits}bits.vectors"]
     _check(devices, desc, {"InputTensor": given}, [expected])
 
 
@@ -118,8 +113,8 @@ def test_up_to_four_parts_have_one_launch(
     devices: list[dml.Device], data_type: dml.DataType, sizes: list[tuple[int, ...]], axis: int, joined: list[str]
 ) -> None:
     join, split = _both(data_type, sizes, axis)
-    assert _variants(join, _MANY) == joined
-    assert _variants(split, _MANY) == [name.replace("parts.join", "parts.split") for name in joined]
+    assert variants(join, _MANY) == joined
+    assert variants(split, _MANY) == [name.replace("parts.join", "parts.split") for name in joined]
     given = _drawn(data_type, *sizes)
     _check_join(devices, join, given)
     _check(devices, split, {"InputTensor": np.concatenate(given, axis)}, given)
@@ -137,7 +132,7 @@ def test_up_to_four_parts_have_one_launch(
 def test_few_buffers_processors_and_small_tensors_have_fewer_parts_in_a_launch(
     size: tuple[int, ...], count: int, target: Target, joined: list[str]
 ) -> None:
-    assert _variants(_both(dml.FLOAT32, [size] * count, 1)[0], target) == joined
+    assert variants(_both(dml.FLOAT32, [size] * count, 1)[0], target) == joined
 
 
 def test_gaps_between_parts_stay_as_they_are(devices: list[dml.Device]) -> None:
@@ -145,7 +140,7 @@ def test_gaps_between_parts_stay_as_they_are(devices: list[dml.Device]) -> None:
     part = dml.TensorDesc(dml.FLOAT32, (64, 256))
     whole = dml.TensorDesc(dml.FLOAT32, (64, 512), (528, 1))
     join = Join(input_count=2, input_tensors=[part, part], output_tensor=whole, axis=1)
-    assert _variants(join, _MANY) == ["parts.join2"]
+    assert variants(join, _MANY) == ["parts.join2"]
     _check_join(devices, join, list(np.arange(2 * 64 * 256, dtype=np.float32).reshape(2, 64, 256)))
 
 
@@ -185,5 +180,5 @@ def test_elements_of_two_or_four_lines_alternate_in_one(
     to_depth = SpaceToDepth1(input_tensor=tensors[1], output_tensor=tensors[0], block_size=block, order=order)
     for desc, given, expected, word in ((to_space, deep, flat, "together"), (to_depth, flat, deep, "apart")):
         name = f"interleaved.bits{data_type.size_in_bits}.{word}{block}"
-        assert (_variants(desc, GPU) == [name]) is is_interleaved
+        assert (variants(desc, GPU) == [name]) is is_interleaved
         _check(devices, desc, {"InputTensor": given}, [expected])

@@ -18,7 +18,6 @@ from dmlvk.conformance.samples import sample_cases
 from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import library
-from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import matrix
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
@@ -40,7 +39,7 @@ from dmlvk.operators import OperatorDesc
 from dmlvk.spirv import opcodes
 from scripts.shader_tools.spirv import Module
 from tests.operators.test_products import gemm_desc, on_llvmpipe
-from tests.targets import all_compute_as_gpus
+from tests.targets import all_compute_as_gpus, variants
 
 Array = npt.NDArray[Any]
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
@@ -147,10 +146,6 @@ def test_what_pads_a_convolution_meets_no_infinity(
         assert fault(tile.name, allowed(bench, desc, inputs), expected) is None
 
 
-def _kernels(desc: OperatorDesc, target: Target) -> list[str]:
-    return [step.kernel.variant for step in lower(desc, target).steps]
-
-
 def test_only_operators_with_float32_products_have_other_kernels() -> None:
     """The list of them is what the plan makes of every operator: first samples of each combination of data types."""
     found = set()
@@ -158,7 +153,7 @@ def test_only_operators_with_float32_products_have_other_kernels() -> None:
         types = dict(case.data_types)
         desc = next(iter(case.samples())).desc
         for target in (GPU, CPU):
-            same = _kernels(desc, target) == _kernels(desc, dataclasses.replace(target, device_arithmetic=True))
+            same = variants(desc, target) == variants(desc, dataclasses.replace(target, device_arithmetic=True))
             assert same or is_rounded_by_device(desc.operator_name, types), case.name
             if not same:
                 found.add(desc.operator_name)

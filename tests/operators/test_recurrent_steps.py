@@ -19,7 +19,7 @@ from dmlvk.kernels.composed import recurrent
 from dmlvk.kernels.composed.recurrent_steps import FEW, LARGE, SMALL_BLOCK, USUAL, WIDE_BLOCK, StepBlock, StepTile
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import CPU, GPU, Target
-from tests.targets import all_compute_as_gpus
+from tests.targets import all_compute_as_gpus, variants
 
 Array = npt.NDArray[Any]
 
@@ -90,8 +90,7 @@ def run(bench: Workbench, desc: dml.OperatorDesc, inputs: Mapping[str, Array]) -
 
 def step_variants(desc: dml.OperatorDesc, target: Target = CPU) -> list[str]:
     """The kernels that compute states."""
-    names = [step.kernel.variant for step in lower(desc, target).steps]
-    return [name for name in names if name.startswith("recurrent.")]
+    return [name for name in variants(desc, target) if name.startswith("recurrent.")]
 
 
 def assert_same_bits(

@@ -12,10 +12,8 @@ import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import Bounded
 from dmlvk.conformance.references.registry import REFERENCES
-from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.target import GPU
 from tests.operators.differences import differences
-from tests.targets import all_compute_as_gpus
+from tests.targets import all_compute_as_gpus, variants
 
 Array = npt.NDArray[Any]
 
@@ -169,8 +167,7 @@ def test_gpus_kernels_for_what_was_repeated_or_doubled_have_the_same_bits(
             unusual = np.array([np.inf, 3e38, -3e38, np.nan, 1e-40, -0.0, 2e-38, 1e-30], np.float32)
             rarely = gradients.reshape(-1)[:: 5 if gradients.size > 8 else 1]
             rarely[:] = np.resize(unusual, rarely.shape)
-        names = [step.kernel.variant for step in lower(desc, GPU).steps]
-        assert names[-1] == f"resample.{kernel}.float32"
+        assert variants(desc)[-1] == f"resample.{kernel}.float32"
         found = set()
         for as_gpus in (False, True):
             all_compute_as_gpus(monkeypatch, as_gpus=as_gpus)
