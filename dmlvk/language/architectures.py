@@ -122,6 +122,7 @@ class _Common:
         local: Callable[[int], bool] = lambda layer: True,
         turns: Callable[[int], bool] = lambda layer: True,
         has_local_angles: bool = False,
+        window: int = 0,
         **more: Any,
     ) -> Decoder:
         """A decoder with what an architecture adds.
@@ -133,6 +134,7 @@ class _Common:
             local: whether a layer sees a window only, where the files have one and do not say for which layers.
             turns: whether a layer's queries and keys turn by their positions.
             has_local_angles: whether layers of a window have angles of their own.
+            window: keys that such a layer sees, where the files do not say.
             more: fields of :class:`Decoder`.
         """
         source = self.source
@@ -148,7 +150,7 @@ class _Common:
             )
         if source.whole("attention.value_length", head) != head:
             raise source.refusal(f"{source.named('attention.value_length')} must be {head}, as of keys")
-        window = source.whole("attention.sliding_window", 0, least=0)
+        window = source.whole("attention.sliding_window", window, least=0)
         locals_ = source.windows(self.count) or [local(layer) for layer in range(self.count)]
         windows = [window if is_local else 0 for is_local in locals_]
         kinds = 1 + (has_local_angles and any(windows))
@@ -233,6 +235,7 @@ def _gemma2(common: _Common) -> Decoder:
         has_post_norms=True,
         attention_cap=source.number("attn_logit_softcapping", 50.0),
         logit_cap=source.number("final_logit_softcapping", 30.0),
+        window=4096,
         local=lambda layer: layer % 2 == 0,
     )
 
@@ -258,6 +261,8 @@ def _phi3(common: _Common) -> Decoder:
 
 def _granite(common: _Common) -> Decoder:
     source = common.source
+    if source.value("rope.scaling.finetuned") is False:  # which for llama.cpp means that nothing turns
+        raise source.refusal(f"{source.named('rope.scaling.finetuned')} is False; granite is run with rotary positions")
     return common.decoder(
         biases=common.biases(),
         embedding_scale=source.number("embedding_scale", 1.0),

@@ -142,8 +142,10 @@ class GgufSource(Source):
         return self.number("rope.freq_base", theta, 1.0), size, self._scaling()
 
     def _scaling(self) -> Mapping[str, Any]:
-        """As llama.cpp reads it: a factor without a type is a linear one."""
+        """As llama.cpp reads it: a factor without a type is a linear one, and factors of each pair are longrope."""
         kind = self.value("rope.scaling.type") or "linear"
+        if self.has("rope_factors_short.weight"):
+            kind = "longrope"
         if kind not in ("none", "linear", "yarn", "longrope"):
             raise self.refusal(
                 f"{self.named('rope.scaling.type')} is {kind!r:.100}; 'none', 'linear', 'yarn', 'longrope' and "
@@ -158,8 +160,8 @@ class GgufSource(Source):
         if kind == "yarn":
             made["beta_fast"] = self.number("rope.scaling.yarn_beta_fast", 32.0, 1e-3)
             made["beta_slow"] = self.number("rope.scaling.yarn_beta_slow", 1.0, 1e-3)
-            attention = self.number("rope.scaling.attn_factor", 1.0) or 1.0
-            made["attention_multiplier"] = self.number("rope.scaling.yarn_attn_factor", attention)
+            made["attention_multiplier"] = self.number("rope.scaling.attn_factor", 1.0) or 1.0
+            made["attention_factor"] = self.value("rope.scaling.yarn_attn_factor")
             if self.number("rope.scaling.yarn_ext_factor", 1.0, -1.0) not in (1.0, -1.0):
                 raise self.refusal(f"{self.named('rope.scaling.yarn_ext_factor')} must be 1")
         elif kind == "longrope":

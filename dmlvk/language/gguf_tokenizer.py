@@ -111,8 +111,11 @@ class GgufTokenizer:
         Raises:
             ModelFileError: the package does not take them: a merge is none of two tokens, say.
         """
+        name = str(self.source.fields.get("general.name", "")).lower()
+        takes_spaces = "phi-3" in name or "phi3" in name  # which GGUF has no field for: as llama.cpp does it
         added = [
-            {"id": number, "content": token, "single_word": False, "lstrip": False, "rstrip": False}
+            {"id": number, "content": token, "single_word": False, "lstrip": False}
+            | {"rstrip": takes_spaces and token not in ("<unk>", "<s>", "<|endoftext|>")}
             | {"normalized": False, "special": kind == _CONTROL}
             for number, (token, kind) in enumerate(zip(self.tokens, self.types, strict=True))
             if kind in (_CONTROL, _DEFINED) and token

@@ -157,7 +157,6 @@ def _write_rope(writer: gguf.GGUFWriter, model: Any, head: int) -> None:
     if "original_max_position_embeddings" in rope:
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
     if rope["rope_type"] == "longrope":
-        writer.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
         writer.add_rope_scaling_attn_factors(float(model.model.rotary_emb.attention_scaling))
         for length in ("long", "short"):
             writer.add_tensor(f"rope_factors_{length}.weight", np.array(rope[f"{length}_factor"], np.float32))

@@ -170,14 +170,15 @@ def test_of_a_model_for_pictures_the_part_for_text_is_run(tmp_path: Path) -> Non
         np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=1e-5)
 
 
-def tokenizer_of(fields: dict[str, Any], path: Path) -> Any:
-    """The tokenizer of a GGUF file with these fields."""
+def tokenizer_of(fields: dict[str, Any], path: Path, name: str = "model") -> Any:
+    """The tokenizer of a GGUF file with these fields, of a model of this name."""
     writer = gguf.GGUFWriter(path, "llama")
-    for name, value in fields.items():
+    writer.add_name(name)
+    for field, value in fields.items():
         add: Any = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string}.get(
             type(value), writer.add_array
         )
-        add(f"tokenizer.ggml.{name}", value)
+        add(f"tokenizer.ggml.{field}", value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
@@ -234,6 +235,8 @@ def test_pieces_of_the_best_score_are_merged_first(tmp_path: Path, has_prefix: b
         for place, segment in enumerate(text.split("<table>")):
             expected += [259] * (place > 0) + merged(" " * (has_prefix and segment != "") + segment)
         assert own.encode(text).ids == expected, repr(text)
+    of_phi = tokenizer_of(fields, tmp_path / "model.gguf", "Phi-3 mini")  # whose special tokens take spaces with them
+    assert of_phi.encode("a<table> \n b").ids == of_phi.encode("a<table>b").ids
 
 
 def test_a_model_in_several_files_is_one(tmp_path: Path) -> None:
