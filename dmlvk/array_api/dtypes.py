@@ -79,6 +79,7 @@ def checked_dtype(value: object, where: str) -> DType:
     return found
 
 
+@functools.cache  # a name of NumPy's types takes microseconds
 def device_type(dtype: DType) -> DataType:
     """DirectML's type of the elements: UINT8 of 0 and 1 stands for ``bool``."""
     return DataType.UINT8 if dtype == bool else DataType[dtype.name.upper()]
