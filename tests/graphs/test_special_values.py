@@ -67,17 +67,26 @@ def test_functions_of_expressions(device: dml.Device, name: str, dtype: str) -> 
         _check(result(device, getattr(F, name), *operands), expected, *operands, zeros_have_signs=signed)
 
 
+def _standard(function: Callable[..., Any], first: Array, second: Array) -> Array:
+    """NumPy's results, where the standard of arrays has no others: of and by infinities ``//`` is ``/``."""
+    expected: Array = function(first, second)
+    is_other = (np.isinf(first) | np.isinf(second)) & (function is operator.floordiv)
+    return np.where(is_other, first / second, expected)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("function", OPERATORS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_operators_of_arrays_and_numbers(device: dml.Device, function: Callable[..., Any], dtype: str) -> None:
     first, second = _pairs(dtype)
-    _check(function(device.array(first), device.array(second)).numpy(), function(first, second), first, second)
+    _check(
+        function(device.array(first), device.array(second)).numpy(), _standard(function, first, second), first, second
+    )
     values = _values(dtype)
     for number in NUMBERS:
         alike = np.full_like(values, number)
-        _check(function(device.array(values), number).numpy(), function(values, alike), values, alike)
-        _check(function(number, device.array(values)).numpy(), function(alike, values), alike, values)
+        _check(function(device.array(values), number).numpy(), _standard(function, values, alike), values, alike)
+        _check(function(number, device.array(values)).numpy(), _standard(function, alike, values), alike, values)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
