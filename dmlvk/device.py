@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import enum
@@ -45,6 +44,7 @@ from dmlvk.runtime.vulkan import DeviceInfo, select_device
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic, default_arithmetic
 from dmlvk.support.collection import collection_paused
 from dmlvk.support.integers import checked_integer
+from dmlvk.support.recent import Recent
 from dmlvk.tensors import TensorDesc
 from dmlvk.trials.arithmetic_trial import arithmetic_faults
 from dmlvk.trials.arithmetic_trial import warn as warn_of_arithmetic
@@ -159,7 +159,7 @@ class Device:
         self.engine, self.arithmetic_faults = _opened(self.info)
         # Descriptions that were found right. Networks repeat them: equal ones become one, with what it knows of itself.
         self._checked: dict[OperatorDesc, OperatorDesc] = {}
-        self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
+        self._compiled: Recent[OperatorDesc, CompiledOperator] = Recent(_KEPT_OPERATORS)
         self._runs = RunCache(self.engine)
         self._chunks = ChunkRuns(self.engine, self._runs)
         self.arrays = ResidentRuns(MemoryPool(self.engine))
@@ -574,9 +574,6 @@ class Device:
         with self.engine.afterwards, self.engine.lock:
             compiled = self._compiled.get(desc) if isinstance(desc, OperatorDesc) else None
             if compiled is None:
-                compiled = self.compile_operator(self.create_operator(desc))
-                self._compiled[desc] = compiled
-                if len(self._compiled) > _KEPT_OPERATORS:
-                    self._compiled.popitem(last=False)
+                return self._compiled.keep(desc, self.compile_operator(self.create_operator(desc)))
             self._compiled.move_to_end(desc)
             return compiled

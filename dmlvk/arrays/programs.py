@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import collections
 import threading
 from typing import Any
+
+from dmlvk.support.recent import Recent
 
 _MOST = {"program": 256, "number": 256}
 """How many are kept of each kind: graphs of waiting operations, numbers as arrays."""
@@ -15,7 +16,7 @@ class Programs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[str, collections.OrderedDict[Any, Any]] = {kind: collections.OrderedDict() for kind in _MOST}
+        self._kept: dict[str, Recent[Any, Any]] = {kind: Recent(most) for kind, most in _MOST.items()}
 
     def get(self, kind: str, key: Any) -> Any:
         """What is kept; ``None``: nothing."""
@@ -28,12 +29,8 @@ class Programs:
 
     def keep(self, kind: str, key: Any, made: Any) -> Any:
         """Keeps something, and gives it back."""
-        kept = self._kept[kind]
         with self._lock:
-            kept[key] = made
-            if len(kept) > _MOST[kind]:
-                kept.popitem(last=False)
-        return made
+            return self._kept[kind].keep(key, made)
 
     def clear(self) -> None:
         """Forgets everything."""

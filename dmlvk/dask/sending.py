@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import pickle
 import warnings
 import weakref
@@ -13,6 +12,7 @@ from dask.base import tokenize
 from dask.delayed import delayed
 
 from dmlvk.dask.models import BlockModel
+from dmlvk.support.recent import Recent
 
 LARGE = 2**20
 """Bytes of a model from which on it stays on the cluster: what is smaller is sent as fast as asked for."""
@@ -20,7 +20,7 @@ LARGE = 2**20
 _MOST_KEPT = 8
 """Large models that stay on a cluster whether arrays need them or not; the last ones."""
 
-_kept: weakref.WeakKeyDictionary[distributed.Client, collections.OrderedDict[str, Any]] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[distributed.Client, Recent[str, Any]] = weakref.WeakKeyDictionary()
 """By client and token: Dask's name of a task that the scheduler knows, and computes again where its worker dies."""
 
 
@@ -40,18 +40,15 @@ def sent(model: BlockModel, name: str | None) -> Any:
     client = _client()
     if client is None:
         return task
-    kept = _kept.setdefault(client, collections.OrderedDict())
+    kept = _kept.setdefault(client, Recent(_MOST_KEPT))
     there = kept.get(token)
     if there is None or _is_lost(there):
         if _size_in_bytes(model) < LARGE:
             return task
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # which is done once, here, for all others
-            there = kept[token] = client.persist(task)
-        while len(kept) > _MOST_KEPT:
-            kept.popitem(last=False)
-    kept.move_to_end(token)
-    return there
+            there = client.persist(task)
+    return kept.keep(token, there)
 
 
 def _is_lost(task: Any) -> bool:

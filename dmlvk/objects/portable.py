@@ -8,7 +8,6 @@ that arrives again, as tasks of Dask bring it, is the one that is there already.
 from __future__ import annotations
 
 import abc
-import collections
 import contextlib
 import os
 import threading
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from dmlvk.errors import UnsupportedError
 from dmlvk.operators import FeatureLevel
 from dmlvk.support.arithmetic import Arithmetic, default_arithmetic
+from dmlvk.support.recent import Recent
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -39,7 +39,7 @@ class _ProcessState:
         self.devices: dict[FeatureLevel, Device] = {}
         self.shared: weakref.WeakValueDictionary[tuple[object, ...], Device] = weakref.WeakValueDictionary()
         self.users: weakref.WeakKeyDictionary[Device, weakref.WeakSet[Any]] = weakref.WeakKeyDictionary()
-        self.arrivals: collections.OrderedDict[tuple[str, str], Portable] = collections.OrderedDict()
+        self.arrivals: Recent[tuple[str, str], Portable] = Recent(_KEPT_ARRIVALS)
 
 
 _process = _ProcessState()
@@ -252,12 +252,9 @@ def _arrived(kind: type[Portable], token: str, origin: Origin) -> Portable:
     with _process.arrivals_lock:
         known = _process.arrivals.get(key)
         if known is None or not (known.is_pending or not _is_lost(known)):
-            known = _process.arrivals[key] = pending(kind, origin)
+            known = pending(kind, origin)
             known.__dict__["_known_token"] = token
-        _process.arrivals.move_to_end(key)
-        while len(_process.arrivals) > _KEPT_ARRIVALS:
-            _process.arrivals.popitem(last=False)
-        return known
+        return _process.arrivals.keep(key, known)
 
 
 def _is_lost(model: Any) -> bool:

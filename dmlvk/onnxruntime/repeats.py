@@ -6,7 +6,6 @@ of is kept by what ONNX Runtime tells of its inputs: their types and shapes, and
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence, Set
@@ -25,6 +24,7 @@ from dmlvk.onnxruntime.ahead import Ahead
 from dmlvk.onnxruntime.kept_rows import KeptRows
 from dmlvk.onnxruntime.memory import Content, size_of
 from dmlvk.running.replay import Replay
+from dmlvk.support.recent import Recent
 
 if TYPE_CHECKING:
     from dmlvk.arrays.tensor_memory import TensorMemory
@@ -123,7 +123,7 @@ class Repeats:
         self._caches = np.array([row for row, name in enumerate(inputs) if name in pasts], np.intp)
         first, last = (self._caches[0], self._caches[-1]) if self._caches.size else (0, -1)
         self._block = slice(first, last + 1) if last - first + 1 == self._caches.size else None
-        self._kept: collections.OrderedDict[bytes, Repeat] = collections.OrderedDict()
+        self._kept: Recent[bytes, Repeat] = Recent(_MOST)
         self._last: object = None
 
     def clear(self) -> None:
@@ -172,9 +172,7 @@ class Repeats:
         if read and self._last == last:
             repeat = self._made(table, arrays, contents, frozenset(read))
             if repeat is not None:
-                self._kept[key] = repeat
-                if len(self._kept) > _MOST:
-                    self._kept.popitem(last=False)
+                self._kept.keep(key, repeat)
 
     def _shapes(self, arrays: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
         """Of a decoder, the shapes of all that is more than counted: how many tokens, say."""

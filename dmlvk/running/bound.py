@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,6 +13,7 @@ from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.recording import KernelTime
 from dmlvk.runtime.kompute import Allocation, Launch, Recording
+from dmlvk.support.recent import Recent
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -54,7 +54,7 @@ class Bound:
         self.layout: Layout | None = None
         self._inputs: dict[PlaceNumber, Lies] = {}
         self._fitting: set[tuple[int, ...]] = set()  # sizes for which there is enough
-        self._recordings: collections.OrderedDict[object, Recording] = collections.OrderedDict()
+        self._recordings: Recent[object, Recording] = Recent(KEPT_RECORDINGS)
         self._launcher: Launcher | None = None
 
     def bind(self, inputs: Mapping[int, Lies]) -> bool:
@@ -142,9 +142,7 @@ class Bound:
                 found = self._launcher_for(numbers, elsewhere).recording(numbers, elsewhere)
             else:
                 found = self._device.engine.record(self.launches(sizes, elsewhere), uploads, downloads)
-            self._recordings[key] = found
-            if len(self._recordings) > KEPT_RECORDINGS:
-                self._recordings.popitem(last=False)
+            return self._recordings.keep(key, found)
         self._recordings.move_to_end(key)
         return found
 

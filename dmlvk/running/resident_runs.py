@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import itertools
@@ -29,6 +28,7 @@ from dmlvk.objects.recording import HazardTracker, RecordedStep, scheduled
 from dmlvk.operators.movement import Slice1
 from dmlvk.running.host_runs import wanted_inputs
 from dmlvk.runtime.kompute import Allocation, Recording
+from dmlvk.support.recent import Recent
 from dmlvk.support.weak_keys import WeakKeys
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
 
@@ -73,9 +73,9 @@ class ResidentRuns:
 
     def __init__(self, pool: MemoryPool) -> None:
         self.pool = pool
-        self._recordings: WeakKeys[CompiledOperator, collections.OrderedDict[tuple[object, ...], Recording]]
+        self._recordings: WeakKeys[CompiledOperator, Recent[tuple[object, ...], Recording]]
         self._recordings = WeakKeys()
-        self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
+        self._copies: Recent[Slice1, CompiledOperator] = Recent(_KEPT_COPIES)
         self.programs = Programs()
         pool.when_freed(self._forget)
 
@@ -331,15 +331,13 @@ class ResidentRuns:
         key = tuple(operands.locations.values())
         kept = self._recordings.get(compiled)
         if kept is None:
-            kept = collections.OrderedDict()
+            kept = Recent(_KEPT_RECORDINGS)
             self._recordings.keep(compiled, kept)
         recording = kept.get(key)
         if recording is None:
             steps = scheduled(compiled.steps, _locator(compiled.constants, operands.locations), HazardTracker())
             engine = self.pool.engine
-            recording = kept[key] = engine.record([step.launch(engine) for step in steps])
-            if len(kept) > _KEPT_RECORDINGS:
-                kept.popitem(last=False)
+            return kept.keep(key, engine.record([step.launch(engine) for step in steps]))
         kept.move_to_end(key)
         return recording
 
@@ -398,13 +396,7 @@ class ResidentRuns:
         return copy
 
     def _copy(self, device: Device, desc: Slice1) -> CompiledOperator:
-        compiled = self._copies.get(desc)
-        if compiled is None:
-            compiled = self._copies[desc] = device.compile_operator(Operator(device, desc))
-            if len(self._copies) > _KEPT_COPIES:
-                self._copies.popitem(last=False)
-        self._copies.move_to_end(desc)
-        return compiled
+        return self._copies.of(desc, lambda: device.compile_operator(Operator(device, desc)))
 
 
 def _owner_of(memory: TensorMemory | BufferBinding) -> TensorMemory | Buffer:

@@ -6,7 +6,6 @@ again and again: a run of whole arrays has to have memory for them on both sides
 
 from __future__ import annotations
 
-import collections
 import functools
 import os
 import threading
@@ -20,6 +19,7 @@ from dmlvk.objects.compilation import CompiledOperator
 from dmlvk.running.chunks import Chunk, Tiling, compiled_chunk, tiling_of
 from dmlvk.running.host_runs import Arrays, RunCache
 from dmlvk.runtime.kompute import Engine
+from dmlvk.support.recent import Recent
 from dmlvk.support.shared_work import Helpers
 from dmlvk.support.weak_keys import WeakKeys
 
@@ -75,7 +75,7 @@ class ChunkRuns:
         self._engine = engine
         self._runs = runs
         self._plans: WeakKeys[CompiledOperator, _ChunkPlan] = WeakKeys()
-        self._kept: collections.OrderedDict[str, _ChunkPlan] = collections.OrderedDict()
+        self._kept: Recent[str, _ChunkPlan] = Recent(_KEPT_PLANS)
         self._lock = threading.RLock()  # likewise
 
     def clear(self) -> None:
@@ -115,11 +115,7 @@ class ChunkRuns:
             return _ChunkPlan(None)
         token = compiled.origin.token
         with self._lock:
-            plan = self._kept[token] = self._kept.get(token) or _ChunkPlan(tiling)
-            self._kept.move_to_end(token)
-            if len(self._kept) > _KEPT_PLANS:
-                self._kept.popitem(last=False)
-            return plan
+            return self._kept.of(token, lambda: _ChunkPlan(tiling))
 
     def _run(
         self,

@@ -7,11 +7,10 @@ are told. Launches that work on much are not among them: numbers that are compil
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from dmlvk.runtime.vulkan import DeviceLimits
 from dmlvk.runtime.work import Allocation, Launch
 from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count
+from dmlvk.support.recent import Recent
 
 MOST_WORK_GROUPS = 2**10
 """Of a launch that may read its numbers from a buffer."""
@@ -75,9 +75,9 @@ class LaunchNumbers:
         self._most_bindings = limits.max_per_stage_descriptor_storage_buffers
         self._buffers: list[Allocation] = []
         self._free: Offsets = []
-        self._shaders: collections.OrderedDict[bytes, frozenset[int]] = collections.OrderedDict()
-        self._varying: collections.OrderedDict[object, Varying] = collections.OrderedDict()
-        self._asked: collections.OrderedDict[object, Varying] = collections.OrderedDict()
+        self._shaders: Recent[bytes, frozenset[int]] = Recent(_MOST_SHADERS)
+        self._varying: Recent[object, Varying] = Recent(_MOST_SHADERS)
+        self._asked: Recent[object, Varying] = Recent(_MOST_SHADERS)
         self._finds_out = finds_out
 
     @property
@@ -115,11 +115,11 @@ class LaunchNumbers:
 
     def _asked_for(self, launch: Launch) -> Varying | None:
         """A launch's shader that reads from a buffer what varies with sizes; ``None``: it cannot."""
-        numbers = _kept(self._shaders, launch.spirv, lambda: numbers_of(launch.spirv))
+        numbers = self._shaders.of(launch.spirv, lambda: numbers_of(launch.spirv))
         dynamic = numbers & launch.varying
         if not dynamic or len(launch.push_constants) >= self._most_push_words:
             return None
-        varying = _kept(self._asked, (launch.spirv, dynamic, len(launch.push_constants)), lambda: Varying(()))
+        varying = self._asked.of((launch.spirv, dynamic, len(launch.push_constants)), lambda: Varying(()))
         if not varying.times:
             varying.times = 1
             bindings = binding_count(launch.spirv)
@@ -136,12 +136,12 @@ class LaunchNumbers:
     def _varying_of(self, launch: Launch) -> Varying | None:
         """What a launch reads; ``None``: nothing."""
         values = launch.specialization
-        numbers = _kept(self._shaders, launch.spirv, lambda: numbers_of(launch.spirv))
+        numbers = self._shaders.of(launch.spirv, lambda: numbers_of(launch.spirv))
         if not numbers or len(launch.push_constants) >= self._most_push_words:
             return None
         kinds = tuple(value for index, value in enumerate(values) if index not in numbers)
         key = (launch.spirv, kinds, len(launch.push_constants))
-        varying = _kept(self._varying, key, lambda: Varying(values))
+        varying = self._varying.of(key, lambda: Varying(values))
         pairs = enumerate(zip(values, varying.first, strict=True))
         differing = {index for index, (own, first) in pairs if index in numbers and own != first}
         if not differing:
@@ -215,20 +215,6 @@ def reading(launch: Launch, varying: Varying, buffer: Allocation) -> Launch:
         push_constants=(*launch.push_constants, 0),
         allocations=(*launch.allocations, buffer),
     )
-
-
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
-
-def _kept(kept: collections.OrderedDict[_Key, _Value], key: _Key, make: Callable[[], _Value]) -> _Value:
-    """What is kept under a key, or made, in the place of what was not asked for longest."""
-    if key not in kept:
-        kept[key] = make()
-        if len(kept) > _MOST_SHADERS:
-            kept.popitem(last=False)
-    kept.move_to_end(key)
-    return kept[key]
 
 
 def _is_small(launch: Launch) -> bool:

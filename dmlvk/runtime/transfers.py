@@ -8,11 +8,11 @@ behind those that were submitted before: nobody has to wait in between.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Iterable
 from typing import Any
 
 from dmlvk.runtime.work import Allocation, Recording
+from dmlvk.support.recent import Recent
 
 MOST_RECORDED = 64
 """Transfers that are kept; those that were not used for longest go first."""
@@ -29,8 +29,7 @@ class Transfers:
     def __init__(self, kompute: Any, manager: Any) -> None:
         self._manager = manager
         self._operations = {"upload": kompute.OpTensorSyncDevice, "download": kompute.OpTensorSyncLocal}
-        self._recorded: collections.OrderedDict[tuple[str, tuple[Allocation, ...]], Recording]
-        self._recorded = collections.OrderedDict()
+        self._recorded: Recent[tuple[str, tuple[Allocation, ...]], Recording] = Recent(MOST_RECORDED)
 
     def __len__(self) -> int:
         return len(self._recorded)
@@ -48,26 +47,22 @@ class Transfers:
         return self._of("download", (allocation,))
 
     def _of(self, direction: str, allocations: tuple[Allocation, ...]) -> Recording:
-        key = direction, allocations
-        recording = self._recorded.get(key)
-        if recording is None:
-            sequence = self._manager.sequence()
-            sequence.record(self._operations[direction]([allocation.tensor for allocation in allocations]))
-            copied, none = frozenset(allocations), frozenset[Allocation]()
-            is_upload = direction == "upload"
-            recording = self._recorded[key] = Recording(
-                sequence,
-                bound=copied,
-                written=copied if is_upload else none,
-                uploads=copied if is_upload else none,
-                downloads=none if is_upload else copied,
-                dispatch_steps=(),
-                seconds_per_tick=0.0,
-            )
-            if len(self._recorded) > MOST_RECORDED:
-                self._recorded.popitem(last=False)
-        self._recorded.move_to_end(key)
-        return recording
+        return self._recorded.of((direction, allocations), lambda: self._recording(direction, allocations))
+
+    def _recording(self, direction: str, allocations: tuple[Allocation, ...]) -> Recording:
+        sequence = self._manager.sequence()
+        sequence.record(self._operations[direction]([allocation.tensor for allocation in allocations]))
+        copied, none = frozenset(allocations), frozenset[Allocation]()
+        is_upload = direction == "upload"
+        return Recording(
+            sequence,
+            bound=copied,
+            written=copied if is_upload else none,
+            uploads=copied if is_upload else none,
+            downloads=none if is_upload else copied,
+            dispatch_steps=(),
+            seconds_per_tick=0.0,
+        )
 
     def let_go(self, allocation: Allocation) -> None:
         """Forgets the transfers of an allocation, which is about to be freed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import enum
 import functools
@@ -25,6 +24,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dmlvk.device import Device
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
+from dmlvk.support.recent import Recent
 from dmlvk.torch import operators
 from dmlvk.torch.decompositions import decompositions
 from dmlvk.torch.devices import device_for
@@ -195,7 +195,7 @@ class _OpenSizes:
 
     def __init__(self, setting: _CompilerSetting, module: GraphModule) -> None:
         self._setting, self._module = setting, module
-        self._made: collections.OrderedDict[tuple[object, ...], Callable[..., Any]] = collections.OrderedDict()
+        self._made: Recent[tuple[object, ...], Callable[..., Any]] = Recent(_KEPT_SIZES)
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
@@ -204,14 +204,11 @@ class _OpenSizes:
             for item in arguments
         )
         with self._lock:
-            made = self._made.get(key)
-            if made is None:
-                fixed = make_fx(self._module, tracing_mode="fake")(*arguments)
-                made = self._made[key] = _in_parts(self._setting, fixed)
-                while len(self._made) > _KEPT_SIZES:
-                    self._made.popitem(last=False)
-            self._made.move_to_end(key)
+            made = self._made.of(key, lambda: self._of_sizes(arguments))
         return made(*arguments)
+
+    def _of_sizes(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+        return _in_parts(self._setting, make_fx(self._module, tracing_mode="fake")(*arguments))
 
 
 class _Supported(OperatorSupportBase):

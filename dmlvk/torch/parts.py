@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import threading
 import weakref
 from collections.abc import Collection, Mapping, Sequence
@@ -24,6 +23,7 @@ from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
 from dmlvk.running.bound import Bound
+from dmlvk.support.recent import Recent
 from dmlvk.tensors import TensorDesc
 from dmlvk.torch.lazy import DeviceTensor
 from dmlvk.torch.lowering import NotLowered, OpenArgument, OpenFloat, described
@@ -212,7 +212,7 @@ class _PartPlan:
         self._uploaded: dict[int, Buffer] = {}  # memory for inputs that do not lie on the device
         self._known: list[weakref.ref[Resident]] = []  # weights that are bound
         self._compares_first = False
-        self._examples: collections.OrderedDict[tuple[int, ...], _Shaped] = collections.OrderedDict()
+        self._examples: Recent[tuple[int, ...], _Shaped] = Recent(_MOST_RESULTS)
 
     def _note_numbers(self, module: GraphModule, shown: Sequence[Any], sizes: Sizes) -> None:
         """Notes how the shapes of results and inputs, and numbers among them, follow from sizes."""
@@ -365,9 +365,7 @@ class _PartPlan:
                     made.append(torch.empty_strided(*numbers, dtype=dtype, device="meta"))
                 else:
                     made.append(numbers if is_dynamic(other) else other)
-            found = self._examples[values] = made, taken, self._described(made)
-            if len(self._examples) > _MOST_RESULTS:
-                self._examples.popitem(last=False)
+            return self._examples.keep(values, (made, taken, self._described(made)))
         self._examples.move_to_end(values)
         return found
 

@@ -9,7 +9,6 @@ anew.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
 import hashlib
@@ -30,6 +29,7 @@ from dmlvk.kernels.library import glslang
 from dmlvk.kernels.library.keys import touched
 from dmlvk.spirv.decorations import PASSES, with_decorations
 from dmlvk.support.caches import cache_directory, keep_contents, kept_contents
+from dmlvk.support.recent import Recent
 
 FLAGS = ("-V", "--target-env", "vulkan1.1", "-S", "comp", "--nan-clamp")
 """``--nan-clamp`` changes nothing as long as the linter refuses min, max and clamp of floats; it makes them defined
@@ -61,8 +61,8 @@ def _renew_lock() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
-_in_memory: collections.OrderedDict[str, bytes] = collections.OrderedDict()
-_refused: collections.OrderedDict[str, tuple[type[ShaderCompilationError], str]] = collections.OrderedDict()
+_in_memory: Recent[str, bytes] = Recent(_KEPT_IN_MEMORY)
+_refused: Recent[str, tuple[type[ShaderCompilationError], str]] = Recent(_KEPT_IN_MEMORY)
 
 
 def source_directory() -> Path | None:
@@ -139,11 +139,7 @@ def compiled(source: str) -> bytes | None:
     if spirv is None:
         return None
     with _lock:
-        _in_memory[key] = spirv
-        _in_memory.move_to_end(key)
-        if len(_in_memory) > _KEPT_IN_MEMORY:
-            _in_memory.popitem(last=False)
-    return spirv
+        return _in_memory.keep(key, spirv)
 
 
 def _made(key: str, source: str) -> bytes | None:
@@ -157,9 +153,8 @@ def _made(key: str, source: str) -> bytes | None:
             raise ShaderCompilationError(f"{directory} was changed since this program was started: start it anew")
     except ShaderCompilationError as error:
         with _lock:
-            _refused[key] = type(error), str(error)  # so that nobody waits again for a compiler that does not end
-            if len(_refused) > _KEPT_IN_MEMORY:
-                _refused.popitem(last=False)
+            # So that nobody waits again for a compiler that does not end.
+            _refused.keep(key, (type(error), str(error)))
         raise
     _to_disk(key, spirv)
     return spirv

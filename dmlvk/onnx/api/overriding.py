@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import collections
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from dmlvk.onnx.model.loading import OnnxModel
+from dmlvk.support.recent import Recent
 
 _MOST = 4
 """Sessions of other inputs that are kept for a model; each has its weights on the device."""
@@ -39,7 +39,7 @@ class Overriding(Generic[SessionT]):
         is_possible = model.proto.ir_version >= _FIRST_VERSION
         self.names = frozenset(info.name for info in model.overridable) if is_possible else frozenset()
         self._lock = threading.Lock()
-        self._sessions: collections.OrderedDict[frozenset[str], SessionT] = collections.OrderedDict()
+        self._sessions: Recent[frozenset[str], SessionT] = Recent(_MOST)
 
     def session_for(self, feed: Any, made: Callable[[frozenset[str]], SessionT]) -> SessionT | None:
         """The session for what a run is given; ``None``: it gives no initializer.
@@ -55,12 +55,7 @@ class Overriding(Generic[SessionT]):
         if not given:
             return None
         with self._lock:
-            if given not in self._sessions:
-                self._sessions[given] = made(given)
-                if len(self._sessions) > _MOST:
-                    self._sessions.popitem(last=False)
-            self._sessions.move_to_end(given)
-            return self._sessions[given]
+            return self._sessions.of(given, lambda: made(given))
 
     def close(self) -> None:
         """Frees what lies on the device."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import logging
 import math
@@ -415,28 +414,3 @@ def _sizes_of(arrays: Mapping[str, Any], axes: Mapping[str, Sequence[int]]) -> l
     given = [(arrays[name], several) for name, several in axes.items() if name in arrays]
     shapes = [(_shape_of(value), several) for value, several in given]
     return [shape[axis] for shape, several in shapes for axis in several]
-
-
-class DecoderPlans:
-    """Plans of a decoder, by what they depend on. Bounded.
-
-    Args:
-        most: how many are kept; those not used for longest go first.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._plans: collections.OrderedDict[object, Any] = collections.OrderedDict()
-
-    def __len__(self) -> int:
-        return sum(plan is not None for plan in self._plans.values())
-
-    def of(self, key: object, make: Callable[[], Any]) -> Any:
-        """The plan for a key."""
-        if key in self._plans:
-            self._plans.move_to_end(key)
-            return self._plans[key]
-        made = self._plans[key] = make()
-        if len(self._plans) > self._most:
-            self._plans.popitem(last=False)
-        return made

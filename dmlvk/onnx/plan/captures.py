@@ -7,7 +7,6 @@ replayed with other contents.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import weakref
@@ -25,6 +24,7 @@ from dmlvk.onnx.plan.round_plans import Placement
 from dmlvk.onnx.plan.segments import Segment
 from dmlvk.onnx.plan.states import State
 from dmlvk.running.replay import Replay
+from dmlvk.support.recent import Recent
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Captures:
     """Those of one model. Bounded."""
 
     def __init__(self) -> None:
-        self._captures: collections.OrderedDict[Signature, Capture] = collections.OrderedDict()
+        self._captures: Recent[Signature, Capture] = Recent(_MOST)
         self._last: Signature | None = None
 
     def clear(self) -> bool:
@@ -216,11 +216,8 @@ class Captures:
         made = None
         with contextlib.suppress(OutOfMemoryError):  # the run itself is done
             made = capture()
-        if made is None:
-            return
-        self._captures[signature] = made
-        if len(self._captures) > _MOST:
-            self._captures.popitem(last=False)
+        if made is not None:
+            self._captures.keep(signature, made)
 
 
 def captured(program: DeviceModel, names: Sequence[str], arrays: Mapping[str, Any], state: State) -> Capture | None:

@@ -13,7 +13,7 @@ import numpy as np
 from dmlvk.dynamic.sizes import Guards
 from dmlvk.errors import ModelFileError
 from dmlvk.objects.compilation import ExecutionFlags
-from dmlvk.onnx.decoding.decoder_runs import DecoderPlans, DecoderRun, Decoding
+from dmlvk.onnx.decoding.decoder_runs import DecoderRun, Decoding
 from dmlvk.onnx.host.evaluation import OWN
 from dmlvk.onnx.host.evaluators import Repeated
 from dmlvk.onnx.host.folding import folded
@@ -37,6 +37,7 @@ from dmlvk.onnx.plan.round_plans import (
 )
 from dmlvk.onnx.plan.segments import OpenSizes, Segment, compiled_graph
 from dmlvk.onnx.plan.states import State
+from dmlvk.support.recent import Recent
 from dmlvk.support.weak_calls import weakly
 
 if TYPE_CHECKING:
@@ -105,12 +106,12 @@ class ModelRounds:
         self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
         self._parts: Parts = {}
         self.decoding = Decoding.of(device, model, self._steps, self._constants)
-        self._decoder_plans = DecoderPlans(KEPT_PLANS)
+        self._decoder_plans: Recent[object, MadeRound | None] = Recent(KEPT_PLANS)
 
     def forget(self) -> None:
         """Frees what lies on the device."""
         self._rounds, self.last = MadeRounds(), []
-        self._decoder_plans = DecoderPlans(KEPT_PLANS)
+        self._decoder_plans.clear()
         self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
         self._weights = Weights(self.device, described=self._described)
 
@@ -205,7 +206,8 @@ class ModelRounds:
     @property
     def plan_count(self) -> int:
         """The plans that are kept."""
-        return len(self._dynamic) + len(self._open_decoder) + sum(1 for _ in self._rounds) + len(self._decoder_plans)
+        of_decoder = sum(plan is not None for plan in self._decoder_plans.values())
+        return len(self._dynamic) + len(self._open_decoder) + sum(1 for _ in self._rounds) + of_decoder
 
     @property
     def usage(self) -> Usage:

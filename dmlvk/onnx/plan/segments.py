@@ -31,6 +31,7 @@ from dmlvk.onnx.plan.execution import DeviceValue, Resident, Usage, Weights
 from dmlvk.onnx.plan.round_plans import RoundPlan
 from dmlvk.running.bound import KEPT_RECORDINGS, Bound
 from dmlvk.running.replay import Replay
+from dmlvk.support.recent import Recent
 
 if TYPE_CHECKING:
     from dmlvk.arrays.tensor_memory import TensorMemory
@@ -184,7 +185,7 @@ class Segment:
         self._bound.bind({n: (each.buffer.allocation, each.offset) for n, each in self._bindings.items()})
         shapes = tuple(tensor.shape for tensor in self._tensors)
         self._host = None if opened is None else _HostOfSizes(plan, shapes, self._inputs.values(), opened)
-        self._of_sizes: collections.OrderedDict[tuple[int, ...], _OfSizes] = collections.OrderedDict()
+        self._of_sizes: Recent[tuple[int, ...], _OfSizes] = Recent(KEPT_RECORDINGS)
         self._last: _OfSizes | None = None
         self._has_replays = False  # which upload without leaving word
         self._bytes_elsewhere = 0
@@ -285,9 +286,7 @@ class Segment:
         if found is None:
             assert self._host is not None  # else there is one set of sizes, which is known
             numbers = self._lay_out(sizes)
-            found = self._of_sizes[sizes] = self._host(sizes)
-            if len(self._of_sizes) > KEPT_RECORDINGS:
-                self._of_sizes.popitem(last=False)
+            return self._of_sizes.keep(sizes, self._host(sizes)), numbers
         self._of_sizes.move_to_end(sizes)
         return found, numbers
 
