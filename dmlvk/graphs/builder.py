@@ -427,7 +427,10 @@ class Graph(GraphWithNumPyWords):
                     f"Graph.compile: {name} must be an expression of this graph; got {expression!r}"
                 )
         written = [self._as_written(expression) for expression in wanted.values()]
-        return self._description([source for source, _ in written]), [tensor for _, tensor in written]
+        sources = [source for source, _ in written]
+        return _description(self._nodes, list(self._inputs), self._needed(sources), sources), [
+            tensor for _, tensor in written
+        ]
 
     def _as_written(self, expression: Expression) -> tuple[Source, TensorDesc]:
         """A node that writes the expression, packed, and how its output is seen.
@@ -463,32 +466,33 @@ class Graph(GraphWithNumPyWords):
                 pending += [s.index for s in self._nodes[index].sources if s is not None and s.kind == "node"]
         return needed
 
-    def _description(self, outputs: Sequence[Source]) -> GraphDesc:
-        """The nodes that lead to the outputs, numbered anew, with their edges."""
-        needed = self._needed(outputs)
-        numbers = {index: number for number, index in enumerate(sorted(needed))}
-        input_edges: list[InputGraphEdge] = []
-        between: list[IntermediateGraphEdge] = []
-        names = list(self._inputs)
-        for index, number in numbers.items():
-            for position, source in enumerate(self._nodes[index].sources):
-                if source is None:
-                    continue
-                if source.kind == "input":
-                    input_edges.append(InputGraphEdge(source.index, number, position, names[source.index]))
-                else:
-                    between.append(IntermediateGraphEdge(numbers[source.index], source.output, number, position))
-        unused = set(range(len(names))) - {edge.graph_input_index for edge in input_edges}
-        if unused:
-            raise InvalidArgumentError(f"Graph.compile: no output depends on the input {names[min(unused)]!r}")
-        return GraphDesc(
-            len(names),
-            len(outputs),
-            [self._nodes[index].node for index in numbers],
-            input_edges,
-            [OutputGraphEdge(numbers[s.index], s.output, position) for position, s in enumerate(outputs)],
-            between,
-        )
+
+def _description(
+    nodes: Sequence[_AppliedNode], names: Sequence[str], needed: set[int], outputs: Sequence[Source]
+) -> GraphDesc:
+    """The nodes that lead to the outputs, numbered anew, with their edges."""
+    numbers = {index: number for number, index in enumerate(sorted(needed))}
+    input_edges: list[InputGraphEdge] = []
+    between: list[IntermediateGraphEdge] = []
+    for index, number in numbers.items():
+        for position, source in enumerate(nodes[index].sources):
+            if source is None:
+                continue
+            if source.kind == "input":
+                input_edges.append(InputGraphEdge(source.index, number, position, names[source.index]))
+            else:
+                between.append(IntermediateGraphEdge(numbers[source.index], source.output, number, position))
+    unused = set(range(len(names))) - {edge.graph_input_index for edge in input_edges}
+    if unused:
+        raise InvalidArgumentError(f"Graph.compile: no output depends on the input {names[min(unused)]!r}")
+    return GraphDesc(
+        len(names),
+        len(outputs),
+        [nodes[index].node for index in numbers],
+        input_edges,
+        [OutputGraphEdge(numbers[s.index], s.output, position) for position, s in enumerate(outputs)],
+        between,
+    )
 
 
 def _checked_types(

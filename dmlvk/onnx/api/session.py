@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy.typing as npt
 import onnx
 
 from dmlvk.device import Device
@@ -19,10 +18,8 @@ from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.api.accepted import AcceptedNames
-from dmlvk.onnx.api.arguments import ModelMetadata, NodeArg, node_arg, output_args
-from dmlvk.onnx.api.described import described_outputs
-from dmlvk.onnx.api.feeds import check_name, checked_inputs, checked_outputs
-from dmlvk.onnx.api.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
+from dmlvk.onnx.api.facts import Facts
+from dmlvk.onnx.api.options import RunOptions, SessionOptions, device_id_of, option_of
 from dmlvk.onnx.api.ort_values import IOBinding, OrtValue, value_of
 from dmlvk.onnx.api.overriding import Overriding
 from dmlvk.onnx.api.profiling import Profiling
@@ -31,8 +28,7 @@ from dmlvk.onnx.model.limits import Limits, memory_checked
 from dmlvk.onnx.model.loading import OnnxModel, load, reloaded, save_as_it_is
 from dmlvk.onnx.plan.captures import BoundCapture, Captures, Signature, bound_capture, captured, signature_of
 from dmlvk.onnx.plan.engine import DeviceModel
-from dmlvk.onnx.plan.execution import DeviceValue, Usage
-from dmlvk.onnx.plan.round_plans import Placement
+from dmlvk.onnx.plan.execution import DeviceValue
 from dmlvk.operators import FeatureLevel
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.support.collection import collection_paused
@@ -68,7 +64,7 @@ class _SessionOrigin(Origin):
         return session
 
 
-class InferenceSession(AcceptedNames, Profiling, Portable):
+class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
     """A model, ready to run.
 
     It pickles with its model; where it arrives it is planned when it is used for the first time.
@@ -246,58 +242,6 @@ class InferenceSession(AcceptedNames, Profiling, Portable):
         if self._is_closed:
             raise DeviceRemovedError(f"{self._model.name}: the session was closed")
         self.device.engine.check_open()
-
-    # What the model says.
-
-    def get_inputs(self) -> list[NodeArg]:
-        """The inputs that must be given."""
-        return [node_arg(info) for info in self._model.inputs]
-
-    def get_outputs(self) -> list[NodeArg]:
-        """The outputs, in order; what the model does not say of them follows from its inputs, as far as it does."""
-        return output_args(self._model, self._outputs)
-
-    @functools.cached_property
-    def _outputs(self) -> Sequence[onnx.ValueInfoProto]:
-        return described_outputs(self._model, self._overriding.names)
-
-    def get_overridable_initializers(self) -> list[NodeArg]:
-        """The initializers that the model lists as inputs, too: constants, until a run gives them."""
-        return [node_arg(info) for info in self._model.overridable if info.name in self._overriding.names]
-
-    def get_modelmeta(self) -> ModelMetadata:
-        """What the model's file says of itself."""
-        proto = self._model.proto
-        return ModelMetadata(
-            {entry.key: entry.value for entry in proto.metadata_props},
-            proto.doc_string,
-            proto.domain,
-            proto.graph.doc_string,
-            proto.graph.name,
-            proto.producer_name,
-            proto.model_version,
-        )
-
-    def get_providers(self) -> list[str]:
-        """What computes: dmlvk, under the name of the provider that it stands in for, and the host."""
-        return [PROVIDER, HOST_PROVIDER]
-
-    def get_provider_options(self) -> dict[str, dict[str, str]]:
-        """What computes, with the device's index."""
-        return {PROVIDER: {"device_id": str(self.device.info.index)}, HOST_PROVIDER: {}}
-
-    def get_session_options(self) -> SessionOptions:
-        """What the session was made with."""
-        return self._options
-
-    @property
-    def partition(self) -> list[Placement]:
-        """Where each node was computed in the last run, and why; the nodes of the model's file in order.
-
-        Empty before the first run of a model whose input shapes are not all given.
-        """
-        placements = self._program.placements
-        return [placements[index] for index in sorted(placements)]
 
     # Running.
 
@@ -513,35 +457,7 @@ class InferenceSession(AcceptedNames, Profiling, Portable):
 
         threading.Thread(target=work, name="dmlvk run_async").start()
 
-    @property
-    def usage(self) -> Usage:
-        """Launches, waits and memory of the last run, without what graphs inside of nodes (If, Loop, Scan) took."""
-        return self._program.usage
-
     # Names of the interface, checked.
-
-    def _checked_outputs(self, output_names: Sequence[str] | None) -> list[str]:
-        return checked_outputs(self._model, output_names)
-
-    def _checked_inputs(self, feed: Mapping[str, npt.ArrayLike]) -> dict[str, Any]:
-        return checked_inputs(self._model, feed, self.device)
-
-    def check_output(self, name: object) -> None:
-        """Raises where the model has no such output.
-
-        Raises:
-            InvalidArgumentError: when it has not.
-        """
-        check_name(self._model, name, "output", self._model.outputs)
-
-    def check_input(self, name: object) -> None:
-        """Raises where the model has no such input.
-
-        Raises:
-            InvalidArgumentError: when it has not.
-        """
-        if name not in self._overriding.names:
-            check_name(self._model, name, "input", self._model.inputs)
 
 
 __all__ = ["InferenceSession", "RunOptions", "SessionOptions"]
