@@ -41,7 +41,7 @@ def _binary(name: str) -> _Binary:
     """An operator: a function of the standard, of the array and another operand."""
 
     def method(self: Array, other: Any, /) -> Any:
-        operand = self._operand(other, name)
+        operand = _operand(self, other, name)
         return operand if operand is NotImplemented else getattr(self.functions, name)(self, operand)
 
     return method
@@ -51,7 +51,7 @@ def _reflected(name: str) -> _Binary:
     """The same with the other operand in front."""
 
     def method(self: Array, other: Any, /) -> Any:
-        operand = self._operand(other, name)
+        operand = _operand(self, other, name)
         return operand if operand is NotImplemented else getattr(self.functions, name)(operand, self)
 
     return method
@@ -83,6 +83,28 @@ def _unary(name: str) -> Callable[[Array], Array]:
         return made
 
     return method
+
+
+def _operand(array: Array, other: Any, where: str) -> Any:
+    """The other operand: numbers and arrays as they are; NumPy's arrays and lists as an array on the device.
+
+    What has one of NumPy's default types takes this array's, where no value changes. Arrays of other libraries are
+    asked themselves (``NotImplemented``), and so is whatever is compared for equality.
+
+    Raises:
+        DataTypeError: when it is no operand.
+        InvalidArgumentError: when it is a list that is no array, or a value would change.
+    """
+    if isinstance(other, (Array, bool, int, float, complex, np.generic)):
+        return other
+    if isinstance(other, (np.ndarray, list, tuple)):
+        values = plain_array(other, where)
+        if values.dtype in _NUMPY_DEFAULTS and values.dtype != array.dtype:
+            values = converted(values, array.dtype, where)
+        return array.device.array(values)
+    if where in ("equal", "not_equal") or hasattr(other, "__array_priority__") or hasattr(other, "__array_ufunc__"):
+        return NotImplemented
+    raise DataTypeError(f"{where}: takes arrays, numbers and lists of them; got {other!r}")
 
 
 class Array:
@@ -399,7 +421,7 @@ class Array:
             InvalidArgumentError: it is another index, or the value does not broadcast to what it names.
             IndexError: it lies outside.
         """
-        self._become(self.functions.indexing.with_item(self, key, self._operand(value, "x[key] = value")))
+        self._become(self.functions.indexing.with_item(self, key, _operand(self, value, "x[key] = value")))
 
     def _become(self, other: Array) -> Array:
         old, self._value = self._value, other._value
@@ -444,27 +466,6 @@ class Array:
         return made
 
     # Operators.
-
-    def _operand(self, other: Any, where: str) -> Any:
-        """The other operand: numbers and arrays as they are; NumPy's arrays and lists as an array on the device.
-
-        What has one of NumPy's default types takes this array's, where no value changes. Arrays of other libraries are
-        asked themselves (``NotImplemented``), and so is whatever is compared for equality.
-
-        Raises:
-            DataTypeError: when it is no operand.
-            InvalidArgumentError: when it is a list that is no array, or a value would change.
-        """
-        if isinstance(other, (Array, bool, int, float, complex, np.generic)):
-            return other
-        if isinstance(other, (np.ndarray, list, tuple)):
-            values = plain_array(other, where)
-            if values.dtype in _NUMPY_DEFAULTS and values.dtype != self.dtype:
-                values = converted(values, self.dtype, where)
-            return self.device.array(values)
-        if where in ("equal", "not_equal") or hasattr(other, "__array_priority__") or hasattr(other, "__array_ufunc__"):
-            return NotImplemented
-        raise DataTypeError(f"{where}: takes arrays, numbers and lists of them; got {other!r}")
 
     __neg__ = _unary("negative")
     __pos__ = _unary("positive")

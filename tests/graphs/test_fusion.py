@@ -354,7 +354,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     """A cache directory of its own, and nothing in memory."""
     monkeypatch.setenv("DMLVK_CACHE_DIR", str(tmp_path / "kernels"))
     for kept in (glsl._in_memory, glsl._refused):
-        monkeypatch.setattr(glsl, "_in_memory" if kept is glsl._in_memory else "_refused", type(kept)())
+        monkeypatch.setattr(glsl, "_in_memory" if kept is glsl._in_memory else "_refused", type(kept)(64))
     yield tmp_path / "kernels"
 
 

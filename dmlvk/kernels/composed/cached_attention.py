@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.composed import matrix_attention
-from dmlvk.kernels.composed.cache_windows import ROLES, SEGMENT, WindowOfCaches
+from dmlvk.kernels.composed.cache_operands import CACHE_BITS, CacheOperands, variant_name
+from dmlvk.kernels.composed.cache_windows import SEGMENT, WindowOfCaches
 from dmlvk.kernels.kernel import PlainKernel, launch_size, work_groups
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.program import Program, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
@@ -62,9 +63,6 @@ _BUFFERS_OF_STEP = 12
 _LENGTHS = "cached_attention.lengths"
 """The variant that tells where keys lie."""
 
-_CACHE_BITS = {DataType.INT8: 8, DataType.UINT8: 4}
-"""Of an integer in a cache, by the tensor's data type."""
-
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
@@ -72,64 +70,36 @@ def variants() -> Iterator[ShaderVariant]:
     yield ShaderVariant(_LENGTHS, "attention/lengths.comp", ())
     for data_type in FLOATS:
         bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
-        yield ShaderVariant(_name("join", data_type), "attention/join.comp", (bits,))
+        yield ShaderVariant(variant_name("join", data_type), "attention/join.comp", (bits,))
         if data_type is DataType.FLOAT16:
             for rows in _ROWS:
                 of_rows = (bits, ("ROWS", f"{rows}u"))
-                yield ShaderVariant(f"{_name('rows', data_type)}.{rows}", "attention/rows.comp", of_rows)
+                yield ShaderVariant(f"{variant_name('rows', data_type)}.{rows}", "attention/rows.comp", of_rows)
                 of_step = (*of_rows, ("APPENDS", "1"))
-                yield ShaderVariant(f"{_name('step', data_type)}.{rows}", "attention/rows.comp", of_step)
+                yield ShaderVariant(f"{variant_name('step', data_type)}.{rows}", "attention/rows.comp", of_step)
         of_beams = (bits, ("BEAMS", "1"))
         for name in ("totals", "shown"):
-            yield ShaderVariant(_name(f"{name}_of_beams", data_type), f"attention/{name}.comp", of_beams)
+            yield ShaderVariant(variant_name(f"{name}_of_beams", data_type), f"attention/{name}.comp", of_beams)
         of_row = (*of_beams, ("ROWS", "1u"))
-        yield ShaderVariant(_name("segments_of_beams", data_type), "attention/segments.comp", of_row)
-        for cached in (0, *_CACHE_BITS.values()):
+        yield ShaderVariant(variant_name("segments_of_beams", data_type), "attention/segments.comp", of_row)
+        for cached in (0, *CACHE_BITS.values()):
             common = (bits, ("CACHE_BITS", str(cached))) if cached else (bits,)
             for name in ("append", "carry_over", "window"):
-                yield ShaderVariant(_name(name, data_type, cached), f"attention/{name}.comp", common)
+                yield ShaderVariant(variant_name(name, data_type, cached), f"attention/{name}.comp", common)
             for name in ("totals", "shown"):
-                yield ShaderVariant(_name(name, data_type, cached), f"attention/{name}.comp", common)
+                yield ShaderVariant(variant_name(name, data_type, cached), f"attention/{name}.comp", common)
             for rows in _ROWS:
-                name = f"{_name('segments', data_type, cached)}.{rows}"
+                name = f"{variant_name('segments', data_type, cached)}.{rows}"
                 yield ShaderVariant(name, "attention/segments.comp", (*common, ("ROWS", f"{rows}u")))
             for elements in _TILE_ELEMENTS:
                 for rows in _TILE_ROWS:
-                    name = f"{_name('tiles', data_type, cached)}.{rows}x{elements}"
+                    name = f"{variant_name('tiles', data_type, cached)}.{rows}x{elements}"
                     given = (*common, ("DIMS", f"{elements // 16}u"), ("ROWS", str(rows)))
                     yield ShaderVariant(name, "attention/tiles.comp", given)
 
 
-def _name(shader: str, data_type: DataType, cache_bits: int = 0) -> str:
-    integers = f".cache{cache_bits}" if cache_bits else ""
-    return f"cached_attention.{shader}.{data_type.name.lower()}{integers}"
-
-
-class CachedAttentionLowering:
+class CachedAttentionLowering(CacheOperands):
     """The steps of one description."""
-
-    def __init__(self, desc: CachedAttention, target: Target) -> None:
-        self.desc = desc
-        self.target = target
-        self.builder = ProgramBuilder(desc, target)
-        self.batch, self.tokens, self.size, self.value_size = desc.sizes
-        self.heads, self.key_heads = desc.query_head_count, desc.key_value_head_count
-        self.group = self.heads // self.key_heads
-        self.type = desc.query_tensor.data_type
-        self.cache_bits = _CACHE_BITS.get(desc.present_key_tensor.data_type, 0)
-        self.scales = [self.builder.reads[f"{role}_scale_tensor"] for role in ROLES if self.cache_bits]
-        self.capacity = desc.present_key_tensor.sizes[2]
-        self.lengths = [self.builder.reads["ends_tensor"], self.builder.reads["total_tensor"]]
-        self.caches = [self.builder.writes[f"present_{role}_tensor"] for role in ROLES]
-        self.positions = self.builder.reads.get("position_tensor")
-        self.beams = self.builder.reads.get("beams_tensor")
-        self.is_rotated = desc.cosine_tensor is not None
-        queries = self.heads * self.size // 2
-        keys, values = self.key_heads * self.size // 2, self.key_heads * self.value_size // 2
-        stacked = queries + keys + values
-        is_stacked = desc.key_tensor is None
-        self.rows = (stacked,) * 3 if is_stacked else (queries, keys, values)
-        self.firsts = (queries, queries + keys) if is_stacked else (0, 0)
 
     def program(self) -> Program:
         """All steps."""
@@ -191,7 +161,7 @@ class CachedAttentionLowering:
         if together is not None:
             tiles = self.batch * self.key_heads * self.tokens * -(-self.group // together)
             parts = self._parts()
-            variant = f"{_name('rows', self.type)}.{together}"
+            variant = f"{variant_name('rows', self.type)}.{together}"
             self._attend(variant, tiles * self.segments, {}, (tiles, self.segments), query, row, parts, "segments")
             self._join(parts)
             return
@@ -270,13 +240,9 @@ class CachedAttentionLowering:
             reads.get("sink_tensor", given),
         ]
         launched = (*work_groups(tiles * self.segments, 1), 1)
-        kernel = PlainKernel(f"{_name('step', self.type)}.{together}", launched, constants, parameters)
+        kernel = PlainKernel(f"{variant_name('step', self.type)}.{together}", launched, constants, parameters)
         self.builder.launch(kernel, operands, [*self.caches, parts], label="new keys and values, segments")
         self._join(parts)
-
-    def _parts(self) -> Region:
-        """Memory for what each query makes of each segment: its peak, its total, and its sums."""
-        return self.builder.scratch(self.batch * self.heads * self.tokens * self.segments * (self.value_size + 2) * 4)
 
     def _attends_by_matrices(self, query: Region, row: int, output: Region) -> bool:
         """Adds the kernel of those who permit a device its own arithmetic, where there is one for it."""
@@ -362,56 +328,12 @@ class CachedAttentionLowering:
         self.builder.launch(kernel, operands, [rotated or self.caches[0], *self.caches], label="new keys and values")
         return (rotated, queries) if rotated is not None else (given, self.rows[0])
 
-    def of_caches(self, shader: str) -> str:
-        """The variant of a shader that reads or writes caches."""
-        return _name(shader, self.type, self.cache_bits)
-
-    @property
-    def _of_lengths(self) -> dict[str, int]:
-        """Constants of all kernels."""
-        return {"COUNTS_PAST": int(self.desc.counts_past)}
-
-    @property
-    def _of_turning(self) -> dict[str, int]:
-        """Constants of the kernels that turn queries and keys."""
-        table = self.desc.cosine_tensor
-        return {
-            "ROTATED": 0 if table is None else table.sizes[1],
-            "ARE_NEIGHBOURS": int(self.desc.is_interleaved),
-            "HAS_POSITIONS": int(self.positions is not None),
-        }
-
-    @property
-    def _of_caches(self) -> dict[str, int]:
-        """Constants of all kernels that read or write caches."""
-        scale = self.desc.key_scale_tensor
-        return (
-            self._of_lengths
-            if scale is None
-            else {**self._of_lengths, "ELEMENTS_HAVE_SCALES": int(scale.sizes != (1,))}
-        )
-
-    @property
-    def _common(self) -> dict[str, int]:
-        """Constants of the kernels that make results."""
-        desc = self.desc
-        has_sink = desc.sink_tensor is not None
-        return {
-            **self._of_lengths,
-            "VALUE_SIZE": self.value_size,
-            "GROUP": self.group,
-            "KEY_HEADS": self.key_heads,
-            "IS_CAUSAL": int(desc.is_causal),
-            "HAS_SINK": int(has_sink),
-            "HAS_EMPTY_SINK": int(desc.has_empty_sink and not has_sink),
-        }
-
     def _attend_beams(self, query: Region, row: int, output: Region) -> None:
         """Results of sequences whose keys may be those of others: a row for each work group."""
         tiles = self.batch * self.key_heads
         most = _MOST_SEGMENTS_OF_PROCESSOR if self.target.is_cpu else 1
         is_alone = self.segments <= most
-        name, result = _name("segments_of_beams", self.type), output if is_alone else self._parts()
+        name, result = variant_name("segments_of_beams", self.type), output if is_alone else self._parts()
         groups, sizes = tiles if is_alone else tiles * self.segments, (tiles, self.segments)
         label = "results" if is_alone else "segments"
         self._attend(name, groups, {"IS_ALONE": int(is_alone)}, sizes, query, row, result, label)
@@ -476,35 +398,9 @@ class CachedAttentionLowering:
             *self.scales[:1],
             *([] if beams is None else [beams]),
         ]
-        name = self.of_caches(shader) if beams is None else _name(f"{shader}_of_beams", self.type)
+        name = self.of_caches(shader) if beams is None else variant_name(f"{shader}_of_beams", self.type)
         kernel = PlainKernel(name, (*groups, 1), constants, parameters)
         self.builder.launch(kernel, operands, [result], label="scores")
-
-    @property
-    def _beam_sizes(self) -> tuple[int, int]:
-        """Sequences of a group, and places of each."""
-        assert self.desc.beams_tensor is not None  # who calls asks
-        return self.desc.beam_width, self.desc.beams_tensor.sizes[1]
-
-    @property
-    def _of_scores(self) -> dict[str, int]:
-        """Constants of all kernels that make scores in the order of sums."""
-        return {
-            "SIZE": self.size,
-            "HAS_CAP": int(self.desc.softcap != 0),
-            "HAS_BIAS": int(self.desc.bias_tensor is not None),
-            "HAS_ORIGINS": int(self.desc.keeps_window),
-        }
-
-    @property
-    def _score_parameters(self) -> tuple[int, ...]:
-        """Parameters of the same."""
-        bias, cap = self.desc.bias_tensor, self.desc.softcap or 1.0
-        return (
-            *(float32_bits(number) for number in (self.desc.scale, cap, 1.0 / cap)),
-            *((0,) * 4 if bias is None else _steps(bias)),
-            0 if bias is None else bias.sizes[3],
-        )
 
     def _segments(self, tile: int, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
         self._attend(
@@ -570,17 +466,11 @@ class CachedAttentionLowering:
         groups = self.batch * self.heads * self.tokens * -(-self.value_size // (2 * _JOINED_PAIRS))
         parameters = (groups, self.tokens, self.capacity, self.desc.window, self.segments)
         launched = (*work_groups(groups, 1), 1)
-        name = _name("join", self.type)
+        name = variant_name("join", self.type)
         kernel = PlainKernel(name, launched, self._common, parameters, work_group_size=_JOINED_PAIRS)
         sink = self.builder.reads.get("sink_tensor", parts)
         output = self.builder.writes["output_tensor"]
         self.builder.launch(kernel, [parts, *self.lengths, sink], [output], label="results")
-
-
-def _steps(bias: TensorDesc) -> tuple[int, ...]:
-    """Steps along the axes of a bias, 0 along those of one element."""
-    pairs = zip(bias.sizes, bias.element_strides, strict=True)
-    return tuple(0 if size == 1 else stride for size, stride in pairs)
 
 
 @lowering(CachedAttention)
