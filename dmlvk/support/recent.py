@@ -15,17 +15,20 @@ class Recent(collections.OrderedDict[_Key, _Value]):
 
     Args:
         most: how many are kept.
+
+    Attributes:
+        most: the same.
     """
 
     def __init__(self, most: int) -> None:
         super().__init__()
-        self._most = most
+        self.most = most
 
     def keep(self, key: _Key, value: _Value) -> _Value:
         """Keeps something, and gives it back."""
         self[key] = value
         self.move_to_end(key)
-        while len(self) > self._most:
+        while len(self) > self.most:
             self.popitem(last=False)
         return value
 

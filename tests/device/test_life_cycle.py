@@ -134,8 +134,8 @@ def test_descriptions_that_were_run_keep_a_bounded_number_of_operators(
     fresh: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The least recently used goes first."""
-    assert device_module._KEPT_OPERATORS == 64
-    monkeypatch.setattr(device_module, "_KEPT_OPERATORS", 4)
+    assert fresh._compiled.most == 64
+    monkeypatch.setattr(fresh._compiled, "most", 4)
     descs = [threshold(floats(4), bound) for bound in range(10)]
     x = np.arange(4, dtype=np.float32)
     for desc in [*descs, descs[7], *descs[:1]]:

@@ -9,7 +9,6 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.running.host_runs import HostRun
-from dmlvk.runtime import transfers
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.work import Allocation
 
@@ -57,7 +56,7 @@ def test_transfers_go_with_their_memory(engine: Engine) -> None:
 
 
 def test_few_transfers_are_kept(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfers, "MOST_RECORDED", 3)
+    monkeypatch.setattr(engine._transfers._recorded, "most", 3)
     allocations = [engine.allocate(64) for _ in range(4)]
     for value, allocation in enumerate(allocations):
         round_trip(engine, allocation, value)
