@@ -16,11 +16,13 @@ import sys
 import sysconfig
 import weakref
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dmlvk.errors import UnsupportedError
 from dmlvk.runtime.forked import end_without_exit_handlers
-from dmlvk.runtime.vulkan import DeviceInfo
+
+if TYPE_CHECKING:
+    from dmlvk.runtime.vulkan import DeviceInfo
 
 LIBRARY = Path(__file__).with_name("native") / {
     "win32": "dmlvk_kompute.dll",
