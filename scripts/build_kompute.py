@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Build Kompute with dmlvk's changes as one library in C, and put it where ``dmlvk/runtime/bundled.py`` loads it.
 
-    scripts/build_kompute.py                           for this machine, by its C++ compiler: seconds
+    scripts/build_kompute.py                           for this machine, by its C++ compiler: seconds; prints a wheel
+                                                       of it, for checkouts on machines without a compiler
+    scripts/build_kompute.py --library                 the same, without the wheel; prints the library
     scripts/build_kompute.py --unchanged --output DIR  ``kp`` as it is on PyPI, for this Python, to try dmlvk on it
 
 Kompute 0.9.0 is on PyPI as source only. This takes that source distribution, applies the patches of
@@ -32,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.cross.targets import HERE, CrossBuildError, Platform
 from scripts.cross.tools import run
+from scripts.cross.wheel import write_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,6 +47,9 @@ NATIVE = ROOT / "scripts" / "native"
 PROGRAM = NATIVE / "kompute_library.cpp"
 
 LICENSE = "LICENSE"
+
+LIBRARY_FOLDER = "dmlvk_kompute"
+"""Where its wheel puts the library: as a namespace package, beside other packages."""
 
 _DEFINITIONS = (
     # Without this Kompute switches the Vulkan validation layer on by itself wherever it is installed: slow, and dmlvk
@@ -219,9 +225,25 @@ def install(library: Path) -> Path:
     return target
 
 
+def write_library_wheel(library: Path) -> Path:
+    """A wheel named as Kompute's, with the library where :mod:`dmlvk.runtime.kompute_library` looks for it.
+
+    Args:
+        library: as :func:`build` returns it; the wheel is written beside it, and installs for any Python.
+    """
+    tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    version = f"{KOMPUTE_VERSION}+dmlvk"
+    own = f"kp-{version}.dist-info"
+    about = f"Metadata-Version: 2.1\nName: kp\nVersion: {version}\nSummary: Kompute as dmlvk's checkouts load it\n"
+    files = {f"{LIBRARY_FOLDER}/{library.name}": library.read_bytes(), f"{own}/METADATA": about.encode()}
+    files[f"{own}/{LICENSE}"] = library.with_name(LICENSE).read_bytes()
+    return write_wheel(library.parent, "kp", version, f"py3-none-{tag}", files)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the script; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Build Kompute's library for this checkout, and print its path.")
+    parser = argparse.ArgumentParser(description="Build Kompute's library for this checkout, and print a wheel's path.")
+    parser.add_argument("--library", action="store_true", help="print the library's path, and write no wheel")
     parser.add_argument("--cached-only", action="store_true", help="build nothing: exit status 3 if it is not cached")
     parser.add_argument("--rebuild", action="store_true", help="build it also where it is cached")
     parser.add_argument("--unchanged", action="store_true", help="kp as it is on PyPI, without dmlvk's changes")
@@ -236,7 +258,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         library = build(is_cached_only=options.cached_only, is_new=options.rebuild)
         if library is None:
             return 3
-        print(install(library))
+        installed = install(library)
+        print(installed if options.library else write_library_wheel(library))
     except (CrossBuildError, OSError) as error:
         print(f"build_kompute.py: {error}", file=sys.stderr)
         return 1

@@ -102,7 +102,11 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
         # -I: pip's build environment, which has no pip, must not be seen
         built = subprocess.run(
-            [sys.executable, "-I", str(script)], capture_output=True, text=True, env=environment, check=False
+            [sys.executable, "-I", str(script), "--library"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
         )
         if built.returncode != 0:
             reason = (built.stderr.strip().splitlines() or ["it says nothing"])[-1]

@@ -220,10 +220,10 @@ virtual_environment() {
 kompute() { # compiled anew where its recipe has changed, or where the system's libraries have under it
     step "Kompute"
     local load='import ctypes, sys; ctypes.CDLL(sys.argv[1])' library found="from the user's cache"
-    if ! library=$("$VENV/bin/python" scripts/build_kompute.py --cached-only 2>>"$LOG") ||
+    if ! library=$("$VENV/bin/python" scripts/build_kompute.py --library --cached-only 2>>"$LOG") ||
         ! logged "$VENV/bin/python" -c "$load" "$library"; then
         found=compiled
-        library=$("$VENV/bin/python" scripts/build_kompute.py --rebuild 2>>"$LOG" </dev/null) ||
+        library=$("$VENV/bin/python" scripts/build_kompute.py --library --rebuild 2>>"$LOG" </dev/null) ||
             fail "Kompute could not be built"
         logged "$VENV/bin/python" -c "$load" "$library" || fail "Kompute was built but cannot be loaded"
     fi

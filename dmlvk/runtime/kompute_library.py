@@ -24,11 +24,19 @@ from dmlvk.runtime.forked import end_without_exit_handlers
 if TYPE_CHECKING:
     from dmlvk.runtime.vulkan import DeviceInfo
 
-LIBRARY = Path(__file__).with_name("native") / {
-    "win32": "dmlvk_kompute.dll",
-    "darwin": "libdmlvk_kompute.dylib",
-}.get(sys.platform, "libdmlvk_kompute.so")
-"""Of dmlvk's own Kompute."""
+
+def find_library() -> Path:
+    """Where dmlvk's own Kompute is; where there is none, where it would be."""
+    names = {"win32": "dmlvk_kompute.dll", "darwin": "libdmlvk_kompute.dylib"}
+    name = names.get(sys.platform, "libdmlvk_kompute.so")
+    beside = Path(__file__).with_name("native") / name
+    installed = None if beside.is_file() else importlib.util.find_spec("dmlvk_kompute")
+    folders = installed.submodule_search_locations or [] if installed else []
+    return next((Path(folder, name) for folder in folders if Path(folder, name).is_file()), beside)
+
+
+LIBRARY = find_library()
+"""Of dmlvk's own Kompute: in this package, or where the wheel that ``scripts/build_kompute.py`` prints has put it."""
 
 
 KOMPUTE_VERSION = "0.9.0"

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import weakref
+import zipfile
 from pathlib import Path
 from types import FunctionType
 
@@ -13,12 +14,14 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
+from dmlvk.runtime import kompute_library
 from dmlvk.runtime.kompute_library import is_bundled
 
 if not is_bundled():
     pytest.skip("kp is taken instead", allow_module_level=True)
 
 from dmlvk.runtime import bundled
+from scripts import build_kompute
 
 SOURCE = Path(__file__).resolve().parents[2] / "scripts" / "native" / "kompute_library.cpp"
 
@@ -29,6 +32,24 @@ def test_python_calls_the_functions_that_the_library_has() -> None:
     called = set(re.findall(r'_(?:function|frees)\(\s*"(\w+)"', caller))
     assert exported == called and len(exported) > 30
     assert f"dmlvk_version() {{ return {bundled.VERSION}; }}" in source
+
+
+def test_a_checkout_without_the_library_takes_the_one_of_the_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which scripts/build_kompute.py writes for machines without a compiler."""
+    library = tmp_path / "kept" / kompute_library.LIBRARY.name
+    library.parent.mkdir()
+    library.write_bytes(kompute_library.LIBRARY.read_bytes())
+    library.with_name("LICENSE").write_text("Kompute's")
+    wheel = build_kompute.write_library_wheel(library)
+    assert wheel.name.startswith("kp-0.9.0+dmlvk-py3-none-")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    monkeypatch.setattr(kompute_library, "__file__", str(tmp_path / "checkout" / "kompute_library.py"))
+    assert not kompute_library.find_library().exists()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert kompute_library.find_library() == tmp_path / "site" / "dmlvk_kompute" / library.name
 
 
 def test_another_kompute_is_left_alone(tmp_path: Path) -> None:
