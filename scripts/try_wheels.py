@@ -35,6 +35,7 @@ from scripts.build_wheels import COMPILER, FIRST_RESULT
 from scripts.cross.debian_roots import DEBIAN, ROOTS, UBUNTU, Distribution, Root, command, unpacked, why_not_here
 from scripts.cross.parts import NATIVE
 from scripts.cross.targets import HERE, CrossBuildError
+from scripts.cross.tools import run
 
 OLDEST_PYTHON = 10
 
@@ -49,6 +50,8 @@ import shutil
 names = "cc", "c++", "gcc", "g++", "clang", "cmake", "make", "glslangValidator"
 print(*(name for name in names if shutil.which(name)))
 """
+
+_LOAD = "its libraries load"
 
 _LOADS = """
 import ctypes, subprocess, sys
@@ -120,6 +123,15 @@ def tried(root: Root, wheels: Sequence[Path]) -> tuple[list[str], bool]:
         CrossBuildError: the system or PyPI's packages are not to be had, or a step fails there.
     """
     folder = _prepared(root, wheels)
+    # Mesa asks Linux there how much memory is free.
+    run(["mount", "--bind", "/proc", str(folder / "proc")])
+    try:
+        return _tried(root, folder, wheels)
+    finally:
+        run(["umount", str(folder / "proc")])
+
+
+def _tried(root: Root, folder: Path, wheels: Sequence[Path]) -> tuple[list[str], bool]:
     version, _, libc = (
         _inside(root, folder, "-c", "import platform as p; print(p.python_version(), p.libc_ver()[1] or '–')")
         .stdout.strip()
@@ -129,13 +141,13 @@ def tried(root: Root, wheels: Sequence[Path]) -> tuple[list[str], bool]:
         raise CrossBuildError(f"it has compilers: {', '.join(found)}")
     install = ("/pip/pip", "install", "--quiet", "--no-index", "--find-links", "/wheels", "--target", "/dmlvk", "dmlvk")
     begun = time.monotonic()
-    done = _inside(root, folder, *install)
+    done = _inside(root, folder, *install, *(["--no-deps"] if root.minor < OLDEST_PYTHON else []))
     installed = time.monotonic() - begun
     if root.minor < OLDEST_PYTHON:
         said = next((line for line in done.stderr.splitlines() if line.startswith("ERROR")), done.stderr.strip()[-200:])
         loads = _loads(root, folder, wheels)
         row = [version, libc, "refused", "–", f"{said.removeprefix('ERROR: ')}; {loads}"]
-        return row, done.returncode != 0 and "Requires-Python" in said + done.stderr and "load" in loads
+        return row, "requires a different Python" in said and loads == _LOAD
     if done.returncode != 0:
         raise CrossBuildError(f"pip does not install: {(done.stdout + done.stderr).strip()[-1000:]}")
     begun = time.monotonic()
@@ -195,16 +207,16 @@ def _loads(root: Root, folder: Path, wheels: Sequence[Path]) -> str:
                 target.chmod(0o755)
     library = f"/dmlvk/{HERE.library('dmlvk_kompute')}"
     done = _inside(root, folder, "-c", _LOADS, library, f"/dmlvk/{COMPILER}")
-    return "its libraries load" if done.returncode == 0 else f"its libraries fail: {done.stderr.strip()[-200:]}"
+    return _LOAD if done.returncode == 0 else f"its libraries fail: {done.stderr.strip()[-200:]}"
 
 
 def _inside(root: Root, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs that system's Python with arguments."""
-    driver = next((folder / "usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
+    drivers = sorted((folder / "usr/share/vulkan/icd.d").glob("lvp_icd*.json"))  # not in the oldest
     settings = {
         "PYTHONPATH": "/dmlvk",
         "PATH": "/dmlvk/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "VK_ICD_FILENAMES": f"/usr/share/vulkan/icd.d/{driver.name}",
+        **({"VK_ICD_FILENAMES": f"/usr/share/vulkan/icd.d/{drivers[0].name}"} if drivers else {}),
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
     }

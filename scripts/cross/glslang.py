@@ -24,7 +24,7 @@ _SOURCES = (
     "SPIRV/*.cpp", "StandAlone/ResourceLimits.cpp", "OGLCompilersDLL/InitializeDll.cpp",
 )  # fmt: skip
 _LEFT_OUT = ("SPVRemapper.cpp", "SpvTools.cpp")  # SPIRV-Tools' optimizer, which nothing here asks for
-_ALONE = "glslang_tab.cpp"
+_ALONE = ("glslang_tab.cpp", "ossource.cpp")
 _PROGRAM = Path(__file__).parents[1] / "native" / "shader_compiler.cpp"
 
 
@@ -76,10 +76,11 @@ def _build(target: Platform, folder: Path, kept: Path, name: str, jobs: int) -> 
     macro = f"-DGLSLANG_OSINCLUDE_{'WIN32' if target.system == 'win32' else 'UNIX'}"
     files = [path for pattern in _SOURCES for path in sorted(source.glob(pattern)) if path.name not in _LEFT_OUT]
     files.append(source / "glslang" / "OSDependent" / system / "ossource.cpp")
-    # As one file, since most of the work is to read headers; the parser has macros that others must not see.
+    # As one file, since most of the work is to read headers; what the parser and Windows' headers define others must
+    # not see.
     together = folder / "glslang.cpp"
-    together.write_text("".join(f'#include "{path}"\n' for path in files if path.name != _ALONE), encoding="utf-8")
-    files = [together, next(path for path in files if path.name == _ALONE), _PROGRAM]
+    together.write_text("".join(f'#include "{path}"\n' for path in files if path.name not in _ALONE), encoding="utf-8")
+    files = [together, *(path for path in files if path.name in _ALONE), _PROGRAM]
     options = ["-std=c++17", "-O2", "-w", "-DNDEBUG", "-DENABLE_OPT=0", "-DWITHOUT_VALIDATOR", macro, *target.flags]
     options += [f"-I{generated}", f"-I{source}"]
 
