@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.runtime.kompute_library import LIBRARY
+from dmlvk.runtime.kompute_choice import LIBRARY
 from dmlvk.runtime.vulkan.loader import get_instance_proc_addr
 
 VERSION = 1

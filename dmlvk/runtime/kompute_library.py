@@ -8,35 +8,20 @@ from __future__ import annotations
 
 import atexit
 import functools
-import importlib.util
 import logging
 import os
 import platform
 import sys
 import sysconfig
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dmlvk.errors import UnsupportedError
 from dmlvk.runtime.forked import end_without_exit_handlers
+from dmlvk.runtime.kompute_choice import LIBRARY, is_bundled
 
 if TYPE_CHECKING:
     from dmlvk.runtime.vulkan import DeviceInfo
-
-
-def find_library() -> Path:
-    """Where dmlvk's own Kompute is; where there is none, where it would be."""
-    names = {"win32": "dmlvk_kompute.dll", "darwin": "libdmlvk_kompute.dylib"}
-    name = names.get(sys.platform, "libdmlvk_kompute.so")
-    beside = Path(__file__).with_name("native") / name
-    installed = None if beside.is_file() else importlib.util.find_spec("dmlvk_kompute")
-    folders = installed.submodule_search_locations or [] if installed else []
-    return next((Path(folder, name) for folder in folders if Path(folder, name).is_file()), beside)
-
-
-LIBRARY = find_library()
-"""Of dmlvk's own Kompute: in this package, or where the wheel that ``scripts/build_kompute.py`` prints has put it."""
 
 
 KOMPUTE_VERSION = "0.9.0"
@@ -72,14 +57,6 @@ def kompute() -> Any:
     # Registered after Kompute's own handler and so run before it: devices go before what they stand on.
     atexit.register(close_open_engines)
     return module
-
-
-def is_bundled() -> bool:
-    """Whether Kompute is this package's own; found out without loading it."""
-    chosen = os.environ.get("DMLVK_KOMPUTE", "")
-    if chosen not in ("", "kp"):
-        raise UnsupportedError(f"DMLVK_KOMPUTE={chosen}: it may be kp, or not be set")
-    return not chosen and (LIBRARY.is_file() or importlib.util.find_spec("kp") is None)
 
 
 def _bundled() -> Any:

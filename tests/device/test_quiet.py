@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dmlvk as dml
-from dmlvk.runtime.kompute_library import is_bundled
+from dmlvk.runtime.kompute_choice import is_bundled
 from tests.device.processes import output_of
 
 # What only some users need, and takes its time to load.

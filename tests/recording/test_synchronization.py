@@ -29,7 +29,7 @@ import pytest
 from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.library import coefficients
-from dmlvk.runtime.kompute_library import is_bundled
+from dmlvk.runtime.kompute_choice import is_bundled
 from dmlvk.spirv import cooperative_types
 
 PROGRAM = """

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.runtime import kompute_library
-from dmlvk.runtime.kompute_library import is_bundled
+from dmlvk.runtime import kompute_choice
+from dmlvk.runtime.kompute_choice import is_bundled
 
 if not is_bundled():
     pytest.skip("kp is taken instead", allow_module_level=True)
@@ -38,18 +38,18 @@ def test_a_checkout_without_the_library_takes_the_one_of_the_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which scripts/build_kompute.py writes for machines without a compiler."""
-    library = tmp_path / "kept" / kompute_library.LIBRARY.name
+    library = tmp_path / "kept" / kompute_choice.LIBRARY.name
     library.parent.mkdir()
-    library.write_bytes(kompute_library.LIBRARY.read_bytes())
+    library.write_bytes(kompute_choice.LIBRARY.read_bytes())
     library.with_name("LICENSE").write_text("Kompute's")
     wheel = build_kompute.write_library_wheel(library)
     assert wheel.name.startswith("kp-0.9.0+dmlvk-py3-none-")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
-    monkeypatch.setattr(kompute_library, "__file__", str(tmp_path / "checkout" / "kompute_library.py"))
-    assert not kompute_library.find_library().exists()
+    monkeypatch.setattr(kompute_choice, "__file__", str(tmp_path / "checkout" / "kompute_choice.py"))
+    assert not kompute_choice.find_library().exists()
     monkeypatch.syspath_prepend(tmp_path / "site")
-    assert kompute_library.find_library() == tmp_path / "site" / "dmlvk_kompute" / library.name
+    assert kompute_choice.find_library() == tmp_path / "site" / "dmlvk_kompute" / library.name
 
 
 def test_another_kompute_is_left_alone(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library
-from dmlvk.runtime import kompute, kompute_library, pipelines
+from dmlvk.runtime import kompute, kompute_choice, kompute_library, pipelines
 from dmlvk.runtime.kompute import Allocation, Engine, Launch
 from dmlvk.runtime.vulkan import MemoryGuard
 from tests.binding.support import compiled, floats, sign
@@ -521,7 +521,8 @@ def test_a_kompute_that_cannot_be_loaded_is_named_with_what_to_install(
     monkeypatch.delattr("dmlvk.runtime.bundled", raising=False)
     try:
         for library, chosen, said in cases:
-            monkeypatch.setattr(kompute_library, "LIBRARY", library)
+            for module in (kompute_choice, kompute_library):
+                monkeypatch.setattr(module, "LIBRARY", library)
             monkeypatch.setenv("DMLVK_KOMPUTE", chosen)
             kompute_library.kompute.cache_clear()
             with pytest.raises(dml.UnsupportedError, match=said) as caught:

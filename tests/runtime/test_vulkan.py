@@ -17,7 +17,8 @@ import pytest
 
 from dmlvk.errors import DeviceNotFoundError, DeviceRemovedError, DmlError, OutOfMemoryError
 from dmlvk.runtime import validation, vulkan
-from dmlvk.runtime.kompute_library import is_bundled, kompute
+from dmlvk.runtime.kompute_choice import is_bundled
+from dmlvk.runtime.kompute_library import kompute
 from dmlvk.runtime.vulkan import devices, loader, portability
 from dmlvk.runtime.vulkan import structures as vk
 from dmlvk.runtime.vulkan.devices import DeviceInfo, choose

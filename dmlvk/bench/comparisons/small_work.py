@@ -18,7 +18,8 @@ from dmlvk.bench.own import OwnLibrary
 from dmlvk.bench.report import named, write_measured
 from dmlvk.bench.torch_library import TorchLibrary
 from dmlvk.cli.selection import chosen_device, device_option, json_option
-from dmlvk.runtime.kompute_library import KOMPUTE_VERSION, is_bundled, kompute
+from dmlvk.runtime.kompute_choice import is_bundled
+from dmlvk.runtime.kompute_library import KOMPUTE_VERSION, kompute
 
 _ELEMENTS = 1024
 _CHAIN = 1000

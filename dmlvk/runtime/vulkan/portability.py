@@ -26,7 +26,7 @@ _MANIFEST = Path("vulkan", "icd.d", "MoltenVK_icd.json")
 
 def kompute_lists_them() -> bool:
     """Whether Kompute lists these devices; found out without loading it, which takes longer."""
-    from dmlvk.runtime.kompute_library import is_bundled
+    from dmlvk.runtime.kompute_choice import is_bundled
 
     return is_bundled()
 
