@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -228,7 +229,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not options.no_check:
                 if check_wheels.main([str(wheel) for wheel in made]) != 0:
                     raise WheelError("a wheel is not as it must be")
-                for version, python in found_pythons().items():
+                is_own = any(target.name == f"manylinux_{platform.machine()}" for target in targets)
+                for version, python in found_pythons().items() if is_own else ():
                     folder = Path(name) / f"{version[0]}.{version[1]}"
                     folder.mkdir()
                     print(f"Python {folder.name}: {check(python, output, folder)}")
