@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+_PACKAGE = Path(__file__).parents[1]
 _MOST_BYTES = 2**30
 _SIGNATURE_BYTES = 32
 _SECRET_BYTES = 32
@@ -156,7 +157,7 @@ def kept_contents(path: Path, key: str) -> bytes | None:
     except OSError:
         return None
     contents = whole[_SIGNATURE_BYTES:]
-    if not hmac.compare_digest(_signature(key, contents), whole[:_SIGNATURE_BYTES]):
+    if not hmac.compare_digest(_signature(path, key, contents), whole[:_SIGNATURE_BYTES]):
         raise ValueError("it is not what was written here")
     return contents
 
@@ -164,13 +165,15 @@ def kept_contents(path: Path, key: str) -> bytes | None:
 def keep_contents(path: Path, key: str, contents: bytes) -> None:
     """Writes a file with a signature, so that only this user's dmlvk can have written what is read from it.
 
+    In this package, whose code is as well trusted, it is a digest.
+
     What is kept goes to a driver as it is, which a single wrong word can crash: a checksum, which anybody can compute,
     would not tell.
 
     Raises:
         OSError: it cannot be written.
     """
-    write(path, _signature(key, contents) + contents)
+    write(path, _signature(path, key, contents) + contents)
 
 
 def write(path: Path, contents: bytes, mode: int = 0o644) -> None:
@@ -192,8 +195,10 @@ def write(path: Path, contents: bytes, mode: int = 0o644) -> None:
         raise
 
 
-def _signature(key: str, contents: bytes) -> bytes:
-    return hmac.digest(_secret(cache_directory()), key.encode() + b"\0" + contents, "sha256")
+def _signature(path: Path, key: str, contents: bytes) -> bytes:
+    # What lies in the package is trusted as its code is, and goes wherever that goes: to another machine, or user.
+    secret = b"" if path.is_relative_to(_PACKAGE) else _secret(cache_directory())
+    return hmac.digest(secret, key.encode() + b"\0" + contents, "sha256")
 
 
 @functools.lru_cache(maxsize=8)

@@ -37,7 +37,7 @@ def test_a_missing_lowering_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_no_operator_has_two() -> None:
-    with pytest.raises(ValueError, match=r"^GEMM: lowering: dmlvk\.kernels\.products\.matrix has one already$"):
+    with pytest.raises(ValueError, match=r"^GEMM: lowering: dmlvk\.kernels\.products\.exact_products has one already$"):
         registry.lowering(dml.Gemm)(lowering.lower)
     with pytest.raises(ValueError, match=r"^rows: lowering: dmlvk\.kernels\.rows\.along_axes has one already$"):
         registry.pattern_lowering("rows")(lowering.lower)

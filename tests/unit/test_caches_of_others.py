@@ -39,6 +39,11 @@ def test_only_what_this_user_wrote_here_is_read(tmp_path: Path, monkeypatch: pyt
     renewed("of another user or machine")
     with pytest.raises(ValueError, match="not what was written here"):
         caches.kept_contents(file, "key")
+    monkeypatch.setattr(caches, "_PACKAGE", tmp_path / "package")
+    caches.keep_contents(tmp_path / "package" / "file", "key", b"compiled here")
+    renewed("of whom the checkout is copied to")
+    assert caches.kept_contents(tmp_path / "package" / "file", "key") == b"compiled here"
+    renewed("mine")
     for spoil in (lambda: secret.chmod(0o640), lambda: secret.write_bytes(b""), lambda: secret.write_bytes(bytes(33))):
         spoil()
         renewed("mine")
