@@ -35,7 +35,7 @@ def digest_of_sources(root: Path) -> str:
     for folder in ("dmlvk", "shaders"):
         for path in sorted(Path(root, folder).rglob("*")):
             name = path.relative_to(root)
-            if path.is_file() and name.parent not in (LIBRARY, NATIVE) and "__pycache__" not in name.parts:
+            if path.is_file() and not {LIBRARY, NATIVE} & {*name.parents} and "__pycache__" not in name.parts:
                 digest.update(f"{name.as_posix()}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
