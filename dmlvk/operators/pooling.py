@@ -132,12 +132,13 @@ _POSITIONS = (
     "has an index of ones only (4294967295 as UINT32), which MAX_UNPOOLING leaves out."
 )
 _SUM = (
-    "The sum is kept in two words, and runs through the window row by row; it does not overflow on the way. FLOAT32 "
-    "denormals count as zero; a result of 0 is +0. A window of nothing but padding gives +0, also where padding is not "
-    "counted."
+    "The sum is kept in two words, and runs through the window row by row; through a window that is the whole input, "
+    "of more than 256 elements, as REDUCE's does. It does not overflow on the way. FLOAT32 denormals count as zero; a "
+    "result of 0 is +0. A window of nothing but padding gives +0, also where padding is not counted."
 )
 _NORM = (
-    "Magnitudes are added. Padding adds nothing. P = 0 is refused. NaN gives NaN, else an infinity gives infinity. "
+    "Magnitudes are added, for P = 1 and 2 in the order of AVERAGE_POOLING. Padding adds nothing. P = 0 is refused. "
+    "NaN gives NaN, else an infinity gives infinity. "
     "FLOAT32 denormals count as zero. For P from 3 on the result is m * (sum of (|x| / m)^P)^(1 / P), m being the "
     "window's largest magnitude, with each step rounded to FLOAT32, and the sum in two words."
 )

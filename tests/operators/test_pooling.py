@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -138,3 +139,67 @@ def test_elements_that_are_loaded_ahead_of_many_taps_give_the_same_bits(
     with dml.Device(device.info.index) as as_gpu:
         made = as_gpu.run(desc, {"InputTensor": x})["OutputTensor"]
     assert made.tobytes() == expected.tobytes()
+
+
+_WHOLE = (2, 3, 20, 20)
+_LAYOUTS = pytest.mark.parametrize("strides", [None, (1200, 1, 60, 3)], ids=["packed", "channels last"])
+
+
+def _of_whole_input(
+    operator: Callable[..., dml.OperatorDesc],
+    data_type: dml.DataType,
+    strides: tuple[int, ...] | None,
+    **more: Any,
+) -> dml.OperatorDesc:
+    members = {**WINDOWS, "window_size": _WHOLE[2:], **more}
+    source, result = dml.TensorDesc(data_type, _WHOLE, strides), dml.TensorDesc(data_type, (2, 3, 1, 1))
+    return operator(input_tensor=source, output_tensor=result, **members)
+
+
+@_LAYOUTS
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT8, dml.UINT64], ids=str)
+def test_maxima_of_whole_inputs_have_the_bits_of_windows(
+    benches: list[Workbench],
+    monkeypatch: pytest.MonkeyPatch,
+    strides: tuple[int, ...] | None,
+    data_type: dml.DataType,
+) -> None:
+    """They are reduced as rows; here as windows as well."""
+    random = np.random.default_rng(5)
+    x = random.integers(0, 256, (*_WHOLE, data_type.size_in_bits // 8), np.uint8).view(data_type.numpy_dtype)[..., 0]
+    if data_type.is_float:
+        x[0, 0], x[0, 1] = np.nan, random.choice(np.array([-0.0, np.nan, -np.inf, -1e-7]), _WHOLE[2:])
+    desc = _of_whole_input(dml.MaxPooling, data_type, strides)
+    for bench in benches:
+        got = bench.device.run(desc, {"InputTensor": x})["OutputTensor"]
+        with monkeypatch.context() as patch:
+            patch.setattr(window_kernels, "_FEWEST_TAPS_OF_ROWS", 2**31)
+            with dml.Device(bench.device.info.index) as anew:
+                expected = anew.run(desc, {"InputTensor": x})["OutputTensor"]
+        assert got.tobytes() == expected.tobytes()
+
+
+@_LAYOUTS
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=str)
+def test_means_and_norms_of_whole_inputs(
+    benches: list[Workbench], strides: tuple[int, ...] | None, data_type: dml.DataType
+) -> None:
+    """With sums that overflow on their way, that cancel, and that have infinities and NaN."""
+    x = np.random.default_rng(6).standard_normal(_WHOLE).astype(data_type.numpy_dtype)
+    x[0, 1, :, ::2] = np.finfo(x.dtype).max
+    x[0, 2, ::2], x[0, 2, 1::2] = 1.5, -1.5
+    x[1, 0, 3, 4], x[1, 1, 5, 6], x[1, 2] = np.inf, np.nan, -0.0
+    rows = x.astype(np.longdouble).reshape(2, 3, -1)
+    descs = {
+        "mean": _of_whole_input(dml.AveragePooling, data_type, strides, include_padding=True),
+        "L1": _of_whole_input(dml.LpPooling, data_type, strides, p=1),
+        "L2": _of_whole_input(dml.LpPooling, data_type, strides, p=2),
+    }
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = {"mean": rows.mean(axis=2), "L1": np.abs(rows).sum(axis=2), "L2": np.sqrt((rows**2).sum(axis=2))}
+        for bench in benches:
+            for name, desc in descs.items():
+                got = bench.device.run(desc, {"InputTensor": x})["OutputTensor"].reshape(2, 3)
+                expected = whole[name].astype(x.dtype)
+                close = np.isclose(got, expected, rtol=1e-3 if x.itemsize == 2 else 2e-7, atol=0, equal_nan=True)
+                assert close.all() and not np.signbit(got[1, 2]), (name, got, expected)

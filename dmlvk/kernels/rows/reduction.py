@@ -144,14 +144,16 @@ SUM_OF_SQUARED_DIFFERENCES = _sum("differences", 3)
 SUM_OF_ROUNDED_SQUARES = _sum("rounded_squares", 4)
 """Of differences from a mean, for normalizations: shaders/include/rounded_squares.glsl says how exact it is."""
 
+MEAN = dataclasses.replace(SUM, ending=DIVIDED)
+NORM_OF_SQUARES = dataclasses.replace(SUM_OF_SQUARES, ending=SQUARE_ROOT)
 MAXIMUM = _EXTREME
 MINIMUM = dataclasses.replace(_EXTREME, mode=1)
 
 _OF_FLOATS = {
     ReduceFunction.SUM: SUM,
-    ReduceFunction.AVERAGE: dataclasses.replace(SUM, ending=DIVIDED),
+    ReduceFunction.AVERAGE: MEAN,
     ReduceFunction.L1: SUM_OF_MAGNITUDES,
-    ReduceFunction.L2: dataclasses.replace(SUM_OF_SQUARES, ending=SQUARE_ROOT),
+    ReduceFunction.L2: NORM_OF_SQUARES,
     ReduceFunction.SUM_SQUARE: SUM_OF_SQUARES,
     ReduceFunction.LOG_SUM: dataclasses.replace(SUM, ending=LOGARITHM),
     ReduceFunction.LOG_SUM_EXP: SUM_OF_POWERS,

@@ -16,6 +16,15 @@ from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products.integer_products import stride_of
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
+from dmlvk.kernels.rows.reduction import (
+    MAXIMUM,
+    MEAN,
+    NORM_OF_SQUARES,
+    SUM_OF_MAGNITUDES,
+    Reduction,
+    Rows,
+    add_reduction,
+)
 from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
 from dmlvk.kernels.windows import local_response
@@ -62,6 +71,10 @@ _WINDOWS_OF_BLOCK = 4
 
 _MOST_TAPS_OF_BLOCK = 64
 """Of a window: beyond, sharing its rows gains nothing."""
+
+_FEWEST_TAPS_OF_ROWS = 257
+"""Of windows that are the whole input: from here on they are rows of a reduction, in whose order their sums are made.
+FLOAT16 means of fewer are rounded correctly."""
 
 _SPATIAL = ("DEPTH", "HEIGHT", "WIDTH")
 """What the shader calls the axes that windows move along."""
@@ -304,9 +317,26 @@ def _pools_of(desc: _Pooling, shader: str, source: _WindowTensor, rounds: int) -
     return _Pools(variant, source, result, _WindowGeometry.of(desc), data_type.size_in_bits, rounds, numbers=(0,))
 
 
+def _are_rows(desc: _Pooling) -> bool:
+    """Whether there is one window for each channel, of all that there is, and many elements are in it."""
+    is_whole = tuple(desc.window_size) == tuple(desc.input_tensor.sizes[2:]) and not any(desc.start_padding)
+    return is_whole and not any(desc.end_padding) and math.prod(desc.window_size) >= _FEWEST_TAPS_OF_ROWS
+
+
+def _reduced(desc: _Pooling, target: Target, reduction: Reduction) -> Program:
+    """The program of such windows."""
+    builder, output = ProgramBuilder(desc, target), desc.output_tensor
+    rows = Rows.of(desc.input_tensor, range(2, len(output.sizes)), output)
+    read, written = builder.reads["input_tensor"], builder.writes["output_tensor"]
+    add_reduction(builder, reduction, rows, read, written, width=output.data_type.size_in_bits)
+    return builder.program()
+
+
 @lowering(MaxPooling, MaxPooling1, MaxPooling2)
 def _maxima(desc: MaxPooling | MaxPooling1 | MaxPooling2, target: Target) -> Program:
     indices = None if isinstance(desc, MaxPooling) else desc.output_indices_tensor
+    if indices is None and _are_rows(desc):
+        return _reduced(desc, target, MAXIMUM)
     positions = None if indices is None else (_WindowTensor.of(indices), indices.data_type.size_in_bits // 32)
     pools = _pools_of(desc, "max_pooling", _WindowTensor.of(desc.input_tensor), rounds=1)
     builder = ProgramBuilder(desc, target)
@@ -319,6 +349,8 @@ def _maxima(desc: MaxPooling | MaxPooling1 | MaxPooling2, target: Target) -> Pro
 
 @lowering(AveragePooling, AveragePooling1)
 def _averages(desc: AveragePooling | AveragePooling1, target: Target) -> Program:
+    if _are_rows(desc):
+        return _reduced(desc, target, MEAN)
     pools = _pools_of(desc, "average_pooling", _WindowTensor.of(desc.input_tensor), rounds=2)
     pools = dataclasses.replace(pools, counts_padding=desc.include_padding)
     builder = ProgramBuilder(desc, target)
@@ -340,6 +372,8 @@ def _quantized_averages(desc: QuantizedLinearAveragePooling, target: Target) -> 
 
 @lowering(LpPooling, LpPooling1)
 def _norms(desc: LpPooling | LpPooling1, target: Target) -> Program:
+    if desc.p <= _LARGEST_NORM_BY_SUM and _are_rows(desc):
+        return _reduced(desc, target, SUM_OF_MAGNITUDES if desc.p == 1 else NORM_OF_SQUARES)
     shader = f"lp_pooling.{desc.p}" if desc.p <= _LARGEST_NORM_BY_SUM else "lp_pooling.power"
     pools = _pools_of(desc, shader, _WindowTensor.of(desc.input_tensor), rounds=2)
     builder = ProgramBuilder(desc, target)
