@@ -1,0 +1,89 @@
+"""Networks of torchvision and timm, exported to ONNX, beside themselves in PyTorch as a CUDA graph."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import click
+import numpy.typing as npt
+
+from dmlvk.bench.libraries import module
+
+
+class TorchvisionNetwork:
+    """A network of random weights for pictures.
+
+    Args:
+        torch: the module.
+        name: torchvision's, else timm's.
+        data_type: of weights and pictures.
+        batch: pictures.
+
+    Raises:
+        click.UsageError: neither package has it.
+    """
+
+    def __init__(self, torch: Any, name: str, data_type: str, batch: int) -> None:
+        self._torch = torch
+        torch.manual_seed(0)
+        made = self._made(name).eval().cuda().to(getattr(torch, data_type))
+        self._network = made
+        self._pictures = torch.randn(batch, 3, 224, 224, dtype=getattr(torch, data_type), device="cuda")
+
+    def _made(self, name: str) -> Any:
+        vision, timm = module("torchvision"), module("timm")
+        if vision is not None and name in vision.models.list_models():
+            return vision.models.get_model(name, weights=None)
+        if timm is not None and name in timm.list_models():
+            return timm.create_model(name, pretrained=False)
+        there = [each.__name__ for each in (vision, timm) if each is not None]
+        raise click.UsageError(
+            f"cliffs: no network {name} in {' or '.join(there)}"
+            if there
+            else "cliffs: networks need torchvision or timm"
+        )
+
+    def model(self) -> bytes:
+        """It as a file of ONNX's, of this batch, with the input ``x``."""
+        written = io.BytesIO()
+        with self._torch.no_grad():
+            self._torch.onnx.export(
+                self._network, (self._pictures,), written, input_names=["x"], opset_version=18, dynamo=False
+            )
+        return written.getvalue()
+
+    def values(self) -> npt.NDArray[Any]:
+        """Its input."""
+        pictures: npt.NDArray[Any] = self._pictures.cpu().numpy()
+        return pictures
+
+    def _run(self) -> Any:
+        with self._torch.no_grad():
+            return self._network(self._pictures)
+
+    def result(self) -> npt.NDArray[Any]:
+        """What PyTorch computes."""
+        values: npt.NDArray[Any] = self._run().float().cpu().numpy()
+        return values
+
+    def replay(self) -> Callable[[], object]:
+        """A run of it as a CUDA graph with channels last, without waiting."""
+        torch = self._torch
+        self._network = self._network.to(memory_format=torch.channels_last)
+        self._pictures = self._pictures.to(memory_format=torch.channels_last)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self._run()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._run()
+        replayed: Callable[[], object] = graph.replay
+        return replayed
+
+
+__all__ = ["TorchvisionNetwork"]
