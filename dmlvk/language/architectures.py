@@ -58,6 +58,13 @@ class Decoder:
         residual_scale: what attention and MLP give is multiplied by.
         logit_divisor: what logits are divided by.
         biases: products that have one.
+        is_causal: whether tokens see those before them only, and caches go on with more.
+        has_gate: whether the MLP is gated.
+        has_means: whether norms take off the mean, and add a bias.
+        normalizes_sums: whether each sum is normalized, and goes on as such (post-norm), instead of what layers read.
+        places: rows that are added by the place of a token; 0: none.
+        first_place: the row of the first token.
+        segments: rows that are added by the text that a token belongs to; 0: none.
     """
 
     name: str
@@ -82,6 +89,13 @@ class Decoder:
     residual_scale: float = 1.0
     logit_divisor: float = 1.0
     biases: frozenset[str] = frozenset()
+    is_causal: bool = True
+    has_gate: bool = True
+    has_means: bool = False
+    normalizes_sums: bool = False
+    places: int = 0
+    first_place: int = 0
+    segments: int = 0
 
 
 def decoder_of(source: Source) -> Decoder:
@@ -123,6 +137,7 @@ class _Common:
         turns: Callable[[int], bool] = lambda layer: True,
         has_local_angles: bool = False,
         window: int = 0,
+        keys_of: Callable[[int], int] = lambda window: window,
         **more: Any,
     ) -> Decoder:
         """A decoder with what an architecture adds.
@@ -135,6 +150,7 @@ class _Common:
             turns: whether a layer's queries and keys turn by their positions.
             has_local_angles: whether layers of a window have angles of their own.
             window: keys that such a layer sees, where the files do not say.
+            keys_of: these, of the number that the files say.
             more: fields of :class:`Decoder`.
         """
         source = self.source
@@ -152,7 +168,7 @@ class _Common:
             raise source.refusal(f"{source.named('attention.value_length')} must be {head}, as of keys")
         window = source.whole("attention.sliding_window", window, least=0)
         locals_ = source.windows(self.count) or [local(layer) for layer in range(self.count)]
-        windows = [window if is_local else 0 for is_local in locals_]
+        windows = [keys_of(window) if is_local and window else 0 for is_local in locals_]
         kinds = 1 + (has_local_angles and any(windows))
         context = source.whole("context_length")
         angles = tuple(
@@ -166,6 +182,8 @@ class _Common:
         own_fields: dict[str, Any] = {
             "scale": source.number("attention.scale", 0.0) or head**-0.5,
             "gate": source.gate("silu"),
+            "context": min([context, *(each.most for each in angles if each.most)]),
+            "angles": angles,
         }
         return Decoder(
             name=source.architecture,
@@ -174,11 +192,9 @@ class _Common:
             heads=heads,
             key_heads=key_heads,
             head=head,
-            context=min([context, *(each.most for each in angles if each.most)]),
             vocabulary=source.vocabulary(),
             epsilon=source.number("attention.layer_norm_rms_epsilon", epsilon, most=1.0),
             layers=layers,
-            angles=angles,
             **own_fields | more,
         )
 
@@ -252,7 +268,15 @@ def _gemma3(common: _Common) -> Decoder:
         logit_cap=source.number("final_logit_softcapping", 0.0),
         local=lambda layer: (layer + 1) % pattern != 0,
         has_local_angles=True,
+        **_both_ways(source),
     )
+
+
+def _both_ways(source: Source) -> dict[str, Any]:
+    """Of models for vectors, whose tokens see others on both sides: so a window is half as large (transformers)."""
+    if not source.flag("use_bidirectional_attention"):
+        return {}
+    return {"is_causal": False, "keys_of": lambda window: window // 2 + 1}
 
 
 def _phi3(common: _Common) -> Decoder:
@@ -276,6 +300,37 @@ def _smollm3(common: _Common) -> Decoder:
     return common.decoder(theta=2e6, biases=common.biases(), turns=lambda layer: turning[layer])
 
 
+def _bert(common: _Common) -> Decoder:
+    return _encoder(common, 0)
+
+
+def _roberta(common: _Common) -> Decoder:
+    """Rows of places begin behind that of the token that fills."""
+    return _encoder(common, common.source.whole("pad_token_id", 1, least=0) + 1)
+
+
+def _encoder(common: _Common, first_place: int) -> Decoder:
+    source = common.source
+    if source.value("position_embedding_type") not in (None, "absolute"):
+        raise source.refusal(f"{source.named('position_embedding_type')} must be 'absolute'")
+    places = source.whole("context_length", least=first_place + 1)
+    return common.decoder(
+        epsilon=1e-12,
+        turns=lambda layer: False,
+        biases=_QKV | {"attn_output", "ffn_up", "ffn_down"},
+        gate=source.gate("erf"),
+        is_causal=False,
+        has_gate=False,
+        has_means=True,
+        normalizes_sums=True,
+        places=places,
+        first_place=first_place,
+        segments=source.whole("type_vocab_size", 2, least=0),
+        context=places - first_place,
+        angles=(),
+    )
+
+
 ARCHITECTURES: Mapping[str, Callable[[_Common], Decoder]] = {
     "llama": _llama,
     "mistral": _llama,
@@ -288,6 +343,8 @@ ARCHITECTURES: Mapping[str, Callable[[_Common], Decoder]] = {
     "phi3": _phi3,
     "granite": _granite,
     "smollm3": _smollm3,
+    "bert": _bert,
+    "xlm-roberta": _roberta,
 }
 """By the name that GGUF has in ``general.architecture``, and folders in ``model_type``."""
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from dmlvk.errors import ModelFileError
 from dmlvk.language.architectures import Decoder, decoder_of
-from dmlvk.language.decoder_graph import DATA, DecoderGraph
+from dmlvk.language.decoder_graph import DecoderGraph
 from dmlvk.language.folder import ModelFolder
 from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.gguf_tokenizer import GgufTokenizer
 from dmlvk.language.hub_source import HubSource
+from dmlvk.language.model_graph import DATA
 from dmlvk.language.source import Source
 from dmlvk.support.files import checked_path
 
@@ -87,6 +88,8 @@ def _convert_gguf(source: GgufSource, folder: Path) -> None:
 
 def _write_model(source: Source, folder: Path) -> Decoder:
     decoder = decoder_of(source)
+    if not decoder.is_causal:
+        raise source.refusal("gives vectors, and no next token: dmlvk.language.EmbeddingModel runs it")
     with open(folder / DATA, "wb") as data:
         model = DecoderGraph(source, decoder, data).model()
     source.check_tensors()

@@ -42,6 +42,10 @@ _FIELDS: Mapping[str, str] = {
 }
 """Names of fields, where they are not those of :class:`Source`."""
 
+_OF_BERTS = {"attention.layer_norm_rms_epsilon": "layer_norm_eps"}
+_OTHER_FIELDS: Mapping[str, Mapping[str, str]] = {"bert": _OF_BERTS, "xlm-roberta": _OF_BERTS}
+"""Those of single architectures."""
+
 _TENSORS: Mapping[str, str] = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
@@ -59,12 +63,29 @@ _OF_GEMMA = {
     "ffn_norm": "pre_feedforward_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
+_OF_BERT = {
+    "token_embd": "embeddings.word_embeddings",
+    "position_embd": "embeddings.position_embeddings",
+    "token_types": "embeddings.token_type_embeddings",
+    "token_embd_norm": "embeddings.LayerNorm",
+    **{f"attn_{part[0]}": f"attention.self.{part}" for part in ("query", "key", "value")},
+    "attn_output": "attention.output.dense",
+    "attn_output_norm": "attention.output.LayerNorm",
+    "ffn_up": "intermediate.dense",
+    "ffn_down": "output.dense",
+    "layer_output_norm": "output.LayerNorm",
+}
 _OTHERS: Mapping[str, Mapping[str, str]] = {
+    "bert": _OF_BERT,
+    "xlm-roberta": _OF_BERT,
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "gemma2": _OF_GEMMA,
     "gemma3_text": _OF_GEMMA,
 }
 """Names of tensors' modules, and those of single architectures."""
+
+_LAYERS = dict.fromkeys(("bert", "xlm-roberta"), "encoder.layer")
+"""What stands before the number of a layer, where it is not ``model.layers``."""
 
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "gemma3_text": {
@@ -100,6 +121,8 @@ _IGNORED = frozenset(
             "hidden_act",
         ),
         *("chunk_size_feed_forward", "is_encoder_decoder", "model_type", "vocab_size", "mlp_dropout"),
+        *("attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "gradient_checkpointing"),
+        *("output_past", "num_labels", "sentence_transformers", "sbert_ce_default_activation_function"),
     }
 )
 """Fields that change no numbers of a text, or are read where others are."""
@@ -111,6 +134,18 @@ class _Tensor:
     sizes: tuple[int, ...]
     file: MappedFile
     start: int
+
+    def numbers(self) -> Numbers:
+        """As FLOAT32 [rows, columns]."""
+        shape = self.sizes if len(self.sizes) > 1 else (1, *self.sizes)
+        if self.kind == "BF16":
+            halves = self.file.array("<u2", self.start, shape)
+            numbers: Numbers = np.left_shift(halves, 16, dtype=np.uint32).view(np.float32)
+        else:
+            kind = "<f4" if self.kind == "F32" else "<f2"
+            numbers = self.file.array(kind, self.start, shape).astype(np.float32, copy=False)
+        self.file.release()
+        return numbers
 
 
 class HubSource(Source):
@@ -147,7 +182,7 @@ class HubSource(Source):
         return {name: self._generation[name] for name in names if self._generation.get(name) is not None}
 
     def named(self, name: str) -> str:  # noqa: D102 - as above
-        return _FIELDS.get(name, name)
+        return _OTHER_FIELDS.get(self.architecture, {}).get(name) or _FIELDS.get(name, name)
 
     def value(self, name: str) -> Any:  # noqa: D102
         if name == "attention.sliding_window" and self._values.get("use_sliding_window", True) is False:
@@ -162,7 +197,8 @@ class HubSource(Source):
         match = re.fullmatch(r"blk\.(\d+)\.(\w+)", module)
         if match is None:
             return f"{own.get(module, module)}.{kind}"
-        return f"model.layers.{match[1]}.{own.get(match[2], match[2])}.{kind}"
+        layers = _LAYERS.get(self.architecture, "model.layers")
+        return f"{layers}.{match[1]}.{own.get(match[2], match[2])}.{kind}"
 
     def sizes(self, name: str) -> tuple[int, ...]:  # noqa: D102
         return self._tensors[name].sizes
@@ -171,15 +207,7 @@ class HubSource(Source):
         tensor = self._tensors[name]
         if tensor.kind not in _WIDTHS:
             raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}; {', '.join(_WIDTHS)} are run")
-        shape = tensor.sizes if len(tensor.sizes) > 1 else (1, *tensor.sizes)
-        if tensor.kind == "BF16":
-            halves = tensor.file.array("<u2", tensor.start, shape)
-            numbers: Numbers = np.left_shift(halves, 16, dtype=np.uint32).view(np.float32)
-        else:
-            kind = "<f4" if tensor.kind == "F32" else "<f2"
-            numbers = tensor.file.array(kind, tensor.start, shape).astype(np.float32, copy=False)
-        tensor.file.release()
-        return Matrix(32, numbers)
+        return Matrix(32, tensor.numbers())
 
     def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:
         """As transformers reads them: ``rope_parameters``, for each kind of layers or for all, or older fields."""
@@ -213,7 +241,7 @@ class HubSource(Source):
 
     def gate(self, default: str) -> str:  # noqa: D102
         self._read.update(("hidden_act", "hidden_activation"))
-        value = self._values.get("hidden_activation") or (default == "silu" and self._values.get("hidden_act"))
+        value = self._values.get("hidden_activation") or (default != "tanh" and self._values.get("hidden_act"))
         if not value:
             return default
         if not isinstance(value, str) or value not in _GATES:
@@ -273,9 +301,25 @@ def _tensors_of(folder: Path) -> dict[str, _Tensor]:
                 continue  # of pictures
             tensor = re.sub(r"^(language_model\.(model\.)?|model\.language_model\.)", "model.", own)
             tensor = tensor.replace("model.lm_head.", "lm_head.", 1)
+            tensor = re.sub(r"^(bert|roberta)\.", "", tensor)
+            tensor = re.sub(r"^(layers|embed_tokens|norm)\.", r"model.\1.", tensor)  # of a model without its head
             if tensor in made:
                 raise ModelFileError(f"{folder}: the tensor {tensor!r:.200} stands in two files")
             made[tensor] = found
+    return made
+
+
+def read_tensors(folder: Path) -> dict[str, Numbers]:
+    """All tensors of a folder that lies inside of a model's, as FLOAT32.
+
+    Raises:
+        ModelFileError: there are none, or of another type.
+    """
+    made = {}
+    for name, tensor in _tensors_of(folder).items():
+        if tensor.kind not in _WIDTHS:
+            raise ModelFileError(f"{folder}: {name} is of the type {tensor.kind!r:.100}; {', '.join(_WIDTHS)} are run")
+        made[name] = tensor.numbers().reshape(tensor.sizes)
     return made
 
 
@@ -322,4 +366,4 @@ def _counts(values: Any) -> tuple[int, ...] | None:
     return tuple(values)
 
 
-__all__ = ["HubSource"]
+__all__ = ["HubSource", "read_tensors"]

@@ -65,6 +65,18 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 CASES["yarn"][1]["rope_parameters"]["original_max_position_embeddings"] = 64
 
 
+def initialize(model: Any, name: str) -> None:
+    """Gives a model of transformers random weights, which let it tell tokens apart."""
+    import torch
+
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for part, weights in model.named_parameters():
+            is_norm = weights.dim() == 1 and "norm" in part.lower()
+            weights.normal_(0, 0.2 if weights.dim() == 1 else 1.5 * weights.shape[-1] ** -0.5)
+            weights += float(is_norm and "gemma" not in name and "bias" not in part)
+
+
 def write_hub_folder(name: str, folder: Path, data_type: str = "float32") -> Any:
     """Writes config.json, safetensors and a tokenizer of single bytes; gives the model of transformers in FLOAT32."""
     import torch
@@ -74,12 +86,7 @@ def write_hub_folder(name: str, folder: Path, data_type: str = "float32") -> Any
     kind, more = CASES[name]
     config = getattr(transformers, f"{kind}Config")(**_ALL | more)
     model: Any = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for part, weights in model.named_parameters():
-            is_norm = weights.dim() == 1 and "norm" in part
-            weights.normal_(0, 0.2 if weights.dim() == 1 else 1.5 * weights.shape[-1] ** -0.5)
-            weights += float(is_norm and "gemma" not in name)
+    initialize(model, name)
     model.to(getattr(torch, data_type)).save_pretrained(folder)
     tokens = byte_tokens()
     tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, [("a", "b")]))

@@ -1,0 +1,244 @@
+"""Vectors and scores of texts: encoders, and decoders that were trained for it, from folders of the hub."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
+from dmlvk.language.architectures import Decoder, decoder_of
+from dmlvk.language.encoder_graph import EncoderGraph
+from dmlvk.language.folder import JsonMembers, read_json
+from dmlvk.language.hub_source import HubSource
+from dmlvk.language.model_graph import DATA
+from dmlvk.language.pooling import Head, embedding_head, score_head
+from dmlvk.language.tokenizer import read_tokenizer, tokenized
+from dmlvk.language.weights import Numbers
+from dmlvk.support.files import checked_path
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+_MOST_TOKENS = 4096
+"""Of texts that are run at once, but for a single one that has more."""
+
+_SENTENCES, _PROMPTS = "sentence_bert_config.json", "config_sentence_transformers.json"
+
+
+class _TextEncoder:
+    """A model that reads whole texts. Those of one length run together, which changes no bit of any.
+
+    Attributes:
+        path: its folder.
+        tokenizer: of the package ``tokenizers``.
+        max_length: tokens of a text; those behind are left out.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        head: Callable[[HubSource, Decoder], Head],
+        device: Device | int | str | None,
+        arithmetic: str | None,
+    ) -> None:
+        try:
+            import dmlvk.onnx
+        except ImportError as error:
+            raise UnsupportedError(f"language models need the extra chat: pip install dmlvk[chat] ({error})") from error
+        self.path = checked_path(path, type(self).__name__)
+        if not os.path.isfile(self.path / "config.json"):
+            raise ModelFileError(f"{self.path}: is no folder with config.json, safetensors and tokenizer.json")
+        if not os.path.isfile(self.path / "tokenizer.json"):
+            raise ModelFileError(f"{self.path}: has no tokenizer.json, without which texts are no tokens")
+        self.tokenizer = read_tokenizer(self.path / "tokenizer.json")
+        source = HubSource(self.path)
+        decoder = decoder_of(source)
+        self.max_length = _max_length(self.path, decoder.context)
+        self.tokenizer.enable_truncation(self.max_length)
+        options: dict[str, Any] = {} if arithmetic is None else {"arithmetic": arithmetic}
+        try:
+            with tempfile.TemporaryDirectory(prefix="dmlvk-model-", ignore_cleanup_errors=True) as temporary:
+                with open(Path(temporary) / DATA, "wb") as data:
+                    model = EncoderGraph(source, decoder, data).model(head(source, decoder))
+                source.check_tensors()
+                file = Path(temporary) / "model.onnx"
+                file.write_bytes(model.SerializeToString())
+                self._session: Any = dmlvk.onnx.InferenceSession(file, device=device, **options)
+        except OSError as error:
+            raise ModelFileError(f"{self.path}: what is made of it cannot be written: {error}") from error
+        self._decoder = decoder
+        session: Any = self._session
+        self._width: int = session.get_outputs()[0].shape[-1]
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees what lies on the device."""
+        self._session.close()
+
+    @property
+    def device(self) -> Device:
+        """Where it runs."""
+        device: Device = self._session.device
+        return device
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text as it is run, those that the tokenizer adds among them."""
+        return len(self._encodings([text])[0].ids)
+
+    def _encodings(self, texts: Sequence[Any]) -> list[Any]:
+        try:
+            made: list[Any] = tokenized(lambda: self.tokenizer.encode_batch(list(texts)))
+        except ValueError as error:
+            raise InvalidArgumentError(f"{self.path}: a text has no tokens: {error}") from error
+        for each in made:
+            strange = next((token for token in each.ids if token >= self._decoder.vocabulary), None)
+            if strange is not None or not each.ids:
+                what = "a text of no tokens" if strange is None else f"the token {strange}"
+                raise InvalidArgumentError(f"{self.path}: {what}; the vocabulary has {self._decoder.vocabulary}")
+        return made
+
+    def _run(self, texts: Sequence[Any]) -> Numbers:
+        """What the model gives for texts, or for pairs of them: FLOAT32 [texts, width]."""
+        encodings = self._encodings(texts)
+        made = np.empty((len(encodings), self._width), np.float32)
+        by_length: dict[int, list[int]] = {}
+        for number, each in enumerate(encodings):
+            by_length.setdefault(len(each.ids), []).append(number)
+        for length, numbers in by_length.items():
+            count = max(1, _MOST_TOKENS // length)
+            for start in range(0, len(numbers), count):
+                some = numbers[start : start + count]
+                feed = {"input_ids": np.array([encodings[number].ids for number in some], np.int64)}
+                if self._decoder.segments:
+                    kinds = np.array([encodings[number].type_ids for number in some], np.int64)
+                    feed["token_type_ids"] = np.minimum(kinds, self._decoder.segments - 1)
+                made[some] = self._session.run(None, feed)[0]
+        return made
+
+
+class EmbeddingModel(_TextEncoder):
+    """A model that makes a vector of each text, such that texts of one meaning have neighbours.
+
+    The bits of a vector depend on its text alone: not on others that are encoded with it, and not on the device.
+
+    Attributes:
+        prompts: what is put before texts, by a name such as ``query`` or ``document``.
+
+    Args:
+        path: a folder of the hub (config.json, safetensors, tokenizer.json), of sentence-transformers or of
+            transformers, of an architecture that is known. Without modules.json vectors are the mean of a text's
+            states; of decoders the last state, divided by its length.
+        device: where to run: a device, which stays open, or what ``dmlvk.Device`` takes to choose one.
+        arithmetic: as for ``dmlvk.Device``.
+
+    Raises:
+        ModelFileError: a file is missing or damaged, or contradicts another.
+        UnsupportedError: another architecture, or a module, tensor or field that is not read.
+        InvalidArgumentError: the path is none.
+    """
+
+    def __init__(
+        self, path: Path | str, device: Device | int | str | None = None, *, arithmetic: str | None = None
+    ) -> None:
+        def head(source: HubSource, decoder: Decoder) -> Head:
+            return embedding_head(source, decoder.hidden, is_causal=decoder.is_causal)
+
+        super().__init__(path, head, device, arithmetic)
+        self.prompts, self._default_prompt = _prompts(self.path)
+
+    @property
+    def dimensions(self) -> int:
+        """Elements of a vector."""
+        return self._width
+
+    def encode(self, texts: str | Sequence[str], *, prompt_name: str | None = None) -> Numbers:
+        """The vectors of texts.
+
+        Args:
+            texts: one, or several. What is longer than ``max_length`` tokens is cut off.
+            prompt_name: one of ``prompts``; ``None``: the one that the folder wants, if any.
+
+        Returns:
+            FLOAT32 [texts, dimensions]; [dimensions] of a single text.
+
+        Raises:
+            InvalidArgumentError: a text is none, or there is no prompt of this name.
+        """
+        several = [texts] if isinstance(texts, str) else list(texts)
+        for text in several:
+            if not isinstance(text, str):
+                raise InvalidArgumentError(f"{self.path}: a text must be a str; got {type(text).__name__}")
+        name = self._default_prompt if prompt_name is None else prompt_name
+        if name is not None and name not in self.prompts:
+            raise InvalidArgumentError(
+                f"{self.path}: has no prompt {name!r:.100}; it has {', '.join(self.prompts) or 'none'}"
+            )
+        before = "" if name is None else self.prompts[name]
+        made = self._run([before + text for text in several])
+        return made[0] if isinstance(texts, str) else made
+
+
+class Reranker(_TextEncoder):
+    """An encoder that scores texts beside a query (a cross-encoder): the higher, the better the text answers it.
+
+    Args:
+        path: a folder of the hub whose encoder has a classifier behind it.
+        device: as for :class:`EmbeddingModel`.
+        arithmetic: as for ``dmlvk.Device``.
+
+    Raises:
+        DmlError: as :class:`EmbeddingModel`; the model has no classifier.
+    """
+
+    def __init__(
+        self, path: Path | str, device: Device | int | str | None = None, *, arithmetic: str | None = None
+    ) -> None:
+        super().__init__(path, lambda source, decoder: score_head(source, decoder.hidden), device, arithmetic)
+
+    def score(self, query: str, texts: Sequence[str]) -> Numbers:
+        """The logits that the classifier gives for each text beside the query.
+
+        Returns:
+            FLOAT32 [texts], or [texts, classes] where the classifier has several.
+
+        Raises:
+            InvalidArgumentError: the query or a text is none.
+        """
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in (query, *texts)):
+            raise InvalidArgumentError(f"{self.path}: score needs a query, a str, and a sequence of texts")
+        made = self._run([(query, text) for text in texts])
+        return made[:, 0] if self._width == 1 else made
+
+
+def _max_length(folder: Path, context: int) -> int:
+    file = folder / _SENTENCES
+    if not os.path.isfile(file):
+        return context
+    return min(context, JsonMembers(file, read_json(file)).whole("max_seq_length", default=context))
+
+
+def _prompts(folder: Path) -> tuple[Mapping[str, str], str | None]:
+    """The prompts of a folder by their names, and the name of that which it wants."""
+    file = folder / _PROMPTS
+    if not os.path.isfile(file):
+        return {}, None
+    members = JsonMembers(file, read_json(file))
+    prompts = members.inside("prompts", default={}).values
+    name = members.values.get("default_prompt_name")
+    if not all(isinstance(text, str) for text in prompts.values()) or (name is not None and name not in prompts):
+        raise ModelFileError(f"{file}: prompts must be texts by their names, and default_prompt_name one of these")
+    return prompts, name
+
+
+__all__ = ["EmbeddingModel", "Reranker"]

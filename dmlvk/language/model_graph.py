@@ -1,0 +1,306 @@
+"""What ONNX models of all architectures consist of: products with plain and packed weights, norms, rows of tables.
+
+Packed weights become MatMulNBits of com.microsoft. What a block's minimum takes from a sum is the minimum times the sum
+of the block's operands: so the weights are those of the file, whose difference FLOAT32 does not round.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, BinaryIO
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from dmlvk.language.architectures import Decoder
+from dmlvk.language.source import Source
+from dmlvk.language.weights import Matrix, Numbers
+
+DATA = "model.onnx.data"
+MICROSOFT = "com.microsoft"
+_LEAST_EXTERNAL = 1024
+"""Bytes from which a tensor's contents lie in the file of data."""
+
+_ALIGNMENT = 64
+
+
+class ModelGraph(ABC):
+    """Nodes and constants, as they are put together: the layers that all have, but for what their heads look at.
+
+    Args:
+        source: the files.
+        decoder: what they describe.
+        data: the file beside the model in which large tensors lie.
+    """
+
+    def __init__(self, source: Source, decoder: Decoder, data: BinaryIO) -> None:
+        self._source, self._decoder, self._data = source, decoder, data
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: dict[str, onnx.TensorProto] = {}
+        self._sums: dict[tuple[str, int], str] = {}
+
+    @abstractmethod
+    def _attended(self, layer: int, normed: str) -> str:
+        """What the heads of a layer give."""
+
+    def _states(self, embedding: Matrix) -> str:
+        """The states behind the last layer, normalized: [batch, tokens, hidden].
+
+        Args:
+            embedding: the rows of tokens.
+        """
+        decoder = self._decoder
+        for number, angles in enumerate(decoder.angles):
+            for name, table in zip(("cosines", "sines"), angles.tables(self._source, decoder.context), strict=True):
+                self._constant(f"{name}.{number}", table)
+        state = self._scaled(self._embedded(embedding), decoder.embedding_scale, "embedded.scaled")
+        if decoder.places:
+            state = normed = self._placed(state)
+        else:
+            normed = self._normed(state, "blk.0.attn_norm")
+        for layer in range(len(decoder.layers)):
+            state, normed = self._layer(layer, state, normed)
+        return normed
+
+    def _placed(self, state: str) -> str:
+        """With rows of places and segments added, and normalized."""
+        decoder, hidden = self._decoder, self._decoder.hidden
+        table = self._source.matrix("position_embd.weight", decoder.places, hidden).multiplied_out()
+        places = self._constant("places", table[decoder.first_place :])
+        self._node("Shape", ["input_ids"], "tokens.shape")
+        ends = [self._constant(name, np.array([number])) for name, number in (("first", 0), ("one", 1), ("two", 2))]
+        length = self._node("Slice", ["tokens.shape", ends[1], ends[2]], "tokens.length")
+        state = self._node("Add", [state, self._node("Slice", [places, ends[0], length], "places.own")], "placed")
+        if decoder.segments:
+            table = self._source.matrix("token_types.weight", decoder.segments, hidden).multiplied_out()
+            rows = self._node("Gather", [self._constant("segments", table), "token_type_ids"], "segments.own", axis=0)
+            state = self._node("Add", [state, rows], "of_segments")
+        return self._normed(state, "token_embd_norm")
+
+    def _layer(self, layer: int, state: str, normed: str) -> tuple[str, str]:
+        """A layer; the state behind it, and the same normalized for the next."""
+        decoder, own = self._decoder, f"blk.{layer}"
+        is_last = layer + 1 == len(decoder.layers)
+        norms = f"{own}.ffn_norm", "output_norm" if is_last else f"blk.{layer + 1}.attn_norm"
+        if decoder.normalizes_sums:
+            norms = f"{own}.attn_output_norm", f"{own}.layer_output_norm"
+        width = decoder.heads * decoder.head
+        more = self._biased(self._attended(layer, normed), self._weights(own, "attn_output", decoder.hidden, width))
+        if decoder.has_post_norms:
+            more = self._normed(more, f"{own}.post_attention_norm")
+        state, normed = self._added(state, more, norms[0])
+        inner = self._inner(own, normed)
+        more = self._biased(inner, self._weights(own, "ffn_down", decoder.hidden, decoder.feed_forward))
+        if decoder.has_post_norms:
+            more = self._normed(more, f"{own}.post_ffw_norm")
+        return self._added(state, more, norms[1])
+
+    def _inner(self, own: str, normed: str) -> str:
+        """What is inside of an MLP, behind its function."""
+        decoder = self._decoder
+        if decoder.has_gate:
+            gate, up = self._gate_and_up(own, normed)
+            return self._node("Mul", [self._gated(gate, own), up], f"{own}.inner")
+        up = self._biased(normed, self._weights(own, "ffn_up", decoder.feed_forward, decoder.hidden))
+        return self._gated(up, own)
+
+    def _projected(self, normed: str, own: str) -> list[str]:
+        """Queries, keys and values: one product where their weights are of one kind."""
+        decoder = self._decoder
+        sizes = [heads * decoder.head for heads in (decoder.heads, decoder.key_heads, decoder.key_heads)]
+        if decoder.is_joined:
+            return [self._biased(normed, self._weights(own, "attn_qkv", sum(sizes), decoder.hidden)), "", ""]
+        parts = [
+            self._weights(own, f"attn_{part}", size, decoder.hidden) for part, size in zip("qkv", sizes, strict=True)
+        ]
+        if len({weights.kind for _, weights, _ in parts}) > 1:
+            return [self._biased(normed, part) for part in parts]
+        together = Matrix.joined([weights for _, weights, _ in parts])
+        bias = None
+        if any(each is not None for _, _, each in parts):
+            lines = [np.zeros(weights.rows, np.float32) if each is None else each for _, weights, each in parts]
+            bias = np.concatenate(lines)
+        return [self._biased(normed, (f"{own}.attn_qkv", together, bias)), "", ""]
+
+    def _gate_and_up(self, own: str, normed: str) -> list[str]:
+        """The two products of the gated MLP."""
+        decoder = self._decoder
+        wide, hidden = decoder.feed_forward, decoder.hidden
+        if not decoder.is_joined:
+            return [self._biased(normed, self._weights(own, f"ffn_{part}", wide, hidden)) for part in ("gate", "up")]
+        name, weights, bias = self._weights(own, "ffn_up", 2 * wide, hidden)
+        halves = []
+        for part, start in (("gate", 0), ("up", wide)):
+            some = None if bias is None else bias[start : start + wide]
+            halves.append(self._biased(normed, (f"{name}.{part}", weights.part(start, start + wide), some)))
+        return halves
+
+    def _gated(self, gate: str, own: str) -> str:
+        kind = self._decoder.gate
+        if kind == "silu":
+            return self._node("Mul", [gate, self._node("Sigmoid", [gate], f"{own}.share")], f"{own}.gated")
+        return self._node("FastGelu" if kind == "tanh" else "Gelu", [gate], f"{own}.gated", domain=MICROSOFT)
+
+    def _added(self, state: str, more: str, norm: str) -> tuple[str, str]:
+        """The sum of two states, and the same normalized."""
+        total, normed = f"{norm}.state", f"{norm}.normed"
+        more = self._scaled(more, self._decoder.residual_scale, f"{norm}.residual")
+        if self._decoder.normalizes_sums:
+            normed = self._normed(self._node("Add", [state, more], total), norm)
+            return normed, normed
+        self._nodes.append(
+            helper.make_node(
+                "SkipSimplifiedLayerNormalization",
+                [state, more, self._norm(norm, self._decoder.hidden)],
+                [normed, "", "", total],
+                name=norm,
+                domain=MICROSOFT,
+                epsilon=self._decoder.epsilon,
+            )
+        )
+        return total, normed
+
+    def _weights(self, own: str, part: str, rows: int, columns: int) -> tuple[str, Matrix, Numbers | None]:
+        """A product's name, its matrix, and the bias that the file has for it."""
+        name, bias = f"{own}.{part}", None
+        weights = self._source.matrix(f"{name}.weight", rows, columns)
+        if part in self._decoder.biases or (self._source.has_any_bias and self._source.has(f"{name}.bias")):
+            bias = self._source.vector(f"{name}.bias", rows)
+        return name, weights, bias
+
+    def _biased(self, operand: str, weights: tuple[str, Matrix, Numbers | None]) -> str:
+        name, matrix, bias = weights
+        product = self._product(operand, matrix, name)
+        if bias is None:
+            return product
+        return self._node("Add", [product, self._constant(f"{name}.bias", bias)], f"{name}.sum")
+
+    def _normed(self, state: str, name: str) -> str:
+        weights, epsilon = self._norm(name, self._decoder.hidden), self._decoder.epsilon
+        made = f"{name}.normed"
+        if self._decoder.has_means:
+            bias = self._constant(f"{name}.bias", self._source.vector(f"{name}.bias", self._decoder.hidden))
+            return self._node("LayerNormalization", [state, weights, bias], made, axis=-1, epsilon=epsilon)
+        return self._node(
+            "SimplifiedLayerNormalization", [state, weights], made, axis=-1, epsilon=epsilon, stash_type=1
+        )
+
+    def _norm(self, name: str, length: int) -> str:
+        weights = self._source.vector(f"{name}.weight", length)
+        return self._constant(f"{name}.weight", weights + np.float32(1) if self._source.adds_one else weights)
+
+    def _scaled(self, operand: str, factor: float, name: str) -> str:
+        if factor == 1:
+            return operand
+        return self._node("Mul", [operand, self._constant(f"{name}.factor", np.array(factor, np.float32))], name)
+
+    def _embedded(self, table: Matrix) -> str:
+        """The rows of the tokens."""
+        if table.scales is None:
+            return self._node("Gather", [self._matrix("token_embd", table)[0], "input_ids"], "embedded", axis=0)
+        numbers, scales, *_ = self._matrix("token_embd", table)
+        found = self._node("Gather", [numbers, "input_ids"], "embedded.numbers", axis=0)
+        floats = self._node("Cast", [found], "embedded.floats", to=TensorProto.FLOAT)
+        if table.bits == 4:
+            floats = self._halves(floats, table.block)
+        if table.zero:
+            middle = self._constant("middle", np.array(table.zero, np.float32))
+            floats = self._node("Sub", [floats, middle], "embedded.signed")
+        made = self._node("Mul", [floats, self._of_blocks(scales, "embedded.scales")], "embedded.products")
+        if table.minima is not None:
+            minima = self._of_blocks(self._minima("token_embd", table), "embedded.minima")
+            made = self._node("Sub", [made, minima], "embedded.less")
+        shape = self._constant("embedded.shape", np.array([0, 0, self._decoder.hidden]))
+        return self._node("Reshape", [made, shape], "embedded")
+
+    def _of_blocks(self, values: str, name: str) -> str:
+        """What the blocks of the tokens' rows have, with an axis for the elements of a block."""
+        found = self._node("Gather", [values, "input_ids"], f"{name}.rows", axis=0)
+        return self._node("Unsqueeze", [found, self._constant("third", np.array([3]))], name)
+
+    def _halves(self, floats: str, block: int) -> str:
+        """Numbers of four bits, of bytes that were made floats."""
+        sixteen = self._constant("sixteen", np.array(16, np.float32))
+        high = self._node("Floor", [self._node("Div", [floats, sixteen], "embedded.quotients")], "embedded.high")
+        low = self._node("Sub", [floats, self._node("Mul", [high, sixteen], "embedded.highest")], "embedded.low")
+        axis = self._constant("fourth", np.array([4]))
+        pairs = [self._node("Unsqueeze", [half, axis], f"{half}.column") for half in (low, high)]
+        joined = self._node("Concat", pairs, "embedded.pairs", axis=4)
+        shape = self._constant("embedded.blocks", np.array([0, 0, 0, block]))
+        return self._node("Reshape", [joined, shape], "embedded.unpacked")
+
+    def _product(self, operand: str, weights: Matrix, name: str) -> str:
+        if weights.scales is None:
+            inputs = [operand, *self._matrix(name, weights)]
+            return self._node("FusedMatMul", inputs, f"{name}.product", domain=MICROSOFT, transB=1)
+        product = self._node(
+            "MatMulNBits",
+            [operand, *self._matrix(name, weights)],
+            f"{name}.product",
+            domain=MICROSOFT,
+            K=weights.columns,
+            N=weights.rows,
+            bits=weights.bits,
+            block_size=weights.block,
+        )
+        if weights.minima is None:
+            return product
+        key = operand, weights.block
+        if key not in self._sums:
+            blocks = self._blocks(operand, weights.block)
+            axis = self._constant("third", np.array([3]))
+            self._sums[key] = self._node("ReduceSum", [blocks, axis], f"{blocks}.sums", keepdims=0)
+        lines = [self._sums[key], self._minima(name, weights)]
+        less = self._node("FusedMatMul", lines, f"{name}.less", domain=MICROSOFT, transB=1)
+        return self._node("Sub", [product, less], f"{name}.difference")
+
+    def _blocks(self, operand: str, block: int) -> str:
+        shape = self._constant(f"blocks.{block}", np.array([0, 0, -1, block]))
+        return self._node("Reshape", [operand, shape], f"{operand}.blocks.{block}")
+
+    def _matrix(self, name: str, weights: Matrix) -> list[str]:
+        """Numbers, and what belongs to packed ones."""
+        if weights.scales is None:
+            return [self._constant(f"{name}.weight", weights.numbers)]
+        made = [self._constant(f"{name}.numbers", weights.numbers), self._constant(f"{name}.scales", weights.scales)]
+        if weights.zero != 2 ** (weights.bits - 1):
+            width = math.ceil(weights.scales.shape[1] * weights.bits / 8)
+            zeros = np.zeros((weights.rows, width), np.uint8)
+            made.append(self._constant(f"{name}.zero_points", zeros))
+        return made
+
+    def _minima(self, name: str, weights: Matrix) -> str:
+        return self._constant(f"{name}.minima", np.asarray(weights.minima))
+
+    def _constant(self, name: str, array: Numbers) -> str:
+        if name in self._constants:  # one matrix that is used twice
+            return name
+        contents = np.ascontiguousarray(array).reshape(array.shape)
+        if contents.nbytes < _LEAST_EXTERNAL:
+            self._constants[name] = numpy_helper.from_array(contents, name)
+            return name
+        self._data.write(bytes(-self._data.tell() % _ALIGNMENT))
+        tensor = TensorProto(name=name, dims=contents.shape, data_location=TensorProto.EXTERNAL)
+        tensor.data_type = helper.np_dtype_to_tensor_dtype(contents.dtype)
+        for key, value in (("location", DATA), ("offset", self._data.tell()), ("length", contents.nbytes)):
+            tensor.external_data.add(key=key, value=str(value))
+        self._data.write(contents.data)
+        self._constants[name] = tensor
+        return name
+
+    def _node(self, operator: str, inputs: list[str], output: str, domain: str = "", **attributes: Any) -> str:
+        self._nodes.append(helper.make_node(operator, inputs, [output], name=output, domain=domain, **attributes))
+        return output
+
+    def _onnx(
+        self, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto], version: int
+    ) -> onnx.ModelProto:
+        """The model of all nodes, of this version of ONNX's operators."""
+        graph = helper.make_graph(self._nodes, self._decoder.name, inputs, outputs, list(self._constants.values()))
+        versions = [helper.make_opsetid("", version), helper.make_opsetid(MICROSOFT, 1)]
+        return helper.make_model(graph, opset_imports=versions, ir_version=8, producer_name="dmlvk")
+
+
+__all__ = ["DATA", "MICROSOFT", "ModelGraph"]
