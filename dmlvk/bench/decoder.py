@@ -16,7 +16,7 @@ from dmlvk.bench.decoder_models import DecoderSize
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
 from dmlvk.language.chain import StepChain, counters
-from dmlvk.language.sampling import Sampler, Sampling
+from dmlvk.language.sampling import Choices, Kind
 
 _PROMPTS = 5
 """Runs of a prompt, of which the median is taken, behind one that does not count."""
@@ -176,10 +176,10 @@ class DecoderBench:
         )
         growing = None if now is None or then is None else counters(now, then, "input_ids")
         assert now is not None and growing is not None  # the model is one whose steps are all the same
-        sampler = Sampler(self._device, self._size.vocabulary, self._data_type, Sampling(), self._batch)
-        chooser = sampler.chooser({name: now.given[name] for name in growing})
+        choices = Choices(self._device, self._size.vocabulary, self._data_type)
+        chooser = choices.chooser(Kind(self._batch), {name: now.given[name] for name in growing})
         chain = StepChain(self._device, now, "input_ids", "logits", chooser, timestamps=timestamps)
-        chain.start(now, 1, {})
+        chain.start(now, [1] * self._batch, {})
         return chain
 
     def tokens(self, length: int, count: int) -> TokenTimes:
@@ -197,9 +197,9 @@ class DecoderBench:
             start = time.perf_counter()
             chain.submit()
             hosts.append(time.perf_counter() - start)
-            chain.token()
+            chain.tokens()
             ends.append(time.perf_counter())
-        chain.token()
+        chain.tokens()
         taken = np.diff(ends)[_WARM_UP - 1 :]
         kernels = self.kernels(length)
         device_seconds = sum(seconds for seconds, _ in kernels.values()) if kernels else None
@@ -219,7 +219,7 @@ class DecoderBench:
         chain = self._chain(length, timestamps=True)
         for _ in range(2):
             chain.submit()
-            chain.token()
+            chain.tokens()
         found: dict[str, tuple[float, int]] = {}
         for kernel in chain.kernel_times():
             label = _NUMBERS.sub(lambda found: found[1] or "N", re.sub(r"layer\.\d+\.", "", kernel.label))

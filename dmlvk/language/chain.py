@@ -8,7 +8,7 @@ next one while the present one still runs, and reads one token of each.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,8 +78,10 @@ class StepChain:
         self._engine, self._counts = device.engine, chooser.counts
         self._constant = {name: step.inputs[name] for name in step.given if name not in (token, *chooser.counts)}
         self._plans = step.plan, chooser.graph  # whose constants are theirs
+        same = {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in chooser.constant.items()}
         self._sets = [
-            {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in chooser.state.items()} for _ in "ab"
+            {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in chooser.state.items()} | same
+            for _ in "ab"
         ]
         scratch = [device.create_buffer(size) for size in chooser.graph.temporary_pages]
         arrays = [each for each in step.locations.values() if isinstance(each, TensorMemory)]
@@ -127,17 +129,16 @@ class StepChain:
             of_choice[BindingKind.OUTPUT, number] = then[chooser.following[point.name]]
         return of_step, of_choice
 
-    def start(self, step: StandingStep, token: int, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Begins with a token behind those in the caches.
+    def start(self, step: StandingStep, tokens: Sequence[int], state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Begins with a token of each sequence behind those in the caches.
 
         Args:
-            step: as before, with the numbers that are given to the step of this token.
-            token: its input, of all sequences.
+            step: as before, with the numbers that are given to the step of these tokens.
+            tokens: its input.
             state: what the choice of tokens goes on from.
         """
         self._check()
-        first = self._sets[0]["token"]
-        values = {"token": np.full(first.shape, token, np.int64), **state}
+        values = {"token": np.array(tokens, np.int64), **state}
         values |= {name: step.given[of_step] for of_step, name in self._counts.items()}
         for name, array in self._sets[0].items():
             self._write(array.storage, values[name])
@@ -161,13 +162,13 @@ class StepChain:
         self._engine.submit(self._recordings[self._submitted % 2])
         self._submitted += 1
 
-    def token(self) -> int:
-        """The first sequence's token of the earliest step that was not asked for its yet; waits for that step alone."""
+    def tokens(self) -> list[int]:
+        """Each sequence's token of the earliest step that was not asked for its yet; waits for that step alone."""
         parity = self._read % 2
         self._engine.wait(self._recordings[parity])
         self._read += 1
-        storage = self._sets[1 - parity]["token"].storage
-        return int(storage.allocation.host_bytes[:8].view(np.int64)[0])
+        memory = self._sets[1 - parity]["token"]
+        return [int(token) for token in memory.storage.allocation.host_bytes[: memory.nbytes].view(np.int64)]
 
     @property
     def pending(self) -> int:
@@ -180,7 +181,7 @@ class StepChain:
         return len(self._labels)
 
     def kernel_times(self) -> list[KernelTime]:
-        """What each kernel took in the step that :meth:`token` was last asked for; of a chain with timestamps."""
+        """What each kernel took in the step that :meth:`tokens` was last asked for; of a chain with timestamps."""
         spans = self._engine.dispatch_spans(self._recordings[(self._read - 1) % 2])
         return [KernelTime(label, *span) for label, span in zip(self._labels, spans, strict=True)]
 

@@ -14,8 +14,10 @@ import numpy as np
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError, InvalidArgumentError, ModelFileError, UnsupportedError
+from dmlvk.language.batch import MOST_SEQUENCES, Batch
 from dmlvk.language.conversion import opened_folder
-from dmlvk.language.sampling import Sampling
+from dmlvk.language.sampling import Choices, Sampling
+from dmlvk.language.sequence_caches import SequenceCaches
 from dmlvk.language.slots import Slot, TokenSequence, checked_tokens
 from dmlvk.language.stream import TokenStream
 from dmlvk.language.tokenizer import read_tokenizer, tokenized
@@ -23,7 +25,7 @@ from dmlvk.language.tokenizer import read_tokenizer, tokenized
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
     from dmlvk.device import Device
-    from dmlvk.onnx import NodeArg, OrtValue
+    from dmlvk.onnx import NodeArg
 
 
 class LanguageModel:
@@ -45,12 +47,14 @@ class LanguageModel:
             tokenizer.json), or a GGUF file, the first one of several.
         device: where to run: a device, which stays open, or what ``dmlvk.Device`` takes to choose one.
         max_length: tokens that there is room for; ``None``: what the folder wants.
+        sequences: texts that :meth:`batch` continues together, at most; each has room for max_length tokens.
         arithmetic: as for ``dmlvk.Device``.
 
     Raises:
         ModelFileError, UnsupportedError: the folder or file is none, its model is another than its configuration says,
             or of an architecture that is not known.
-        InvalidArgumentError: max_length is below 1, or more than the model can look back at.
+        InvalidArgumentError: max_length is below 1, or more than the model can look back at; or sequences are not from
+            1 to 64.
         DeviceLimitError, OutOfMemoryError: the device cannot have it.
     """
 
@@ -60,6 +64,7 @@ class LanguageModel:
         device: Device | int | str | None = None,
         *,
         max_length: int | None = None,
+        sequences: int = 1,
         arithmetic: str | None = None,
     ) -> None:
         onnx = _onnx()
@@ -74,16 +79,22 @@ class LanguageModel:
                 raise InvalidArgumentError(
                     f"{self.folder.path}: max_length must be from 1 to {self.folder.context_length}; got {max_length!r}"
                 )
+            if not isinstance(sequences, int) or isinstance(sequences, bool) or not 1 <= sequences <= MOST_SEQUENCES:
+                raise InvalidArgumentError(
+                    f"{self.folder.path}: sequences must be from 1 to {MOST_SEQUENCES}; got {sequences!r}"
+                )
             options = {} if arithmetic is None else {"arithmetic": arithmetic}
             self._session = onnx.InferenceSession(self.folder.model, device=device, **options)
         try:
             self._inputs = {item.name: item for item in self._session.get_inputs()}
             self._data_type = self._checked()
-            caches = self._new_caches()
+            caches = SequenceCaches(self._session, self.folder, self._new_caches(sequences), self.max_length)
         except BaseException:
             self._session.close()
             raise
-        self._slot = Slot(self._session, self.folder, caches, self.max_length)
+        self._slots = [Slot(caches, place) for place in range(sequences)]
+        self._choices = Choices(self.device, self.folder.vocabulary, self._data_type)
+        self._slot = self._slots[0]
         self._text = TokenSequence(self._slot)
         self._latest: TokenStream | None = None
 
@@ -95,7 +106,7 @@ class LanguageModel:
 
     def close(self) -> None:
         """Frees what lies on the device."""
-        self._slot.close()
+        self._slot.caches.close()
         self._session.close()
         if self.folder.is_converted:  # where systems delete no file that is mapped
             shutil.rmtree(self.folder.model.parent, ignore_errors=True)
@@ -179,8 +190,15 @@ class LanguageModel:
         if not isinstance(sampling, Sampling | None):
             raise InvalidArgumentError(f"{self.folder.path}: sampling must be a Sampling; got {sampling!r}")
         chosen = self.folder.sampling if sampling is None else sampling
-        self._latest = TokenStream(self._slot, self.device, self._data_type, tokens, chosen, most)
+        self._latest = TokenStream(self._slot, self._choices, tokens, chosen, most)
         return self._latest
+
+    def batch(self) -> Batch:
+        """Texts that are continued together, up to as many as the model has ``sequences``.
+
+        It shares their places with the model's other texts: use one or the others.
+        """
+        return Batch(self._slots, self._choices)
 
     def _checked(self) -> DataType:
         """Looks whether the model is what its configuration says; the type of its logits."""
@@ -223,20 +241,20 @@ class LanguageModel:
             )
         return _float_type(folder.model, logits)
 
-    def _new_caches(self) -> dict[tuple[str, str], OrtValue]:
+    def _new_caches(self, sequences: int) -> dict[tuple[str, str], Array]:
         """A cache of the greatest length for keys and values of each layer, which is its own past and present."""
         folder = self.folder
-        shape = (1, folder.key_heads, max(self.max_length, folder.window), folder.head_size)
+        shape = (sequences, folder.key_heads, max(self.max_length, folder.window), folder.head_size)
         rows, most = shape[2], self.device.info.limits.largest_buffer
         size = math.prod(shape) * max(
             _float_type(folder.model, self._inputs[p]).size_in_bytes for p, _ in self._cache_names()
         )
         if size > most:
             raise DeviceLimitError(
-                f"{folder.path}: a cache for {rows} tokens has {size} bytes; a buffer of {self.device.info.name} has "
-                f"at most {most}: give a max_length of at most {most * rows // size}"
+                f"{folder.path}: a cache for {rows} tokens has {size} bytes for {sequences} sequences; a buffer of "
+                f"{self.device.info.name} has at most {most}: give a max_length of at most {most * rows // size}"
             )
-        made: dict[tuple[str, str], OrtValue] = {}
+        made: dict[tuple[str, str], Array] = {}
         for past, present in self._cache_names():
             argument = self._inputs[past]
             for got, wanted in zip(argument.shape, shape, strict=False):
@@ -244,8 +262,7 @@ class LanguageModel:
                     raise ModelFileError(
                         f"{folder.model}: the cache {past!r} is {argument.shape}; genai_config.json says {list(shape)}"
                     )
-            array = self.device.array(np.zeros(shape, _float_type(folder.model, argument).numpy_dtype))
-            made[past, present] = _onnx().OrtValue.ortvalue_from_array(array)
+            made[past, present] = self.device.array(np.zeros(shape, _float_type(folder.model, argument).numpy_dtype))
         return made
 
     def _cache_names(self) -> list[tuple[str, str]]:

@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
 
-_MOST_SAMPLED = 1024
-"""Tokens among which one is chosen at random at most: what lies behind them has next to no probability."""
+_COUNTS = (64, 1024)
+"""Among how many of the likeliest tokens one is chosen at random: by its top_k. What lies behind 1,024 of them has next
+to no probability."""
+
+MOST_TOP = 20
+"""Of the likeliest tokens that are told."""
+
+MOST_STEPS = 256
+"""For so many steps random numbers lie on the device."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,151 +78,292 @@ class Sampling:
 
 
 @dataclasses.dataclass(frozen=True)
+class Kind:
+    """What a choice has to do; a text's token does not depend on the other texts' part in it.
+
+    Attributes:
+        rows: texts.
+        counts: among how many of the likeliest tokens some are chosen at random; the likeliest is always there.
+        penalizes: whether some have a penalty of repetitions.
+        is_masked: whether tokens may be forbidden to some.
+    """
+
+    rows: int
+    counts: tuple[int, ...] = ()
+    penalizes: bool = False
+    is_masked: bool = False
+
+    @classmethod
+    def of(cls, samplings: Sequence[Sampling], *, is_masked: bool = False) -> Kind:
+        """Of texts with these samplings."""
+        counts = tuple(sorted({_count(sampling) for sampling in samplings if sampling.temperature}))
+        return cls(len(samplings), counts, any(sampling.repetition_penalty != 1 for sampling in samplings), is_masked)
+
+
+def _count(sampling: Sampling) -> int:
+    """Among how many of the likeliest tokens a text's is chosen: by its own sampling alone, since sums depend on it."""
+    return next(count for count in _COUNTS if 0 < sampling.top_k <= count or count == _COUNTS[-1])
+
+
+@dataclasses.dataclass(frozen=True)
 class Chooser:
     """A graph that chooses a token and says what the next step of a decoder reads: to be recorded behind a step.
 
     Attributes:
-        graph: reads ``logits`` and what ``state`` names but for the token.
+        graph: reads ``logits`` and what ``state`` and ``constant`` name, but for the token.
         counts: what numbers that grow by one are called in the graph, by the decoder's inputs.
         state: shapes and types of what goes from step to step.
+        constant: shapes and types of what is the same in all steps.
         following: which of the state an output is for the next step.
     """
 
     graph: CompiledGraph
     counts: Mapping[str, str]
     state: Mapping[str, tuple[tuple[int, ...], DataType]]
+    constant: Mapping[str, tuple[tuple[int, ...], DataType]]
     following: Mapping[str, str]
 
 
-class Sampler:
-    """Chooses tokens on a device.
+class Choices:
+    """The graphs that choose tokens on a device, by what they have to do.
 
     Args:
         device: where the logits lie.
         vocabulary: how many tokens there are.
         data_type: of the logits.
-        sampling: how tokens are chosen.
-        batch: sequences, of which each gets its likeliest token.
     """
 
-    def __init__(
-        self, device: Device, vocabulary: int, data_type: DataType, sampling: Sampling, batch: int = 1
-    ) -> None:
-        self._device, self._vocabulary, self._data_type, self.sampling = device, vocabulary, data_type, sampling
-        self._batch = batch
-        self._is_greedy = sampling.temperature == 0
-        self.penalizes = sampling.repetition_penalty != 1
-        graph = Graph(device)
-        outputs = self._chosen(graph)
-        outputs.pop("seen", None)
-        self._graph = graph.compile(**outputs)
-        self._state = self._state_behind(0)
-        self._seen = np.zeros(vocabulary, np.uint8)
-        self._seen_there: Array | None = None
+    def __init__(self, device: Device, vocabulary: int, data_type: DataType) -> None:
+        self.device, self.vocabulary, self._data_type = device, vocabulary, data_type
+        self._graphs: dict[Kind, CompiledGraph] = {}
+        self._likelihoods: dict[int, CompiledGraph] = {}
 
-    def note(self, tokens: Sequence[int]) -> None:
-        """Tokens that stood before, for the penalty of repetitions."""
-        if self.penalizes:
-            self._seen[list(tokens)] = 1
-            self._seen_there = None
+    def graph(self, kind: Kind) -> CompiledGraph:
+        """Reads ``logits`` and what :meth:`inputs` names; gives ``token``."""
+        if kind not in self._graphs:
+            graph = Graph(self.device)
+            self._graphs[kind] = graph.compile(token=self._token(graph, kind, self._inputs(graph, kind)))
+        return self._graphs[kind]
 
-    def resume(self, tokens: Sequence[int], chosen: int) -> None:
-        """Goes on behind a text.
+    def inputs(self, kind: Kind) -> dict[str, tuple[tuple[int, ...], DataType]]:
+        """Shapes and types of what a choice reads besides the logits."""
+        line, all_tokens = (kind.rows, 1), (kind.rows, self.vocabulary)
+        made: dict[str, tuple[tuple[int, ...], DataType]] = {}
+        if kind.counts:
+            made["points"] = (kind.rows, MOST_STEPS), DataType.FLOAT32
+            made["step"] = (1, 1), DataType.UINT32
+            made |= dict.fromkeys(("temperature", "top_p"), (line, DataType.FLOAT32))
+            made["top_k"] = line, DataType.UINT32
+        if kind.penalizes:
+            made |= {"penalty": (line, DataType.FLOAT32), "seen": (all_tokens, DataType.UINT8)}
+        if kind.is_masked:
+            made["allowed"] = all_tokens, DataType.UINT8
+        return made
 
-        Args:
-            tokens: all of the text.
-            chosen: how many of them were chosen; each took one step of the random numbers' counter.
-        """
-        self._seen.fill(0)  # an interrupt may have come behind a choice: that token never was in the text
-        self._seen_there = None
-        self.note(tokens)
-        self._state = self._state_behind(chosen)
-
-    def _state_behind(self, chosen: int) -> Array:
-        seed = self.sampling.seed
-        return self._device.array(np.array([[[[chosen, 0, 0, 0, seed & 0xFFFFFFFF, seed >> 32]]]], np.uint32))
-
-    def token(self, logits: Array) -> Array:
-        """The next token, on the device: INT64 [1, 1].
+    def likelihoods(self, logits: Array, tokens: Sequence[int]) -> tuple[npt.NDArray[Any], ...]:
+        """How likely tokens are: logarithms of their probabilities, of the likeliest ones, and which these are.
 
         Args:
-            logits: [1, vocabulary].
+            logits: [texts, vocabulary].
+            tokens: one of each text.
+
+        Returns:
+            [texts, 1]; [texts, 20] and the same of tokens, the likeliest first.
         """
-        feed = {"logits": logits}
-        if self.penalizes:
-            if self._seen_there is None:
-                self._seen_there = self._device.array(self._seen.reshape(1, -1))
-            feed["seen"] = self._seen_there
-        if not self._is_greedy:
-            feed["state"] = self._state
-        outputs = self._device.run(self._graph, feed, keep=True)
-        if not self._is_greedy:
-            self._state = outputs["next_state"]
-        return outputs["token"]
+        rows = len(tokens)
+        if rows not in self._likelihoods:
+            graph = Graph(self.device)
+            shares = F.activation_log_softmax1(self._logits(graph, rows), axes=[1])
+            values, places = F.top_k1(shares, 1, min(MOST_TOP, self.vocabulary), AxisDirection.DECREASING)
+            own = F.gather_elements(shares, graph.input("tokens", DataType.UINT32, (rows, 1)), 1)
+            self._likelihoods[rows] = graph.compile(own=own, values=values, places=places)
+        feed: dict[str, Any] = {"logits": logits, "tokens": np.array(tokens, np.uint32)[:, None]}
+        found = self.device.run(self._likelihoods[rows], feed)
+        return found["own"], found["values"], found["places"]
 
-    @property
-    def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """What the next choice goes on from, besides logits, as :class:`Chooser` names it; waits for the last one."""
-        found: dict[str, npt.NDArray[np.generic]] = {} if self._is_greedy else {"state": self._state.numpy()}
-        return {**found, "seen": self._seen.reshape(1, -1)} if self.penalizes else found
-
-    def chooser(self, counts: Mapping[str, npt.NDArray[np.generic]]) -> Chooser:
+    def chooser(self, kind: Kind, counts: Mapping[str, npt.NDArray[np.generic]]) -> Chooser:
         """The same choice together with numbers that grow by one, and with what was chosen among what stood before.
 
         Args:
+            kind: what is to be done.
             counts: an array of its shape and type for each of the decoder's inputs that grows.
         """
-        graph = Graph(self._device)
-        outputs = self._chosen(graph)
-        names = {name: f"count_{index}" for index, name in enumerate(counts)}
-        state: dict[str, tuple[tuple[int, ...], DataType]] = {"token": ((self._batch, 1), DataType.INT64)}
-        if not self._is_greedy:
-            state["state"] = ((1, 1, 1, 6), DataType.UINT32)
-        if self.penalizes:
-            all_tokens = (1, self._vocabulary)
-            places = F.fill_value_sequence(0, 1, output_data_type=DataType.UINT32, output_sizes=all_tokens, graph=graph)
+        graph = Graph(self.device)
+        inputs = self._inputs(graph, kind)
+        outputs: dict[str, Any] = {"token": self._token(graph, kind, inputs)}
+        given, names = self.inputs(kind), {name: f"count_{index}" for index, name in enumerate(counts)}
+        state: dict[str, tuple[tuple[int, ...], DataType]] = {"token": ((kind.rows, 1), DataType.INT64)}
+        if "seen" in given:
+            state["seen"] = given.pop("seen")
+            places = _places(graph, self.vocabulary)
             is_chosen = places == F.cast(outputs["token"], output_data_type=DataType.UINT32)
-            outputs["next_seen"] = F.logical_or(outputs.pop("seen"), is_chosen)
-            state["seen"] = all_tokens, DataType.UINT8
-        following = {"token": "token", "next_state": "state", "next_seen": "seen"}
+            outputs["next_seen"] = F.logical_or(inputs["seen"], is_chosen)
+        if "step" in given:
+            state["step"] = given.pop("step")
+            outputs["next_step"] = inputs["step"] + 1
         for name, array in counts.items():
-            data_type, shape = checked_data_type(array.dtype, "Sampler.chooser"), array.shape or (1,)
+            data_type, shape = checked_data_type(array.dtype, "Choices.chooser"), array.shape or (1,)
             outputs[f"next_{names[name]}"] = graph.input(names[name], data_type, shape) + 1
             state[names[name]] = shape, data_type
-            following[f"next_{names[name]}"] = names[name]
-        return Chooser(graph.compile(**outputs), names, state, following)
+        following = {name: name.removeprefix("next_") for name in outputs}
+        return Chooser(graph.compile(**outputs), names, state, given, following)
 
-    def _chosen(self, graph: Graph) -> dict[str, Any]:
-        """What a graph gives: the token, the state behind a random one, and which tokens are penalized."""
-        data_type, sampling = self._data_type, self.sampling
-        logits = graph.input("logits", data_type, (self._batch, self._vocabulary))
-        if data_type is not DataType.FLOAT32:
+    def _inputs(self, graph: Graph, kind: Kind) -> dict[str, Expression]:
+        more = {name: graph.input(name, data_type, shape) for name, (shape, data_type) in self.inputs(kind).items()}
+        return {"logits": self._logits(graph, kind.rows), **more}
+
+    def _logits(self, graph: Graph, rows: int) -> Expression:
+        logits = graph.input("logits", self._data_type, (rows, self.vocabulary))
+        if self._data_type is not DataType.FLOAT32:
             logits = F.cast(logits, output_data_type=DataType.FLOAT32)
-        made: dict[str, Any] = {}
-        if self.penalizes:
-            seen = made["seen"] = graph.input("seen", DataType.UINT8, (1, self._vocabulary))
-            penalty = sampling.repetition_penalty
-            logits = F.if_(seen, F.if_(logits > 0, logits / penalty, logits * penalty), logits)
-        if self._is_greedy:
-            token = F.argmax(logits, [1], AxisDirection.INCREASING, output_data_type=DataType.INT64)
-            return {**made, "token": token}
-        return {**made, **self._at_random(graph, logits, sampling)}
+        return logits
 
-    def _at_random(self, graph: Graph, logits: Expression, sampling: Sampling) -> dict[str, Any]:
+    def _token(self, graph: Graph, kind: Kind, inputs: Mapping[str, Expression]) -> Expression:
+        logits = inputs["logits"]
+        if kind.penalizes:
+            penalty = inputs["penalty"]
+            logits = F.if_(inputs["seen"], F.if_(logits > 0, logits / penalty, logits * penalty), logits)
+        if kind.is_masked:
+            logits = F.if_(inputs["allowed"], logits, -np.inf)
+        token = F.argmax(logits, [1], AxisDirection.INCREASING, output_data_type=DataType.INT64)
+        for count in kind.counts:
+            least = 0 if count == _COUNTS[0] else _COUNTS[_COUNTS.index(count) - 1]
+            top_k = inputs["top_k"]
+            is_own = F.logical_and(top_k > least, top_k <= count) if count < _COUNTS[-1] else top_k > least
+            token = F.if_(is_own, self._at_random(graph, logits, count, inputs), token)
+        return token
+
+    def _at_random(self, graph: Graph, logits: Expression, count: int, inputs: Mapping[str, Expression]) -> Expression:
         """The token at which the sum of probabilities exceeds a random part of it, the likeliest tokens first."""
-        count = min(sampling.top_k or _MOST_SAMPLED, _MOST_SAMPLED, self._vocabulary)
+        count = min(count, self.vocabulary)
         values, tokens = F.top_k1(logits, 1, count, AxisDirection.DECREASING)
-        shares = F.activation_softmax1(values / sampling.temperature, axes=[1])
+        ranks = _places(graph, count)
+        shares = F.activation_softmax1(
+            F.if_(ranks < inputs["top_k"], values / inputs["temperature"], -np.inf), axes=[1]
+        )
         sums = F.cumsum(shares, axis=1)
-        may = (sums - shares) < sampling.top_p if sampling.top_p > 0 else sums == F.min(sums)
+        is_within = F.logical_or((sums - shares) < inputs["top_p"], ranks == 0)
+        may = F.logical_and(is_within, shares > 0)  # no token that is forbidden, however sums are rounded
         total = F.sum(F.if_(may, shares, 0.0), axis=1, keepdims=True)
-        state = graph.input("state", DataType.UINT32, (1, 1, 1, 6))
-        random_bits, next_state = F.random_generator(state, output_sizes=(1, 1, 1, 4), with_state=True)
-        bits = F.cast(random_bits.reshape(1, 4)[:, :1] >> 8, output_data_type=DataType.FLOAT32)
-        point = bits * 2.0**-24 * total
-        position = F.sum(F.cast((sums <= point) & may, output_data_type=DataType.UINT32), axis=1, keepdims=True)
-        token = F.gather_elements(tokens, F.if_(position < count, position, count - 1), 1)
-        return {"token": F.cast(token, output_data_type=DataType.INT64), "next_state": next_state}
+        point = F.gather(inputs["points"], inputs["step"], 1, 1).reshape(-1, 1) * total
+        position = F.sum(
+            F.cast(F.logical_and(sums <= point, may), output_data_type=DataType.UINT32), axis=1, keepdims=True
+        )
+        last = F.sum(F.cast(may, output_data_type=DataType.UINT32), axis=1, keepdims=True) - 1
+        token = F.gather_elements(tokens, F.if_(position < last, position, last), 1)
+        return F.cast(token, output_data_type=DataType.INT64)
 
 
-__all__ = ["Chooser", "Sampler", "Sampling"]
+class Sampler:
+    """Chooses the next token of several texts, each by its own sampling and its own logits alone.
+
+    Attributes:
+        choices: the graphs.
+        kind: what is to be done.
+
+    Args:
+        choices: as above.
+        samplings: how tokens are chosen, of each text.
+        is_masked: whether tokens may be forbidden.
+    """
+
+    def __init__(self, choices: Choices, samplings: Sequence[Sampling], *, is_masked: bool = False) -> None:
+        self.choices, self._samplings = choices, samplings
+        self.kind = Kind.of(samplings, is_masked=is_masked)
+        self._seen = np.zeros((len(samplings), choices.vocabulary if self.kind.penalizes else 0), np.uint8)
+        self.resume([()] * len(samplings), [0] * len(samplings))
+
+    def resume(self, texts: Sequence[Sequence[int]], chosen: Sequence[int]) -> None:
+        """Goes on behind texts.
+
+        Args:
+            texts: all tokens of each.
+            chosen: how many of them were chosen; each took one step of the random numbers' counter.
+        """
+        self._chosen, self._step = list(chosen), 0
+        self._there: dict[str, Array] = {}
+        if self.kind.penalizes:
+            self._seen.fill(0)  # an interrupt may have come behind a choice: that token never was in the text
+            for row, text in zip(self._seen, texts, strict=True):
+                row[list(text)] = 1
+
+    def note(self, tokens: Sequence[int]) -> None:
+        """The token that now stands behind each text, for the penalty of repetitions."""
+        if self.kind.penalizes:
+            self._seen[range(len(tokens)), list(tokens)] = 1
+            self._there.pop("seen", None)
+
+    def token(self, logits: Array, allowed: npt.NDArray[np.uint8] | None = None) -> Array:
+        """The next token of each text, on the device: INT64 [texts, 1].
+
+        Args:
+            logits: [texts, vocabulary].
+            allowed: of the same shape, where tokens may be forbidden: 0 for those that are.
+        """
+        if self._step == MOST_STEPS:
+            self._chosen = [chosen + self._step for chosen in self._chosen]
+            self._step, self._there = 0, {}
+        needed = [name for name in self.choices.inputs(self.kind) if name not in ("step", "allowed")]
+        if any(name not in self._there for name in needed):
+            values = self.values
+            for name in needed:
+                if name not in self._there:
+                    self._there[name] = self.choices.device.array(values[name])
+        feed: dict[str, Any] = {"logits": logits, **self._there}
+        if self.kind.counts:
+            feed["step"] = np.array([[self._step]], np.uint32)
+        if allowed is not None:
+            feed["allowed"] = allowed
+        self._step += 1
+        return self.choices.device.run(self.choices.graph(self.kind), feed, keep=True)["token"]
+
+    @property
+    def values(self) -> dict[str, npt.NDArray[np.generic]]:
+        """What the next choice reads besides logits and what is allowed, as :meth:`Choices.inputs` names it."""
+        made: dict[str, npt.NDArray[np.generic]] = {}
+        if self.kind.counts:
+            taken = self._column("temperature")
+            ranks = [(each.top_k or _COUNTS[-1]) if each.temperature else 0 for each in self._samplings]
+            seeds = [sampling.seed for sampling in self._samplings]
+            made["points"] = random_points(seeds, self._chosen, MOST_STEPS)
+            made["step"] = np.array([[self._step]], np.uint32)
+            made |= {"temperature": np.where(taken > 0, taken, np.float32(1)), "top_p": self._column("top_p")}
+            made["top_k"] = np.array(ranks, np.uint32)[:, None]
+        if self.kind.penalizes:
+            made |= {"penalty": self._column("repetition_penalty"), "seen": self._seen}
+        return made
+
+    def _column(self, name: str) -> npt.NDArray[np.float32]:
+        """A number of each text's sampling."""
+        return np.array([[getattr(sampling, name)] for sampling in self._samplings], np.float32)
+
+
+def random_points(seeds: Sequence[int], chosen: Sequence[int], count: int) -> npt.NDArray[np.float32]:
+    """Numbers from 0 on and below 1, of 24 bits: [seeds, count].
+
+    The first word of Philox 4x32-10 (J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel random numbers: as easy as
+    1, 2, 3", SC 2011), by the seed as its key, and as its counter how many tokens were chosen before.
+    """
+    low, shift = np.uint64(2**32 - 1), np.uint64(32)
+    key = np.array(seeds, np.uint64)[:, None]
+    keys = [key & low, key >> shift]
+    steps = np.array(chosen, np.uint64)[:, None] + np.arange(count, dtype=np.uint64)
+    words = [steps, *(np.zeros_like(steps) for _ in range(3))]
+    for _ in range(10):
+        first, second = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
+        words = [
+            second >> shift ^ words[1] ^ keys[0],
+            second & low,
+            first >> shift ^ words[3] ^ keys[1],
+            first & low,
+        ]
+        keys = [keys[0] + np.uint64(0x9E3779B9) & low, keys[1] + np.uint64(0xBB67AE85) & low]
+    return (words[0] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+
+
+def _places(graph: Graph, count: int) -> Expression:
+    """0, 1, 2 and so on: [1, count]."""
+    return F.fill_value_sequence(0, 1, output_data_type=DataType.UINT32, output_sizes=(1, count), graph=graph)
+
+
+__all__ = ["MOST_STEPS", "MOST_TOP", "Choices", "Chooser", "Kind", "Sampler", "Sampling", "random_points"]

@@ -6,22 +6,18 @@ between, is computed again from where they part: its bits do not depend on who e
 
 from __future__ import annotations
 
-import dataclasses
 import operator
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, SupportsIndex, TypeVar
 
-import numpy as np
-
-from dmlvk.errors import DeviceRemovedError, InvalidArgumentError, ModelFileError, UnsupportedError
-from dmlvk.language.chain import StepChain, counters
+from dmlvk.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
+    from dmlvk.language.chain import StepChain
     from dmlvk.language.folder import ModelFolder
     from dmlvk.language.sampling import Sampler
-    from dmlvk.onnx import InferenceSession, OrtValue
+    from dmlvk.language.sequence_caches import SequenceCaches
 
 CHUNKS = (512, 128, 32, 8)
 """Tokens of a prompt that are run at once: few sizes, so that prompts of any length need few plans. The bits of a text
@@ -31,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class Slot:
-    """The caches of one text at a time.
+    """The place of one text at a time in caches.
 
     Attributes:
         tokens: those that stand in the caches, from their beginning on.
@@ -39,69 +35,54 @@ class Slot:
         max_length: tokens that there is room for.
 
     Args:
-        session: of the decoder.
-        folder: what it is.
-        caches: by the names of their inputs and outputs.
-        max_length: as above.
+        caches: of several sequences.
+        place: which of them it is.
     """
 
-    def __init__(
-        self,
-        session: InferenceSession,
-        folder: ModelFolder,
-        caches: Mapping[tuple[str, str], OrtValue],
-        max_length: int,
-    ) -> None:
-        self._session, self.folder, self._caches, self.max_length = session, folder, caches, max_length
-        self._has_positions = any(item.name == folder.names.position_ids for item in session.get_inputs())
+    def __init__(self, caches: SequenceCaches, place: int) -> None:
+        self.caches, self.place = caches, place
+        self.folder, self.max_length = caches.folder, caches.max_length
         self.tokens: list[int] = []
         self.holder: object = None
-        self._chain: tuple[object, StepChain] | None = None
-        self._lock, self._thread = threading.Lock(), 0
-        self._is_closed = False
-
-    def close(self) -> None:
-        """Lets the caches go, when nobody runs."""
-
-        def close() -> None:
-            self._is_closed, self.holder, self._chain, self._caches, self.tokens = True, None, None, {}, []
-
-        self.exclusively(close)
 
     def exclusively(self, work: Callable[[], Result]) -> Result:
-        """Does work while no other thread uses the caches.
+        """Does work while no other thread uses the caches, as :meth:`SequenceCaches.exclusively`."""
 
-        Raises:
-            InvalidArgumentError: the same thread is at work here already, and was interrupted by a signal's handler.
-        """
-        thread = threading.get_ident()
-        if self._thread == thread and self._lock.locked():
-            raise InvalidArgumentError(
-                f"{self.folder.path}: a signal's handler asks the model for something in the middle of its work"
-            )
-        with self._lock:
-            self._thread = thread
+        def guarded() -> Result:
             try:
                 return work()
             except BaseException:  # an interrupt, too: what was half done is found out from the tokens
                 self.holder = None
                 raise
-            finally:
-                self._thread = 0
+
+        return self.caches.exclusively(guarded)
 
     def stand(self, holder: object, tokens: Sequence[int]) -> None:
         """Sees to it that exactly these tokens stand in the caches; what stands there already is not run again."""
-        if self._is_closed:
-            raise DeviceRemovedError(f"{self.folder.path}: the model was closed")
+        while not self.advance(holder, tokens):
+            pass
+
+    def advance(self, holder: object, tokens: Sequence[int]) -> bool:
+        """Runs one chunk of what is missing of these tokens; says whether exactly these stand in the caches now."""
         self.holder = None
         same = common_length(self.tokens, tokens)
         del self.tokens[same:]
         left = list(tokens[same:])
-        while left:
+        if left:
             count = next((size for size in CHUNKS if size <= len(left)), len(left))
             self._run_chunk(left[:count])
-            del left[:count]
+        self.caches.check_open()
+        if len(self.tokens) < len(tokens):
+            return False
         self.holder = holder
+        return True
+
+    def copy(self, source: Slot, count: int) -> None:
+        """Takes over the first tokens of another place of the same caches."""
+        self.holder = None
+        self.tokens = []
+        self.caches.copy(source.place, self.place)
+        self.tokens = source.tokens[:count]
 
     def leave(self, holder: object) -> None:
         """What stands in the caches is not what a holder takes for its own any more."""
@@ -112,14 +93,7 @@ class Slot:
         """Runs tokens behind those in the caches; the logits behind the last one, [1, vocabulary]."""
         if len(tokens) > 1:
             self.stand(self.holder, [*self.tokens, *tokens[:-1]])
-        (found,) = self._run(tokens[-1:], [self.folder.names.logits])
-        logits: Array | None = found.array()
-        if logits is None:
-            raise UnsupportedError(f"{self.folder.model}: its logits are computed on the host")
-        shape = (1, 1, self.folder.vocabulary)
-        if len(logits.shape) != len(shape) or logits.shape[0] != 1 or logits.shape[2] != shape[2]:
-            raise ModelFileError(f"{self.folder.model}: its logits are {list(logits.shape)}, not {list(shape)}")
-        last = logits[:, -1, :]
+        last = self.caches.logits(self.place, tokens[-1:], [len(self.tokens)])
         self.tokens.append(tokens[-1])
         return last
 
@@ -131,60 +105,12 @@ class Slot:
         filled = [*tokens, *[0] * (CHUNKS[-1] - len(tokens))]
         if len(self.tokens) + len(filled) > self.max_length:
             filled = tokens
-        self._run(filled, [])
+        self.caches.run(self.place, [filled], [len(self.tokens)], [])
         self.tokens += tokens
 
-    def _run(self, tokens: Sequence[int], wanted: Sequence[str]) -> list[OrtValue]:
-        """Runs one chunk of tokens; the outputs that are wanted."""
-        binding = self._session.io_binding()
-        for name, value in self._feed(tokens, len(self.tokens)).items():
-            binding.bind_cpu_input(name, value)
-        for name in wanted:
-            binding.bind_output(name, "dml")
-        for (past, present), cache in self._caches.items():
-            binding.bind_ortvalue_input(past, cache)
-            binding.bind_ortvalue_output(present, cache)
-        binding.run()
-        return list(binding.get_outputs()[: len(wanted)])
-
-    def _feed(self, tokens: Sequence[int], past: int) -> dict[str, Any]:
-        """The inputs of tokens behind so many others, but for the caches."""
-        names, total = self.folder.names, past + len(tokens)
-        feed: dict[str, Any] = {
-            names.input_ids: np.array([tokens], np.int64),
-            names.attention_mask: np.ones((1, total), np.int64),
-        }
-        if self._has_positions:
-            feed[names.position_ids] = np.arange(past, total, dtype=np.int64)[None]
-        return feed
-
     def chain(self, sampler: Sampler, token: int, count: int) -> StepChain | None:
-        """Steps that follow one another on the device, begun with a token; ``None`` where a step depends on more.
-
-        Args:
-            sampler: chooses tokens.
-            token: the first one.
-            count: steps at most.
-        """
-        past = len(self.tokens)
-        feeds = [self._feed([token], length) for length in (past, past + 1, past + count - 1)]
-        of_caches = {past: cache for (past, _), cache in self._caches.items()}
-        caches = {present: cache for (_, present), cache in self._caches.items()}
-        now, then, at_last = (self._session.standing_step({**feed, **of_caches}, caches) for feed in feeds)
-        if now is None or then is None or at_last is None or at_last.plan is not now.plan:
-            return None  # from some length on another branch may be taken
-        names = self.folder.names
-        growing = counters(now, then, names.input_ids)
-        if growing is None:
-            return None
-        key = now.plan, dataclasses.replace(sampler.sampling, seed=0)
-        if self._chain is None or self._chain[0] != key:
-            chooser = sampler.chooser({name: now.given[name] for name in growing})
-            chain = StepChain(self._session.device, now, names.input_ids, names.logits, chooser)
-            self._chain = key, chain
-        chain = self._chain[1]
-        chain.start(now, token, sampler.state)
-        return chain
+        """Steps that follow one another on the device: :meth:`SequenceCaches.chain`."""
+        return self.caches.chain(self.place, [token], [len(self.tokens)], sampler, count)
 
     def checked(self, tokens: Sequence[int], before: int = 0) -> list[int]:
         """Tokens behind so many others.

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dmlvk.language.sampling import Sampler, Sampling
+from dmlvk.language.sampling import MOST_STEPS, Choices, Sampler, Sampling
 
 if TYPE_CHECKING:
-    from dmlvk.datatypes import DataType
-    from dmlvk.device import Device
     from dmlvk.language.chain import StepChain
     from dmlvk.language.slots import Slot
 
@@ -28,8 +26,7 @@ class TokenStream(Iterator[int]):
 
     Args:
         slot: where it runs, in turn with others.
-        device: where tokens are chosen.
-        data_type: of the logits.
+        choices: how tokens are chosen on its device.
         tokens: the prompt.
         sampling: how tokens are chosen.
         most: how many tokens at most; ``None``: as many as there is room for.
@@ -38,20 +35,19 @@ class TokenStream(Iterator[int]):
     def __init__(
         self,
         slot: Slot,
-        device: Device,
-        data_type: DataType,
+        choices: Choices,
         tokens: Sequence[int],
         sampling: Sampling,
         most: int | None,
     ) -> None:
-        self._slot, self._device, self._data_type, self._sampling = slot, device, data_type, sampling
+        self._slot, self._choices, self._sampling = slot, choices, sampling
         self._text, self._prompt_length = slot.checked(tokens), len(tokens)
         room = slot.max_length - self._prompt_length + 1
         self._most = room if most is None else min(most, room)
         self._has_ended = False
         self._sampler: Sampler | None = None
         self._chain: StepChain | None = None
-        self._tries_chain = True
+        self._tries_chain, self._left = True, 0
 
     @property
     def generated(self) -> int:  # noqa: D102 - above
@@ -95,17 +91,17 @@ class TokenStream(Iterator[int]):
     def _token(self) -> int:
         """The one behind the text. Where this text ran last, all of it but its last token stands in the caches."""
         slot, text = self._slot, self._text
+        slot.caches.check_open()
         if slot.holder is self and self.generated:
             chain = self._chain or self._begun(self._most - self.generated)
             if chain is not None:
-                return self._chained(chain, self._most - self.generated)
+                return self._chained(chain)
         else:
             self._chain, self._tries_chain = None, True
             slot.stand(self, text[:-1])
             if self._sampler is None:
-                vocabulary = slot.folder.vocabulary
-                self._sampler = Sampler(self._device, vocabulary, self._data_type, self._sampling)
-            self._sampler.resume(text, self.generated)
+                self._sampler = Sampler(self._choices, [self._sampling])
+            self._sampler.resume([text], [self.generated])
         assert self._sampler is not None  # made by the first call
         token = int(self._sampler.token(slot.run(text[-1:])).item())
         self._sampler.note([token])
@@ -114,15 +110,20 @@ class TokenStream(Iterator[int]):
     def _begun(self, left: int) -> StepChain | None:
         """Steps on the device from the last token on; ``None`` where they are too few, or cannot be."""
         if self._tries_chain and left >= _FEWEST_CHAINED and self._sampler is not None:
-            self._chain = self._slot.chain(self._sampler, self._text[-1], left)
-        self._tries_chain = False
+            self._left = min(left, MOST_STEPS)
+            self._sampler.resume([self._text], [self.generated])
+            self._chain = self._slot.chain(self._sampler, self._text[-1], self._left)
+        self._tries_chain = self._chain is not None
         return self._chain
 
-    def _chained(self, chain: StepChain, left: int) -> int:
+    def _chained(self, chain: StepChain) -> int:
         """The next token, while the step behind it is submitted already."""
-        while chain.pending < min(left, 2):
+        while chain.pending < min(self._left, 2):
             chain.submit()
-        token = chain.token()
+        (token,) = chain.tokens()
+        self._left -= 1
+        if not self._left:
+            self._chain = None  # the next ones have other random numbers
         self._slot.tokens.append(self._text[-1])
         return token
 

@@ -18,7 +18,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, Sampling, convert_gguf
-from dmlvk.language.sampling import Sampler
+from dmlvk.language.sampling import Choices, Sampler
 from dmlvk.models import load_model
 from scripts import compare_tokens
 from tests.language.small_llama import CONTEXT, HEADS, KEY_HEADS, LAYERS, write_folder, write_llama
@@ -89,8 +89,8 @@ _SAMPLINGS = {
 def test_steps_that_follow_one_another_on_the_device_choose_as_single_ones(folder: Path, sampling: Sampling) -> None:
     with LanguageModel(folder, max_length=40) as model:
         tokens = [65, 66, 67]
-        sampler = Sampler(model.device, model.folder.vocabulary, dml.FLOAT32, sampling)
-        sampler.note(tokens)
+        sampler = Sampler(Choices(model.device, model.folder.vocabulary, dml.FLOAT32), [sampling])
+        sampler.resume([tokens], [0])
         expected = [int(sampler.token(model.logits(tokens)).item())]
         while len(expected) < 12 and expected[-1] not in model.folder.end_tokens:
             sampler.note(expected[-1:])
@@ -137,7 +137,7 @@ def test_a_conversation_keeps_what_was_said_and_shows_whole_characters(folder: P
 @pytest.mark.parametrize("sampling", [Sampling(0.7, 5, 1.0), Sampling(1.3, 0, 0.6), Sampling(1.0, 3, 0.0)], ids=repr)
 def test_random_tokens_come_as_often_as_they_are_likely(device: dml.Device, sampling: Sampling) -> None:
     logits = np.array([[1.0, 2.5, -1.0, 2.5, 0.0, 3.0, -np.inf, 1.5]], np.float32)
-    sampler = Sampler(device, logits.size, dml.FLOAT32, sampling)
+    sampler = Sampler(Choices(device, logits.size, dml.FLOAT32), [sampling])
     on_device = device.array(logits)
     drawn = [int(sampler.token(on_device).item()) for _ in range(400)]
     order = np.argsort(-logits[0], kind="stable")[: sampling.top_k or None]
@@ -151,7 +151,7 @@ def test_random_tokens_come_as_often_as_they_are_likely(device: dml.Device, samp
 
 
 def test_the_penalty_of_repetitions_follows_its_formula(device: dml.Device) -> None:
-    sampler = Sampler(device, 4, dml.FLOAT32, Sampling(repetition_penalty=2.0))
+    sampler = Sampler(Choices(device, 4, dml.FLOAT32), [Sampling(repetition_penalty=2.0)])
     logits = device.array(np.array([[4.0, 3.0, -1.0, 2.5]], np.float32))
     chosen = []
     for _ in range(3):

@@ -1,0 +1,372 @@
+"""Texts that are continued together: a token of each at a step, each the one that it gets alone.
+
+Texts come and go between steps. A text takes a place in the caches; what stands there of an earlier one with the same
+beginning is not run again, and what another place has of it is copied. Steps are recorded on the device as for one
+text; where a text wants to know or to say something between two of them, they are run one by one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.language.sampling import MOST_TOP, Sampler, Sampling
+from dmlvk.language.slots import Slot, common_length
+
+if TYPE_CHECKING:
+    from dmlvk.language.chain import StepChain
+    from dmlvk.language.sampling import Choices
+
+MOST_SEQUENCES = 64
+
+_ROWS = (1, 2, 4, 8, 16, 32, 64)
+"""Sequences of a step: few numbers, so that few plans are needed."""
+
+_PROMPT_TOKENS = 512
+"""Tokens of prompts that are run between two steps."""
+
+_MOST_CHAINED = 64
+"""Steps for which idle places have room behind what stands there."""
+
+_FEWEST_CHAINED = 3
+
+_FEWEST_COPIED = 64
+"""Tokens that a text must have in common with what stands in another place to be worth a copy."""
+
+
+class Constraint(Protocol):
+    """What says which tokens may come next in a text."""
+
+    def allowed(self) -> npt.NDArray[np.uint8]:
+        """For each token of the vocabulary, whether it may come next: 1 or 0; at least one may."""
+
+    def accept(self, token: int) -> None:
+        """A token that was chosen."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Likelihood:
+    """How likely a token was, by the model alone: without temperature, penalty and constraint.
+
+    Attributes:
+        logarithm: of its probability.
+        likeliest: tokens with the logarithms of their probabilities, the likeliest first.
+    """
+
+    logarithm: float
+    likeliest: tuple[tuple[int, float], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Wishes:
+    """What a text wants besides its tokens.
+
+    Attributes:
+        likeliest: how many of the likeliest tokens are told with each token, up to 20; ``None``: no likelihoods are.
+        constraint: which tokens may come; ``None``: any.
+        forced: tokens that come first, whatever is chosen.
+        hashes: whether a hash over the bits of all logits is kept.
+    """
+
+    likeliest: int | None = None
+    constraint: Constraint | None = None
+    forced: Sequence[int] = ()
+    hashes: bool = False
+
+    @property
+    def needs_host(self) -> bool:
+        """Whether the host takes part in each step."""
+        return self.likeliest is not None or self.constraint is not None or bool(self.forced) or self.hashes
+
+
+class BatchText:
+    """A text in a batch.
+
+    Attributes:
+        tokens: all of its tokens so far.
+        prompt_length: how many of them it began with.
+        reused: tokens of the prompt that stood in the caches already.
+        sampling: how tokens are chosen.
+        wishes: what it wants besides.
+        slot: its place; ``None`` when it has left the batch.
+        source: the place whose beginning is copied to its own, before its prompt is run.
+        hash: over the bits of all logits from which tokens were chosen, in FLOAT32 or FLOAT16 as the model has them.
+    """
+
+    def __init__(self, tokens: list[int], sampling: Sampling, wishes: Wishes, slot: Slot) -> None:
+        self.tokens, self.prompt_length, self.reused = tokens, len(tokens), 0
+        self.sampling, self.wishes = sampling, wishes
+        self.slot: Slot | None = slot
+        self.source: Slot | None = None
+        self.hash = hashlib.sha256()
+
+    @property
+    def generated(self) -> int:
+        """Tokens behind the prompt."""
+        return len(self.tokens) - self.prompt_length
+
+    @property
+    def room(self) -> int:
+        """Tokens that may still come."""
+        return 0 if self.slot is None else self.slot.max_length + 1 - len(self.tokens)
+
+
+class Batch:
+    """Texts that are continued together.
+
+    Args:
+        slots: the places, side by side from the first one on.
+        choices: how tokens are chosen.
+    """
+
+    def __init__(self, slots: Sequence[Slot], choices: Choices) -> None:
+        self._slots, self._choices, self._caches = slots, choices, slots[0].caches
+        self._texts: list[BatchText] = []
+        self._chain: StepChain | None = None
+        self._left = 0
+        self._uses: dict[Slot, int] = {}
+        self._ticks = itertools.count(1)
+        self._chained: list[BatchText | None] = []
+        self._sampler: tuple[list[BatchText | None], Sampler] | None = None
+
+    @property
+    def texts(self) -> Sequence[BatchText]:
+        """Those that are under way."""
+        return self._texts
+
+    @property
+    def free(self) -> int:
+        """Texts that there is a place for."""
+        return len(self._slots) - len(self._texts)
+
+    def add(self, tokens: Sequence[int], sampling: Sampling, wishes: Wishes | None = None) -> BatchText:
+        """A text that takes part in the following steps; nothing is run yet.
+
+        Raises:
+            InvalidArgumentError: there are no tokens, no room for them, or no place; or one is not in the vocabulary.
+        """
+        checked = self._slots[0].checked(tokens)
+        taken = [text.slot for text in self._texts if text.slot is not None]
+        free = [slot for slot in self._slots if slot not in taken]
+        if not free:
+            raise InvalidArgumentError(f"Batch.add: all of its {len(self._slots)} places are taken")
+        same = {slot: common_length(slot.tokens, checked[:-1]) for slot in self._slots}
+
+        def price(slot: Slot) -> tuple[int, int, int, int]:
+            """Few sequences of a step, much in common, and what nobody has used for long."""
+            return self._range([*taken, slot])[1], -same[slot], self._uses.get(slot, 0), slot.place
+
+        slot = min(free, key=price)
+        text = BatchText(checked, sampling, wishes or Wishes(), slot)
+        text.source = max(self._slots, key=lambda other: same[other])
+        if same[text.source] < same[slot] + _FEWEST_COPIED:
+            text.source = slot
+        text.reused = same[text.source]
+        self._uses[slot] = next(self._ticks)
+        self._texts.append(text)
+        return text
+
+    def remove(self, text: BatchText) -> None:
+        """Ends a text; what stands in its place is for the next ones with the same beginning."""
+        if text.slot is not None:
+            self._texts.remove(text)
+            self._uses[text.slot] = next(self._ticks)
+            text.slot = None
+
+    def step(self) -> list[tuple[BatchText, Likelihood | None]]:
+        """Runs some of the prompts that are left, and a token of each text whose prompt stands in the caches.
+
+        Returns:
+            The texts that now have one token more, with how likely it was where they want to know. None of them is
+            looked at here: who finds an end among them, or no more :attr:`BatchText.room`, removes the text.
+
+        Raises:
+            DmlError: the device cannot do it; texts are as before, and the step may be tried again.
+        """
+        try:
+            return self._caches.exclusively(self._step)
+        except BaseException:
+            self._chain, self._sampler = None, None
+            for text in self._texts:
+                if text.slot is not None:
+                    text.slot.holder = None
+            raise
+
+    def _step(self) -> list[tuple[BatchText, Likelihood | None]]:
+        self._caches.check_open()
+        waiting = [text for text in self._texts if not self._stands(text)]
+        if self._chain is not None:
+            wanted = self._range([text.slot for text in self._texts if text.slot is not None])
+            is_known = all(text in self._chained for text in self._texts)
+            if self._left and not waiting and is_known and wanted[1] == len(self._chained):
+                return self._steps_on_device(self._chain)
+            if self._chain.pending:
+                return self._read(self._chain)
+            self._chain = None
+            waiting = [text for text in self._texts if not self._stands(text)]
+        budget = _PROMPT_TOKENS
+        for text in waiting:
+            budget = self._run_prompt(text, budget)
+        ready = [text for text in self._texts if self._stands(text)]
+        if not ready:
+            return []
+        if not any(text.wishes.needs_host for text in ready):
+            chain = self._begun(ready)
+            if chain is not None:
+                return self._steps_on_device(chain)
+        return self._single_step(ready)
+
+    @staticmethod
+    def _stands(text: BatchText) -> bool:
+        """Whether all of a text but its last token stands in the caches."""
+        return text.slot is not None and text.slot.holder is text
+
+    def _range(self, slots: Sequence[Slot]) -> tuple[int, int]:
+        """The first sequence, and how many, of a step that has these places."""
+        places = [slot.place for slot in slots]
+        for rows in _ROWS:
+            first = min(places, default=0) // rows * rows
+            if max(places, default=0) < first + rows:
+                break
+        return first, min(rows, len(self._slots) - first)
+
+    def _run_prompt(self, text: BatchText, budget: int) -> int:
+        """Runs tokens of a prompt; how many may be run before the next step then."""
+        slot = text.slot
+        assert slot is not None  # it takes part
+        wanted = text.tokens[:-1]
+        if text.source is not slot and text.source is not None:
+            same = common_length(text.source.tokens, wanted)
+            if same > common_length(slot.tokens, wanted):
+                slot.copy(text.source, same)
+        text.source = None
+        while budget > 0:
+            before = common_length(slot.tokens, wanted)
+            is_done = slot.advance(text, wanted)
+            budget -= len(slot.tokens) - before
+            if is_done:
+                break
+        return budget
+
+    def _rows(self, ready: Sequence[BatchText], steps: int) -> tuple[int, list[BatchText | None], list[int], list[int]]:
+        """The first place, the texts by their places, the token that each runs, and how many stand before.
+
+        Idle places run a token that does not count behind what stands there, and lose what would be written over.
+        """
+        first, count = self._range([text.slot for text in ready if text.slot is not None])
+        slots = self._slots[first : first + count]
+        by_slot = {text.slot: text for text in ready}
+        rows = [by_slot.get(slot) for slot in slots]
+        for slot, row in zip(slots, rows, strict=True):
+            if row is None:
+                slot.holder = None
+                del slot.tokens[max(0, slot.max_length - steps) :]
+        pasts = [len(slot.tokens) for slot in slots]
+        return first, rows, [0 if row is None else row.tokens[-1] for row in rows], pasts
+
+    def _sampler_of(self, rows: list[BatchText | None], *, is_masked: bool) -> Sampler:
+        samplings = [Sampling() if row is None else row.sampling for row in rows]
+        sampler = Sampler(self._choices, samplings, is_masked=is_masked)
+        sampler.resume(
+            [() if row is None else row.tokens for row in rows], [0 if row is None else row.generated for row in rows]
+        )
+        return sampler
+
+    def _begun(self, ready: list[BatchText]) -> StepChain | None:
+        """Steps on the device for these texts; ``None`` where they are too few, or cannot be."""
+        self._sampler = None
+        self._left = min(_MOST_CHAINED, *(text.room for text in ready))
+        if self._left < _FEWEST_CHAINED:
+            return None
+        first, rows, tokens, pasts = self._rows(ready, self._left)
+        self._chain = self._caches.chain(first, tokens, pasts, self._sampler_of(rows, is_masked=False), self._left)
+        self._chained = rows
+        return self._chain
+
+    def _steps_on_device(self, chain: StepChain) -> list[tuple[BatchText, Likelihood | None]]:
+        """The next tokens, while the step behind theirs is submitted already."""
+        while chain.pending < min(self._left, 2):
+            chain.submit()
+        return self._read(chain)
+
+    def _read(self, chain: StepChain) -> list[tuple[BatchText, Likelihood | None]]:
+        found = chain.tokens()
+        self._left -= 1
+        given: list[tuple[BatchText, Likelihood | None]] = []
+        for row, token in zip(self._chained, found, strict=True):
+            if row is not None and row.slot is not None:
+                self._take(row, token)
+                given.append((row, None))
+        return given
+
+    @staticmethod
+    def _take(text: BatchText, token: int) -> None:
+        assert text.slot is not None  # it takes part
+        text.slot.tokens.append(text.tokens[-1])
+        text.tokens.append(token)
+
+    def _single_step(self, ready: list[BatchText]) -> list[tuple[BatchText, Likelihood | None]]:
+        """A step of which the host sees the logits."""
+        first, rows, tokens, pasts = self._rows(ready, 1)
+        logits = self._caches.logits(first, tokens, pasts)
+        is_masked = any(text.wishes.constraint is not None for text in ready)
+        if self._sampler is None or self._sampler[0] != rows or self._sampler[1].kind.is_masked != is_masked:
+            self._sampler = rows, self._sampler_of(rows, is_masked=is_masked)
+        sampler = self._sampler[1]
+        found = [
+            int(token) for token in sampler.token(logits, self._allowed(rows) if is_masked else None).numpy()[:, 0]
+        ]
+        for row, text in enumerate(rows):
+            if text is not None and text.generated < len(text.wishes.forced):
+                found[row] = text.wishes.forced[text.generated]
+        likelihoods = self._likelihoods(rows, logits, found)
+        for row, text in enumerate(rows):
+            if text is not None and text.wishes.hashes:
+                text.hash.update(logits[row].numpy().tobytes())
+        sampler.note(found)
+        for text, token in zip(rows, found, strict=True):
+            if text is not None:
+                self._take(text, token)
+                if text.wishes.constraint is not None:
+                    text.wishes.constraint.accept(token)
+        return [(text, likelihoods.get(row)) for row, text in enumerate(rows) if text is not None]
+
+    def _allowed(self, rows: Sequence[BatchText | None]) -> npt.NDArray[np.uint8]:
+        made = np.ones((len(rows), self._choices.vocabulary), np.uint8)
+        for row, text in zip(made, rows, strict=True):
+            if text is not None and text.wishes.constraint is not None:
+                row[:] = text.wishes.constraint.allowed()
+        return made
+
+    def _likelihoods(
+        self, rows: Sequence[BatchText | None], logits: Any, chosen: Sequence[int]
+    ) -> dict[int, Likelihood]:
+        """How likely the chosen tokens are, by the rows of those that want to know."""
+        wanted = {
+            row: text.wishes.likeliest
+            for row, text in enumerate(rows)
+            if text is not None and text.wishes.likeliest is not None
+        }
+        if not wanted:
+            return {}
+        own, values, tokens = self._choices.likelihoods(logits, chosen)
+        return {
+            row: Likelihood(
+                float(own[row, 0]),
+                tuple(
+                    (int(token), float(value))
+                    for token, value in zip(tokens[row, :count], values[row, :count], strict=True)
+                ),
+            )
+            for row, count in wanted.items()
+        }
+
+
+__all__ = ["MOST_SEQUENCES", "MOST_TOP", "Batch", "BatchText", "Constraint", "Likelihood", "Wishes"]
