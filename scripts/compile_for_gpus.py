@@ -52,7 +52,6 @@ from dmlvk.runtime.vulkan import loader
 from dmlvk.runtime.vulkan.devices import describe
 from dmlvk.spirv.modules import binding_count
 from scripts.cross import drm_shim, foreign_drivers
-from scripts.cross.platform_table import add_row
 from scripts.cross.targets import CrossBuildError
 from scripts.shader_tools.changes import UnknownCommitError, changes_since
 from scripts.shader_tools.launches import TARGETS, RealLaunch, real_launches
@@ -91,7 +90,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes at a time (%(default)s)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write what the driver tells of each")
-    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
     options = parser.parse_args(arguments)
     if options.jobs < 1:
         parser.error(f"--jobs {options.jobs}: at least one process is needed")
@@ -189,7 +187,6 @@ def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
 
 
 def _compiled(opening: Opening, name: str, target: str, options: argparse.Namespace) -> int:
-    title, driver = gpus_and_driver(options.family)
     launches = chosen_launches(options, target)
     found = compiled_launches(opening, launches, options, time.monotonic() + options.seconds)
     rows = [row for _, each in sorted(found.items()) for row in each]
@@ -201,9 +198,6 @@ def _compiled(opening: Opening, name: str, target: str, options: argparse.Namesp
     variants = len({row["variant"] for row in rows})
     left = f"; {len(launches) - len(found)} are left, for which there was no time" if len(found) < len(launches) else ""
     print(f"{name}: {len(found)} launches of {variants} modules compiled, {middle}; {bad} are bad{left}")
-    if options.table is not None:
-        more = f"{len(found)} launches of {variants} modules are compiled for {options.family} by {driver}, {bad} badly"
-        add_row(options.table, f"{title} on Linux, {options.family}", {"built": "as Linux", "more": more + left})
     return 1 if bad else 0
 
 
@@ -242,7 +236,7 @@ def _told(launch: RealLaunch, rows: Rows, family: str) -> Rows:
     """The same rows, those with a fault with whether it is known; faults are shown."""
     for row in rows:
         if fault := row.get("fault"):
-            row["known"] = _is_known((gpus_and_driver(family)[1], family), launch.variant, fault)
+            row["known"] = _is_known((driver_of(family), family), launch.variant, fault)
             known = " (known)" if row["known"] else ""
             print(f"{launch.variant} {list(launch.constants)} ({launch.operator}): {fault}{known}", flush=True)
     return rows
@@ -272,11 +266,11 @@ def _is_known(names: Sequence[str], variant: str, fault: str) -> bool:
     return any(fnmatchcase(variant, name) and fault.startswith(kind) for name, kind, _ in known)
 
 
-def gpus_and_driver(family: str) -> tuple[str, str]:
-    """What the table of platforms calls such GPUs, and Mesa's name of the driver."""
+def driver_of(family: str) -> str:
+    """Mesa's name of the driver of such GPUs."""
     if family in foreign_drivers.FAMILIES:
-        return foreign_drivers.FAMILIES[family].title, foreign_drivers.FAMILIES[family].driver
-    return ("Intel's GPUs", "anv") if family in drm_shim.PLATFORMS else ("AMD's GPUs", "RADV")
+        return foreign_drivers.FAMILIES[family].driver
+    return "anv" if family in drm_shim.PLATFORMS else "RADV"
 
 
 def fault_of(made: Compiled, most_seconds: float = MOST_SECONDS) -> str | None:

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Writes the documents that follow from the declarations.
 
-Of these git keeps docs/onnx.md and docs/accuracy.md with what was measured. It keeps the count of operators in
-README.md and, there and in docs/how-to/install.md, a short form of the table of platforms in docs/notes/platforms.md,
-which the scripts fill that try platforms. It does not keep docs/operators.md, docs/decisions.md and
-dmlvk/functions.pyi, which tells editors and type checkers of the operators' functions: set-up makes these here, the
-build of a wheel the last one, scripts/build_docs.py those of the site.
+Of these git keeps docs/onnx.md and docs/accuracy.md with what was measured, and the count of operators in README.md. It
+does not keep docs/operators.md, docs/decisions.md and dmlvk/functions.pyi, which tells editors and type checkers of the
+operators' functions: set-up makes these here, the build of a wheel the last one, scripts/build_docs.py those of the
+site.
 
     python scripts/make_docs.py                   write all of them
     python scripts/make_docs.py --check           say which of those in git are stale, and write the others
@@ -35,14 +34,12 @@ from scripts.docs_tools.measured import Measured
 from scripts.docs_tools.onnx_models import onnx_page
 from scripts.docs_tools.operators import operators_page
 from scripts.docs_tools.product_errors import product_errors_section
-from scripts.docs_tools.readme import readme_page, with_short_table
+from scripts.docs_tools.readme import readme_page
 from scripts.docs_tools.roofline import roofline_picture
 from scripts.shader_tools.operations import operations_by_operator
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 ACCURACY = "accuracy.md"
-INSTALL = "how-to/install.md"
-PLATFORMS = "notes/platforms.md"
 
 ROOFLINE = "pictures/roofline.svg"
 STUBS = "../dmlvk/functions.pyi"
@@ -52,7 +49,7 @@ NOT_IN_GIT = ("operators.md", "decisions.md", STUBS)
 def pages(docs: Path, measured: Measured) -> dict[str, Callable[[], str]]:
     """What makes each document, by its path in ``docs``.
 
-    Stubs, README.md and tables of platforms are those of the repository only.
+    Stubs and README.md are those of the repository only.
     """
     made: dict[str, Callable[[], str]] = {
         "operators.md": operators_page,
@@ -62,13 +59,7 @@ def pages(docs: Path, measured: Measured) -> dict[str, Callable[[], str]]:
     }
     if docs != DOCS:
         return made
-    readme, install, platforms = docs.parent / "README.md", docs / INSTALL, docs / PLATFORMS
-    return {
-        **made,
-        STUBS: function_stubs,
-        "../README.md": lambda: readme_page(readme, platforms),
-        INSTALL: lambda: with_short_table(install.read_text(encoding="utf-8"), platforms),
-    }
+    return {**made, STUBS: function_stubs, "../README.md": lambda: readme_page(docs.parent / "README.md")}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -29,7 +29,6 @@ from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.spirv.coherence import without_coherence
 from dmlvk.spirv.modules import binding_count, module_instructions, module_words
-from scripts.cross.platform_table import add_row
 
 MOST_BUFFERS = 30
 """Of 31 one is for push constants."""
@@ -54,7 +53,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the script; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth module only")
-    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
     options = parser.parse_args(arguments)
     if shutil.which("spirv-cross") is None:
         print("translate_to_metal.py: spirv-cross is not here (apt install spirv-cross)", file=sys.stderr)
@@ -72,9 +70,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 faults[variant.name] = fault
                 print(f"{variant.name}: {fault}", flush=True)
-    if options.table is not None:
-        more = f"{translated} modules are translated to Metal's language by spirv-cross, {len(faults)} are bad"
-        add_row(options.table, "macOS", {"more": more})
     print(f"Metal: {translated} modules translated, {left_out} with optional features not, {len(faults)} are bad")
     return 1 if faults else 0
 

@@ -3,7 +3,6 @@
     python scripts/try_packages.py                  all of them
     python scripts/try_packages.py magika ddddocr   some
     python scripts/try_packages.py --light          those whose models and packages are small
-    python scripts/try_packages.py --provider       by ONNX Runtime alone, and with dmlvk's provider inside of it
 
 Each package is installed by pip into an environment of its own (below build/packages, or --folder; all together take
 some 2 GB, and are kept), where dmlvk and what it needs come from the Python that runs this. A program must print the
@@ -12,10 +11,6 @@ largest element when both compute the same inputs, nor a score by more than one 
 by more, the model is evaluated in FLOAT64 (`package_tools/double_precision.py`), and dmlvk may be at most twice as far
 from that as ONNX Runtime, with or without its changes of the model: models that round to integers between their layers
 (QuantizeLinear) make whole steps of last bits, and logarithms of what cancels show how sums are ordered.
-
-With --provider the second run is ONNX Runtime's, too, as ``DMLVK_ONNXRUNTIME=1`` has it; what is printed must be the
-same, scores within one in a thousand, and the device must have nodes of each model. There are more programs then,
-around models that are made here: segmentation, detection, sentence embeddings, onnxruntime-genai with SmolLM2-135M.
 """
 
 from __future__ import annotations
@@ -36,11 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from scripts.package_tools.beside import LARGEST_DIFFERENCE
-from scripts.package_tools.made_programs import MADE_PROGRAMS
 from scripts.package_tools.programs import PROGRAMS, PackageProgram
 
 ROOT = Path(__file__).resolve().parents[1]
-_TOOLS = ROOT / "scripts" / "package_tools"
 
 _SCORES = 1e-3
 _FACTOR = 2
@@ -53,7 +46,7 @@ class ProgramOutcome:
 
     Attributes:
         problems: what differs; empty: nothing.
-        models: for each model what ``beside.py`` or ``inside.py`` reports.
+        models: for each model what ``beside.py`` reports.
         seconds: the time of both runs.
     """
 
@@ -89,22 +82,18 @@ def python_of(folder: Path, name: str, program: PackageProgram) -> Path:
     return python
 
 
-def tried(python: Path, program: PackageProgram, *, is_inside: bool = False) -> ProgramOutcome:
+def tried(python: Path, program: PackageProgram) -> ProgramOutcome:
     """Runs a program by both, and compares.
 
     Args:
         python: the interpreter that has its packages.
         program: what is run.
-        is_inside: whether dmlvk is ONNX Runtime's provider, or in its place.
     """
     begun = time.perf_counter()
-    wrapper = _TOOLS / ("inside.py" if is_inside else "beside.py")
+    wrapper = ROOT / "scripts" / "package_tools" / "beside.py"
     with tempfile.TemporaryDirectory() as folder:
         source, report = Path(folder) / "program.py", Path(folder) / "report.json"
         source.write_text(program.text, encoding="utf-8")
-        if program.prepared:
-            module = "scripts.package_tools.prepare"
-            subprocess.run([sys.executable, "-m", module, program.prepared, folder, str(python)], cwd=ROOT, check=True)
         expected, problem = _printed([str(python), str(source)], folder)
         if problem:
             return ProgramOutcome([f"by ONNX Runtime itself: {problem}"], {}, time.perf_counter() - begun)
@@ -112,9 +101,7 @@ def tried(python: Path, program: PackageProgram, *, is_inside: bool = False) -> 
         models = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
     allowed = max([_SCORES, *(entry.get("largest", 0.0) for entry in models.values())])
     problems = [problem] if problem else list(_differences(found, expected, "result", allowed))
-    if is_inside:
-        problems += [f"{name}: the device has none of it" for name, entry in models.items() if entry.get("device") == 0]
-    for name, entry in ({} if is_inside else models).items():
+    for name, entry in models.items():
         if not entry["same"]:
             problems.append(f"{name}: other values")
         if not _is_near(entry):
@@ -172,8 +159,6 @@ def _differences(a: Any, b: Any, where: str, allowed: float) -> Iterator[str]:
 
 def _sentence(entry: dict[str, Any]) -> str:
     """What was found of a model."""
-    if "calls" not in entry:
-        return ", ".join(f"{value} {name}" for name, value in entry.items())
     hosted = f"; host: {', '.join(entry['hosted'])}" if entry["hosted"] else ""
     return f"{entry['calls']} runs, {entry['largest']:.1e}{_double(entry)}{hosted}"
 
@@ -181,23 +166,21 @@ def _sentence(entry: dict[str, Any]) -> str:
 def main() -> int:
     """Tries the packages that are asked for; 1 where something differs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", help=f"programs: {', '.join(PROGRAMS | MADE_PROGRAMS)}")
+    parser.add_argument("names", nargs="*", help=f"programs: {', '.join(PROGRAMS)}")
     parser.add_argument("--light", action="store_true", help="only those whose models and packages are small")
-    parser.add_argument("--provider", action="store_true", help="with dmlvk's provider inside of ONNX Runtime")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "packages", help="where environments are kept")
     parser.add_argument("--python", type=Path, help="one interpreter that has all packages already")
     arguments = parser.parse_args()
-    programs = PROGRAMS | MADE_PROGRAMS if arguments.provider else PROGRAMS
-    unknown = set(arguments.names) - set(programs)
+    unknown = set(arguments.names) - set(PROGRAMS)
     if unknown:
         parser.error(f"there is no program for {', '.join(sorted(unknown))}")
     failed = []
-    for name in arguments.names or programs:
-        program = programs[name]
+    for name in arguments.names or PROGRAMS:
+        program = PROGRAMS[name]
         if arguments.light and not program.is_light:
             continue
         python = arguments.python or python_of(arguments.folder, name, program)
-        outcome = tried(python, program, is_inside=arguments.provider)
+        outcome = tried(python, program)
         print(f"{'ok ' if not outcome.problems else 'BAD'} {name} ({outcome.seconds:.0f} s)", flush=True)
         for model, entry in outcome.models.items():
             print(f"      {model}: {_sentence(entry)}", flush=True)

@@ -3,6 +3,7 @@
 
     scripts/try_wheels.py dist                          on each; prints a table
     scripts/try_wheels.py dist --system debian13        on one of them (repeatable)
+    scripts/try_wheels.py dist --operators '*'          and dmlvk conformance there, with few values of each case
 
 A system is unpacked from its own packages into a folder of the user's cache, with Python, the Vulkan loader and Mesa's
 drivers, and becomes the root of a process: that takes root's rights. It has no compiler and no network. pip gets a
@@ -38,6 +39,9 @@ from scripts.cross.targets import HERE, CrossBuildError
 from scripts.cross.tools import run
 
 OLDEST_PYTHON = 10
+
+CONFORMANCE = ("--patterns", "1024", "--attribute-sets", "1")
+"""Few values of each case."""
 
 MOST_SECONDS = 60.0
 
@@ -90,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheels", metavar="DIR", type=Path, help="the folder of wheels")
     parser.add_argument("--system", action="append", choices=SYSTEMS, help="this one only; repeatable")
+    parser.add_argument("--operators", metavar="GLOB", help="of which promises and bits are tried there, too")
     options = parser.parse_args(arguments)
     wheels = sorted(options.wheels.glob("dmlvk-*.whl"))
     if not wheels:
@@ -101,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if reason := why_not_here(root):
                 print(f"{name}: not tried: {reason}", file=sys.stderr, flush=True)
                 continue
-            row, is_well = tried(root, wheels)
+            row, is_well = tried(root, wheels, options.operators)
         except (CrossBuildError, OSError, subprocess.SubprocessError, ValueError) as error:
             row, is_well = ["–", "–", "–", "–", f"{error}".strip().splitlines()[-1]], False
         lines.append(f"| {' | '.join([root.title, *row])} |")
@@ -112,12 +117,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 3 if not statuses else 0 if all(statuses) else 1
 
 
-def tried(root: Root, wheels: Sequence[Path]) -> tuple[list[str], bool]:
+def tried(root: Root, wheels: Sequence[Path], operators: str | None) -> tuple[list[str], bool]:
     """A row of the table without the system's name, and whether all is well.
 
     Args:
         root: the system.
         wheels: dmlvk's.
+        operators: whose promises and bits are tried; ``None`` for none.
 
     Raises:
         CrossBuildError: the system or PyPI's packages are not to be had, or a step fails there.
@@ -126,12 +132,12 @@ def tried(root: Root, wheels: Sequence[Path]) -> tuple[list[str], bool]:
     # Mesa asks Linux there how much memory is free.
     run(["mount", "--bind", "/proc", str(folder / "proc")])
     try:
-        return _tried(root, folder, wheels)
+        return _tried(root, folder, wheels, operators)
     finally:
         run(["umount", str(folder / "proc")])
 
 
-def _tried(root: Root, folder: Path, wheels: Sequence[Path]) -> tuple[list[str], bool]:
+def _tried(root: Root, folder: Path, wheels: Sequence[Path], operators: str | None) -> tuple[list[str], bool]:
     version, _, libc = (
         _inside(root, folder, "-c", "import platform as p; print(p.python_version(), p.libc_ver()[1] or '–')")
         .stdout.strip()
@@ -155,6 +161,10 @@ def _tried(root: Root, folder: Path, wheels: Sequence[Path]) -> tuple[list[str],
     took = time.monotonic() - begun
     if first.returncode != 0 or "no device" in first.stdout:
         raise CrossBuildError(f"no first result: {(first.stdout + first.stderr).strip()[-1000:]}")
+    if operators is not None:
+        measured = _inside(root, folder, "-m", "dmlvk", "conformance", *CONFORMANCE, "--operators", operators)
+        if measured.returncode != 0:
+            raise CrossBuildError(f"a promise is broken: {(measured.stdout + measured.stderr).strip()[-1000:]}")
     row = [version, libc, f"{installed:.1f} s", f"{took:.1f} s", first.stdout.strip()]
     return row, root.emulator is not None or installed + took <= MOST_SECONDS
 

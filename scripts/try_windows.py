@@ -3,15 +3,14 @@
 
     scripts/try_windows.py                     the checkout, and Kompute built for it: some minutes the first time
     scripts/try_windows.py --wheels dist       the wheels of scripts/build_wheels.py, installed by Windows' pip
-    scripts/try_windows.py --every 10          compare the bits of every tenth operator and family only
-    scripts/try_windows.py --every 20 --small  of every twentieth operator, and a small case of each family: CI
-    scripts/try_windows.py --table docs/notes/platforms.md     put what is found into the table of platforms
+    scripts/try_windows.py --operators gemm    the bits of such operators only; repeatable
 
+After its checks Windows' Python runs ``dmlvk conformance`` with few values of each case: promises and bits.
 Needs wine and an X server without a screen, which wine's Vulkan asks for (Debian: apt install wine wine64 xvfb), and
 without --wheels Zig, from PyPI. Python 3.12 with NumPy 1.26: wine 8 lacks functions of C
 that NumPy 2 imports.
 
-Exit status: 0 all checks pass and all bits are equal, 1 not so, 2 wrong usage, 3 wine or Xvfb is not here.
+Exit status: 0 all checks pass and promises are kept, 1 not so, 2 wrong usage, 3 wine or Xvfb is not here.
 """
 
 from __future__ import annotations
@@ -34,10 +33,8 @@ from scripts import build_kompute
 from scripts.build_kompute import default_cache
 from scripts.build_wheels import WheelError
 from scripts.cross import glslang
-from scripts.cross.both import SCRIPTS, Command, run_both
-from scripts.cross.platform_table import add_row, is_well, table_row
 from scripts.cross.targets import TARGETS, CrossBuildError
-from scripts.cross.windows_checks import CHECKS
+from scripts.cross.windows_checks import CHECKS, Check
 from scripts.cross.windows_python import embeddable
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,7 +45,17 @@ NUMPY = "numpy==1.26.4"
 
 PACKAGES = (NUMPY, "pip>=24", "click>=8.1", "rich>=13", "pillow>=9.1", "colorama", "onnx>=1.17,<1.19", "protobuf<6")
 
-_SECONDS = 600
+CONFORMANCE = ("--patterns", "1024", "--attribute-sets", "1", "--jobs", "1")
+"""Few values of each case."""
+
+_CONFORMS = """
+import sys
+from dmlvk.cli import main
+sys.argv = ["dmlvk", %s]
+main()
+"""
+
+_SECONDS = 1800
 
 
 class NoWindowsError(Exception):
@@ -59,12 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the script; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wheels", metavar="DIR", type=Path, help="install these, not the checkout")
-    parser.add_argument("--every", metavar="N", type=int, default=1, help="compare bits of each Nth operator only")
-    parser.add_argument("--small", action="store_true", help="run a small conformance case of every family")
-    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this page's table")
+    parser.add_argument("--operators", metavar="GLOB", action="append", default=[], help="bits of these only")
     options = parser.parse_args(arguments)
-    if options.small and options.table is not None:
-        parser.error("--small: the table is filled by whole conformance cases")
     try:
         for program in ("wine", "Xvfb"):
             if shutil.which(program) is None:
@@ -107,23 +110,16 @@ class Wine:
 
     def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs Python with arguments, and further environment variables."""
-        command = self.command(*words, **environment)
         return subprocess.run(
-            command.words,
-            cwd=command.folder,
-            env=command.environment,
+            ["wine", str(self.python / "python.exe"), *words],
+            cwd=self.python,
+            env={**self._environment, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=_SECONDS,
             check=False,
-        )
-
-    def command(self, *words: str, **environment: str) -> Command:
-        """What runs Python with arguments, and further environment variables."""
-        return Command(
-            ["wine", str(self.python / "python.exe"), *words], self.python, {**self._environment, **environment}
         )
 
     @contextlib.contextmanager
@@ -158,30 +154,23 @@ class Wine:
 
 
 def tried(wine: Wine, options: argparse.Namespace) -> int:
-    """Runs all checks, compares the bits, and says what was found."""
-    faults, passed = [], 0
-    for check in CHECKS:
+    """Runs all checks, measures promises and bits, and says what was found."""
+    names = [word for name in options.operators for word in ("--operators", name)]
+    words = [repr(word) for word in ("conformance", *CONFORMANCE, *names)]
+    bits = Check("promises are kept, and bits are those of other devices", _CONFORMS % ", ".join(words))
+    faults = []
+    for check in (*CHECKS, bits):
         begun = time.monotonic()
         if check.needs and wine.run("-c", check.needs).returncode != 0:
             print(f"left out: {check.name}: it needs that this works there: {check.needs}", flush=True)
             continue
         done = wine.run("-c", f"ROOT = {_drive(ROOT)!r}\n{check.program}", **check.environment)
-        passed += done.returncode == 0
         said = "passed" if done.returncode == 0 else "FAILED"
         print(f"{said}: {check.name} ({time.monotonic() - begun:.1f} s)", flush=True)
         if done.returncode != 0:
             faults.append(check.name)
             print("    " + "\n    ".join((done.stdout + done.stderr).strip().splitlines()[-12:]), flush=True)
-    script = _drive(_checks(wine.python) / "results.py")
-    result = run_both(lambda *words: wine.command(script, *words), options.every, is_small=options.small)
-    print(f"Windows: {result['told']}; {passed} checks passed, {len(faults)} failed")
-    if options.table is not None:
-        version = subprocess.run(["wine", "--version"], capture_output=True, text=True, check=False).stdout.split()[0]
-        more = f"{passed} checks passed" + (f", failed: {'; '.join(faults)}" if faults else "")
-        what = ", wheels by pip" if options.wheels is not None else ""
-        row = {"imported": f"CPython 3.{MINOR} under {version}{what}", **table_row(result), "more": more}
-        add_row(options.table, "Windows x86-64", row)
-    return 0 if is_well(result) and not faults else 1
+    return 1 if faults else 0
 
 
 def installed(wine: Wine, wheels: Path) -> None:
@@ -227,19 +216,9 @@ def prepared(wheels: Path | None) -> Path:
     for path in downloads:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(site)
-    # Where no other dmlvk is found beside them than the one that is tried.
-    scripts = _checks(python)
-    scripts.mkdir(parents=True)
-    for name in SCRIPTS:
-        shutil.copy(ROOT / "scripts" / "cross" / f"{name}.py", scripts)
     text = f"python3{MINOR}.zip\n.\n{first_line}import site\n"
     (python / f"python3{MINOR}._pth").write_text(text, encoding="utf-8")
     return python
-
-
-def _checks(python: Path) -> Path:
-    """The folder of the scripts whose results are compared."""
-    return python / "checks" / "scripts" / "cross"
 
 
 def _downloads() -> Path:

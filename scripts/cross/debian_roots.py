@@ -56,7 +56,7 @@ class Root:
     """A Debian or Ubuntu.
 
     Attributes:
-        title: what the table of platforms calls it.
+        title: what people call it.
         machine: Debian's name of the processor's kind.
         triplet: of the folder with libraries.
         suite: Debian's name of the version.
@@ -82,16 +82,6 @@ class Root:
 
 ROOTS: Mapping[str, Root] = MappingProxyType(
     {
-        "aarch64": Root(
-            title="Linux on Arm (aarch64)",
-            machine="arm64",
-            triplet="aarch64-linux-gnu",
-            suite="bookworm",
-            minor=11,
-            target=TARGETS["manylinux_aarch64"],
-            emulator=Path("/usr/bin/qemu-aarch64-static"),
-            is_merged=False,
-        ),
         "aarch64_debian13": Root(
             title="Linux on Arm (aarch64), Debian 13",
             machine="arm64",

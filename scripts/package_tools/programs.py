@@ -42,14 +42,12 @@ class PackageProgram:
         alone: those of the packages that are installed without what they depend on: they ask for versions of others
             that are years old, or for packages of another kind of model.
         is_light: whether its models are below 5 MB, and its packages small.
-        prepared: what makes its models, of ``prepare.py``.
     """
 
     packages: tuple[str, ...]
     text: str
     alone: tuple[str, ...] = ()
     is_light: bool = False
-    prepared: str = ""
 
 
 PROGRAMS: dict[str, PackageProgram] = {

@@ -29,10 +29,10 @@ FEWER_SHAPES = 4 if IS_QUICK else 1
 FEWER_ACTIVATIONS = 4 if TAKES_TURNS else 1
 """So many times fewer fused activations; test_fusion.py has every one."""
 
-FEWER_PATTERNS = 16 if IS_QUICK else 1
+FEWER_PATTERNS = 16 if IS_QUICK else 4 if TAKES_TURNS else 1
 """Of types wider than 16 bits so many times fewer patterns of packed tensors are tried."""
 
-MOST_SETS = 4 if IS_QUICK else None
+MOST_SETS = 4 if IS_QUICK else 8 if TAKES_TURNS else None
 """Of attributes, with which all patterns are tried; the first ones are those with which results differ widely."""
 
 ALONG_AXES = [case for case in value_cases() if (case.desc_class.declaration.pattern == "rows")]
@@ -76,18 +76,19 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
 
     A sixteenth of that without some optional tensor: the operator's function is the same. Half of the shapes along axes
     that can be named, so that FLOAT32 has those that FLOAT16 leaves out; a third of the others, whose kernels are those
-    of the former. Where tests take turns a sixth of either, so that the six cases have all of them. The first inputs on
-    every device, the others on each in turn.
+    of the former. Where tests take turns a twelfth of either, and of cases whose data types others show a sixteenth of
+    the patterns. The first inputs on every device, the others on each in turn.
     """
     tried = 0
     results: set[int] = set()
     devices = TURNS.devices(case, benches)
     swept = case.desc_class.operator_name in SWEPT
     patterns, most_sets = (PATTERNS, MOST_SETS) if swept else (PATTERNS // 16, MOST_SETS or 24)
-    patterns = max(patterns // (FEWER_PATTERNS * (16 if case.lacks_tensors else 1)), 2**16)
+    is_shown_by_others = TAKES_TURNS and case not in TURNS.on_all(case)
+    patterns = max(patterns // (FEWER_PATTERNS * (16 if case.lacks_tensors or is_shown_by_others else 1)), 2**16)
     step = 1
     if case in ALONG_AXES:
-        step = 6 if TAKES_TURNS and not IS_QUICK else FEWER_SHAPES * (2 if _names_axes(case) else 3)
+        step = 12 if TAKES_TURNS and not IS_QUICK else FEWER_SHAPES * (2 if _names_axes(case) else 3)
     for number, batch in enumerate(_sparse_batches(case, step, patterns, most_sets)):
         expected = check_batch(first_on_all(devices, number), case, "contiguous", batch)
         bits = as_bits(expected)

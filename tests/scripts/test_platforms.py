@@ -7,27 +7,21 @@ import dataclasses
 import functools
 import hashlib
 import io
-import json
 import math
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from dmlvk.conformance.samples import SampleCase
 from dmlvk.kernels import library
-from dmlvk.operators import OPERATORS
 from scripts import compile_for_gpus, translate_to_metal
-from scripts.cross import both, families, foreign_drivers, platform_table, tools
-from scripts.cross.both import Command
-from scripts.cross.platform_table import Found
+from scripts.cross import foreign_drivers, tools
 from scripts.cross.targets import CrossBuildError
 from scripts.cross.wheel import write_wheel
 from scripts.shader_tools.changes import ROOT, UnknownCommitError, changes_since
@@ -193,124 +187,6 @@ def test_a_change_touches_launches_that_were_not_made_before() -> None:
         assert dataclasses.replace(changes, variants=(launch.variant,)).touch(launch)
     with pytest.raises(UnknownCommitError, match="nothing: fatal"):
         changes_since("nothing", "any")
-
-
-def test_the_table_says_what_differs_and_what_is_broken() -> None:
-    here = Found({"abs": "1", "add": "2", "if": "3"}, {"gemm": kept("4"), "cast": kept("5")})
-
-    def row_of(there: Found) -> dict[str, str]:
-        result = platform_table.compared(here, there)
-        assert platform_table.is_well(result) == (there == here or there.is_cut)
-        for name in (*there.operators_ended, *there.cases_ended):
-            assert f"{name} ends the process: LLVM ERROR" in result["told"]
-        return platform_table.table_row(result)
-
-    assert row_of(here) == {"operators": "3", "conformance": "2 of 2", "bits": "all"}
-    cases = {**here.cases, "gemm": {"sha256": "6", "fault": "3 of 8 results"}}
-    other = row_of(Found({"abs": "1", "add": "4"}, cases))
-    assert other == {"operators": "2", "conformance": "1 of 2", "bits": "not add, gemm, if"}
-    assert row_of(Found({}, {}, {"": "LLVM ERROR"}))["bits"] == "not abs, add, cast, gemm, if"
-    cut = row_of(Found({"abs": "1"}, {"cast": kept("5")}, is_cut=True))
-    assert cut.pop("more") == "not run in the time given: 2 operators, 1 cases"
-    assert cut == {"operators": "1 of 3", "conformance": "1 of 1, 1 not run", "bits": "all"}
-    ended = row_of(Found({"abs": "1", "add": "2"}, {"cast": kept("5")}, {"if": "LLVM ERROR"}, {"gemm": "LLVM ERROR"}))
-    assert ended.pop("more").endswith("ends the process: if; gemm")
-    assert ended == {"operators": "2 of 3", "conformance": "1 of 2", "bits": "all"}
-
-
-def kept(digest: str) -> dict[str, str]:
-    return {"sha256": digest, "fault": ""}
-
-
-ELSEWHERE = """
-import json, os, pathlib, sys, time
-things = [("cases", "abs"), ("cases", "gemm"), ("operators", "abs"), ("operators", "if")]
-for number in map(int, sys.stdin):
-    if number >= len(things):
-        break
-    kind, name = things[number]
-    told = {"number": number, "kind": kind, "name": name}
-    print(json.dumps({**told, "begun": True}), flush=True)
-    if len(sys.argv) > 4:  # two processes wait for one another
-        (pathlib.Path(sys.argv[4]) / str(number)).touch()
-        while number < 2 and not (pathlib.Path(sys.argv[4]) / str(1 - number)).exists():
-            time.sleep(0.01)
-    if name == "if":
-        print("words\\nLLVM ERROR: no\\ncore dumped", file=sys.stderr, flush=True)
-        os.abort()
-    if (kind, name) == ("cases", sys.argv[1]):
-        time.sleep(60)
-    found = {"operators": "1", "cases": {"sha256": "2", "fault": ""}}[kind]
-    print(json.dumps({**told, "found": found}), flush=True)
-"""
-
-
-def elsewhere(program: str, hanging: str = "", *more: str) -> Callable[..., Command]:
-    return lambda *words: Command([sys.executable, "-c", program, hanging, *words, *more])
-
-
-def test_what_comes_after_something_that_ends_the_process_is_run_by_another_and_kept(tmp_path: Path) -> None:
-    kept_lines = tmp_path / "results.jsonl"
-    found = both.results_of(elsewhere(ELSEWHERE, "gemm"), 2, silent_seconds=1.0, kept=kept_lines)
-    assert found.operators == {"abs": "1"}
-    assert found.cases == {"abs": kept("2")}
-    assert found.operators_ended == {"if": "LLVM ERROR: no"}
-    assert found.cases_ended == {"gemm": "it says nothing (ended after 1 s without a result)"}
-    nothing_left = "assert input() == '4'"
-    assert both.results_of(elsewhere(nothing_left), 2, kept=kept_lines) == found
-    assert both.results_of(elsewhere("input()"), 2, kept=kept_lines, jobs=3) == found
-
-
-def test_processes_side_by_side_find_what_one_finds(tmp_path: Path) -> None:
-    kept_lines = tmp_path / "results.jsonl"
-    one = both.results_of(elsewhere(ELSEWHERE), 2)
-    several = both.results_of(elsewhere(ELSEWHERE, "", str(tmp_path)), 2, kept=kept_lines, jobs=2)
-    assert one == several
-    assert one.operators_ended == {"if": "LLVM ERROR: no"} and set(one.cases) == {"abs", "gemm"}
-    lines = map(json.loads, kept_lines.read_text().splitlines())
-    assert sorted(line["number"] for line in lines) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_what_does_not_fit_into_the_time_is_left(jobs: int) -> None:
-    found = both.results_of(elsewhere(ELSEWHERE, "gemm"), 1, seconds=1.5, jobs=jobs)
-    assert found.is_cut
-    assert found.cases in ({"abs": kept("2")}, {})  # as far as a busy machine has come
-    assert not found.cases_ended
-    assert jobs == 2 or not found.operators
-
-
-def test_a_platform_without_a_device_is_not_asked_again() -> None:
-    program = "raise SystemExit('dmlvk.errors.DeviceNotFoundError: none')"
-    found = both.results_of(elsewhere(program), 1)
-    assert found == Found({}, {}, {"": "dmlvk.errors.DeviceNotFoundError: none"})
-
-
-def test_every_family_has_a_conformance_case() -> None:
-    modules = {each.__module__.rpartition(".")[2] for each in OPERATORS.values()}
-    assert modules == set(families.one_case_each())
-
-
-def test_small_cases_are_of_every_family_and_have_one_sample_each() -> None:
-    whole, small = families.one_case_each().values(), families.chosen(10, is_small=True)
-    assert [case.name for case in small] == [case.name for case in whole]
-    samples = {case.name: len(list(case.samples())) for case in small if isinstance(case, SampleCase)}
-    assert samples and set(samples.values()) == {1}, samples
-
-
-def test_the_table_keeps_what_is_known(tmp_path: Path) -> None:
-    page = tmp_path / "install.md"
-    page.write_text("# Install\n\n| platform | |\n|---|---|\n\nMore.\n")
-    platform_table.add_row(page, "Elsewhere", {"built": "CPython 3.12", "bits": "all", "more": ""})
-    platform_table.add_row(page, "Anywhere", {"more": "nothing"})
-    platform_table.add_row(page, "Elsewhere", {"bits": "not if"})
-    rows = "| Anywhere | – | – | – | – | – | nothing |\n| Elsewhere | CPython 3.12 | – | – | – | not if | – |\n\n"
-    text = page.read_text()
-    assert f"{rows}More.\n" in text
-    assert platform_table.read(text)["Elsewhere"] == {"built": "CPython 3.12", "bits": "not if"}
-    page.write_text("# Install\n")
-    with pytest.raises(ValueError, match="must have one table of platforms; has 0"):
-        platform_table.add_row(page, "Elsewhere", {"bits": "all"})
 
 
 def test_a_wheel_is_what_pip_reads(tmp_path: Path) -> None:
