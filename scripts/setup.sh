@@ -3,7 +3,8 @@
 # of its shaders, which are compiled when they are first needed.
 #
 #   scripts/setup.sh            what running needs
-#   scripts/setup.sh --tests    and what only the tests need (vulkaninfo, the Vulkan validation layer)
+#   scripts/setup.sh --tests    and what only the tests and a change need (pytest, ruff, onnx and so on, vulkaninfo, the
+#                               Vulkan validation layer, the pages that follow from declarations)
 #
 # Run it as often as you like: what is in place is left alone, and the second run takes a second or two.
 # Exit status: 0 done, 1 a step failed (the log's last lines are shown), 2 something must be installed by hand first.
@@ -192,14 +193,17 @@ install one and name it in DMLVK_PYTHON)"
 
 # ---------------------------------------------------------------------------------------------------- steps 2 to 5
 
-environment_stamp() { # a text that changes when what is in .venv has to change
+environment_stamp() { # environment_stamp WITH_TESTS: a text that changes when what is in .venv has to change
     printf '%s\n' "$ROOT" "$("$VENV/bin/python" -VV)"
     cksum pyproject.toml
+    [[ $1 == yes ]] || echo "without what tests need"
 }
 
-environment_is_current() {
-    [[ -f $STAMP && -x $VENV/bin/dmlvk ]] && [[ $(<"$STAMP") == "$(environment_stamp)" ]] &&
-        "$VENV/bin/python" -c 'import dmlvk' >/dev/null 2>&1
+environment_is_current() { # what tests need may be there, and must be for --tests
+    [[ -f $STAMP && -x $VENV/bin/dmlvk ]] || return 1
+    [[ $(<"$STAMP") == "$(environment_stamp yes)" ]] ||
+        [[ $WITH_TESTS == no && $(<"$STAMP") == "$(environment_stamp no)" ]] || return 1
+    "$VENV/bin/python" -c 'import dmlvk' >/dev/null 2>&1
 }
 
 virtual_environment() {
@@ -234,14 +238,24 @@ install_dmlvk() {
     step "dmlvk and the Python packages it needs"
     # Build isolation would download the build tools at every run; kept in .venv they serve offline too.
     logged "$VENV/bin/python" -m pip install 'hatchling>=1.24' 'editables>=0.5' || fail "pip could not install hatchling"
-    logged "$VENV/bin/python" -m pip install --no-build-isolation --editable '.[dev]' || fail "pip could not install dmlvk"
-    environment_stamp >"$STAMP"
+    local what='.[onnx]'
+    [[ $WITH_TESTS == no ]] || what='.[dev]'
+    logged "$VENV/bin/python" -m pip install --no-build-isolation --editable "$what" || fail "pip could not install dmlvk"
+    environment_stamp "$WITH_TESTS" >"$STAMP"
     finish_step "installed"
+}
+
+begin_shader_compiler() { # beside Kompute, which takes the other core
+    "$VENV/bin/python" scripts/build_compiler.py >build/compiler.log 2>&1 </dev/null &
+    COMPILER=$!
 }
 
 shader_compiler() {
     step "Compiler of the shaders"
-    if logged "$VENV/bin/python" scripts/build_compiler.py; then
+    local status=0
+    wait "$COMPILER" || status=$?
+    cat build/compiler.log >>"$LOG"
+    if ((status == 0)); then
         finish_step "built and current"
     else
         finish_step "without scripts/build_compiler.py's program (see ${LOG#"$ROOT"/}) glslangValidator compiles, more slowly"
@@ -249,7 +263,10 @@ shader_compiler() {
 }
 
 generated_files() { # what follows from the declarations and is not in git: pages, and types for editors
-    if [[ ! -f dmlvk/functions.pyi || ! -f docs/operators.md ]] || [[ -n $(find dmlvk/operators dmlvk/graphs \
+    if [[ $WITH_TESTS == no ]]; then
+        [[ -f dmlvk/functions.pyi ]] || logged "$VENV/bin/python" -m scripts.docs_tools.function_stubs ||
+            fail "scripts/docs_tools/function_stubs.py could not write the functions' types"
+    elif [[ ! -f dmlvk/functions.pyi || ! -f docs/operators.md ]] || [[ -n $(find dmlvk/operators dmlvk/graphs \
         docs/accuracy.md scripts/docs_tools scripts/make_docs.py -type f ! -name '*.pyc' \
         -newer dmlvk/functions.pyi -print -quit) ]]; then
         logged "$VENV/bin/python" scripts/make_docs.py || fail "scripts/make_docs.py could not write the documents"
@@ -281,6 +298,7 @@ main() {
         virtual_environment
         install_dmlvk
     fi
+    begin_shader_compiler
     kompute
     shader_compiler
     generated_files
