@@ -32,6 +32,29 @@ class Layer:
 
 
 @dataclasses.dataclass(frozen=True)
+class Mixture:
+    """A mixture of experts in the place of an MLP.
+
+    Attributes:
+        experts: how many there are.
+        chosen: how many a token chooses, by what a product gives for each.
+        feed_forward: elements inside of one.
+        is_whole: whether the shares of those that are chosen add up to 1, and not those of all.
+        limit: what gates are kept below, and what they multiply between (less the sign); 0: nothing.
+        slope: of a gate with a limit, inside of the sigmoid; what it multiplies has 1 added then.
+        has_biases: whether experts and the choice add something.
+    """
+
+    experts: int
+    chosen: int
+    feed_forward: int
+    is_whole: bool = True
+    limit: float = 0.0
+    slope: float = 1.0
+    has_biases: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Decoder:
     """All that is not in the weights.
 
@@ -58,6 +81,8 @@ class Decoder:
         residual_scale: what attention and MLP give is multiplied by.
         logit_divisor: what logits are divided by.
         biases: products that have one.
+        mixture: of experts, in all layers; ``None``: there is an MLP.
+        has_sinks: whether each head has a score that takes its share, and is no key's.
         is_causal: whether tokens see those before them only, and caches go on with more.
         has_gate: whether the MLP is gated.
         has_means: whether norms take off the mean, and add a bias.
@@ -89,6 +114,8 @@ class Decoder:
     residual_scale: float = 1.0
     logit_divisor: float = 1.0
     biases: frozenset[str] = frozenset()
+    mixture: Mixture | None = None
+    has_sinks: bool = False
     is_causal: bool = True
     has_gate: bool = True
     has_means: bool = False
@@ -205,7 +232,53 @@ class _Common:
 
 
 def _llama(common: _Common) -> Decoder:
-    return common.decoder(biases=common.biases())
+    return common.decoder(biases=common.biases(), mixture=_experts(common, is_optional=True))
+
+
+def _experts(common: _Common, *, is_optional: bool = False, **more: Any) -> Mixture | None:
+    """What files say of a mixture.
+
+    Args:
+        common: the files.
+        is_optional: whether they may have none.
+        more: fields of :class:`Mixture`.
+    """
+    source = common.source
+    count = source.whole("expert_count", 0 if is_optional else None, least=0 if is_optional else 1, most=2**16)
+    if not count:
+        return None
+    chosen = source.whole("expert_used_count", most=count)
+    inner = source.whole("expert_feed_forward_length", source.whole("feed_forward_length"))
+    return Mixture(count, chosen, inner, **more)
+
+
+def _mixtral(common: _Common) -> Decoder:
+    return common.decoder(theta=1e6, epsilon=1e-5, mixture=_experts(common))
+
+
+def _qwen3_moe(common: _Common) -> Decoder:
+    source = common.source
+    if source.value("decoder_sparse_step") not in (None, 1) or source.value("mlp_only_layers"):
+        raise source.refusal("has layers without a mixture among others: decoder_sparse_step must be 1")
+    is_whole = source.is_of_llama_cpp or source.flag("norm_topk_prob")
+    mixture = _experts(common, is_whole=is_whole)
+    return common.decoder(head=128, biases=common.biases(), has_head_norms=True, mixture=mixture)
+
+
+def _gpt_oss(common: _Common) -> Decoder:
+    source = common.source
+    limit, slope = source.number("swiglu_limit", 7.0, 1e-3), source.number("swiglu_alpha", 1.702)
+    source.flag("attention_bias")
+    return common.decoder(
+        head=64,
+        theta=150000.0,
+        epsilon=1e-5,
+        biases=_QKV | {"attn_output"},
+        window=128,
+        local=lambda layer: layer % 2 == 0,
+        mixture=_experts(common, limit=limit, slope=slope, has_biases=True),
+        has_sinks=True,
+    )
 
 
 def _qwen2(common: _Common) -> Decoder:
@@ -289,6 +362,7 @@ def _granite(common: _Common) -> Decoder:
         raise source.refusal(f"{source.named('rope.scaling.finetuned')} is False; granite is run with rotary positions")
     return common.decoder(
         biases=common.biases(),
+        mixture=_experts(common, is_optional=True),
         embedding_scale=source.number("embedding_scale", 1.0),
         residual_scale=source.number("residual_scale", 1.0),
         logit_divisor=source.number("logit_scale", 1.0, 1e-6),
@@ -342,10 +416,16 @@ ARCHITECTURES: Mapping[str, Callable[[_Common], Decoder]] = {
     "gemma3_text": _gemma3,
     "phi3": _phi3,
     "granite": _granite,
+    "granitemoe": _granite,
+    "mixtral": _mixtral,
+    "qwen3moe": _qwen3_moe,
+    "qwen3_moe": _qwen3_moe,
+    "gpt-oss": _gpt_oss,
+    "gpt_oss": _gpt_oss,
     "smollm3": _smollm3,
     "bert": _bert,
     "xlm-roberta": _roberta,
 }
 """By the name that GGUF has in ``general.architecture``, and folders in ``model_type``."""
 
-__all__ = ["ARCHITECTURES", "Decoder", "Layer", "decoder_of"]
+__all__ = ["ARCHITECTURES", "Decoder", "Layer", "Mixture", "decoder_of"]

@@ -43,6 +43,11 @@ class DecoderGraph(ModelGraph):
         if kind.angles is not None:
             inputs += [f"cosines.{kind.angles}", f"sines.{kind.angles}"]
         more: dict[str, Any] = {}
+        if decoder.has_sinks:
+            inputs += [""] * (11 - len(inputs))
+            inputs.append(
+                self._constant(f"{own}.sinks", self._source.vector(f"{own}.attn_sinks.weight", decoder.heads))
+            )
         if decoder.has_head_norms:
             inputs += [""] * (14 - len(inputs))
             inputs += [self._norm(f"{own}.attn_{part}_norm", decoder.head) for part in "qk"]

@@ -126,10 +126,19 @@ def _from_iq4_xs(data: Numbers) -> Matrix:
     return _made(8, _TABLE_OF_IQ4[_bits(data[..., 8:], 4, 16)], _half(data, 0) * scales)
 
 
+def mxfp4_matrix(numbers: Numbers, exponents: Numbers) -> Matrix:
+    """Weights of MXFP4.
+
+    Args:
+        numbers: of four bits, UINT8 [rows, blocks, 32].
+        exponents: of the blocks' scales (E8M0): UINT8 [rows, blocks]. A scale is half of a power of two.
+    """
+    scales = np.ldexp(np.float32(1), exponents.astype(np.int32) - 128)
+    return _made(8, _TABLE_OF_FP4[numbers], scales)
+
+
 def _from_mxfp4(data: Numbers) -> Matrix:
-    """The scale is half of a power of two, whose exponent is a byte (E8M0)."""
-    scales = np.ldexp(np.float32(1), data[..., :1].astype(np.int32) - 128)
-    return _made(8, _TABLE_OF_FP4[_bits(data[..., 1:], 4, 16)], scales)
+    return mxfp4_matrix(_bits(data[..., 1:], 4, 16), data[..., :1])
 
 
 _UNPACK: Mapping[str, Callable[[Numbers], Matrix]] = {
@@ -148,4 +157,4 @@ _UNPACK: Mapping[str, Callable[[Numbers], Matrix]] = {
     "MXFP4": _from_mxfp4,
 }
 
-__all__ = ["BLOCKS", "matrix", "plain"]
+__all__ = ["BLOCKS", "matrix", "mxfp4_matrix", "plain"]

@@ -16,7 +16,7 @@ from dmlvk.language.weights import Matrix
 _MOST_PARTS = 1000
 _PART = re.compile(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", re.DOTALL)
 
-_WITH_PAIRS = frozenset({"llama", "granite", "smollm3"})
+_WITH_PAIRS = frozenset({"llama", "granite", "granitemoe", "smollm3"})
 """Architectures whose queries and keys have neighbours that turn together (llama.cpp's LLAMA_ROPE_TYPE_NORM)."""
 
 _NEUTRAL: Mapping[str, tuple[object, ...]] = {
@@ -46,6 +46,7 @@ class GgufSource(Source):
     """
 
     has_any_bias = True
+    is_of_llama_cpp = True
 
     def __init__(self, files: list[GgufFile]) -> None:
         self.fields = files[0].fields
@@ -123,6 +124,8 @@ class GgufSource(Source):
         return self.fields.get(self.named(name))
 
     def tensor_named(self, name: str) -> str:  # noqa: D102
+        if self.architecture == "gpt-oss":  # whose second norm has the name of the place that it stands at
+            return name.replace(".ffn_norm.", ".post_attention_norm.")
         return name
 
     def sizes(self, name: str) -> tuple[int, ...]:  # noqa: D102

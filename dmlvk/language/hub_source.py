@@ -18,6 +18,7 @@ import numpy as np
 
 from dmlvk.errors import ModelFileError
 from dmlvk.language.folder import JsonMembers, read_json
+from dmlvk.language.hub_experts import expert_biases, experts_of
 from dmlvk.language.source import Source
 from dmlvk.language.weights import Matrix, Numbers
 from dmlvk.support.mapped_files import MappedFile
@@ -36,6 +37,9 @@ _FIELDS: Mapping[str, str] = {
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
     "attention.sliding_window": "sliding_window",
     "attention.scale": "attention_multiplier",
+    "expert_count": "num_local_experts",
+    "expert_used_count": "num_experts_per_tok",
+    "expert_feed_forward_length": "moe_intermediate_size",
     "embedding_scale": "embedding_multiplier",
     "residual_scale": "residual_multiplier",
     "logit_scale": "logits_scaling",
@@ -55,6 +59,7 @@ _TENSORS: Mapping[str, str] = {
     "attn_output": "self_attn.o_proj",
     "attn_q_norm": "self_attn.q_norm",
     "attn_k_norm": "self_attn.k_norm",
+    "attn_sinks.weight": "self_attn.sinks",
     "ffn_norm": "post_attention_layernorm",
     **{f"ffn_{part}": f"mlp.{part}_proj" for part in ("gate", "up", "down")},
 }
@@ -79,6 +84,14 @@ _OTHERS: Mapping[str, Mapping[str, str]] = {
     "bert": _OF_BERT,
     "xlm-roberta": _OF_BERT,
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
+    "mixtral": {"ffn_gate_inp": "block_sparse_moe.gate", "experts": "block_sparse_moe.experts"},
+    "granitemoe": {
+        "ffn_gate_inp": "block_sparse_moe.router.layer",
+        "experts.gate_up": "block_sparse_moe.input_linear",
+        "experts.down": "block_sparse_moe.output_linear",
+    },
+    "qwen3_moe": {"ffn_gate_inp": "mlp.gate", "experts": "mlp.experts"},
+    "gpt_oss": {"ffn_gate_inp": "mlp.router", "experts": "mlp.experts"},
     "gemma2": _OF_GEMMA,
     "gemma3_text": _OF_GEMMA,
 }
@@ -101,6 +114,7 @@ _GATES = {
     "gelu": "erf",
 }
 _WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
+_SIZES = {**_WIDTHS, "U8": 1}
 
 _IGNORED = frozenset(
     {
@@ -122,6 +136,7 @@ _IGNORED = frozenset(
         ),
         *("chunk_size_feed_forward", "is_encoder_decoder", "model_type", "vocab_size", "mlp_dropout"),
         *("attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "gradient_checkpointing"),
+        *("router_aux_loss_coef", "router_jitter_noise", "decoder_sparse_step", "mlp_only_layers"),
         *("output_past", "num_labels", "sentence_transformers", "sbert_ce_default_activation_function"),
     }
 )
@@ -137,7 +152,7 @@ class _Tensor:
 
     def numbers(self) -> Numbers:
         """As FLOAT32 [rows, columns]."""
-        shape = self.sizes if len(self.sizes) > 1 else (1, *self.sizes)
+        shape = (math.prod(self.sizes[:-1]), *self.sizes[-1:])
         if self.kind == "BF16":
             halves = self.file.array("<u2", self.start, shape)
             numbers: Numbers = np.left_shift(halves, 16, dtype=np.uint32).view(np.float32)
@@ -182,6 +197,8 @@ class HubSource(Source):
         return {name: self._generation[name] for name in names if self._generation.get(name) is not None}
 
     def named(self, name: str) -> str:  # noqa: D102 - as above
+        if name == "expert_count" and "num_experts" in self._values:
+            return "num_experts"
         return _OTHER_FIELDS.get(self.architecture, {}).get(name) or _FIELDS.get(name, name)
 
     def value(self, name: str) -> Any:  # noqa: D102
@@ -192,13 +209,16 @@ class HubSource(Source):
         return self._values.get(self.named(name))
 
     def tensor_named(self, name: str) -> str:  # noqa: D102
-        module, _, kind = name.rpartition(".")
         own = {**_TENSORS, **_OTHERS.get(self.architecture, {})}
-        match = re.fullmatch(r"blk\.(\d+)\.(\w+)", module)
+        match = re.fullmatch(r"blk\.(\d+)\.(.*)", name, re.DOTALL)
+        module = name if match is None else match[2]
+        parts, behind = module.split("."), list[str]()
+        while parts and ".".join(parts) not in own:
+            behind.insert(0, parts.pop())
+        found = ".".join([*([own[".".join(parts)]] if parts else []), *behind])
         if match is None:
-            return f"{own.get(module, module)}.{kind}"
-        layers = _LAYERS.get(self.architecture, "model.layers")
-        return f"{layers}.{match[1]}.{own.get(match[2], match[2])}.{kind}"
+            return found
+        return f"{_LAYERS.get(self.architecture, 'model.layers')}.{match[1]}.{found}"
 
     def sizes(self, name: str) -> tuple[int, ...]:  # noqa: D102
         return self._tensors[name].sizes
@@ -208,6 +228,18 @@ class HubSource(Source):
         if tensor.kind not in _WIDTHS:
             raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}; {', '.join(_WIDTHS)} are run")
         return Matrix(32, tensor.numbers())
+
+    def bytes_of(self, name: str) -> Numbers:  # noqa: D102
+        tensor = self._tensors[name]
+        if tensor.kind != "U8":
+            raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}, not U8")
+        return tensor.file.array("u1", tensor.start, tensor.sizes)
+
+    def experts(self, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:  # noqa: D102
+        return experts_of(self, own, part, sizes)
+
+    def expert_biases(self, own: str, part: str, sizes: tuple[int, int]) -> Numbers:  # noqa: D102
+        return expert_biases(self, own, part, sizes)
 
     def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:
         """As transformers reads them: ``rope_parameters``, for each kind of layers or for all, or older fields."""
@@ -353,7 +385,7 @@ def _tensors_in(path: Path) -> dict[str, _Tensor]:
         start, end = ends
         if not start <= end <= file.length - 8 - length:
             raise fault(f"{name!r:.200} has the bytes {start} to {end} of {file.length - 8 - length}")
-        if kind in _WIDTHS and end - start != math.prod(sizes) * _WIDTHS[kind]:
+        if kind in _SIZES and end - start != math.prod(sizes) * _SIZES[kind]:
             raise fault(f"{name!r:.200} has {end - start} bytes, which are not {kind} {list(sizes)!r:.100}")
         made[name] = _Tensor(kind, sizes, file, 8 + length + start)
     return made

@@ -14,12 +14,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from dmlvk.language.architectures import Decoder
+from dmlvk.language.architectures import Decoder, Mixture
 from dmlvk.language.source import Source
 from dmlvk.language.weights import Matrix, Numbers
 
 DATA = "model.onnx.data"
-MICROSOFT = "com.microsoft"
+DMLVK, MICROSOFT = "dmlvk", "com.microsoft"
 _LEAST_EXTERNAL = 1024
 """Bytes from which a tensor's contents lie in the file of data."""
 
@@ -91,20 +91,85 @@ class ModelGraph(ABC):
         if decoder.has_post_norms:
             more = self._normed(more, f"{own}.post_attention_norm")
         state, normed = self._added(state, more, norms[0])
-        inner = self._inner(own, normed)
-        more = self._biased(inner, self._weights(own, "ffn_down", decoder.hidden, decoder.feed_forward))
+        more = self._mlp(own, normed) if decoder.mixture is None else self._mixture(own, normed, decoder.mixture)
         if decoder.has_post_norms:
             more = self._normed(more, f"{own}.post_ffw_norm")
         return self._added(state, more, norms[1])
 
-    def _inner(self, own: str, normed: str) -> str:
-        """What is inside of an MLP, behind its function."""
+    def _mlp(self, own: str, normed: str) -> str:
         decoder = self._decoder
         if decoder.has_gate:
             gate, up = self._gate_and_up(own, normed)
-            return self._node("Mul", [self._gated(gate, own), up], f"{own}.inner")
-        up = self._biased(normed, self._weights(own, "ffn_up", decoder.feed_forward, decoder.hidden))
-        return self._gated(up, own)
+            inner = self._node("Mul", [self._gated(gate, own), up], f"{own}.inner")
+        else:
+            up = self._biased(normed, self._weights(own, "ffn_up", decoder.feed_forward, decoder.hidden))
+            inner = self._gated(up, own)
+        return self._biased(inner, self._weights(own, "ffn_down", decoder.hidden, decoder.feed_forward))
+
+    def _mixture(self, own: str, normed: str, mixture: Mixture) -> str:
+        """What the experts give that each token chooses, by their shares."""
+        shares, experts = self._choice(own, normed, mixture)
+        axis = self._constant("second_axis", np.array([2]))
+        rows = self._node("Unsqueeze", [normed, axis], f"{own}.rows")
+        gate, up = (self._by_experts(own, part, rows, experts, mixture) for part in ("gate", "up"))
+        if mixture.limit:
+            inner = self._limited(own, gate, up, mixture)
+        else:
+            inner = self._node("Mul", [self._gated(gate, own), up], f"{own}.inner")
+        down = self._by_experts(own, "down", inner, experts, mixture)
+        share = self._node("Unsqueeze", [shares, self._constant("third", np.array([3]))], f"{own}.shares.each")
+        weighted = self._node("Mul", [down, share], f"{own}.weighted")
+        return self._node("ReduceSum", [weighted, axis], f"{own}.mixture", keepdims=0)
+
+    def _choice(self, own: str, normed: str, mixture: Mixture) -> tuple[str, str]:
+        """Shares of the experts that each token chooses, and their numbers."""
+        name = f"{own}.ffn_gate_inp"
+        weights = self._source.matrix(f"{name}.weight", mixture.experts, self._decoder.hidden)
+        bias = self._source.vector(f"{name}.bias", mixture.experts) if mixture.has_biases else None
+        scores = self._biased(normed, (name, weights, bias))
+        if not mixture.is_whole:
+            scores = self._node("Softmax", [scores], f"{name}.shares", axis=-1)
+        count = self._constant("chosen", np.array([mixture.chosen]))
+        best, experts = f"{name}.best", f"{name}.experts"
+        self._nodes.append(helper.make_node("TopK", [scores, count], [best, experts], name=f"{name}.choice", axis=-1))
+        return self._node("Softmax", [best], f"{name}.whole", axis=-1) if mixture.is_whole else best, experts
+
+    def _by_experts(self, own: str, part: str, rows: str, experts: str, mixture: Mixture) -> str:
+        """Rows by the matrices of the experts that are chosen for each."""
+        hidden, inner = self._decoder.hidden, mixture.feed_forward
+        high, wide = (hidden, inner) if part == "down" else (inner, hidden)
+        name = f"{own}.ffn_{part}_exps"
+        weights = self._source.experts(own, part, (mixture.experts, high, wide))
+        inputs = self._matrix(name, weights)
+        packing = {} if weights.scales is None else {"bits": weights.bits, "block_size": weights.block}
+        operands = [rows, inputs[0], experts, *inputs[1:]]
+        made = self._node("MatMulExperts", operands, f"{name}.product", domain=DMLVK, N=high, **packing)
+        if weights.minima is not None:
+            blocks = self._constant(f"{name}.blocks", np.array([0, 0, 0, -1, weights.block]))
+            parts = self._node("Reshape", [rows, blocks], f"{name}.parts")
+            sums = self._node("ReduceSum", [parts, self._constant("fourth", np.array([4]))], f"{name}.sums", keepdims=0)
+            lines = [sums, self._minima(name, weights), experts]
+            less = self._node("MatMulExperts", lines, f"{name}.less", domain=DMLVK, N=high)
+            made = self._node("Sub", [made, less], f"{name}.difference")
+        if not mixture.has_biases:
+            return made
+        biases = self._constant(f"{name}.bias", self._source.expert_biases(own, part, (mixture.experts, high)))
+        return self._node(
+            "Add", [made, self._node("Gather", [biases, experts], f"{name}.added", axis=0)], f"{name}.sum"
+        )
+
+    def _limited(self, own: str, gate: str, up: str, mixture: Mixture) -> str:
+        """gpt-oss's gate: both sides within a limit, and the other side with 1 added."""
+        high, low = (
+            self._constant(name, np.array(sign * mixture.limit, np.float32))
+            for name, sign in (("high", 1), ("low", -1))
+        )
+        gate = self._node("Min", [gate, high], f"{own}.gate.limited")
+        up = self._node("Clip", [up, low, high], f"{own}.up.limited")
+        share = self._node("Sigmoid", [self._scaled(gate, mixture.slope, f"{own}.slope")], f"{own}.share")
+        gated = self._node("Mul", [gate, share], f"{own}.gated")
+        more = self._node("Add", [up, self._constant("one.float", np.array(1, np.float32))], f"{own}.up.more")
+        return self._node("Mul", [more, gated], f"{own}.inner")
 
     def _projected(self, normed: str, own: str) -> list[str]:
         """Queries, keys and values: one product where their weights are of one kind."""
@@ -299,7 +364,10 @@ class ModelGraph(ABC):
     ) -> onnx.ModelProto:
         """The model of all nodes, of this version of ONNX's operators."""
         graph = helper.make_graph(self._nodes, self._decoder.name, inputs, outputs, list(self._constants.values()))
-        versions = [helper.make_opsetid("", version), helper.make_opsetid(MICROSOFT, 1)]
+        versions = [
+            helper.make_opsetid("", version),
+            *(helper.make_opsetid(domain, 1) for domain in (DMLVK, MICROSOFT)),
+        ]
         return helper.make_model(graph, opset_imports=versions, ir_version=8, producer_name="dmlvk")
 
 

@@ -24,6 +24,7 @@ class Source(ABC):
         has_pairs: whether rows of queries and keys are in the order in which neighbours turn together.
         adds_one: whether norms' weights lack the one that some architectures add.
         has_any_bias: whether any product has the bias that the file has for it.
+        is_of_llama_cpp: whether what files do not say is what llama.cpp takes for granted.
         is_tied: whether the embedding is the last product's matrix, too; ``None``: where there is no other.
 
     Args:
@@ -36,6 +37,7 @@ class Source(ABC):
     adds_one = False
     has_any_bias = False
     is_tied: bool | None = None
+    is_of_llama_cpp = False
 
     def __init__(self, where: str, tensors: set[str]) -> None:
         self._where, self._left, self._taken = where, tensors, set[str]()
@@ -170,12 +172,48 @@ class Source(ABC):
             ModelFileError: it is missing, of another size, or not finite.
             UnsupportedError: of another type.
         """
-        own = self._take(name, (rows, columns))
+        return self._checked(self._take(name, (rows, columns)))
+
+    def _checked(self, own: str) -> Matrix:
         made = self.read(own)
         for array in (made.numbers if made.scales is None else made.scales, made.minima):
             if array is not None:
                 self._finite(own, array)
         return made
+
+    def cube(self, name: str, sizes: tuple[int, int, int]) -> Matrix:
+        """A tensor of three dimensions, as its matrices one behind the other.
+
+        Raises:
+            ModelFileError, UnsupportedError: as :meth:`matrix`.
+        """
+        return self._checked(self._take(name, sizes))
+
+    def codes(self, name: str, sizes: tuple[int, ...]) -> Numbers:
+        """A tensor of bytes that are no numbers yet: UINT8.
+
+        Raises:
+            ModelFileError, UnsupportedError: it is missing, of another size or type.
+        """
+        return self.bytes_of(self._take(name, sizes)).reshape(sizes)
+
+    def bytes_of(self, name: str) -> Numbers:
+        """The bytes of a tensor of the file, by its own name."""
+        raise self.refusal(f"{name} is of no type that has bytes")
+
+    def experts(self, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
+        """The matrices of all experts, one behind the other.
+
+        Args:
+            own: the layer, ``blk.N``.
+            part: ``"gate"``, ``"up"`` or ``"down"``.
+            sizes: how many experts, rows and columns of each.
+        """
+        return self.cube(f"{own}.ffn_{part}_exps.weight", sizes)
+
+    def expert_biases(self, own: str, part: str, sizes: tuple[int, int]) -> Numbers:
+        """What all experts add, FLOAT32 [experts, rows]."""
+        return self.matrix(f"{own}.ffn_{part}_exps.bias", *sizes).multiplied_out()
 
     def drop(self, name: str) -> None:
         """Takes a tensor that changes nothing."""

@@ -15,6 +15,7 @@ from dmlvk.operators.declaration import (
     fused_activation,
     operator_desc,
 )
+from dmlvk.operators.expert_products import ExpertProducts
 from dmlvk.operators.families import *  # noqa: F403  # the families say what they export
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS, FusedActivation
 from dmlvk.operators.levels import FeatureLevel
@@ -30,6 +31,7 @@ __all__ = [
     "DataTypeRule",
     "Declaration",
     "DequantizeBlocks",
+    "ExpertProducts",
     "FUSABLE_ACTIVATIONS",
     "FeatureLevel",
     "Field",

@@ -76,6 +76,7 @@ class Finding:
 
 _OF_HALVES = (
     "blocks.float16.*.halves",
+    "experts.float16.*.halves",
     "blocks.float16.*.matrices.*",
     "gemm.float16.cooperative.*.packed",
     "trial.half_products",
@@ -319,7 +320,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             "*Fma*",
             "compiled for those only who permit a device to round sums of products as it likes",
         )
-        for family in ("gemm", "convolution", "blocks")
+        for family in ("gemm", "convolution", "blocks", "experts")
     ),
     *(
         Exemption(
@@ -331,7 +332,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         for variant, rule, instruction in (
             *((name, "capability", "OpCapability Float16") for name in _OF_HALVES),
             *((name, "type-width", "*OpTypeFloat 16") for name in _OF_HALVES),
-            *((name, "float-conversion", "*OpFConvert*") for name in _OF_HALVES[:3]),
+            *((name, "float-conversion", "*OpFConvert*") for name in _OF_HALVES[:4]),
         )
     ),
     *(

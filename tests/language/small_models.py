@@ -62,6 +62,33 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "smollm3": ("SmolLM3", {"num_hidden_layers": 4}),
 }
+CASES |= {
+    "mixtral": ("Mixtral", {"num_local_experts": 5, "num_experts_per_tok": 2}),
+    "qwen3_moe": (
+        "Qwen3Moe",
+        {
+            "head_dim": 32,
+            "num_experts": 6,
+            "num_experts_per_tok": 3,
+            "moe_intermediate_size": 32,
+            "norm_topk_prob": True,
+        },
+    ),
+    "granitemoe": (
+        "GraniteMoe",
+        {
+            **{"attention_multiplier": 0.3, "embedding_multiplier": 4.0, "logits_scaling": 3.0},
+            **{"residual_multiplier": 0.4, "num_local_experts": 4, "num_experts_per_tok": 2},
+        },
+    ),
+    "gpt_oss": (
+        "GptOss",
+        {
+            **{"head_dim": 32, "sliding_window": 8, "num_local_experts": 4, "num_experts_per_tok": 2},
+            **{"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}},
+        },
+    ),
+}
 CASES["yarn"][1]["rope_parameters"]["original_max_position_embeddings"] = 64
 
 
@@ -100,10 +127,22 @@ def write_hub_folder(name: str, folder: Path, data_type: str = "float32") -> Any
     ).eval()
 
 
-def write_gguf(model: Any, path: Path) -> None:
-    """Writes a model of transformers as llama.cpp's convert_hf_to_gguf does."""
+_GGUF_NAMES = {
+    **{"mistral": "llama", "mixtral": "llama", "gemma3_text": "gemma3"},
+    **{"qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss"},
+}
+
+
+def write_gguf(model: Any, path: Path, kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32) -> None:
+    """Writes a model of transformers as llama.cpp's convert_hf_to_gguf does.
+
+    Args:
+        model: the model, whose experts become what the file has of them.
+        path: the file.
+        kind: of the experts' weights.
+    """
     config = model.config
-    name = {"mistral": "llama", "gemma3_text": "gemma3"}.get(config.model_type, config.model_type)
+    name = _GGUF_NAMES.get(config.model_type, config.model_type)
     writer = gguf.GGUFWriter(path, name)
     heads, key_heads = config.num_attention_heads, config.num_key_value_heads
     head = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -116,7 +155,14 @@ def write_gguf(model: Any, path: Path) -> None:
         array = tensor.numpy()
         if part == "lm_head.weight" and config.tie_word_embeddings:
             continue
-        if name in ("llama", "granite", "smollm3") and ("q_proj" in part or "k_proj" in part):
+        if "experts" in part:
+            _write_experts(writer, part, tensor, kind, is_in_turn=name == "gpt-oss")
+            continue
+        if part.endswith(("sinks", "router.weight", "router.bias", "mlp.gate.weight", "router.layer.weight")):
+            own = "attn_sinks.weight" if part.endswith("sinks") else f"ffn_gate_inp.{part.rpartition('.')[2]}"
+            writer.add_tensor(f"blk.{part.split('.')[2]}.{own}", array)
+            continue
+        if name in ("llama", "granite", "granitemoe", "smollm3") and ("q_proj" in part or "k_proj" in part):
             count = heads if "q_proj" in part else key_heads
             array = array.reshape(count, 2, head // 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
         if name.startswith("gemma") and part.endswith("norm.weight"):
@@ -126,6 +172,29 @@ def write_gguf(model: Any, path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def _write_experts(
+    writer: gguf.GGUFWriter, part: str, tensor: Any, kind: gguf.GGMLQuantizationType, *, is_in_turn: bool
+) -> None:
+    """A tensor of all experts, and its weights as packed ones have them back into the model."""
+    import torch
+
+    layer, is_bias, is_down = part.split(".")[2], part.endswith("bias"), "down" in part or "output_linear" in part
+    whole = tensor.transpose(1, 2) if is_in_turn and not is_bias else tensor
+    half = whole.shape[1] // 2
+    names = {"down": slice(None)} if is_down else {"gate": slice(half), "up": slice(half, None)}
+    if is_in_turn and not is_down:
+        names = {"gate": slice(0, None, 2), "up": slice(1, None, 2)}
+    for name, lines in names.items():
+        array = np.ascontiguousarray(whole[:, lines].numpy())
+        if is_bias:
+            writer.add_tensor(f"blk.{layer}.ffn_{name}_exps.bias", array)
+            continue
+        packed = gguf.quantize(array, kind)
+        with torch.no_grad():
+            whole[:, lines] = torch.from_numpy(gguf.dequantize(packed, kind).reshape(array.shape))
+        writer.add_tensor(f"blk.{layer}.ffn_{name}_exps.weight", packed, raw_dtype=kind)
 
 
 def _write_sizes(writer: gguf.GGUFWriter, config: Any, head: int) -> None:
@@ -144,7 +213,11 @@ def _write_sizes(writer: gguf.GGUFWriter, config: Any, head: int) -> None:
     if config.model_type == "qwen2":
         kinds = [kind == "sliding_attention" for kind in config.layer_types]
         writer.add_array("qwen2.attention.sliding_window_pattern", kinds)
-    if config.model_type == "granite":
+    if getattr(config, "num_local_experts", 0):
+        writer.add_expert_count(config.num_local_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
+    if config.model_type in ("granite", "granitemoe"):
         writer.add_attention_scale(config.attention_multiplier)
         writer.add_embedding_scale(config.embedding_multiplier)
         writer.add_residual_scale(config.residual_multiplier)

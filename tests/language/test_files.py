@@ -156,6 +156,22 @@ def test_architectures_give_the_logits_and_tokens_of_transformers(tmp_path: Path
         np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
+def test_packed_experts_are_those_of_the_gguf_package(tmp_path: Path, device: dml.Device, kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    reference = write_hub_folder("qwen3_moe", tmp_path)
+    write_gguf(reference, tmp_path / "model.gguf", gguf.GGMLQuantizationType[kind])
+    with torch.no_grad():
+        expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
+    with LanguageModel(tmp_path / "model.gguf", device, max_length=32) as model:
+        found = model.logits(PROMPT).numpy()[0]
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+        model.keep([])
+        steps = [model.logits([token]).numpy()[0] for token in PROMPT]
+        assert steps[-1].tobytes() == found.tobytes()
+
+
 def test_of_a_model_for_pictures_the_part_for_text_is_run(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

@@ -111,6 +111,11 @@ def packed_product(given: Given) -> Sequence[Shape]:
     return [(*given.shape()[:-1], int(given.attribute("N")))]
 
 
+def of_experts(given: Given) -> Sequence[Shape]:
+    """Columns for each number of an expert."""
+    return [(*given.shape(2), int(given.attribute("N")))]
+
+
 def attention(given: Given) -> Sequence[Shape]:
     """ONNX's Attention: of three or four axes, with what is behind the caches."""
     if given.step.domain:

@@ -36,7 +36,7 @@ from dmlvk.operators.declaration import OWN_OPERATORS
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-MICROSOFT = "com.microsoft"
+DMLVK, MICROSOFT = "dmlvk", "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 
 _MOST_SIZES = 64

@@ -7,6 +7,7 @@ from dmlvk.onnx.nodes.operators import convolution as convolution
 from dmlvk.onnx.nodes.operators import einsum as einsum
 from dmlvk.onnx.nodes.operators import elementwise as elementwise
 from dmlvk.onnx.nodes.operators import embedding as embedding
+from dmlvk.onnx.nodes.operators import experts as experts
 from dmlvk.onnx.nodes.operators import fourier as fourier
 from dmlvk.onnx.nodes.operators import fused as fused
 from dmlvk.onnx.nodes.operators import grid_sampling as grid_sampling

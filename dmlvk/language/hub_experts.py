@@ -1,0 +1,89 @@
+"""Matrices of experts in folders of the hub: one tensor for each, or one for all, with gates and what they gate joined.
+
+The layouts are those of transformers (modeling_mixtral.py, modeling_granitemoe.py, modeling_gpt_oss.py); the numbers of
+MXFP4 are OCP's (Microscaling Formats, 5.3.3), two in a byte, the first one in its lowest bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from dmlvk.language.gguf_blocks import mxfp4_matrix
+from dmlvk.language.source import Source
+from dmlvk.language.weights import Matrix, Numbers
+
+_PARTS: Mapping[str, Mapping[str, str]] = {
+    "mixtral": {"gate": "w1", "up": "w3", "down": "w2"},
+    "qwen3_moe": {part: f"{part}_proj" for part in ("gate", "up", "down")},
+}
+_LINES = {"gate": slice(0, None, 2), "up": slice(1, None, 2), "down": slice(None)}
+"""Rows of gpt-oss's joined matrices."""
+
+
+def experts_of(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
+    """The matrices of all experts, one behind the other.
+
+    Args:
+        source: the folder.
+        own: the layer, ``blk.N``.
+        part: ``"gate"``, ``"up"`` or ``"down"``.
+        sizes: how many experts, rows and columns of each.
+    """
+    return _READ[source.architecture](source, own, part, sizes)
+
+
+def _single(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
+    name = _PARTS[source.architecture][part]
+    return Matrix.joined(
+        [source.matrix(f"{own}.experts.{number}.{name}.weight", sizes[1], sizes[2]) for number in range(sizes[0])]
+    )
+
+
+def _halves(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
+    """Of each expert the rows of gates, and then the others."""
+    count, rows, columns = sizes
+    if part == "down":
+        return source.cube(f"{own}.experts.down.weight", sizes)
+    both = source.cube(f"{own}.experts.gate_up.weight", (count, 2 * rows, columns)).numbers
+    first = 0 if part == "gate" else rows
+    wanted = both.reshape(count, 2 * rows, columns)[:, first : first + rows]
+    return Matrix(32, np.ascontiguousarray(wanted).reshape(count * rows, columns))
+
+
+def _in_turn(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
+    """Rows of gates and others take turns; plain matrices are transposed, those of MXFP4 are not."""
+    count, rows, columns = sizes
+    name, lines = f"{own}.experts.{'down' if part == 'down' else 'gate_up'}_proj", _LINES[part]
+    high = rows if part == "down" else 2 * rows
+    if source.has(f"{name}_blocks"):
+        if columns % 32:
+            raise source.fault(f"{source.tensor_named(name)}_blocks: rows of {columns} elements are no blocks of 32")
+        blocks = source.codes(f"{name}_blocks", (count, high, columns // 32, 16))[:, lines]
+        scales = source.codes(f"{name}_scales", (count, high, columns // 32))[:, lines]
+        return mxfp4_matrix(_numbers(blocks).reshape(count * rows, -1, 32), scales.reshape(count * rows, -1))
+    whole = source.cube(name, (count, columns, high)).numbers.reshape(count, columns, high)[:, :, lines]
+    return Matrix(32, np.ascontiguousarray(whole.transpose(0, 2, 1)).reshape(count * rows, columns))
+
+
+def expert_biases(source: Source, own: str, part: str, sizes: tuple[int, int]) -> Numbers:
+    """What experts of gpt-oss add, FLOAT32 [experts, rows]."""
+    name, high = ("down", sizes[1]) if part == "down" else ("gate_up", 2 * sizes[1])
+    both = source.matrix(f"{own}.experts.{name}_proj_bias", sizes[0], high).numbers
+    return np.ascontiguousarray(both[:, _LINES[part]])
+
+
+def _numbers(blocks: Numbers) -> Numbers:
+    """Numbers of four bits, a byte each."""
+    return np.stack([blocks & np.uint8(15), blocks >> np.uint8(4)], axis=-1)
+
+
+_READ: Mapping[str, Callable[[Source, str, str, tuple[int, int, int]], Matrix]] = {
+    "mixtral": _single,
+    "qwen3_moe": _single,
+    "granitemoe": _halves,
+    "gpt_oss": _in_turn,
+}
+
+__all__ = ["expert_biases", "experts_of"]

@@ -1,0 +1,14 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// Products of rows with packed matrices that each row chooses, on processors.
+#include "products/experts.glsl"
+#define main multiply
+#include "products/block_processors.glsl"
+#undef main
+
+void main()
+{
+    FIND_EXPERT
+    multiply();
+}
