@@ -13,7 +13,6 @@ Transposing, reshaping and broadcasting are views of the same bytes, too.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +23,7 @@ from dmlvk.arrays.conversion import converted
 from dmlvk.arrays.tensor_bytes import check_range, lay_out, plain_array
 from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
-from dmlvk.graphs.description import (
-    ConstantGraphNode,
-    GraphDesc,
-    InputGraphEdge,
-    IntermediateGraphEdge,
-    OperatorGraphNode,
-    OutputGraphEdge,
-)
+from dmlvk.graphs.description import ConstantGraphNode, GraphDesc, OperatorGraphNode
 from dmlvk.graphs.expression import Expression, Source, shape_text
 from dmlvk.graphs.given_members import (
     check_given,
@@ -42,8 +34,17 @@ from dmlvk.graphs.given_members import (
     flat_operands,
     single,
 )
+from dmlvk.graphs.nodes import SourcedNode, graph_of, needed_nodes
 from dmlvk.graphs.numpy_dispatch import GraphWithNumPyWords
-from dmlvk.graphs.operand_types import common_sizes, data_type_of, fitting, output_type_of, shares_sizes, type_beside
+from dmlvk.graphs.operand_types import (
+    common_sizes,
+    data_type_of,
+    fitting,
+    gives_truths,
+    output_type_of,
+    shares_sizes,
+    type_beside,
+)
 from dmlvk.graphs.outputs import WantedOutputs, complete_members, complete_types, made_outputs
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.operators import OPERATORS, OWN_OPERATORS, OperatorDesc
@@ -62,14 +63,6 @@ Operands = Operand | Sequence[Expression] | None
 """What a member of an operator can be given: an operand, several where it is an array of tensors, or nothing."""
 
 
-@dataclasses.dataclass(frozen=True)
-class _AppliedNode:
-    """A node that was made so far: an operator with its sources, or a constant."""
-
-    node: OperatorGraphNode | ConstantGraphNode
-    sources: tuple[Source | None, ...]
-
-
 class Graph(GraphWithNumPyWords):
     """A graph that is being built.
 
@@ -85,7 +78,7 @@ class Graph(GraphWithNumPyWords):
             raise InvalidArgumentError(f"Graph: device must be a dmlvk.Device; got {device!r}")
         self.device = device
         self._inputs: dict[str, TensorDesc] = {}
-        self._nodes: list[_AppliedNode] = []
+        self._nodes: list[SourcedNode[Source]] = []
         self._known: dict[tuple[object, ...], int] = {}
 
     def input(
@@ -163,7 +156,7 @@ class Graph(GraphWithNumPyWords):
     def _constant(self, contents: bytes, tensor: TensorDesc, name: str) -> Expression:
         key = ("constant", contents)
         if key not in self._known:
-            self._nodes.append(_AppliedNode(ConstantGraphNode(contents, name), ()))
+            self._nodes.append(SourcedNode(ConstantGraphNode(contents, name), ()))
             self._known[key] = len(self._nodes) - 1
         return Expression(self, Source("node", self._known[key]), tensor, name)
 
@@ -329,8 +322,7 @@ class Graph(GraphWithNumPyWords):
             expressions[field.attribute].source if field.attribute in expressions else None for field, _ in desc.inputs
         ]
         index = self._operator_node(desc, tuple(sources), name)
-        is_truth = operator.startswith("ELEMENT_WISE_LOGICAL_") or operator.startswith("ELEMENT_WISE_IS_")
-        made = Expression(self, Source("node", index), result, name or operator, is_truth=is_truth)
+        made = Expression(self, Source("node", index), result, name or operator, is_truth=gives_truths(kind))
         return made if rank == len(sizes) else made.reinterpret(sizes, result.element_strides[rank - len(sizes) :])
 
     def _operator_node(self, desc: OperatorDesc, sources: tuple[Source | None, ...], name: str) -> int:
@@ -338,7 +330,7 @@ class Graph(GraphWithNumPyWords):
         key = (desc, sources, name)
         if is_open or key not in self._known:
             node = OperatorGraphNode(self.device.create_operator(desc), name)
-            self._nodes.append(_AppliedNode(node, sources))
+            self._nodes.append(SourcedNode(node, sources))
         if is_open:
             return len(self._nodes) - 1
         return self._known.setdefault(key, len(self._nodes) - 1)
@@ -428,9 +420,14 @@ class Graph(GraphWithNumPyWords):
                 )
         written = [self._as_written(expression) for expression in wanted.values()]
         sources = [source for source, _ in written]
-        return _description(self._nodes, list(self._inputs), self._needed(sources), sources), [
-            tensor for _, tensor in written
-        ]
+        needed = needed_nodes(self._nodes, sources)
+        used = {source for index in needed for source in self._nodes[index].reads}
+        numbers = {Source("input", number): number for number in range(len(self._inputs))}
+        unused = [name for name, source in zip(self._inputs, numbers, strict=True) if source not in used]
+        if unused:
+            raise InvalidArgumentError(f"Graph.compile: no output depends on the input {unused[0]!r}")
+        graph = graph_of(self._nodes, needed, sources, numbers, list(self._inputs))
+        return graph, [tensor for _, tensor in written]
 
     def _as_written(self, expression: Expression) -> tuple[Source, TensorDesc]:
         """A node that writes the expression, packed, and how its output is seen.
@@ -450,49 +447,10 @@ class Graph(GraphWithNumPyWords):
     def inputs_of(self, expressions: Iterable[Expression]) -> list[str]:
         """The names of the inputs on which expressions depend: all others must not be there when they are compiled."""
         sources = [expression.source for expression in expressions]
-        needed = self._needed([source for source in sources if source.kind == "node"])
-        read = [source for index in needed for source in self._nodes[index].sources if source is not None]
-        indices = {source.index for source in (*sources, *read) if source.kind == "input"}
+        needed = needed_nodes(self._nodes, [source for source in sources if source.kind == "node"])
+        sources += [source for index in needed for source in self._nodes[index].reads]
+        indices = {source.index for source in sources if source.kind == "input"}
         return [name for position, name in enumerate(self._inputs) if position in indices]
-
-    def _needed(self, outputs: Sequence[Source]) -> set[int]:
-        """The nodes that lead to the outputs of nodes."""
-        needed: set[int] = set()
-        pending = [source.index for source in outputs]
-        while pending:
-            index = pending.pop()
-            if index not in needed:
-                needed.add(index)
-                pending += [s.index for s in self._nodes[index].sources if s is not None and s.kind == "node"]
-        return needed
-
-
-def _description(
-    nodes: Sequence[_AppliedNode], names: Sequence[str], needed: set[int], outputs: Sequence[Source]
-) -> GraphDesc:
-    """The nodes that lead to the outputs, numbered anew, with their edges."""
-    numbers = {index: number for number, index in enumerate(sorted(needed))}
-    input_edges: list[InputGraphEdge] = []
-    between: list[IntermediateGraphEdge] = []
-    for index, number in numbers.items():
-        for position, source in enumerate(nodes[index].sources):
-            if source is None:
-                continue
-            if source.kind == "input":
-                input_edges.append(InputGraphEdge(source.index, number, position, names[source.index]))
-            else:
-                between.append(IntermediateGraphEdge(numbers[source.index], source.output, number, position))
-    unused = set(range(len(names))) - {edge.graph_input_index for edge in input_edges}
-    if unused:
-        raise InvalidArgumentError(f"Graph.compile: no output depends on the input {names[min(unused)]!r}")
-    return GraphDesc(
-        len(names),
-        len(outputs),
-        [nodes[index].node for index in numbers],
-        input_edges,
-        [OutputGraphEdge(numbers[s.index], s.output, position) for position, s in enumerate(outputs)],
-        between,
-    )
 
 
 def _checked_types(

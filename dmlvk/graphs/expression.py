@@ -13,6 +13,7 @@ from dmlvk.arrays.indexing import axis_order, part_of, reshaped_sizes
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import value_of
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.graphs.arithmetic import Arithmetic, binary
 from dmlvk.operators.members import RoundingMode
 from dmlvk.support.integers import checked_integers
 from dmlvk.tensors import TensorDesc, packed_strides, reshaped_strides
@@ -60,7 +61,7 @@ class GraphOfExpressions(abc.ABC):
         """What another function of NumPy gives for expressions."""
 
 
-class Expression:
+class Expression(Arithmetic):
     """A tensor of a graph. Made by :class:`dmlvk.Graph`, by functions of :mod:`dmlvk.functions`, and by operators.
 
     ``+ - * / // % @ **``, unary ``-``, ``abs``, comparisons, ``& | ^ ~ << >>`` make further expressions; what they are
@@ -76,6 +77,7 @@ class Expression:
     """
 
     __hash__ = object.__hash__
+    __eq__ = binary("LOGICAL_EQUALS")  # type: ignore[assignment]  # an expression, as in NumPy
 
     def __init__(
         self, graph: Graph, source: Source, tensor: TensorDesc, name: str = "", *, is_truth: bool = False
@@ -242,42 +244,21 @@ class Expression:
         ]
         return self.reinterpret(wanted, steps)
 
-    def _with(self, operator: str, other: Operand, swapped: bool = False) -> Expression:
-        first, second = (other, self) if swapped else (self, other)
-        return self.graph.apply(f"ELEMENT_WISE_{operator}", {"a_tensor": first, "b_tensor": second})
+    def has_truths(self) -> bool:
+        """Whether the elements are 0 and 1 of a comparison."""
+        return self.is_truth
 
-    def __add__(self, other: Operand) -> Expression:
-        return self._with("ADD", other)
-
-    def __radd__(self, other: Operand) -> Expression:
-        return self._with("ADD", other, swapped=True)
-
-    def __sub__(self, other: Operand) -> Expression:
-        return self._with("SUBTRACT", other)
-
-    def __rsub__(self, other: Operand) -> Expression:
-        return self._with("SUBTRACT", other, swapped=True)
-
-    def __mul__(self, other: Operand) -> Expression:
-        return self._with("MULTIPLY", other)
-
-    def __rmul__(self, other: Operand) -> Expression:
-        return self._with("MULTIPLY", other, swapped=True)
-
-    def __truediv__(self, other: Operand) -> Expression:
-        return self._with("DIVIDE", other)
-
-    def __rtruediv__(self, other: Operand) -> Expression:
-        return self._with("DIVIDE", other, swapped=True)
+    def elementwise(self, operator: str, **members: Any) -> Expression:
+        """What an element-wise operator of the graph gives."""
+        tensors = {member: value for member, value in members.items() if member.endswith("_tensor")}
+        attributes = {member: value for member, value in members.items() if member not in tensors}
+        return self.graph.apply(f"ELEMENT_WISE_{operator}", tensors, attributes)
 
     def __matmul__(self, other: Operand) -> Expression:
-        return self._matrix_product(self, other)
+        return self.graph.matrix_product(self, other)
 
     def __rmatmul__(self, other: Operand) -> Expression:
-        return self._matrix_product(other, self)
-
-    def _matrix_product(self, first: Operand, second: Operand) -> Expression:
-        return self.graph.matrix_product(first, second)
+        return self.graph.matrix_product(other, self)
 
     def __floordiv__(self, other: Operand) -> Expression:
         return self._floor_division(self, other)
@@ -292,11 +273,8 @@ class Expression:
         that is rounded down to 0, times 0, is a zero of its sign.)
         """
 
-        def made(operator: str, a: Operand, b: Operand) -> Expression:
-            return self.graph.apply(f"ELEMENT_WISE_{operator}", {"a_tensor": a, "b_tensor": b})
-
-        def chosen(condition: Expression, a: Operand, b: Operand) -> Expression:
-            return self.graph.apply("ELEMENT_WISE_IF", {"condition_tensor": condition, "a_tensor": a, "b_tensor": b})
+        def made(operator: str, a: Operand, b: Operand, **more: Operand) -> Expression:
+            return self.elementwise(operator, a_tensor=a, b_tensor=b, **more)
 
         first, second = (
             self.graph.constant(each, self.data_type) if isinstance(each, (int, float)) else each
@@ -305,15 +283,15 @@ class Expression:
         remainder = made("MODULUS_TRUNCATE", first, second)
         quotient = made("DIVIDE", made("SUBTRACT", first, remainder), second)
         if self.data_type.is_float:
-            attributes = {"rounding_mode": RoundingMode.HALVES_TO_NEAREST_EVEN}
-            quotient = self.graph.apply("ELEMENT_WISE_ROUND", {"input_tensor": quotient}, attributes)
+            mode = RoundingMode.HALVES_TO_NEAREST_EVEN
+            quotient = self.elementwise("ROUND", input_tensor=quotient, rounding_mode=mode)
         is_down = made("LOGICAL_EQUALS", made("MODULUS_FLOOR", first, second), remainder)
-        floored = chosen(is_down, quotient, made("SUBTRACT", quotient, 1))
+        floored = made("IF", quotient, quotient - 1, condition_tensor=is_down)
         if not self.data_type.is_float:
             return floored
         plain = made("DIVIDE", first, second)
-        signed = chosen(made("LOGICAL_EQUALS", floored, 0), made("MULTIPLY", plain, 0), floored)
-        return chosen(made("LOGICAL_EQUALS", second, 0), plain, signed)
+        signed = made("IF", plain * 0, floored, condition_tensor=floored == 0)
+        return made("IF", plain, signed, condition_tensor=made("LOGICAL_EQUALS", second, 0))
 
     def __divmod__(self, other: Operand) -> tuple[Expression, Expression]:
         return self // other, self % other
@@ -321,82 +299,5 @@ class Expression:
     def __rdivmod__(self, other: Operand) -> tuple[Expression, Expression]:
         return self._floor_division(other, self), self.__rmod__(other)
 
-    def __mod__(self, other: Operand) -> Expression:
-        return self._with("MODULUS_FLOOR", other)
-
-    def __rmod__(self, other: Operand) -> Expression:
-        return self._with("MODULUS_FLOOR", other, swapped=True)
-
-    def __pow__(self, exponent: Operand) -> Expression:
-        if isinstance(exponent, (int, float)) and self.data_type.is_float:
-            attributes: dict[str, Any] = {"exponent": float(exponent)}
-            return self.graph.apply("ELEMENT_WISE_CONSTANT_POW", {"input_tensor": self}, attributes)
-        return self.graph.apply("ELEMENT_WISE_POW", {"input_tensor": self, "exponent_tensor": exponent})
-
-    def __rpow__(self, base: Operand) -> Expression:
-        return self.graph.apply("ELEMENT_WISE_POW", {"input_tensor": base, "exponent_tensor": self})
-
-    def __neg__(self) -> Expression:
-        return self.graph.apply("ELEMENT_WISE_NEGATE", {"input_tensor": self})
-
-    def __pos__(self) -> Expression:
-        return self
-
-    def __abs__(self) -> Expression:
-        return self.graph.apply("ELEMENT_WISE_ABS", {"input_tensor": self})
-
-    def __lt__(self, other: Operand) -> Expression:
-        return self._with("LOGICAL_LESS_THAN", other)
-
-    def __le__(self, other: Operand) -> Expression:
-        return self._with("LOGICAL_LESS_THAN_OR_EQUAL", other)
-
-    def __gt__(self, other: Operand) -> Expression:
-        return self._with("LOGICAL_GREATER_THAN", other)
-
-    def __ge__(self, other: Operand) -> Expression:
-        return self._with("LOGICAL_GREATER_THAN_OR_EQUAL", other)
-
-    def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, as in NumPy
-        return self._with("LOGICAL_EQUALS", other)
-
-    def __ne__(self, other: Operand) -> Expression:  # type: ignore[override]  # likewise
-        return self.graph.apply("ELEMENT_WISE_LOGICAL_NOT", {"input_tensor": self._with("LOGICAL_EQUALS", other)})
-
-    def __and__(self, other: Operand) -> Expression:
-        return self._bitwise("AND", other)
-
-    def __rand__(self, other: Operand) -> Expression:
-        return self._bitwise("AND", other, swapped=True)
-
-    def __or__(self, other: Operand) -> Expression:
-        return self._bitwise("OR", other)
-
-    def __ror__(self, other: Operand) -> Expression:
-        return self._bitwise("OR", other, swapped=True)
-
-    def __xor__(self, other: Operand) -> Expression:
-        return self._bitwise("XOR", other)
-
-    def __rxor__(self, other: Operand) -> Expression:
-        return self._bitwise("XOR", other, swapped=True)
-
-    def _bitwise(self, operator: str, other: Operand, swapped: bool = False) -> Expression:
-        both_truths = self.is_truth and isinstance(other, Expression) and other.is_truth
-        return self._with(f"LOGICAL_{operator}" if both_truths else f"BIT_{operator}", other, swapped)
-
-    def __invert__(self) -> Expression:
-        operator = "ELEMENT_WISE_LOGICAL_NOT" if self.is_truth else "ELEMENT_WISE_BIT_NOT"
-        return self.graph.apply(operator, {"input_tensor": self})
-
-    def __lshift__(self, other: Operand) -> Expression:
-        return self._with("BIT_SHIFT_LEFT", other)
-
-    def __rlshift__(self, other: Operand) -> Expression:
-        return self._with("BIT_SHIFT_LEFT", other, swapped=True)
-
-    def __rshift__(self, other: Operand) -> Expression:
-        return self._with("BIT_SHIFT_RIGHT", other)
-
-    def __rrshift__(self, other: Operand) -> Expression:
-        return self._with("BIT_SHIFT_RIGHT", other, swapped=True)
+    def __ne__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, as in NumPy
+        return self.elementwise("LOGICAL_NOT", input_tensor=self == other)

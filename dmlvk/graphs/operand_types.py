@@ -26,6 +26,11 @@ def data_type_of(array: npt.NDArray[Any]) -> DataType:
     return DataType[name]
 
 
+def gives_truths(kind: type[OperatorDesc]) -> bool:
+    """Whether an operator's results are 0 and 1."""
+    return kind.operator_name.startswith(("ELEMENT_WISE_LOGICAL_", "ELEMENT_WISE_IS_"))
+
+
 def shares_sizes(kind: type[OperatorDesc], member: str) -> bool:
     """Whether a tensor must have the output's sizes."""
     outputs = {field.attribute for field in kind.fields if field.kind == "output"}

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.graphs.description import (
-    GraphDesc,
-    InputGraphEdge,
-    IntermediateGraphEdge,
-    OperatorGraphNode,
-    OutputGraphEdge,
-)
+from dmlvk.dynamic.sizes import as_size
+from dmlvk.graphs.description import GraphDesc, OperatorGraphNode
+from dmlvk.graphs.nodes import SourcedNode, graph_of, needed_nodes
+from dmlvk.graphs.operand_types import gives_truths, shares_sizes
 from dmlvk.graphs.outputs import WantedOutputs, complete_members, made_outputs
 from dmlvk.onnx.nodes.values import (
     DATA_TYPES,
@@ -25,6 +23,7 @@ from dmlvk.onnx.nodes.values import (
     DeviceSource,
     NotOnDevice,
     Tensor,
+    broadcast_shape,
     dense,
     described,
     memory_of,
@@ -60,16 +59,6 @@ class New:
 
 
 @dataclasses.dataclass(frozen=True)
-class _AssembledNode:
-    """An operator with where its inputs come from and what it writes."""
-
-    node: OperatorGraphNode
-    reads: tuple[tuple[int, DeviceSource], ...]  # number of the input, bytes
-    writes: tuple[tuple[int, DeviceSource], ...]
-    values: dict[int, str] = dataclasses.field(default_factory=dict)  # names of outputs, where the model has one
-
-
-@dataclasses.dataclass(frozen=True)
 class Assembled:
     """A graph with what its inputs and outputs are.
 
@@ -96,6 +85,7 @@ class Assembly:
         capacities: how many rows the caches have that stay in memory of their own, by the outputs that show them.
 
     Attributes:
+        label: for messages and pictures, of the operators that are added next.
         lengths: what nodes read that append to such caches.
         appended: the outputs that show caches to which nodes append.
         ranges: from where to where numbers may go that nodes read, each once.
@@ -105,15 +95,19 @@ class Assembly:
 
     def __init__(self, device: Device, parts: Parts | None = None, capacities: Mapping[str, int] | None = None) -> None:
         self.device = device
+        self.label = ""
         self._capacities = {} if capacities is None else capacities
         self.lengths: list[Lengths] = []
         self.appended: set[str] = set()
         self.ranges: dict[tuple[str, int, int], Range] = {}
         self.propagates_nan = False
         self._parts: Parts = {} if parts is None else parts
-        self._nodes: list[_AssembledNode] = []
+        self._nodes: list[SourcedNode[DeviceSource]] = []
+        self._written: list[list[tuple[DeviceSource, New]]] = []  # by nodes; tensors would refer to what keeps them
+        self._names: dict[DeviceSource, str] = {}
         self._operators: dict[object, tuple[Operator, Mapping[str, Any]]] = {}
         self._constants: dict[tuple[int, int], DeviceSource] = {}
+        self._scalars: dict[tuple[bytes, int], Array] = {}
         self.of_sizes: dict[str, DeviceSource] = {}
         self.follows: dict[str, Derived] = {}
 
@@ -127,7 +121,13 @@ class Assembly:
 
     def back_to(self, mark: int) -> None:
         """Forgets what was added since."""
-        del self._nodes[mark:]
+        del self._nodes[mark:], self._written[mark:]
+
+    def input(self, name: str, element: int, shape: Sequence[int]) -> Tensor:
+        """A tensor that is bound at every run."""
+        sizes = tuple(map(as_size, shape))
+        source = DeviceSource("input", size_in_bytes(DATA_TYPES[element], sizes), name=name)
+        return Tensor(self, source, element, sizes, packed_strides(sizes))
 
     def constant(self, array: Array, element: int) -> Tensor:
         """A tensor whose contents are uploaded once; the same bytes for arrays that are views of the same memory."""
@@ -137,7 +137,12 @@ class Assembly:
         if source is None:
             source = DeviceSource("constant", size_in_bytes(DATA_TYPES[element], whole.shape), array=whole)
             self._constants[memory_of(whole)] = source
-        return Tensor(source, element, array.shape, strides)
+        return Tensor(self, source, element, array.shape, strides)
+
+    def scalar(self, value: float, element: int) -> Tensor:
+        """A tensor of one element that is known, without dimensions."""
+        array = np.full((), value, DATA_TYPES[element].numpy_dtype)
+        return self.constant(self._scalars.setdefault((array.tobytes(), element), array), element)
 
     def derived(self, value: Derived) -> Tensor:
         """A tensor of integers that follow from open sizes, which the host writes where these are bound."""
@@ -145,7 +150,7 @@ class Assembly:
         if source is None:
             size = size_in_bytes(DATA_TYPES[value.element], value.numbers.shape)
             source = self.of_sizes[value.name] = DeviceSource("input", size, name=value.name)
-        return Tensor(source, value.element, value.numbers.shape, packed_strides(value.numbers.shape))
+        return Tensor(self, source, value.element, value.numbers.shape, packed_strides(value.numbers.shape))
 
     def size(self, number: int, element: int) -> Tensor:
         """A tensor of one integer that follows from open sizes.
@@ -183,51 +188,74 @@ class Assembly:
             self._parts[key] = array, np.ascontiguousarray(convert())
         return self.constant(self._parts[key][1], element)
 
-    def add(self, operator: str, name: str, members: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    def add(
+        self, operator: str, members: Mapping[str, Any], element: int | None = None, label: str | None = None
+    ) -> tuple[Tensor, ...]:
         """Adds an operator.
 
         Args:
             operator: DirectML's name, or that of an operator of dmlvk's own.
-            name: for messages and pictures.
             members: by their Python names: tensors, :class:`New` for outputs, lists of these, and attributes. Lengths
-                of arrays follow from these. Outputs that are left out are as the operator's shape rule has them, of
-                the first tensor's type where they have its data type; optional ones are absent.
+                of arrays follow from these. Tensors of an element-wise operator broadcast, and numbers may stand in
+                their places. Outputs that are left out are as the operator's shape rule has them; optional ones are
+                absent.
+            element: ONNX's type of the outputs that are left out; ``None``: that of the inputs whose data type they
+                have, BOOL of comparisons.
+            label: for messages and pictures; ``None``: :attr:`label`.
 
         Returns:
             What it writes, in the order of its outputs.
 
         Raises:
-            NotOnDevice: when dmlvk has no such operator.
+            NotOnDevice: when dmlvk has no such operator, or shapes do not broadcast.
             DmlError: when the description breaks a rule.
         """
         kind = OPERATORS.get(operator) or OWN_OPERATORS.get(operator)
         if kind is None:
             raise NotOnDevice(f"this version of dmlvk has no {operator} yet")
+        if kind.declaration.is_regular:
+            members = self._broadcast(kind, members)
         field_of = {field.attribute: field for field in kind.fields}.get
         described = {member: _as_member(value, field_of(member)) for member, value in members.items()}
         complete_members(kind, described)
-        following = _following_outputs(kind, members, described)
+        following = _following_outputs(kind, members, described, element)
         described |= {member: _as_member(new, None) for member, new in following.items()}
-        members = {**members, **following}
-        made = self._operator(kind, described)
-        desc, node = made.desc, OperatorGraphNode(made, name)
-        number = len(self._nodes)
-        given = {member: iter(_listed(value)) for member, value in members.items()}
-        reads = []
-        for position, (field, tensor) in enumerate(desc.inputs):
-            if tensor is not None:
-                reads.append((position, next(_tensors(given[_member_of(field)])).source))
-        written: list[Tensor] = []
-        writes = []
-        for position, (field, tensor) in enumerate(desc.outputs):
+        operator_of = self._operator(kind, described)
+        given = {member: iter(_listed(value)) for member, value in {**members, **following}.items()}
+        sources = tuple(
+            None if tensor is None else next(_tensors(given[_member_of(field)])).source
+            for field, tensor in operator_of.desc.inputs
+        )
+        written: list[tuple[DeviceSource, New]] = []
+        for position, (field, tensor) in enumerate(operator_of.desc.outputs):
             if tensor is None:
                 continue
             new = next(item for item in given[_member_of(field)] if isinstance(item, New))
-            source = DeviceSource("node", tensor.size_in_bytes, node=number, output=position)
-            writes.append((position, source))
-            written.append(Tensor(source, new.element, new.shape, packed_strides(new.shape)))
-        self._nodes.append(_AssembledNode(node, tuple(reads), tuple(writes)))
-        return tuple(written)
+            source = DeviceSource("node", tensor.size_in_bytes, index=len(self._nodes), output=position)
+            written.append((source, new))
+        node = OperatorGraphNode(operator_of, self.label if label is None else label)
+        self._nodes.append(SourcedNode(node, sources))
+        self._written.append(written)
+        return tuple(self._tensor(source, new) for source, new in written)
+
+    def _tensor(self, source: DeviceSource, new: New) -> Tensor:
+        return Tensor(self, source, new.element, new.shape, packed_strides(new.shape))
+
+    def _broadcast(self, kind: type[OperatorDesc], members: Mapping[str, Any]) -> dict[str, Any]:
+        """The members of an element-wise operator: numbers as tensors, and tensors in the shape of all."""
+        tensors = {member: value for member, value in members.items() if isinstance(value, Tensor)}
+        for field in kind.fields:
+            value = members.get(field.attribute)
+            if field.kind == "input" and not isinstance(value, (Tensor, list, type(None))):
+                tensors[field.attribute] = self.scalar(value, _agreeing(kind, field.attribute, tensors)[0].element)
+        single = kind.declaration.one_element
+        sharing = [
+            member
+            for member, tensor in tensors.items()
+            if shares_sizes(kind, member) and not (member in single and math.prod(tensor.shape) == 1)
+        ]
+        shape = broadcast_shape(*(tensors[member].shape for member in sharing))
+        return {**members, **tensors, **{member: tensors[member].broadcast(shape) for member in sharing}}
 
     def _operator(self, kind: type[OperatorDesc], members: Mapping[str, Any]) -> Operator:
         """An operator; the same one for members that are alike, so that it is checked and lowered once."""
@@ -241,24 +269,18 @@ class Assembly:
 
     def name(self, tensor: Tensor, name: str) -> None:
         """Notes how the model calls what an operator writes: the first name counts, those of views come later."""
-        if tensor.source.kind == "node":
-            self._nodes[tensor.source.node].values.setdefault(tensor.source.output, name)
+        self._names.setdefault(tensor.source, name)
 
-    def as_written(self, tensor: Tensor, name: str) -> Tensor:
+    def as_written(self, tensor: Tensor, label: str) -> Tensor:
         """The tensor as an operator's own packed output: a copy, where it is a view or no operator writes it."""
         if tensor.source.kind == "node" and tensor.is_packed and fills(tensor):
             return tensor
         if tensor.data_type.size_in_bits < 8:  # all of its source's bytes, as the planner sees to
             contents = tensor.viewed((tensor.source.size_in_bytes,), element=TensorProto.UINT8)
-            return self.as_written(contents, name).viewed(tensor.shape, element=tensor.element)
+            return self.as_written(contents, label).viewed(tensor.shape, element=tensor.element)
         if tensor.rank > MOST_DIMENSIONS:
-            return self.as_written(tensor.collapsed(), name).viewed(tensor.shape)
-        (copy,) = self.add(
-            "ELEMENT_WISE_IDENTITY",
-            name,
-            {"input_tensor": tensor, "output_tensor": New(tensor.element, tensor.shape)},
-        )
-        return copy
+            return self.as_written(tensor.collapsed(), label).viewed(tensor.shape)
+        return self.add("ELEMENT_WISE_IDENTITY", {"input_tensor": tensor}, label=label)[0]
 
     def assembled(self, outputs: Sequence[Tensor]) -> Assembled | None:
         """The graph of what leads to the outputs; ``None`` where there is nothing to compute.
@@ -268,41 +290,18 @@ class Assembly:
         """
         if not outputs:
             return None
-        needed: set[int] = set()
-        pending = [tensor.source for tensor in outputs]
-        while pending:
-            source = pending.pop()
-            if source.kind == "node" and source.node not in needed:
-                needed.add(source.node)
-                pending += [read for _, read in self._nodes[source.node].reads]
-        numbers = {index: number for number, index in enumerate(sorted(needed))}
+        needed = needed_nodes(self._nodes, [tensor.source for tensor in outputs])
+        used = {tensor.source for tensor in outputs} | {read for index in needed for read in self._nodes[index].reads}
+        # Every output of a node needs an edge, also one that nobody reads.
+        written = [one for index in needed for one in self._written[index]]
+        shown = [*outputs, *(self._tensor(source, new) for source, new in written if source not in used)]
         inputs: dict[DeviceSource, int] = {}
-        input_edges: list[InputGraphEdge] = []
-        between: list[IntermediateGraphEdge] = []
-        used: set[DeviceSource] = {tensor.source for tensor in outputs}
-        for index, number in numbers.items():
-            for position, source in self._nodes[index].reads:
-                used.add(source)
-                if source.kind == "node":
-                    between.append(IntermediateGraphEdge(numbers[source.node], source.output, number, position))
-                else:
-                    entry = inputs.setdefault(source, len(inputs))
-                    input_edges.append(InputGraphEdge(entry, number, position))
-        shown = list(outputs)
-        for index in numbers:  # every output of a node needs an edge, also one that nobody reads
-            node = self._nodes[index]
-            for position, source in node.writes:
-                if source not in used:
-                    desc = node.node.operator.desc.outputs[position][1]
-                    assert desc is not None  # it is written
-                    shown.append(_raw(source, desc))
-        edges = [
-            OutputGraphEdge(numbers[tensor.source.node], tensor.source.output, entry)
-            for entry, tensor in enumerate(shown)
+        graph = graph_of(self._nodes, needed, [tensor.source for tensor in shown], inputs)
+        names = [
+            {source.output: self._names[source] for source, _ in self._written[index] if source in self._names}
+            for index in needed
         ]
-        nodes = [self._nodes[index].node for index in numbers]
-        graph = GraphDesc(len(inputs), len(shown), nodes, input_edges, edges, between)
-        return Assembled(graph, tuple(inputs), tuple(shown), tuple(self._nodes[index].values for index in numbers))
+        return Assembled(graph, tuple(inputs), tuple(shown), tuple(names))
 
 
 class _NothingAlikeError(Exception):
@@ -324,8 +323,13 @@ def _alike(value: Any) -> object:
     raise _NothingAlikeError
 
 
+def _agreeing(kind: type[OperatorDesc], member: str, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+    """The tensors whose data type a tensor of the operator must have."""
+    return [tensors[other] for group in kind.same_data_type if member in group for other in group if other in tensors]
+
+
 def _following_outputs(
-    kind: type[OperatorDesc], members: Mapping[str, Any], described: Mapping[str, Any]
+    kind: type[OperatorDesc], members: Mapping[str, Any], described: Mapping[str, Any], element: int | None
 ) -> dict[str, New]:
     """The outputs that an operator has and nobody states, as its shape rule gives them.
 
@@ -333,30 +337,33 @@ def _following_outputs(
         kind: the operator.
         members: tensors, and :class:`New` for outputs.
         described: the same as descriptions have them.
+        element: ONNX's type of theirs, where the inputs do not say it.
     """
     left_out = [field.attribute for field in kind.fields if field.kind == "output" and not field.optional]
     left_out = [member for member in left_out if member not in members]
     if not left_out:
         return {}
+    if element is None and gives_truths(kind):
+        element = TensorProto.BOOL
     tensors = [one for value in members.values() for one in _tensors(iter(_listed(value)))]
-    by_rule = made_outputs(kind, described, WantedOutputs(tensors[0].data_type if tensors else None))
+    by_member = {member: value for member, value in members.items() if isinstance(value, Tensor)}
+    usual = tensors[0].data_type if tensors else None
+    by_rule = made_outputs(kind, described, WantedOutputs(usual if element is None else DATA_TYPES[element]))
     made: dict[str, New] = {}
     for member in left_out:
-        tensor = by_rule[member]
-        like = (e for e, known in DATA_TYPES.items() if known is tensor.data_type)
-        element = next((one.element for one in tensors if one.data_type is tensor.data_type), None) or next(like)
-        made[member] = New(element, tuple(tensor.sizes) if any(one.rank for one in tensors) else ())
+        data_type, sizes = by_rule[member].data_type, tuple(by_rule[member].sizes)
+        alike = (
+            each.element for each in (*_agreeing(kind, member, by_member), *tensors) if each.data_type is data_type
+        )
+        known = (number for number, known_type in DATA_TYPES.items() if known_type is data_type)
+        found = next(alike, None) or next(known) if element is None else element
+        made[member] = New(found, sizes if any(one.rank for one in tensors) else ())
     return made
 
 
 def fills(tensor: Tensor) -> bool:
     """Whether a packed view shows all bytes of its source."""
     return size_in_bytes(tensor.data_type, tensor.shape) == tensor.source.size_in_bytes
-
-
-def _raw(source: DeviceSource, desc: TensorDesc) -> Tensor:
-    element = next(element for element, data_type in DATA_TYPES.items() if data_type is desc.data_type)
-    return Tensor(source, element, tuple(desc.sizes), desc.element_strides)
 
 
 def _listed(value: Any) -> Sequence[Any]:

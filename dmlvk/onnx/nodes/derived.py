@@ -114,7 +114,8 @@ def current(value: Value | None) -> Value | None:
     if isinstance(value, Tensor) and (is_dynamic(value.shape) or is_dynamic(value.strides)):
         size = value_of(value.source.size_in_bytes)
         source = dataclasses.replace(value.source, size_in_bytes=size)
-        return Tensor(source, value.element, tuple(map(value_of, value.shape)), tuple(map(value_of, value.strides)))
+        shape, strides = (tuple(map(value_of, numbers)) for numbers in (value.shape, value.strides))
+        return dataclasses.replace(value, source=source, shape=shape, strides=strides)
     return value
 
 

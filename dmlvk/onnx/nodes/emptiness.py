@@ -21,7 +21,6 @@ from dmlvk.onnx.nodes.values import (
     NotOnDevice,
     Value,
     element_of,
-    input_tensor,
 )
 from dmlvk.support import faults
 
@@ -129,8 +128,9 @@ def of_pretended(step: Step, inputs: Sequence[Value | None], device: Device) -> 
     found = []
     for size in (3, 5):
         try:
-            pretended = [_pretended(number, value, size) for number, value in enumerate(inputs)]
-            node = Node(step.proto, step.schema, pretended, [None] * len(step.proto.output), Assembly(device))
+            graph = Assembly(device)
+            pretended = [_pretended(graph, number, value, size) for number, value in enumerate(inputs)]
+            node = Node(step.proto, step.schema, pretended, [None] * len(step.proto.output), graph)
             translation.translate(node)
             made = [node.results[number] if name else None for number, name in enumerate(step.proto.output)]
         except (NeedsValue, NotOnDevice, DmlError):
@@ -151,13 +151,13 @@ def of_pretended(step: Step, inputs: Sequence[Value | None], device: Device) -> 
     return results
 
 
-def _pretended(number: int, value: Value | None, size: int) -> Value | None:
+def _pretended(graph: Assembly, number: int, value: Value | None, size: int) -> Value | None:
     if not isinstance(value, Known) or not is_empty(value.value):
         return value
     element = element_of(value.value)
     if element is None:
         raise NotOnDevice(f"the device has no {value.value.dtype}")
-    return input_tensor(f"pretended {number}", element, [length or size for length in value.value.shape])
+    return graph.input(f"pretended {number}", element, [length or size for length in value.value.shape])
 
 
 def is_empty(value: Any) -> bool:

@@ -232,6 +232,7 @@ class Node(NodeAttributes):
     ) -> None:
         super().__init__(proto, schema)
         self.assembly = assembly
+        assembly.label = self.name
         self.results: dict[int, Tensor] = {}
         self.fused = False
         self._inputs = inputs
@@ -378,13 +379,13 @@ class Node(NodeAttributes):
         """Says what an output is."""
         self.results[index] = tensor
 
-    def apply(self, operator: str, **members: Any) -> Tensor:
-        """Adds an operator with one output."""
-        return self.assembly.add(operator, self.name, members)[0]
+    def apply(self, operator: str, element: int | None = None, /, **members: Any) -> Tensor:
+        """Adds an operator with one output, as :meth:`Assembly.add` does."""
+        return self.assembly.add(operator, members, element)[0]
 
     def apply_all(self, operator: str, **members: Any) -> tuple[Tensor, ...]:
         """Adds an operator with any number of outputs."""
-        return self.assembly.add(operator, self.name, members)
+        return self.assembly.add(operator, members)
 
     @property
     def name(self) -> str:
@@ -407,11 +408,11 @@ class Node(NodeAttributes):
         """Another element type."""
         if tensor.element == element:
             return tensor
-        return self.apply("CAST", input_tensor=tensor, output_tensor=New(element, tensor.shape))
+        return self.apply("CAST", element, input_tensor=tensor)
 
     def scalar(self, value: float, element: int) -> Tensor:
-        """A tensor of one element that is known."""
-        return self.assembly.constant(np.full((1,), value, DATA_TYPES[element].numpy_dtype), element)
+        """A tensor of one element that is known, without dimensions."""
+        return self.assembly.scalar(value, element)
 
     def activation(self) -> FusedActivation | None:
         """The activation that is to be computed with this node; from then on it counts as done."""

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,11 @@ from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sharing import once
 from dmlvk.dynamic.sizes import as_size, is_dynamic, value_of
 from dmlvk.errors import DmlError, InvalidArgumentError
+from dmlvk.graphs.arithmetic import Arithmetic
 from dmlvk.tensors import TensorDesc, packed_strides
+
+if TYPE_CHECKING:
+    from dmlvk.onnx.nodes.assembly import Assembly
 
 DATA_TYPES: dict[int, DataType] = {
     TensorProto.FLOAT: DataType.FLOAT32,
@@ -151,7 +155,7 @@ class DeviceSource:
         size_in_bytes: its TotalTensorSizeInBytes.
         name: of an input.
         array: of a constant.
-        node: of a node's output, the number of the node.
+        index: of a node's output, the number of the node.
         output: which of that node's outputs.
     """
 
@@ -159,25 +163,43 @@ class DeviceSource:
     size_in_bytes: int
     name: str = ""
     array: Array | None = None
-    node: int = -1
+    index: int = -1
     output: int = 0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Tensor:
-    """A tensor on the device: a view of a source, from its first element on.
+class Tensor(Arithmetic):
+    """A tensor on the device: a view of a source, from its first element on; with Python's operators.
 
     Attributes:
+        graph: where its operators are added.
         source: the bytes.
         element: ONNX's element type.
         shape: as ONNX has it; may have no dimension at all.
         strides: in elements, one for each dimension.
     """
 
+    graph: Assembly
     source: DeviceSource
     element: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+    def has_truths(self) -> bool:
+        """Whether it is of BOOL."""
+        return self.element == TensorProto.BOOL
+
+    def elementwise(self, operator: str, **members: Any) -> Tensor:
+        """What an element-wise operator gives, added to the graph."""
+        return self.graph.add(f"ELEMENT_WISE_{operator}", members)[0]
+
+    def equals(self, other: Tensor | float) -> Tensor:
+        """Where the elements are those of another tensor, or a number."""
+        return self.elementwise("LOGICAL_EQUALS", a_tensor=self, b_tensor=other)
+
+    def where(self, a: Tensor | float, b: Tensor | float) -> Tensor:
+        """One value where this holds and another one where not, of which one is a tensor; all of them broadcast."""
+        return self.elementwise("IF", condition_tensor=self, a_tensor=a, b_tensor=b)
 
     @property
     def data_type(self) -> DataType:
@@ -217,7 +239,7 @@ class Tensor:
         if strides is None and element is None:
             self._check_order()
         steps = packed_strides(sizes) if strides is None else tuple(strides)
-        return Tensor(self.source, self.element if element is None else element, sizes, steps)
+        return Tensor(self.graph, self.source, self.element if element is None else element, sizes, steps)
 
     def _check_order(self) -> None:
         """Refuses elements that do not lie in order, by the sizes of now: no plan is for these only because of it."""
@@ -364,13 +386,6 @@ def size_in_bytes(data_type: DataType, shape: Sequence[int]) -> int:
         return described(data_type, sizes).size_in_bytes
     except DmlError as error:
         raise NotOnDevice(str(error)) from error
-
-
-def input_tensor(name: str, element: int, shape: Sequence[int]) -> Tensor:
-    """A tensor that is bound at every run."""
-    sizes = tuple(map(as_size, shape))
-    source = DeviceSource("input", size_in_bytes(DATA_TYPES[element], sizes), name=name)
-    return Tensor(source, element, sizes, packed_strides(sizes))
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:

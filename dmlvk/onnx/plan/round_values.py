@@ -33,7 +33,6 @@ from dmlvk.onnx.nodes.values import (
     NotOnDevice,
     Tensor,
     Value,
-    input_tensor,
 )
 from dmlvk.onnx.plan.pending import Pending
 from dmlvk.onnx.plan.round_plans import (
@@ -110,7 +109,7 @@ class RoundValues:
                 self._on_host_already[name] = "an input has a type that the device does not have"
                 continue
             try:
-                self._values[name] = input_tensor(name, value.element, value.shape)
+                self._values[name] = self._assembly.input(name, value.element, value.shape)
             except NotOnDevice as reason:
                 self._on_host_already[name] = f"{name!r}: {reason}"
         self._looked_at: dict[str, Array] = {}
@@ -228,7 +227,7 @@ class RoundValues:
             if shape is None or shape[0] not in DATA_TYPES or any(size == 0 for size in shape[1]):
                 raise NotDynamicError(f"{step.label}: the host computes it, and its result is of no known size")
             self._limits.check_shape(step, shape[0], shape[1], self._model.name)
-            self._values[name] = input_tensor(name, shape[0], shape[1])
+            self._values[name] = self._assembly.input(name, shape[0], shape[1])
             self._of_host.add(name)
         self._prelude.append(step)
         self._note(step, "constant", "follows from the shapes")

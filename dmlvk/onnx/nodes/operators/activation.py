@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_equal_zeros, with_nan
+from dmlvk.onnx.nodes.operators.elementwise import with_equal_zeros, with_nan
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators import OPERATORS, FusedActivation
@@ -58,13 +58,13 @@ def fused_activation_of(proto: onnx.NodeProto) -> FusedActivation | None:
 
 def _plain(operator: str, node: Node) -> None:
     tensor = node.tensor(0)
-    made = same_shape(node, tensor, operator)
+    made = node.apply(operator, input_tensor=tensor)
     node.set(with_nan(node, made, tensor) if operator == "ACTIVATION_RELU" else made)
 
 
 def _with_attributes(operator: str, members: dict[str, tuple[str, float]], node: Node) -> None:
     values: dict[str, Any] = {member: node.real(*attribute) for member, attribute in members.items()}
-    node.set(same_shape(node, node.tensor(0), operator, **values))
+    node.set(node.apply(operator, input_tensor=node.tensor(0), **values))
 
 
 for _op_type, _operator in PLAIN_ACTIVATIONS.items():
@@ -80,7 +80,7 @@ for _op_type, (_operator, _members) in WITH_ATTRIBUTES.items():
 @translates("Softplus", by=["ACTIVATION_SOFTPLUS"], shape=shapes.same, batch=batches.elementwise)
 def softplus(node: Node) -> None:
     """Of steepness 1."""
-    node.set(same_shape(node, node.tensor(0), "ACTIVATION_SOFTPLUS", steepness=1.0))
+    node.set(node.apply("ACTIVATION_SOFTPLUS", input_tensor=node.tensor(0), steepness=1.0))
 
 
 @translates(
@@ -92,14 +92,14 @@ def softplus(node: Node) -> None:
 def mish(node: Node) -> None:
     """X * tanh(softplus(x))."""
     tensor = node.tensor(0)
-    bent = same_shape(node, same_shape(node, tensor, "ACTIVATION_SOFTPLUS", steepness=1.0), "ELEMENT_WISE_TANH")
-    node.set(pair(node, "ELEMENT_WISE_MULTIPLY", tensor, bent))
+    ramp = node.apply("ACTIVATION_SOFTPLUS", input_tensor=tensor, steepness=1.0)
+    node.set(tensor * node.apply("ELEMENT_WISE_TANH", input_tensor=ramp))
 
 
 @translates("HardSwish", by=["ACTIVATION_HARD_SWISH"], shape=shapes.same, batch=batches.elementwise)
 def hard_swish(node: Node) -> None:
     """X * max(0, min(1, x / 6 + 1 / 2))."""
-    node.set(same_shape(node, node.tensor(0), "ACTIVATION_HARD_SWISH", alpha=1 / 6, beta=0.5))
+    node.set(node.apply("ACTIVATION_HARD_SWISH", input_tensor=node.tensor(0), alpha=1 / 6, beta=0.5))
 
 
 @translates("Swish", by=["ACTIVATION_SWISH"], shape=shapes.same, batch=batches.elementwise)
@@ -108,7 +108,7 @@ def swish(node: Node) -> None:
     """X * sigmoid(alpha * x)."""
     default = 1.702 if node.op_type == "QuickGelu" else 1.0
     alpha = node.real("alpha", default)
-    node.set(same_shape(node, node.tensor(0), "ACTIVATION_SWISH", sigmoid_input_scale=alpha))
+    node.set(node.apply("ACTIVATION_SWISH", input_tensor=node.tensor(0), sigmoid_input_scale=alpha))
 
 
 @translates("Gelu", by=["ACTIVATION_GELU"], shape=shapes.same, batch=batches.elementwise)
@@ -119,7 +119,7 @@ def gelu(node: Node) -> None:
     if node.text("approximate", "none") == "tanh":
         node.set(gelu_by_tanh(node, node.tensor(0)))
     else:
-        node.set(same_shape(node, node.tensor(0), "ACTIVATION_GELU"))
+        node.set(node.apply("ACTIVATION_GELU", input_tensor=node.tensor(0)))
 
 
 @translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=MICROSOFT, shape=shapes.same)
@@ -128,31 +128,23 @@ def fast_gelu(node: Node) -> None:
     node.check_element(0, *FLOATS)
     tensor = node.tensor(0)
     if node.has(1):
-        tensor = pair(node, "ELEMENT_WISE_ADD", tensor, node.tensor(1))
+        tensor = tensor + node.tensor(1)
     node.set(gelu_by_tanh(node, tensor))
 
 
 @translates("BiasGelu", by=["ELEMENT_WISE_ADD", "ACTIVATION_GELU"], domain=MICROSOFT, shape=shapes.same)
 def bias_gelu(node: Node) -> None:
     """Of the sum with a bias."""
-    node.set(same_shape(node, pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1)), "ACTIVATION_GELU"))
+    node.set(node.apply("ACTIVATION_GELU", input_tensor=node.tensor(0) + node.tensor(1)))
 
 
 def gelu_by_tanh(node: Node, x: Tensor) -> Tensor:
     """X / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) in FLOAT32, as the sum with 1 may cancel."""
     element, x = x.element, node.cast(x, TensorProto.FLOAT)
 
-    def product(a: Tensor, b: Tensor | float) -> Tensor:
-        return pair(node, "ELEMENT_WISE_MULTIPLY", a, b if isinstance(b, Tensor) else number(b))
-
-    def number(value: float) -> Tensor:
-        return node.scalar(value, x.element).viewed(())
-
-    cubed = product(product(x, x), x)
-    inner = pair(node, "ELEMENT_WISE_ADD", x, product(cubed, 0.044715))
-    bent = same_shape(node, product(inner, 0.7978845608028654), "ELEMENT_WISE_TANH")
-    made = product(product(x, 0.5), pair(node, "ELEMENT_WISE_ADD", bent, number(1.0)))
-    return node.cast(made, element)
+    inner = x + x * x * x * 0.044715
+    bent = node.apply("ELEMENT_WISE_TANH", input_tensor=inner * 0.7978845608028654)
+    return node.cast(x * 0.5 * (bent + 1.0), element)
 
 
 @translates("PRelu", by=["ACTIVATION_PARAMETERIZED_RELU"], shape=shapes.same, batch=batches.elementwise)
@@ -172,14 +164,14 @@ def _along_axes(operator: str, node: Node) -> None:
         tensor = with_equal_zeros(node, tensor)
     if node.version >= 13:
         axes = [node.axis(node.integer("axis", -1), tensor.rank)]
-        node.set(same_shape(node, tensor, operator, axes=axes))
+        node.set(node.apply(operator, input_tensor=tensor, axes=axes))
         return
     first = node.integer("axis", 1)
     first = first if first == tensor.rank else node.axis(first, tensor.rank)
     axes = list(range(first, tensor.rank))
     if not axes:  # all that is left are rows of one element
         tensor, axes = tensor.with_axis(tensor.rank), [tensor.rank]
-    made = same_shape(node, tensor, operator, axes=axes)
+    made = node.apply(operator, input_tensor=tensor, axes=axes)
     node.set(made.viewed(node.shape(0)))
 
 

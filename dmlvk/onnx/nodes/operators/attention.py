@@ -12,13 +12,11 @@ from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.appending import Heads, appended
 from dmlvk.onnx.nodes.operators.attention_rules import check_onnx
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair
 from dmlvk.onnx.nodes.operators.heads import (
     MASKED,
     AttentionSizes,
     attention,
     both,
-    compared,
     headed,
     hiding,
     in_window,
@@ -70,18 +68,18 @@ def onnx_attention(node: Node) -> None:
             mode = node.integer("qk_matmul_output_mode")
             scores = steps.scores[mode]
             if lonely is not None and mode == len(steps.scores) - 1:
-                scores = chosen(node, lonely, node.scalar(0.0, wide), scores)
+                scores = lonely.where(0.0, scores)
             node.set(node.cast(scores, element), _SCORES)
         if lonely is not None:
-            output = chosen(node, lonely, node.scalar(0.0, wide), output)
+            output = lonely.where(0.0, output)
     else:
         rows = {"query": given.query, "key": given.key, "value": given.value}
         sources = {f"{role}_tensor": merged(node, part) for role, part in rows.items()}
         wanted = node.wants(_PRESENT_KEY) or node.wants(_PRESENT_VALUE)
         made, *rest = attention(node, sources, sizes, scale, added=added, past=given.past, presents=wanted)
-        output, presents = headed(node, made, sizes.heads), (rest[0], rest[1]) if rest else (given.key, given.value)
+        output, presents = headed(made, sizes.heads), (rest[0], rest[1]) if rest else (given.key, given.value)
         if lonely is not None:
-            output = chosen(node, lonely, node.scalar(0.0, wide), output)
+            output = lonely.where(0.0, output)
     output = node.cast(output, element)
     node.set(output if len(node.shape(0)) == 4 else merged(node, output), _OUTPUT)
     for index, present in zip((_PRESENT_KEY, _PRESENT_VALUE), presents, strict=True):
@@ -123,7 +121,7 @@ def appending_attention(node: Node) -> None:
         softcap=node.real("softcap"),
         window=left + 1,
     )
-    node.set(output if len(node.shape(0)) == 3 else headed(node, output, sizes.heads), _OUTPUT)
+    node.set(output if len(node.shape(0)) == 3 else headed(output, sizes.heads), _OUTPUT)
     for index, present in zip((_PRESENT_KEY, _PRESENT_VALUE), presents, strict=True):
         if node.wants(index):
             node.set(present, index)
@@ -150,7 +148,7 @@ class _GivenInputs:
         parts = []
         for index, count in enumerate(counts):
             tensor = node.cast(node.tensor(index), element)
-            parts.append(tensor if tensor.rank == 4 else headed(node, tensor, count))
+            parts.append(tensor if tensor.rank == 4 else headed(tensor, count))
         past = None
         if has_past:
             past = (node.cast(node.tensor(_PAST_KEY), element), node.cast(node.tensor(_PAST_VALUE), element))
@@ -174,27 +172,27 @@ def _added(node: Node, sizes: AttentionSizes, element: int) -> tuple[Tensor | No
         if lengths.shape != (sizes.batch,):
             raise NotOnDevice(f"nonpad_kv_seqlen must have the shape [{sizes.batch}]; got {list(lengths.shape)}")
         columns = positions(node, sizes.keys).viewed((1, 1, 1, sizes.keys))
-        seen = compared(node, "LESS_THAN", columns, lengths.viewed((sizes.batch, 1, 1, 1)))
+        seen = columns < lengths.viewed((sizes.batch, 1, 1, 1))
         queries = node.scalar(sizes.queries, TensorProto.INT32).broadcast((sizes.batch,))
-        start = pair(node, "ELEMENT_WISE_SUBTRACT", lengths, queries)
+        start = lengths - queries
     left, right = node.integer("left_window_size", -1), node.integer("right_window_size", -1)
     if node.integer("is_causal"):
         right = 0
     if left < -1 or right < -1:
         raise NotOnDevice(f"windows of {left} and {right} keys")
     if left >= 0 or right >= 0:
-        seen = both(node, seen, in_window(node, sizes.queries, sizes.keys, start, left=left, right=right))
+        seen = both(seen, in_window(node, sizes.queries, sizes.keys, start, left=left, right=right))
     given = None
     is_risky = node.has(_LENGTHS) or left >= 0
     if node.has(_MASK):
         mask = _of_four(node.tensor(_MASK))
         is_risky = True
         if mask.element == TensorProto.BOOL and mask.shape[3] == sizes.keys:
-            seen = both(node, seen, mask)
+            seen = both(seen, mask)
         else:
             given = _widened(node, _as_numbers(node, mask, element), sizes.keys)
-    added = summed(node, hiding(node, seen, element), given)
-    lonely = rows_without_keys(node, added) if added is not None and is_risky else None
+    added = summed(hiding(seen, element), given)
+    lonely = rows_without_keys(added) if added is not None and is_risky else None
     return added, lonely
 
 
@@ -207,7 +205,7 @@ def _of_four(mask: Tensor) -> Tensor:
 
 def _as_numbers(node: Node, mask: Tensor, element: int) -> Tensor:
     if mask.element == TensorProto.BOOL:
-        found = hiding(node, mask, element)
+        found = hiding(mask, element)
         assert found is not None  # there is a mask
         return found
     return node.cast(mask, element)

@@ -9,12 +9,10 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes.operators.attention_rules import check_multi_head, check_projections
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
 from dmlvk.onnx.nodes.operators.heads import (
     AttentionSizes,
     Mask,
     attention,
-    compared,
     headed,
     hiding,
     in_window,
@@ -91,29 +89,26 @@ def _scores(
     if node.has(3):
         width = query.shape[2]
         bias = split(node, node.tensor(3), [width, width, sizes.heads * sizes.value_size], 0)
-        query, key = (
-            pair(node, "ELEMENT_WISE_ADD", tensor, part.viewed((1, 1, width)))
-            for tensor, part in zip((query, key), bias, strict=False)
-        )
-    query, key = (headed(node, node.packed(tensor), sizes.heads) for tensor in (query, key))
+        query, key = (tensor + part.viewed((1, 1, width)) for tensor, part in zip((query, key), bias, strict=False))
+    query, key = (headed(node.packed(tensor), sizes.heads) for tensor in (query, key))
     if past is not None:
         key = join(node, [past[0], key], 2)
     scale = node.real("scale") or 1 / math.sqrt(sizes.size)
     scores = matmul(node, query, key.transposed((0, 1, 3, 2)), alpha=scale)
     element = query.element
     if node.has(5):
-        scores = pair(node, "ELEMENT_WISE_ADD", scores, node.cast(node.tensor(5), element))
+        scores = scores + node.cast(node.tensor(5), element)
     if node.has(4):
         mask = _mask(node, node.tensor(4), sizes)
         if mask.kind == _OF_PACKED or (element == TensorProto.FLOAT16 and mask.filtered < _LOWEST_HALF):
             raise NotOnDevice("the scores as an output do not go with this mask yet")
-        hidden = chosen(node, _seen(node, mask, sizes), node.scalar(0.0, element), node.scalar(mask.filtered, element))
-        scores = pair(node, "ELEMENT_WISE_ADD", scores, hidden)
+        hidden = _seen(node, mask, sizes).where(0.0, node.scalar(mask.filtered, element))
+        scores = scores + hidden
     if node.integer("unidirectional"):
         seen = in_window(node, sizes.queries, sizes.keys, sizes.past, right=0)
         if seen is not None:
             lowest = float(np.finfo(NUMPY_TYPES[element]).min)
-            scores = chosen(node, seen, scores, node.scalar(lowest, element))
+            scores = seen.where(scores, lowest)
     return scores
 
 
@@ -277,9 +272,9 @@ def _lifted(node: Node, mask: Mask, sizes: AttentionSizes) -> Mask:
     """The mask as one for each query and key, without those queries that would see none."""
     seen = _seen(node, mask, sizes)
     causal = in_window(node, sizes.queries, sizes.keys, sizes.past, right=0) if node.integer("unidirectional") else None
-    visible = seen if causal is None else compared(node, "AND", seen, causal)
+    visible = seen if causal is None else seen & causal
     sees_some = reduced(node, ReduceFunction.MAX, visible, [3])
-    kept = compared(node, "OR", seen, same_shape(node, sees_some, "ELEMENT_WISE_LOGICAL_NOT"))
+    kept = seen | node.apply("ELEMENT_WISE_LOGICAL_NOT", input_tensor=sees_some)
     kind = MultiheadAttentionMaskType.BOOLEAN
     return Mask(node.cast(kept, TensorProto.INT32), kind, max(mask.filtered, _HIDES_IN_HALF))
 
@@ -288,13 +283,13 @@ def _seen(node: Node, mask: Mask, sizes: AttentionSizes) -> Tensor:
     """Which keys a mask shows: batch, 1, queries or 1, keys."""
     columns = positions(node, sizes.keys).viewed((1, 1, 1, sizes.keys))
     if mask.kind == MultiheadAttentionMaskType.BOOLEAN:
-        seen = compared(node, "EQUALS", mask.tensor, node.scalar(0, TensorProto.INT32).viewed(()))
-        return same_shape(node, seen, "ELEMENT_WISE_LOGICAL_NOT")
+        seen = mask.tensor.equals(0)
+        return node.apply("ELEMENT_WISE_LOGICAL_NOT", input_tensor=seen)
     end, *start = split(node, mask.tensor, [1] * mask.tensor.shape[0], 0)
-    seen = compared(node, "LESS_THAN", columns, end.viewed((sizes.batch, 1, 1, 1)))
+    seen = columns < end.viewed((sizes.batch, 1, 1, 1))
     if start:
-        begun = compared(node, "GREATER_THAN_OR_EQUAL", columns, start[0].viewed((sizes.batch, 1, 1, 1)))
-        seen = compared(node, "AND", seen, begun)
+        begun = columns >= start[0].viewed((sizes.batch, 1, 1, 1))
+        seen = seen & begun
     return seen
 
 
@@ -304,7 +299,7 @@ def _added(node: Node, sizes: AttentionSizes, index: int | None, element: int) -
     if not node.integer("unidirectional"):
         return None if added is None else node.cast(added, element)
     seen = in_window(node, sizes.queries, sizes.keys, sizes.past, right=0)
-    return summed(node, None if added is None else node.cast(added, element), hiding(node, seen, element))
+    return summed(None if added is None else node.cast(added, element), hiding(seen, element))
 
 
 def _mask(node: Node, mask: Tensor, sizes: AttentionSizes) -> Mask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +11,10 @@ from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.matrix import product
 from dmlvk.onnx.nodes.operators.movement import sliced
 from dmlvk.onnx.nodes.translation import Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
-from dmlvk.operators import FusedActivation
 
 _CROSS_CORRELATION = 1  # DML_CONVOLUTION_MODE
 _FORWARD, _BACKWARD = 0, 1  # DML_CONVOLUTION_DIRECTION
@@ -44,10 +43,11 @@ class Window:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The members that every such operator has but for the dilations."""
+        """The members that every such operator has."""
         return {
             "dimension_count": len(self.strides),
             "strides": list(self.strides),
+            "dilations": list(self.dilations),
             "start_padding": list(self.start),
             "end_padding": list(self.end),
         }
@@ -126,6 +126,37 @@ def widened(tensor: Tensor) -> Tensor:
     return tensor.with_axis(2) if tensor.rank == 3 else tensor
 
 
+def narrowed(tensor: Tensor, rank: int) -> Tensor:
+    """Without that axis, where the tensor that it is made of has so many dimensions."""
+    return tensor.without_axes([2]) if rank == 3 else tensor
+
+
+def filtered(
+    node: Node,
+    operator: str,
+    tensor: Tensor,
+    weights: Tensor,
+    window: Window,
+    element: int | None = None,
+    /,
+    **more: Any,
+) -> Tensor:
+    """A tensor by a convolution's operator.
+
+    Args:
+        node: its group counts.
+        operator: DirectML's name.
+        tensor: batch, channels, spatial axes.
+        weights: filters, channels of a group, spatial axes.
+        window: the window.
+        element: of the result, where it follows from no input.
+        more: the operator's other members.
+    """
+    seen, filters = widened(tensor), widened(weights)
+    members = {"input_tensor": seen, "filter_tensor": filters, "group_count": node.integer("group", 1), **more}
+    return narrowed(node.apply(operator, element, **window.widened().members, **members), tensor.rank)
+
+
 @translates("Conv", by=["CONVOLUTION"], shape=shapes.convolved, batch=batches.each_picture)
 def convolution(node: Node) -> None:
     """One to three spatial axes."""
@@ -188,10 +219,7 @@ def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: Tensor | None) 
     sizes = _convolved_sizes(node, tensor.shape[2:], weights.shape[2:])
     tensor = cropped(node, tensor, weights.shape[2:], sizes, from_short=2)
     window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
-    output = New(tensor.element, (tensor.shape[0], weights.shape[0], *sizes))
-    return _convolved(
-        node, tensor, weights, bias, output, window, groups, direction=_FORWARD, activation=node.activation()
-    )
+    return _convolved(node, tensor, weights, bias, window, (0,) * len(sizes), direction=_FORWARD)
 
 
 def _convolved_sizes(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
@@ -264,20 +292,9 @@ def transposed(node: Node, given: Sequence[int] | None, bias: int) -> None:
         sizes.append(full + added[axis] - start[axis] - end[axis])
     if any(size < 1 for size in sizes):
         raise NotOnDevice(f"nothing is left between the pads: {sizes}")
-    channels = weights.shape[1] * groups
-    made = _convolved(
-        node,
-        tensor,
-        weights,
-        channel_bias(node, bias, channels),
-        New(tensor.element, (tensor.shape[0], channels, *sizes)),
-        Window(weights.shape[2:], strides, dilations, tuple(start), tuple(end)),
-        groups,
-        direction=_BACKWARD,
-        activation=node.activation(),
-        added=tuple(added),
-    )
-    node.set(made)
+    window = Window(weights.shape[2:], strides, dilations, tuple(start), tuple(end))
+    addend = channel_bias(node, bias, weights.shape[1] * groups)
+    node.set(_convolved(node, tensor, weights, addend, window, added, direction=_BACKWARD))
 
 
 def channel_bias(node: Node, index: int, channels: int) -> Tensor | None:
@@ -295,61 +312,38 @@ def _convolved(
     tensor: Tensor,
     weights: Tensor,
     bias: Tensor | None,
-    output: New,
     window: Window,
-    groups: int,
+    added: Sequence[int],
     *,
     direction: int,
-    activation: FusedActivation | None,
-    added: tuple[int, ...] | None = None,
 ) -> Tensor:
-    wide = window.widened()
-    tensor, weights = widened(tensor), widened(weights)
-    shape = output.shape if len(output.shape) > 3 else (*output.shape[:2], 1, output.shape[2])
-    extra = [0] * len(wide.size) if added is None else [*([0] if len(added) == 1 else []), *added]
-    if bias is not None:
-        bias = bias.viewed((1, bias.shape[0], *[1] * (tensor.rank - 2)))
-    made = node.apply(
+    rank = max(tensor.rank, 4)
+    return filtered(
+        node,
         "CONVOLUTION",
-        input_tensor=tensor,
-        filter_tensor=weights,
-        bias_tensor=bias,
-        output_tensor=New(output.element, shape),
+        tensor,
+        weights,
+        window,
+        bias_tensor=None if bias is None else per_channel(bias, rank),
         mode=_CROSS_CORRELATION,
         direction=direction,
-        **wide.members,
-        dilations=list(wide.dilations),
-        output_padding=extra,
-        group_count=groups,
-        fused_activation=activation,
+        output_padding=[0] * (rank - tensor.rank) + list(added),
+        fused_activation=node.activation(),
     )
-    return made.viewed(output.shape)
 
 
 @translates("ConvInteger", by=["CONVOLUTION_INTEGER"], shape=shapes.convolved)
 def integer_convolution(node: Node) -> None:
     """8-bit integers; sums in 32 bits."""
-    tensor, weights, output = node.tensor(0), node.tensor(1), node.new()
-    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=output.shape[2:]).widened()
-    tensor, weights = widened(tensor), widened(weights)
-    shape = output.shape if len(output.shape) > 3 else (*output.shape[:2], 1, output.shape[2])
-    made = node.apply(
-        "CONVOLUTION_INTEGER",
-        input_tensor=tensor,
-        input_zero_point_tensor=per_channel(node.tensor(2), tensor.rank) if node.has(2) else None,
-        filter_tensor=weights,
-        filter_zero_point_tensor=per_channel(node.tensor(3), tensor.rank) if node.has(3) else None,
-        output_tensor=New(output.element, shape),
-        **window.members,
-        dilations=list(window.dilations),
-        group_count=node.integer("group", 1),
-    )
-    node.set(made.viewed(output.shape))
+    tensor, weights = node.tensor(0), node.tensor(1)
+    zeros = {
+        f"{role}_zero_point_tensor": per_channel(node.tensor(index), max(tensor.rank, 4)) if node.has(index) else None
+        for role, index in (("input", 2), ("filter", 3))
+    }
+    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=node.new().shape[2:])
+    node.set(filtered(node, "CONVOLUTION_INTEGER", tensor, weights, window, **zeros))
 
 
 def per_channel(tensor: Tensor, rank: int) -> Tensor:
     """A scalar or one number for each channel, with as many dimensions as the tensor that it belongs to."""
-    count = 1
-    for size in tensor.shape:
-        count *= size
-    return tensor.viewed((1, count, *[1] * (rank - 2)))
+    return tensor.viewed((1, math.prod(tensor.shape), *[1] * (rank - 2)))

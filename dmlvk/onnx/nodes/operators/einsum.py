@@ -8,7 +8,6 @@ import string
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.operators.matrix import matmul
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
@@ -101,6 +100,6 @@ def _product(
             raise NotOnDevice("a product of matrices of integers")
         wide = arranged(a, left, batch, rows, [])
         flat = arranged(b, right, batch, [], columns)
-        return pair(node, "ELEMENT_WISE_MULTIPLY", wide, flat).viewed(shape), letters
+        return (wide * flat).viewed(shape), letters
     made = matmul(node, arranged(a, left, batch, rows, inner), arranged(b, right, batch, inner, columns))
     return made.viewed(shape), letters

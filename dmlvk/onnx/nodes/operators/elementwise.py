@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor, broadcast_shape
 from dmlvk.operators import IsInfinityMode, RoundingMode
@@ -61,42 +60,12 @@ _BINARY = {
 }
 
 
-def same_shape(node: Node, tensor: Tensor, operator: str, element: int | None = None, **attributes: Any) -> Tensor:
-    """An operator of one tensor whose output has the same shape."""
-    output = New(tensor.element if element is None else element, tensor.shape)
-    return node.apply(operator, input_tensor=tensor, output_tensor=output, **attributes)
-
-
 def with_equal_zeros(node: Node, tensor: Tensor) -> Tensor:
     """The elements, with +0 for -0: before places of extremes are sought, for which ONNX has them as one number."""
     if tensor.element not in FLOATS:
         return tensor
-    zero = node.scalar(0, tensor.element).viewed(())
-    is_zero = pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", tensor, zero, TensorProto.BOOL)
-    return chosen(node, is_zero, zero, tensor)
-
-
-def pair(node: Node, operator: str, a: Tensor, b: Tensor, element: int | None = None) -> Tensor:
-    """An operator of two tensors that broadcast."""
-    shape = broadcast_shape(a.shape, b.shape)
-    return node.apply(
-        operator,
-        a_tensor=a.broadcast(shape),
-        b_tensor=b.broadcast(shape),
-        output_tensor=New(a.element if element is None else element, shape),
-    )
-
-
-def chosen(node: Node, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """One value where a condition holds and another one where not; all of them broadcast."""
-    shape = broadcast_shape(condition.shape, a.shape, b.shape)
-    return node.apply(
-        "ELEMENT_WISE_IF",
-        condition_tensor=condition.broadcast(shape),
-        a_tensor=a.broadcast(shape),
-        b_tensor=b.broadcast(shape),
-        output_tensor=New(a.element, shape),
-    )
+    zero = node.scalar(0, tensor.element)
+    return tensor.equals(zero).where(zero, tensor)
 
 
 def with_nan(node: Node, made: Tensor, *sources: Tensor) -> Tensor:
@@ -108,27 +77,19 @@ def with_nan(node: Node, made: Tensor, *sources: Tensor) -> Tensor:
     if not node.assembly.propagates_nan or made.element not in FLOATS:
         return made
     for source in sources:
-        is_nan = same_shape(node, source, "ELEMENT_WISE_IS_NAN", TensorProto.BOOL)
-        made = node.apply(
-            "ELEMENT_WISE_IF",
-            condition_tensor=is_nan.broadcast(made.shape),
-            a_tensor=source.broadcast(made.shape),
-            b_tensor=made,
-            output_tensor=New(made.element, made.shape),
-        )
+        made = node.apply("ELEMENT_WISE_IS_NAN", input_tensor=source).where(source, made)
     return made
 
 
-def _unary(operator: str, node: Node) -> None:
+def _unary(name: str, node: Node) -> None:
     tensor = node.tensor(0)
-    made = same_shape(node, tensor, operator)
-    node.set(with_nan(node, made, tensor) if operator == "ELEMENT_WISE_SIGN" else made)
+    made = node.apply(name, input_tensor=tensor)
+    node.set(with_nan(node, made, tensor) if name == "ELEMENT_WISE_SIGN" else made)
 
 
-def _binary(operator: str, node: Node) -> None:
+def _binary(name: str, node: Node) -> None:
     a, b = _aligned(node)
-    element = TensorProto.BOOL if "_LOGICAL_" in operator else a.element
-    node.set(pair(node, operator, a, b, element))
+    node.set(node.apply(name, a_tensor=a, b_tensor=b))
 
 
 def _aligned(node: Node) -> tuple[Tensor, Tensor]:
@@ -155,7 +116,7 @@ for _op_type, _operator in _BINARY.items():
 def equal(node: Node) -> None:
     """Booleans are compared as the numbers 0 and 1."""
     a, b = _aligned(node)
-    node.set(pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", a, b, TensorProto.BOOL))
+    node.set(a.equals(b))
 
 
 @translates(
@@ -169,7 +130,7 @@ def bit_shift(node: Node) -> None:
     direction = node.text("direction")
     if direction not in ("LEFT", "RIGHT"):
         raise NotOnDevice(f"the direction must be LEFT or RIGHT; got {direction!r}")
-    node.set(pair(node, f"ELEMENT_WISE_BIT_SHIFT_{direction}", node.tensor(0), node.tensor(1)))
+    node.set(node.apply(f"ELEMENT_WISE_BIT_SHIFT_{direction}", a_tensor=node.tensor(0), b_tensor=node.tensor(1)))
 
 
 @translates("Pow", by=["ELEMENT_WISE_POW"], shape=shapes.broadcast, batch=batches.elementwise)
@@ -177,16 +138,10 @@ def power(node: Node) -> None:
     """A constant exponent is an attribute; one of another type is cast where its values are known."""
     base, exponent = node.tensor(0), node.known(1)
     if exponent is not None and exponent.size == 1 and base.element in FLOATS:
-        shape = broadcast_shape(base.shape, exponent.shape)
-        node.set(
-            node.apply(
-                "ELEMENT_WISE_CONSTANT_POW", input_tensor=base.broadcast(shape), exponent=float(exponent.reshape(-1)[0])
-            )
-        )
-        return
-    other = node.cast(node.tensor(1), base.element) if node.element(1) != base.element else node.tensor(1)
-    shape = broadcast_shape(base.shape, other.shape)
-    node.set(node.apply("ELEMENT_WISE_POW", input_tensor=base.broadcast(shape), exponent_tensor=other.broadcast(shape)))
+        base = base.broadcast(broadcast_shape(base.shape, exponent.shape))
+        node.set(base ** float(exponent.reshape(-1)[0]))
+    else:
+        node.set(base ** node.cast(node.tensor(1), base.element))
 
 
 @translates(
@@ -198,7 +153,7 @@ def power(node: Node) -> None:
 def modulus(node: Node) -> None:
     """With fmod the sign is the dividend's, else the divisor's."""
     name = "TRUNCATE" if node.integer("fmod") else "FLOOR"
-    node.set(pair(node, f"ELEMENT_WISE_MODULUS_{name}", node.tensor(0), node.tensor(1)))
+    node.set(node.apply(f"ELEMENT_WISE_MODULUS_{name}", a_tensor=node.tensor(0), b_tensor=node.tensor(1)))
 
 
 @translates(
@@ -208,7 +163,7 @@ def extremum(node: Node) -> None:
     """Any number of inputs, two by two."""
     name = f"ELEMENT_WISE_{node.op_type.upper()}"
     tensors = node.tensors()
-    made = functools.reduce(lambda a, b: pair(node, name, a, b), tensors[1:], tensors[0])
+    made = functools.reduce(lambda a, b: node.apply(name, a_tensor=a, b_tensor=b), tensors[1:], tensors[0])
     node.set(with_nan(node, made, *tensors) if len(tensors) > 1 else made)
 
 
@@ -217,10 +172,9 @@ def total(node: Node) -> None:
     """Any number of inputs, added in their order."""
     tensors = node.tensors()
     if len(tensors) == 2 and tensors[0].element in FLOATS:
-        shape = broadcast_shape(tensors[0].shape, tensors[1].shape)
         activation = node.activation()
         if activation is not None:
-            a, b = (tensor.broadcast(shape) for tensor in tensors)
+            a, b = tensors
             node.set(node.apply("ELEMENT_WISE_ADD1", a_tensor=a, b_tensor=b, fused_activation=activation))
             return
     node.set(node.cast(_added_up(node, tensors), tensors[0].element))
@@ -230,7 +184,7 @@ def _added_up(node: Node, tensors: Sequence[Tensor]) -> Tensor:
     """The sum in order; of more than two FLOAT16 tensors in FLOAT32, which nothing rounds before the last one."""
     if len(tensors) > 2 and tensors[0].element == TensorProto.FLOAT16:
         tensors = [node.cast(tensor, TensorProto.FLOAT) for tensor in tensors]
-    return functools.reduce(lambda a, b: pair(node, "ELEMENT_WISE_ADD", a, b), tensors[1:], tensors[0])
+    return functools.reduce(operator.add, tensors[1:], tensors[0])
 
 
 @translates("Mean", by=["ELEMENT_WISE_ADD", "ELEMENT_WISE_DIVIDE"], shape=shapes.broadcast, batch=batches.elementwise)
@@ -238,11 +192,11 @@ def mean(node: Node) -> None:
     """The sum in the inputs' order, divided by their number."""
     tensors = node.tensors()
     if len(tensors) == 2:
-        node.set(pair(node, "ELEMENT_WISE_MEAN", tensors[0], tensors[1]))
+        node.set(node.apply("ELEMENT_WISE_MEAN", a_tensor=tensors[0], b_tensor=tensors[1]))
         return
     added = _added_up(node, tensors)
     if len(tensors) > 1:
-        added = pair(node, "ELEMENT_WISE_DIVIDE", added, node.scalar(len(tensors), added.element).viewed(()))
+        added = added / len(tensors)
     node.set(node.cast(added, tensors[0].element))
 
 
@@ -250,13 +204,13 @@ def mean(node: Node) -> None:
 def rounded(node: Node) -> None:
     """Halves go to the even integer."""
     mode = RoundingMode.HALVES_TO_NEAREST_EVEN
-    node.set(same_shape(node, node.tensor(0), "ELEMENT_WISE_ROUND", rounding_mode=mode))
+    node.set(node.apply("ELEMENT_WISE_ROUND", input_tensor=node.tensor(0), rounding_mode=mode))
 
 
 @translates("IsNaN", by=["ELEMENT_WISE_IS_NAN"], shape=shapes.same, batch=batches.elementwise)
 def is_nan(node: Node) -> None:
     """Gives BOOL."""
-    node.set(same_shape(node, node.tensor(0), "ELEMENT_WISE_IS_NAN", TensorProto.BOOL))
+    node.set(node.apply("ELEMENT_WISE_IS_NAN", input_tensor=node.tensor(0)))
 
 
 @translates("IsInf", by=["ELEMENT_WISE_IS_INFINITY"], shape=shapes.same, batch=batches.elementwise)
@@ -268,13 +222,14 @@ def is_infinite(node: Node) -> None:
     mode = IsInfinityMode.EITHER
     if positive != negative:
         mode = IsInfinityMode.POSITIVE if positive else IsInfinityMode.NEGATIVE
-    node.set(same_shape(node, node.tensor(0), "ELEMENT_WISE_IS_INFINITY", TensorProto.BOOL, infinity_mode=mode))
+    node.set(node.apply("ELEMENT_WISE_IS_INFINITY", input_tensor=node.tensor(0), infinity_mode=mode))
 
 
 @translates("Where", by=["ELEMENT_WISE_IF"], shape=shapes.broadcast, batch=batches.elementwise)
 def where(node: Node) -> None:
     """All three broadcast."""
-    node.set(chosen(node, *node.tensors()))
+    condition, a, b = node.tensors()
+    node.set(condition.where(a, b))
 
 
 @translates("Clip", by=["ELEMENT_WISE_CLIP1"], shape=shapes.same, batch=batches.elementwise)
@@ -296,7 +251,7 @@ def clip(node: Node) -> None:
         low, high = bounds
     low = min(low, high)  # ONNX applies the upper bound last
     kind = tensor.data_type
-    made = same_shape(node, tensor, "ELEMENT_WISE_CLIP1", min_max_data_type=kind, min=low, max=high)
+    made = node.apply("ELEMENT_WISE_CLIP1", input_tensor=tensor, min_max_data_type=kind, min=low, max=high)
     node.set(with_nan(node, made, tensor))
 
 
@@ -304,5 +259,4 @@ def clip(node: Node) -> None:
 def affine(node: Node) -> None:
     """The tensor times alpha, plus beta."""
     tensor = node.tensor(0)
-    product = pair(node, "ELEMENT_WISE_MULTIPLY", tensor, node.scalar(node.real("alpha", 1), tensor.element))
-    node.set(pair(node, "ELEMENT_WISE_ADD", product, node.scalar(node.real("beta"), tensor.element)))
+    node.set(tensor * node.real("alpha", 1) + node.real("beta"))

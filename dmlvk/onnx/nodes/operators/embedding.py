@@ -7,9 +7,6 @@ import math
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
-from dmlvk.onnx.nodes.operators.heads import compared
 from dmlvk.onnx.nodes.operators.normalization import layer_normalized, normalized
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.operators.rotary import split
@@ -53,9 +50,9 @@ def embedded(node: Node) -> None:
         if positions.rank != 2 or positions.shape[0] < length:
             raise NotOnDevice(f"{length} words with places of {list(positions.shape)}")
         found = positions.viewed((length, positions.shape[1]), positions.strides)
-    total = pair(node, "ELEMENT_WISE_ADD", total, found)
+    total = total + found
     if node.has(4) and node.has(1):
-        total = pair(node, "ELEMENT_WISE_ADD", total, rows(node, node.tensor(4), node.tensor(1)))
+        total = total + rows(node, node.tensor(4), node.tensor(1))
     epsilon = node.real("epsilon", 1e-12)
     node.set(layer_normalized(node, total, total.rank - 1, node.tensor(5), node.tensor(6), epsilon))
     if node.wants(1):
@@ -71,7 +68,7 @@ def _counted(node: Node, batch: int, length: int) -> Tensor:
     mask = node.cast(node.tensor(7), TensorProto.INT32)
     if mask.shape != (batch, length):
         raise NotOnDevice(f"a mask of {list(mask.shape)} for {batch} sequences of {length} words")
-    ones = node.cast(compared(node, "EQUALS", mask, node.scalar(1, TensorProto.INT32).viewed(())), TensorProto.INT32)
+    ones = node.cast(mask.equals(1), TensorProto.INT32)
     return reduced(node, ReduceFunction.SUM, ones, [1]).viewed((batch,))
 
 
@@ -112,7 +109,7 @@ def group_norm(node: Node) -> None:
         epsilon=node.real("epsilon", 1e-5),
     )
     if node.integer("activation"):
-        made = same_shape(node, made, "ACTIVATION_SWISH", sigmoid_input_scale=1.0)
+        made = node.apply("ACTIVATION_SWISH", input_tensor=made, sigmoid_input_scale=1.0)
     node.set(node.cast(made.viewed(tensor.shape), given.element))
 
 
@@ -128,18 +125,18 @@ def _with_skip(node: Node, tensor: Tensor, *, is_last: bool) -> Tensor:
         inner = [1] * (tensor.rank - 2)
         return node.reshaped(part, (batch, *inner, channels) if is_last else (batch, channels, *inner))
 
-    total = pair(node, "ELEMENT_WISE_ADD", tensor, along_channels(3))
-    return pair(node, "ELEMENT_WISE_ADD", total, along_channels(4)) if node.has(4) else total
+    total = tensor + along_channels(3)
+    return total + along_channels(4) if node.has(4) else total
 
 
 @translates("BiasSplitGelu", by=["ELEMENT_WISE_ADD", "ACTIVATION_GELU", "ELEMENT_WISE_MULTIPLY"], domain=MICROSOFT)
 def gated_gelu(node: Node) -> None:
     """One half of the sum with a bias, times the other one behind Gelu."""
-    total = pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1))
+    total = node.tensor(0) + node.tensor(1)
     if total.rank == 0 or total.shape[-1] % 2:
         raise NotOnDevice(f"two halves of {list(total.shape)}")
     left, right = split(node, total, [total.shape[-1] // 2] * 2)
-    node.set(pair(node, "ELEMENT_WISE_MULTIPLY", left, same_shape(node, right, "ACTIVATION_GELU")))
+    node.set(left * node.apply("ACTIVATION_GELU", input_tensor=right))
 
 
 @translates(
@@ -206,18 +203,13 @@ def _zero_points(
 def _numbers(node: Node, tensor: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
     """What small integers stand for."""
     if tensor.element == TensorProto.UINT8:
-        return node.apply(
-            "ELEMENT_WISE_DEQUANTIZE_LINEAR",
-            input_tensor=tensor,
-            scale_tensor=scale,
-            zero_point_tensor=zero,
-            output_tensor=New(scale.element, tensor.shape),
-        )
+        members = {"input_tensor": tensor, "scale_tensor": scale, "zero_point_tensor": zero}
+        return node.apply("ELEMENT_WISE_DEQUANTIZE_LINEAR", scale.element, **members)
     tensors = [scale] if zero is None else [scale, zero]
     return node.apply(
         "DEQUANTIZE",
+        scale.element,
         input_tensor=tensor,
         quantization_type=QuantizationType.SCALE if zero is None else QuantizationType.SCALE_ZERO_POINT,
         quantization_tensors=tensors,
-        output_tensor=New(scale.element, tensor.shape),
     )

@@ -7,7 +7,6 @@ import math
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.operators.matrix import matmul
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import Array, NotOnDevice, Tensor
@@ -70,7 +69,7 @@ def stft(node: Node) -> None:
         weights = node.packed(node.cast(node.tensor(2), TensorProto.FLOAT))
         repeated = weights.viewed((1, 1, used, parts), (0, 0, 1, 0))
         seen = rows.viewed((batch, frames, used, parts), (samples * parts, step * parts, parts, 1))
-        rows = pair(node, "ELEMENT_WISE_MULTIPLY", seen, repeated).viewed((batch, frames, used * parts))
+        rows = (seen * repeated).viewed((batch, frames, used * parts))
     made = _transformed(node, rows, matrix)
     node.set(node.cast(made.viewed((batch, frames, *matrix.shape[2:])), signal.element))
 

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.operators.activation import PLAIN_ACTIVATIONS, WITH_ATTRIBUTES
 from dmlvk.onnx.nodes.operators.convolution import channel_bias, convolved, transposed
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape, with_nan
+from dmlvk.onnx.nodes.operators.elementwise import with_nan
 from dmlvk.onnx.nodes.operators.matrix import factors, matmul, product
 from dmlvk.onnx.nodes.operators.pooling import pool_window, pooled, pooled_sizes
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
@@ -33,25 +33,25 @@ def _activated(node: Node, tensor: Tensor, numbers: Sequence[float] | Mapping[st
     if name in ("Softmax", "LogSoftmax", "Hardmax"):
         operator = {"Softmax": "SOFTMAX1", "LogSoftmax": "LOG_SOFTMAX1", "Hardmax": "HARDMAX1"}[name]
         axes = [node.axis(node.integer("activation_axis", -1), tensor.rank)]
-        return same_shape(node, tensor, f"ACTIVATION_{operator}", axes=axes)
+        return node.apply(f"ACTIVATION_{operator}", input_tensor=tensor, axes=axes)
     if name == "Clip":
         lowest = _LOWEST.get(tensor.element, 0.0)
         low, high = _given(numbers, [("min", lowest), ("max", -lowest)])
         kind = tensor.data_type
-        made = same_shape(node, tensor, "ELEMENT_WISE_CLIP1", min_max_data_type=kind, min=low, max=high)
+        made = node.apply("ELEMENT_WISE_CLIP1", input_tensor=tensor, min_max_data_type=kind, min=low, max=high)
         return with_nan(node, made, tensor)
     if name == "Tanh":
-        return same_shape(node, tensor, "ELEMENT_WISE_TANH")
+        return node.apply("ELEMENT_WISE_TANH", input_tensor=tensor)
     if name == "Softplus":
-        return same_shape(node, tensor, "ACTIVATION_SOFTPLUS", steepness=1.0)
+        return node.apply("ACTIVATION_SOFTPLUS", input_tensor=tensor, steepness=1.0)
     if name in PLAIN_ACTIVATIONS:
-        made = same_shape(node, tensor, f"ACTIVATION_{PLAIN_ACTIVATIONS[name]}")
+        made = node.apply(f"ACTIVATION_{PLAIN_ACTIVATIONS[name]}", input_tensor=tensor)
         return with_nan(node, made, tensor) if name == "Relu" else made
     if name not in WITH_ATTRIBUTES:
         raise NotOnDevice(f"there is no activation {name!r}")
     operator, members = WITH_ATTRIBUTES[name]
     values: dict[str, Any] = dict(zip(members, _given(numbers, list(members.values())), strict=True))
-    return same_shape(node, tensor, f"ACTIVATION_{operator}", **values)
+    return node.apply(f"ACTIVATION_{operator}", input_tensor=tensor, **values)
 
 
 def _given(numbers: Sequence[float] | Mapping[str, float], wanted: list[tuple[str, float]]) -> list[float]:
@@ -80,7 +80,7 @@ def fused_convolution(node: Node) -> None:
     weights = node.tensor(1)
     made = convolved(node, node.tensor(0), weights, channel_bias(node, 2, weights.shape[0]))
     if node.has(3):
-        made = pair(node, "ELEMENT_WISE_ADD", made, node.tensor(3))
+        made = made + node.tensor(3)
     node.set(_activated(node, made, node.reals("activation_params")))
 
 
@@ -91,7 +91,7 @@ def convolution_of_channels_last(node: Node) -> None:
     tensor, weights = _channels_first(node.tensor(0)), node.tensor(1)
     made = _channels_last(convolved(node, tensor, weights, channel_bias(node, 2, weights.shape[0])))
     if node.has(3):
-        made = pair(node, "ELEMENT_WISE_ADD", made, node.tensor(3))
+        made = made + node.tensor(3)
     node.set(_activated(node, made, node.reals("activation_params")))
 
 
@@ -107,7 +107,7 @@ def max_pool_of_channels_last(node: Node) -> None:
     tensor = _channels_first(node.tensor(0))
     output = (*tensor.shape[:2], *pooled_sizes(node, tensor.shape[2:]))
     window = pool_window(node, tensor, output)
-    node.set(_channels_last(pooled(node, "MAX_POOLING2", tensor, output, window, output_indices_tensor=None)))
+    node.set(_channels_last(pooled(node, "MAX_POOLING2", tensor, window, output_indices_tensor=None)))
 
 
 @translates("FusedGemm", by=["GEMM"], domain=MICROSOFT)

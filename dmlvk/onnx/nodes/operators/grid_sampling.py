@@ -16,8 +16,7 @@ from onnx import TensorProto
 
 from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
-from dmlvk.onnx.nodes.operators.heads import both, compared
+from dmlvk.onnx.nodes.operators.heads import both
 from dmlvk.onnx.nodes.operators.movement import sliced
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
@@ -65,7 +64,7 @@ class _Length:
             node.cast(node.assembly.size(number, TensorProto.INT32), TensorProto.FLOAT)
             for number in (length, length - 1, 2 * length - 1)
         )
-        edges = (0.0, place, place) if corners else (-0.5, _Numbers(node).times(twice, 0.5), size)
+        edges = (0.0, place, place) if corners else (-0.5, twice * 0.5, size)
         return cls(size, place, *edges)
 
 
@@ -84,66 +83,33 @@ class _GridTap:
     weight: Tensor | None
 
 
-class _Numbers:
-    """Arithmetic with FLOAT32 tensors and numbers."""
+def _floor(a: Tensor) -> Tensor:
+    return a.elementwise("FLOOR", input_tensor=a)
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
-    def _pair(self, operator: str, a: Tensor, b: _Number) -> Tensor:
-        return pair(self._node, f"ELEMENT_WISE_{operator}", a, self._tensor(b, a))
+def _clipped(a: Tensor, low: float, high: _Number) -> Tensor:
+    """Brought between two numbers; what is none becomes the second one."""
+    if isinstance(high, Tensor):
+        below = a.elementwise("MIN", a_tensor=a, b_tensor=high)
+        return below.elementwise("MAX", a_tensor=below, b_tensor=low)
+    return a.elementwise("CLIP", input_tensor=a, min=low, max=high)
 
-    def _tensor(self, number: _Number, beside: Tensor) -> Tensor:
-        return number if isinstance(number, Tensor) else self._node.scalar(number, beside.element)
 
-    def plus(self, a: Tensor, b: _Number) -> Tensor:
-        """A + b."""
-        return self._pair("ADD", a, b)
+def _outside(a: Tensor, low: float, high: _Number) -> Tensor:
+    """Whether it is below the one or above the other."""
+    return (a < low) | (a > high)
 
-    def minus(self, a: Tensor, b: _Number) -> Tensor:
-        """A - b."""
-        return self._pair("SUBTRACT", a, b)
 
-    def times(self, a: Tensor, b: _Number) -> Tensor:
-        """A * b."""
-        return self._pair("MULTIPLY", a, b)
-
-    def over(self, a: Tensor, b: _Number) -> Tensor:
-        """A / b."""
-        return self._pair("DIVIDE", a, b)
-
-    def floor(self, a: Tensor) -> Tensor:
-        """The next integer below."""
-        return same_shape(self._node, a, "ELEMENT_WISE_FLOOR")
-
-    def clipped(self, a: Tensor, low: float, high: _Number) -> Tensor:
-        """Brought between two numbers; what is none becomes the second one."""
-        if isinstance(high, Tensor):
-            return self._pair("MAX", self._pair("MIN", a, high), low)
-        return same_shape(self._node, a, "ELEMENT_WISE_CLIP", min=low, max=high)
-
-    def outside(self, a: Tensor, low: float, high: _Number) -> Tensor:
-        """Whether it is below the one or above the other."""
-        bounds = [self._tensor(bound, a) for bound in (low, high)]
-        below = compared(self._node, "LESS_THAN", a, bounds[0])
-        above = compared(self._node, "GREATER_THAN", a, bounds[1])
-        return pair(self._node, "ELEMENT_WISE_LOGICAL_OR", below, above, TensorProto.BOOL)
-
-    def reflected(self, a: Tensor, length: _Length) -> Tensor:
-        """Thrown back from both bounds as often as needed."""
-        low, high, span = length.low, length.high, length.span
-        if not isinstance(span, Tensor) and span <= 0:
-            return self.plus(self.times(a, 0.0), low)
-        distance = same_shape(self._node, self.minus(a, low), "ELEMENT_WISE_ABS")
-        times = self.floor(self.over(distance, span))
-        rest = self.minus(distance, self.times(times, span))
-        half = self.floor(self.times(times, 0.5))
-        is_odd = compared(self._node, "GREATER_THAN", self.minus(times, self.times(half, 2.0)), self._half(a))
-        turned = self.minus(self._tensor(high, a).broadcast(rest.shape), rest)
-        return chosen(self._node, is_odd, turned, self.plus(rest, low))
-
-    def _half(self, a: Tensor) -> Tensor:
-        return self._node.scalar(0.5, a.element)
+def _reflected(a: Tensor, length: _Length) -> Tensor:
+    """Thrown back from both bounds as often as needed."""
+    low, high, span = length.low, length.high, length.span
+    if not isinstance(span, Tensor) and span <= 0:
+        return a * 0.0 + low
+    distance = abs(a - low)
+    times = _floor(distance / span)
+    rest = distance - times * span
+    is_odd = times - _floor(times * 0.5) * 2.0 > 0.5
+    return is_odd.where(high - rest, rest + low)
 
 
 @translates("GridSample", by=_BY, note="cubic: of at most two axes", shape=shapes.sampled)
@@ -190,60 +156,47 @@ def _component(node: Node, grid: Tensor, number: int) -> Tensor:
 
 def _taps(node: Node, positions: Tensor, length: _Length, mode: str, padding: str, corners: bool) -> list[_GridTap]:
     """What counts along an axis."""
-    do = _Numbers(node)
     if corners:
-        x = do.times(do.times(do.plus(positions, 1.0), 0.5), length.last)
+        x = (positions + 1.0) * 0.5 * length.last
     else:
-        x = do.times(do.minus(do.times(do.plus(positions, 1.0), length.whole), 1.0), 0.5)
+        x = ((positions + 1.0) * length.whole - 1.0) * 0.5
     if mode == "nearest":
-        x = same_shape(node, x, "ELEMENT_WISE_ROUND", rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
+        x = node.apply("ELEMENT_WISE_ROUND", input_tensor=x, rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
     if padding != "zeros" and mode != "cubic":  # of cubic ones each tap is brought inside by itself, as PyTorch does it
-        inside = do.clipped(x, 0.0, length.last) if padding == "border" else do.reflected(x, length)
-        x = chosen(node, do.outside(x, length.low, length.high), inside, x)
+        inside = _clipped(x, 0.0, length.last) if padding == "border" else _reflected(x, length)
+        x = _outside(x, length.low, length.high).where(inside, x)
     if mode == "nearest":
-        return [_tap(node, do, x, None, length, padding)]
-    base = do.floor(x)
-    weights = _weights(do, do.minus(x, base), mode)
+        return [_tap(node, x, None, length, padding)]
+    base = _floor(x)
+    weights = _weights(x - base, mode)
     first = 0 if mode == "linear" else -1
-    return [
-        _tap(node, do, do.plus(base, float(first + number)), weight, length, padding)
-        for number, weight in enumerate(weights)
-    ]
+    return [_tap(node, base + float(first + number), weight, length, padding) for number, weight in enumerate(weights)]
 
 
-def _tap(
-    node: Node,
-    do: _Numbers,
-    position: Tensor,
-    weight: Tensor | None,
-    length: _Length,
-    padding: str,
-) -> _GridTap:
+def _tap(node: Node, position: Tensor, weight: Tensor | None, length: _Length, padding: str) -> _GridTap:
     is_inside = None
     if padding == "zeros":
-        is_inside = same_shape(node, do.outside(position, 0.0, length.last), "ELEMENT_WISE_LOGICAL_NOT")
+        is_inside = ~_outside(position, 0.0, length.last)
     elif padding == "reflection":
-        is_outside = do.outside(position, length.low, length.high)
-        position = chosen(node, is_outside, do.reflected(position, length), position)
-    return _GridTap(node.cast(do.clipped(position, 0.0, length.last), TensorProto.INT32), is_inside, weight)
+        is_outside = _outside(position, length.low, length.high)
+        position = is_outside.where(_reflected(position, length), position)
+    return _GridTap(node.cast(_clipped(position, 0.0, length.last), TensorProto.INT32), is_inside, weight)
 
 
-def _weights(do: _Numbers, part: Tensor, mode: str) -> list[Tensor]:
+def _weights(part: Tensor, mode: str) -> list[Tensor]:
     """Those of two or four neighbours, from how far a place lies behind the one before it."""
-    rest = do.plus(do.times(part, -1.0), 1.0)
+    rest = part * -1.0 + 1.0
     if mode == "linear":
         return [rest, part]
-    return [_far(do, do.plus(part, 1.0)), _near(do, part), _near(do, rest), _far(do, do.plus(rest, 1.0))]
+    return [_far(part + 1.0), _near(part), _near(rest), _far(rest + 1.0)]
 
 
-def _near(do: _Numbers, x: Tensor) -> Tensor:
-    inner = do.minus(do.times(x, _CUBIC + 2), _CUBIC + 3)
-    return do.plus(do.times(do.times(inner, x), x), 1.0)
+def _near(x: Tensor) -> Tensor:
+    return (x * (_CUBIC + 2) - (_CUBIC + 3)) * x * x + 1.0
 
 
-def _far(do: _Numbers, x: Tensor) -> Tensor:
-    inner = do.plus(do.times(do.minus(do.times(x, _CUBIC), 5 * _CUBIC), x), 8 * _CUBIC)
-    return do.minus(do.times(inner, x), 4 * _CUBIC)
+def _far(x: Tensor) -> Tensor:
+    return ((x * _CUBIC - 5 * _CUBIC) * x + 8 * _CUBIC) * x - 4 * _CUBIC
 
 
 def _summed(
@@ -256,8 +209,8 @@ def _summed(
     for tap in taps[len(chosen_taps)]:
         found = _summed(node, flat, axes, taps, (*chosen_taps, tap))
         if tap.weight is not None:
-            found = pair(node, "ELEMENT_WISE_MULTIPLY", found, tap.weight)
-        total = found if total is None else pair(node, "ELEMENT_WISE_ADD", total, found)
+            found = found * tap.weight
+        total = found if total is None else total + found
     assert total is not None  # an axis has at least one tap
     return total
 
@@ -271,13 +224,13 @@ def _element(node: Node, flat: Tensor, axes: Sequence[int], taps: tuple[_GridTap
         part = tap.index
         if step > 1:
             factor = _integer(node, step)
-            part = pair(node, "ELEMENT_WISE_MULTIPLY", part, factor)
-        index = part if index is None else pair(node, "ELEMENT_WISE_ADD", index, part)
-        is_inside = both(node, is_inside, tap.is_inside)
+            part = part * factor
+        index = part if index is None else index + part
+        is_inside = both(is_inside, tap.is_inside)
     assert index is not None  # there is an axis
     shape = (*flat.shape[:2], index.shape[2])
     found = node.apply("GATHER_ELEMENTS", input_tensor=flat, indices_tensor=index.broadcast(shape), axis=2)
-    return found if is_inside is None else chosen(node, is_inside, found, node.scalar(0, flat.element))
+    return found if is_inside is None else is_inside.where(found, 0)
 
 
 def _integer(node: Node, number: int) -> Tensor:

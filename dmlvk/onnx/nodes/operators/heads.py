@@ -9,7 +9,6 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
 from dmlvk.onnx.nodes.operators.matrix import matmul
 from dmlvk.onnx.nodes.translation import Node
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
@@ -154,8 +153,8 @@ def stepwise(
     whole = (batch, heads, queries, keys)
     raw = matmul(node, grouped, key.transposed((0, 1, 3, 2)).with_axis(2), alpha=scale).viewed(whole)
     capped = raw if cap == 0 else capped_by(node, raw, cap)
-    biased = capped if added is None else pair(node, "ELEMENT_WISE_ADD", capped, added)
-    shares = same_shape(node, biased, "ACTIVATION_SOFTMAX1", axes=[3])
+    biased = capped if added is None else capped + added
+    shares = node.apply("ACTIVATION_SOFTMAX1", input_tensor=biased, axes=[3])
     parts = shares.viewed((batch, key_heads, group, queries, keys))
     made = matmul(node, parts, value.with_axis(2)).viewed((batch, heads, queries, value.shape[3]))
     return Steps(made, (raw, capped, biased, shares))
@@ -164,18 +163,12 @@ def stepwise(
 def capped_by(node: Node, scores: Tensor, cap: float) -> Tensor:
     """``cap * tanh(scores / cap)``."""
     limit = node.scalar(cap, scores.element)
-    bent = same_shape(node, pair(node, "ELEMENT_WISE_DIVIDE", scores, limit), "ELEMENT_WISE_TANH")
-    return pair(node, "ELEMENT_WISE_MULTIPLY", bent, limit)
+    return node.apply("ELEMENT_WISE_TANH", input_tensor=scores / limit) * limit
 
 
 def positions(node: Node, count: int, first: int = 0) -> Tensor:
     """Whole numbers from one on."""
     return node.assembly.constant(np.arange(first, first + count, dtype=np.int32), TensorProto.INT32)
-
-
-def compared(node: Node, operator: str, a: Tensor, b: Tensor) -> Tensor:
-    """ELEMENT_WISE_LOGICAL_ and the operator, of tensors that broadcast."""
-    return pair(node, f"ELEMENT_WISE_LOGICAL_{operator}", a, b, TensorProto.BOOL)
 
 
 def in_window(
@@ -198,49 +191,42 @@ def in_window(
         if left >= first + queries - 1:
             left = -1
     else:
-        rows = pair(
-            node,
-            "ELEMENT_WISE_ADD",
-            positions(node, queries).viewed((1, 1, queries, 1)),
-            first.viewed((first.shape[0], 1, 1, 1)),
-        )
+        rows = positions(node, queries).viewed((1, 1, queries, 1)) + first.viewed((first.shape[0], 1, 1, 1))
     columns = positions(node, keys).viewed((1, 1, 1, keys))
     seen = None
     if right >= 0:
-        last = rows if right == 0 else pair(node, "ELEMENT_WISE_ADD", rows, node.scalar(right, TensorProto.INT32))
-        seen = compared(node, "LESS_THAN_OR_EQUAL", columns, last)
+        seen = columns <= (rows if right == 0 else rows + right)
     if left >= 0:
-        begin = rows if left == 0 else pair(node, "ELEMENT_WISE_SUBTRACT", rows, node.scalar(left, TensorProto.INT32))
-        seen = both(node, seen, compared(node, "GREATER_THAN_OR_EQUAL", columns, begin))
+        seen = both(seen, columns >= (rows if left == 0 else rows - left))
     return seen
 
 
-def both(node: Node, a: Tensor | None, b: Tensor | None) -> Tensor | None:
+def both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     """Keys that both say are seen; ``None`` says so of all."""
     if a is None or b is None:
         return b if a is None else a
-    return compared(node, "AND", a, b)
+    return a & b
 
 
-def summed(node: Node, a: Tensor | None, b: Tensor | None) -> Tensor | None:
+def summed(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     """The sum of what is added to scores; ``None`` is nothing."""
     if a is None or b is None:
         return b if a is None else a
-    return pair(node, "ELEMENT_WISE_ADD", a, b)
+    return a + b
 
 
-def hiding(node: Node, seen: Tensor | None, element: int) -> Tensor | None:
+def hiding(seen: Tensor | None, element: int) -> Tensor | None:
     """What is added to scores so that only these keys are seen."""
-    return None if seen is None else chosen(node, seen, node.scalar(0.0, element), node.scalar(MASKED, element))
+    return None if seen is None else seen.where(0.0, seen.graph.scalar(MASKED, element))
 
 
-def rows_without_keys(node: Node, added: Tensor) -> Tensor:
+def rows_without_keys(added: Tensor) -> Tensor:
     """Which queries see no key, by what is added to their scores: of its shape, but one key."""
-    most = node.apply("REDUCE", function=ReduceFunction.MAX, input_tensor=added, axes=[added.rank - 1])
-    return compared(node, "EQUALS", most, node.scalar(MASKED, added.element))
+    largest = {"function": ReduceFunction.MAX, "input_tensor": added, "axes": [added.rank - 1]}
+    return added.graph.add("REDUCE", largest)[0].equals(MASKED)
 
 
-def headed(node: Node, tensor: Tensor, heads: int) -> Tensor:
+def headed(tensor: Tensor, heads: int) -> Tensor:
     """Batch, length, heads * size as batch, heads, length, size."""
     if tensor.rank != 3 or heads < 1 or tensor.shape[2] % heads:
         raise NotOnDevice(f"{list(tensor.shape)} are not sequences of {heads} heads")

@@ -11,7 +11,6 @@ from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.activation import gelu_by_tanh
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
 from dmlvk.onnx.nodes.operators.heads import AttentionSizes, attention, headed, merged, rows_without_keys
 from dmlvk.onnx.nodes.operators.normalization import normalized
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
@@ -76,11 +75,9 @@ def group_normalization(node: Node) -> None:
     if _asked_for(node, 4, tensor.shape) != tensor.shape:
         raise NotOnDevice("the result has another shape than what is normalized")
     made = normalized(node, grouped, axes, epsilon=node.real("epsilon")).viewed(tensor.shape)
-    for index, operator in ((1, "ELEMENT_WISE_MULTIPLY"), (2, "ELEMENT_WISE_ADD")):
-        behind = _like(node, index, tensor)
-        if behind is not None:
-            made = pair(node, operator, made, behind)
-    node.set(made)
+    scale, bias = _like(node, 1, tensor), _like(node, 2, tensor)
+    made = made if scale is None else made * scale
+    node.set(made if bias is None else made + bias)
 
 
 def _asked_for(node: Node, index: int, given: tuple[int, ...]) -> tuple[int, ...]:
@@ -106,7 +103,7 @@ def _asked_for(node: Node, index: int, given: tuple[int, ...]) -> tuple[int, ...
 def gelu(node: Node) -> None:
     """By the error function."""
     node.check_element(0, *FLOATS)
-    node.set(same_shape(node, node.tensor(0), "ACTIVATION_GELU"))
+    node.set(node.apply("ACTIVATION_GELU", input_tensor=node.tensor(0)))
 
 
 @translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=JOINED, shape=shapes.same, batch=batches.elementwise)
@@ -121,15 +118,15 @@ def fast_gelu(node: Node) -> None:
 def swish(node: Node) -> None:
     """X * sigmoid(alpha * x)."""
     node.check_element(0, *FLOATS)
-    node.set(same_shape(node, node.tensor(0), "ACTIVATION_SWISH", sigmoid_input_scale=node.real("alpha", 1.0)))
+    node.set(node.apply("ACTIVATION_SWISH", input_tensor=node.tensor(0), sigmoid_input_scale=node.real("alpha", 1.0)))
 
 
 @translates("SwiGLU", by=["ACTIVATION_SWISH", "ELEMENT_WISE_MULTIPLY"], domain=JOINED, batch=batches.elementwise)
 def swiglu(node: Node) -> None:
     """X * sigmoid(alpha * x), multiplied by another tensor."""
     node.check_element(0, *FLOATS)
-    made = same_shape(node, node.tensor(0), "ACTIVATION_SWISH", sigmoid_input_scale=node.real("alpha", 1.0))
-    node.set(pair(node, "ELEMENT_WISE_MULTIPLY", made, node.tensor(1)))
+    made = node.apply("ACTIVATION_SWISH", input_tensor=node.tensor(0), sigmoid_input_scale=node.real("alpha", 1.0))
+    node.set(made * node.tensor(1))
 
 
 @translates("Attention", by=["MULTIHEAD_ATTENTION1"], domain=JOINED, shape=shapes.attention, batch=batches.attention)
@@ -167,7 +164,7 @@ def joined_attention(node: Node) -> None:
     rows = {"query": query, "key": key, "value": value}
     sources = {f"{role}_tensor": merged(node, part) for role, part in rows.items()}
     made, *_ = attention(node, sources, sizes, node.real("scale", 1.0), added=mask)
-    output = _guarded(node, headed(node, made, sizes.heads), mask)
+    output = _guarded(node, headed(made, sizes.heads), mask)
     if len(node.shape(0)) == 3:
         kept = [axis for axis in range(4) if axis != int(is_batch)]
         output = output.viewed([output.shape[axis] for axis in kept], [output.strides[axis] for axis in kept])
@@ -182,7 +179,7 @@ def _guarded(node: Node, output: Tensor, mask: Tensor | None) -> Tensor:
     operator; written out, zero times an infinite value would be no number.
     """
     if node.integer("hides_nan") and mask is not None:
-        output = chosen(node, rows_without_keys(node, mask), node.scalar(0.0, output.element), output)
+        output = rows_without_keys(mask).where(0.0, output)
     if not node.has(_GUARD):
         return output
     shape, rank = node.shape(_GUARD), len(node.shape(0))
@@ -192,7 +189,7 @@ def _guarded(node: Node, output: Tensor, mask: Tensor | None) -> Tensor:
     known = node.known(_GUARD)
     if known is not None and not known.any():
         return output
-    return chosen(node, node.tensor(_GUARD), node.scalar(0.0, output.element), output)
+    return node.tensor(_GUARD).where(0.0, output)
 
 
 def _whole(tensor: Tensor, *, is_batch: bool) -> Tensor:

@@ -7,10 +7,8 @@ from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.convolution import channel_bias, convolved
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
 from dmlvk.onnx.nodes.operators.matrix import matmul, product
 from dmlvk.onnx.nodes.translation import Node, translates
 from dmlvk.onnx.nodes.values import DATA_TYPES, Array, NotOnDevice, Tensor
@@ -45,9 +43,8 @@ def _integers(node: Node, index: int, parameters: int) -> Tensor:
     return node.apply(
         "ELEMENT_WISE_DEQUANTIZE_LINEAR",
         input_tensor=tensor,
-        scale_tensor=node.scalar(1.0, TensorProto.FLOAT).viewed(()).broadcast(tensor.shape),
-        zero_point_tensor=node.scalar(int(zero[0]), tensor.element).viewed(()).broadcast(tensor.shape),
-        output_tensor=New(TensorProto.FLOAT, tensor.shape),
+        scale_tensor=node.scalar(1.0, TensorProto.FLOAT),
+        zero_point_tensor=node.scalar(int(zero[0]), tensor.element),
     )
 
 
@@ -67,7 +64,7 @@ def _finish(node: Node, sums: Tensor, axis: int) -> None:
         factor = factor / _parameter(node, _RESULT)
     scale = node.assembly.constant(factor, TensorProto.FLOAT)
     scale = scale.viewed((factor.size, *[1] * (-axis - 1)) if factor.size > 1 else ())
-    scaled = pair(node, "ELEMENT_WISE_MULTIPLY", sums, scale)
+    scaled = sums * scale
     if not is_rounded:
         node.set(scaled)
         return
@@ -75,11 +72,11 @@ def _finish(node: Node, sums: Tensor, axis: int) -> None:
     element = next(kind for kind in _BYTES if DATA_TYPES[kind].numpy_dtype == zero.dtype)
     low, high = (float(bound) - float(zero[0]) for bound in (np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max))
     kind = sums.data_type
-    bounded = same_shape(node, scaled, "ELEMENT_WISE_CLIP1", min_max_data_type=kind, min=low, max=high)
-    whole = same_shape(node, bounded, "ELEMENT_WISE_ROUND", rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
+    bounded = node.apply("ELEMENT_WISE_CLIP1", input_tensor=scaled, min_max_data_type=kind, min=low, max=high)
+    whole = node.apply("ELEMENT_WISE_ROUND", input_tensor=bounded, rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
     if zero[0]:
         moved = node.scalar(float(zero[0]), TensorProto.FLOAT).viewed(())
-        whole = pair(node, "ELEMENT_WISE_ADD", whole, moved)
+        whole = whole + moved
     node.set(node.cast(whole, element))
 
 

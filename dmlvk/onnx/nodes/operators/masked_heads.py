@@ -9,8 +9,7 @@ from onnx import TensorProto
 from dmlvk.onnx.decoding.cache_pairs import ROWS
 from dmlvk.onnx.nodes.operators.appending import Heads, appended
 from dmlvk.onnx.nodes.operators.attention_rules import check_decoder_masked
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair
-from dmlvk.onnx.nodes.operators.heads import compared, summed
+from dmlvk.onnx.nodes.operators.heads import summed
 from dmlvk.onnx.nodes.operators.rotary import split
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Appending, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
@@ -63,12 +62,8 @@ def heads_behind(node: Node, *, bias: int, mask: int, added: int, beams: int) ->
     sizes = Heads(batch, tokens, heads, heads, hidden // heads, value.shape[2] // heads)
     if node.has(bias):
         parts = split(node, node.tensor(bias), [hidden, hidden, value.shape[2]], 0)
-        sources = [
-            pair(node, "ELEMENT_WISE_ADD", tensor, part.viewed((1, 1, part.shape[0])))
-            for tensor, part in zip(sources, parts, strict=True)
-        ]
+        sources = [tensor + part.viewed((1, 1, part.shape[0])) for tensor, part in zip(sources, parts, strict=True)]
     shown = summed(
-        node,
         node.cast(node.tensor(added), query.element) if node.has(added) else None,
         _hiding(node, node.tensor(mask), query.shape, query.element) if node.has(mask) else None,
     )
@@ -107,8 +102,8 @@ def _hiding(node: Node, mask: Tensor, queries: tuple[int, ...], element: int) ->
     if element == TensorProto.FLOAT16 and filtered < _LOWEST_HALF and ROWS in node.proto.input:
         # Queries that see no key would have no shares at all, where all keys have the same: without room that is so.
         raise NotOnDevice(f"FLOAT16 has no {filtered}, which hides keys")
-    hidden = compared(node, "LESS_THAN_OR_EQUAL", node.cast(mask, TensorProto.INT32), node.scalar(0, TensorProto.INT32))
-    found = chosen(node, hidden, node.scalar(filtered, element), node.scalar(0.0, element))
+    hidden = node.cast(mask, TensorProto.INT32) <= 0
+    found = hidden.where(filtered, node.scalar(0.0, element))
     return node.packed(found).viewed((batch, 1, math.prod(mask.shape[1:-1]), mask.shape[-1]))
 
 

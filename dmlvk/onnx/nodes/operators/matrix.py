@@ -7,8 +7,6 @@ import math
 
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
-from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape
 from dmlvk.operators import FusedActivation
@@ -113,7 +111,6 @@ def _columns(node: Node, tensor: Tensor, start: int, stop: int, rows: int) -> Te
     part = node.apply(
         "SLICE1",
         input_tensor=row,
-        output_tensor=New(tensor.element, (1, stop - start)),
         input_window_offsets=[0, start],
         input_window_sizes=[1, stop - start],
         input_window_strides=[1, 1],
@@ -170,6 +167,3 @@ def product(
         beta=beta,
         fused_activation=activation,
     )
-
-
-__all__ = ["matmul", "pair", "product"]

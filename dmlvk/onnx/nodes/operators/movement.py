@@ -11,7 +11,6 @@ from dmlvk.onnx.host.evaluation.movement import clipped_slice
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
 from dmlvk.onnx.nodes.operators.matrix import largest_operand
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor, element_name
@@ -74,11 +73,9 @@ def part(node: Node) -> None:
 
 def sliced(node: Node, tensor: Tensor, offsets: list[int], sizes: list[int], strides: list[int]) -> Tensor:
     """SLICE1: the windows' elements, each so many steps from the last."""
-    shape = tuple(-(-size // abs(step)) for size, step in zip(sizes, strides, strict=True))
     return node.apply(
         "SLICE1",
         input_tensor=tensor,
-        output_tensor=New(tensor.element, shape),
         input_window_offsets=offsets,
         input_window_sizes=sizes,
         input_window_strides=strides,
@@ -104,14 +101,7 @@ def converted(node: Node, tensor: Tensor, target: int) -> Tensor:
     if tensor.element == target:
         return tensor
     if target == TensorProto.BOOL:
-        zero = node.scalar(0, tensor.element).viewed(()).broadcast(tensor.shape)
-        equal = node.apply(
-            "ELEMENT_WISE_LOGICAL_EQUALS",
-            a_tensor=tensor,
-            b_tensor=zero,
-            output_tensor=New(TensorProto.BOOL, tensor.shape),
-        )
-        return same_shape(node, equal, "ELEMENT_WISE_LOGICAL_NOT")
+        return ~tensor.equals(0)
     if tensor.element == TensorProto.BOOL and target == TensorProto.UINT8:
         return tensor.viewed(tensor.shape, tensor.strides, target)
     return node.cast(tensor, target)
@@ -238,30 +228,18 @@ def _gathered_of_parts(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     parts = -(-table.source.size_in_bytes // largest_operand(node))
     lines = table.viewed((rows, columns))
 
-    def number(value: int) -> Tensor:
-        return node.scalar(value, TensorProto.INT32).viewed((1, 1))
-
-    def either(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        output = New(a.element, a.shape)
-        return node.apply("ELEMENT_WISE_IF", condition_tensor=condition, a_tensor=a, b_tensor=b, output_tensor=output)
-
-    def below(value: int) -> Tensor:
-        return pair(node, "ELEMENT_WISE_LOGICAL_LESS_THAN", chosen, number(value), TensorProto.BOOL)
-
     chosen = node.cast(node.packed(indices), TensorProto.INT32).viewed((1, count))
-    chosen = either(below(0), pair(node, "ELEMENT_WISE_ADD", chosen, number(rows)), chosen)
+    chosen = (chosen < 0).where(chosen + rows, chosen)
     made: Tensor | None = None
     for start, stop in itertools.pairwise(rows * part // parts for part in range(parts + 1)):
         found = node.apply(
             "GATHER",
             input_tensor=node.assembly.part(lines, 0, start, stop),
-            indices_tensor=pair(node, "ELEMENT_WISE_SUBTRACT", chosen, number(start)),
-            output_tensor=New(table.element, (count, columns)),
+            indices_tensor=chosen - start,
             axis=0,
             index_dimensions=1,
         )
-        before = None if made is None else below(start).viewed((count, 1)).broadcast((count, columns))
-        made = found if made is None or before is None else either(before, made, found)
+        made = found if made is None else (chosen < start).viewed((count, 1)).where(made, found)
     assert made is not None  # there are parts
     return made
 
@@ -295,7 +273,6 @@ def gather_nd(node: Node) -> None:
         "GATHER_ND1",
         input_tensor=_leading(node, tensor, rank),
         indices_tensor=_leading(node, indices, rank),
-        output_tensor=New(output.element, (1,) * (rank - len(output.shape)) + output.shape),
         input_dimension_count=tensor.rank,
         indices_dimension_count=indices.rank,
         batch_dimension_count=node.integer("batch_dims"),
@@ -338,7 +315,6 @@ def scatter_nd(node: Node) -> None:
         input_tensor=_leading(node, tensor, rank),
         indices_tensor=_leading(node, indices, rank),
         updates_tensor=_leading(node, updates, rank),
-        output_tensor=New(tensor.element, (1,) * (rank - tensor.rank) + tensor.shape),
         input_dimension_count=tensor.rank,
         indices_dimension_count=indices.rank,
     )
@@ -425,8 +401,8 @@ def reverse_sequence(node: Node) -> None:
 @translates("BiasAdd", by=["ELEMENT_WISE_ADD"], domain=MICROSOFT)
 def bias_add(node: Node) -> None:
     """The input, a bias along the last axis, and what is skipped, added."""
-    added = pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1))
-    node.set(pair(node, "ELEMENT_WISE_ADD", added, node.tensor(2)))
+    added = node.tensor(0) + node.tensor(1)
+    node.set(added + node.tensor(2))
 
 
 @translates("Col2Im", by=["FOLD"], note="of FLOAT types")

@@ -10,7 +10,6 @@ from dmlvk.kernels.rows.residual_normalization import BUFFERS
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import MOST_DIMENSIONS, NotOnDevice, Tensor
 
@@ -83,9 +82,9 @@ def _training(node: Node) -> None:
     momentum = node.real("momentum", 0.9)
     for index, (before, now) in enumerate(zip(learned, found, strict=True), 1):
         if node.wants(index):
-            kept = pair(node, "ELEMENT_WISE_MULTIPLY", before, node.scalar(momentum, tensor.element))
-            taken = pair(node, "ELEMENT_WISE_MULTIPLY", now, node.scalar(1 - momentum, tensor.element))
-            both = pair(node, "ELEMENT_WISE_ADD", kept, taken)
+            kept = before * momentum
+            taken = now * (1 - momentum)
+            both = kept + taken
             node.set(node.cast(both.viewed(node.shape(2 + index)), node.element(2 + index)), index)
 
 
@@ -104,7 +103,6 @@ def normalized(
         input_tensor=tensor,
         scale_tensor=scale,
         bias_tensor=bias,
-        output_tensor=New(tensor.element, tensor.shape),
         axes=axes,
         normalize_variance=True,
         epsilon=epsilon,
@@ -195,8 +193,8 @@ def group_normalization(node: Node) -> None:
     made = normalized(node, grouped, [2], epsilon=node.real("epsilon", 1e-5))
     parts = groups if scale.shape == (groups,) and node.version < 21 else channels
     shape = (tensor.shape[0], parts, _count(tensor.shape[1:]) // parts)
-    made = pair(node, "ELEMENT_WISE_MULTIPLY", made.viewed(shape), node.cast(scale, tensor.element).viewed((parts, 1)))
-    made = pair(node, "ELEMENT_WISE_ADD", made, node.cast(bias, tensor.element).viewed((parts, 1)))
+    made = made.viewed(shape) * node.cast(scale, tensor.element).viewed((parts, 1))
+    made = made + node.cast(bias, tensor.element).viewed((parts, 1))
     node.set(made.viewed(tensor.shape))
 
 
@@ -210,9 +208,9 @@ def skip_layer_normalization(node: Node) -> None:
     """Of the sum of input, skip and bias."""
     if node.wants(1) or node.wants(2):
         raise NotOnDevice("the mean and the deviation are asked for")
-    added = pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1))
+    added = node.tensor(0) + node.tensor(1)
     if node.has(4):
-        added = pair(node, "ELEMENT_WISE_ADD", added, node.tensor(4))
+        added = added + node.tensor(4)
     bias = node.tensor(3) if node.has(3) else None
     epsilon = node.real("epsilon", 1e-12)
     node.set(layer_normalized(node, added, added.rank - 1, node.tensor(2), bias, epsilon))
@@ -255,9 +253,9 @@ def skip_simplified_layer_normalization(node: Node) -> None:
         if node.wants(3):
             node.set(made[1], 3)
         return
-    added = pair(node, "ELEMENT_WISE_ADD", tensor, skip)
+    added = tensor + skip
     if node.has(3):
-        added = pair(node, "ELEMENT_WISE_ADD", added, node.tensor(3))
+        added = added + node.tensor(3)
     node.set(root_mean_square(node, added, node.tensor(2), added.rank - 1, epsilon))
     if node.wants(3):
         node.set(added, 3)

@@ -12,8 +12,8 @@ from onnx import TensorProto
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.convolution import Window, cropped, widened, window_of
-from dmlvk.onnx.nodes.operators.elementwise import pair, with_equal_zeros
+from dmlvk.onnx.nodes.operators.convolution import Window, cropped, narrowed, widened, window_of
+from dmlvk.onnx.nodes.operators.elementwise import with_equal_zeros
 from dmlvk.onnx.nodes.operators.movement import padded
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
@@ -73,19 +73,10 @@ def pool_window(node: Node, tensor: Tensor, output: tuple[int, ...]) -> Window:
     return dataclasses.replace(window, end=tuple(end)).widened()
 
 
-def pooled(node: Node, operator: str, tensor: Tensor, output: tuple[int, ...], window: Window, **more: Any) -> Tensor:
+def pooled(node: Node, operator: str, tensor: Tensor, window: Window, **more: Any) -> Tensor:
     """A pool of the input by DirectML's operator."""
-    shape = output if len(output) > 3 else (*output[:2], 1, output[2])
-    made = node.apply(
-        operator,
-        input_tensor=widened(tensor),
-        output_tensor=New(tensor.element, shape),
-        **window.members,
-        window_size=list(window.size),
-        dilations=list(window.dilations),
-        **more,
-    )
-    return made.viewed(output)
+    made = node.apply(operator, input_tensor=widened(tensor), **window.members, window_size=list(window.size), **more)
+    return narrowed(made, tensor.rank)
 
 
 def _output(node: Node, tensor: Tensor) -> tuple[int, ...]:
@@ -101,7 +92,7 @@ def max_pool(node: Node) -> None:
     output = _output(node, tensor)
     window = pool_window(node, tensor, output)
     if not node.wants(1):
-        node.set(pooled(node, "MAX_POOLING2", tensor, output, window, output_indices_tensor=None))
+        node.set(pooled(node, "MAX_POOLING2", tensor, window, output_indices_tensor=None))
         return
     shape = output if len(output) > 3 else (*output[:2], 1, output[2])
     values, indices = node.apply_all(
@@ -111,7 +102,6 @@ def max_pool(node: Node) -> None:
         output_indices_tensor=New(TensorProto.UINT64, shape),
         **window.members,
         window_size=list(window.size),
-        dilations=list(window.dilations),
     )
     node.set(values.viewed(output))
     found = indices.viewed(output, element=TensorProto.INT64)
@@ -122,7 +112,7 @@ def _column_major(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> Tensor
     """Row-major indices of all elements as those whose first spatial axis goes fastest; channels stay outside."""
     count = math.prod(sizes)
     positions = np.arange(count, dtype=np.int64).reshape(sizes[::-1]).transpose().reshape(-1)
-    inside = pair(node, "ELEMENT_WISE_MODULUS_FLOOR", indices, node.scalar(count, TensorProto.INT64).viewed(()))
+    inside = indices % count
     row = inside.viewed((1, math.prod(inside.shape)))
     moved = node.apply(
         "GATHER",
@@ -131,8 +121,8 @@ def _column_major(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> Tensor
         axis=1,
         index_dimensions=1,
     )
-    outside = pair(node, "ELEMENT_WISE_SUBTRACT", indices, inside)
-    return pair(node, "ELEMENT_WISE_ADD", outside, moved.viewed(indices.shape))
+    outside = indices - inside
+    return outside + moved.viewed(indices.shape)
 
 
 @translates("AveragePool", by=["AVERAGE_POOLING1"], shape=shapes.pooled, batch=batches.each_picture)
@@ -151,7 +141,7 @@ def average_pool(node: Node) -> None:
         more = [behind - counted for behind, counted in zip(window.end, given.widened().end, strict=True)]
         window = dataclasses.replace(window, start=(0,) * len(window.size), end=tuple(more))
         included = False
-    node.set(pooled(node, "AVERAGE_POOLING1", tensor, output, window, include_padding=included))
+    node.set(pooled(node, "AVERAGE_POOLING1", tensor, window, include_padding=included))
 
 
 @translates("LpPool", by=["LP_POOLING1"], shape=shapes.pooled, batch=batches.each_picture)
@@ -161,7 +151,7 @@ def lp_pool(node: Node) -> None:
     output = _output(node, tensor)
     tensor = cropped(node, tensor, node.list("kernel_shape") or [], output[2:], from_short=1)
     window = pool_window(node, tensor, output)
-    node.set(pooled(node, "LP_POOLING1", tensor, output, window, p=node.integer("p", 2)))
+    node.set(pooled(node, "LP_POOLING1", tensor, window, p=node.integer("p", 2)))
 
 
 def _whole(node: Node, operator: str, **more: Any) -> Tensor:
@@ -174,7 +164,6 @@ def _whole(node: Node, operator: str, **more: Any) -> Tensor:
     made = node.apply(
         operator,
         input_tensor=seen,
-        output_tensor=New(tensor.element, (*tensor.shape[:2], 1, 1)),
         strides=[1, 1],
         window_size=[first, last],
         start_padding=[0, 0],

@@ -9,9 +9,7 @@ from onnx import TensorProto
 
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes import emptiness
-from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.convolution import per_channel, widened, window_of
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
+from dmlvk.onnx.nodes.operators.convolution import filtered, per_channel, window_of
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor
@@ -68,10 +66,10 @@ def _by_blocks(node: Node, operator: str, source: Tensor, element: int, index: i
     tensors = [_unrepeated(node, number, source) for number in (index, index + 1) if node.has(number)]
     return node.apply(
         operator,
+        element,
         input_tensor=source,
         quantization_type=QuantizationType.SCALE if len(tensors) == 1 else QuantizationType.SCALE_ZERO_POINT,
         quantization_tensors=tensors,
-        output_tensor=New(element, source.shape),
     )
 
 
@@ -114,19 +112,12 @@ def quantize(node: Node) -> None:
     if node.has(2):
         zero = _parameter(node, 2, tensor)
     else:
-        zero = node.assembly.constant(np.zeros((1,), DATA_TYPES[output.element].numpy_dtype), output.element)
-        zero = zero.viewed(()).broadcast(blocks.shape)
+        zero = node.scalar(0, output.element)
     if blocks.element == scale.element == TensorProto.FLOAT:
         node.set(by_quotient(node, blocks, scale, zero, output.element).viewed(tensor.shape))
         return
-    made = node.apply(
-        "ELEMENT_WISE_QUANTIZE_LINEAR",
-        input_tensor=blocks,
-        scale_tensor=scale,
-        zero_point_tensor=zero,
-        output_tensor=New(output.element, blocks.shape),
-    )
-    node.set(made.viewed(tensor.shape))
+    members = {"input_tensor": blocks, "scale_tensor": scale, "zero_point_tensor": zero}
+    node.set(node.apply("ELEMENT_WISE_QUANTIZE_LINEAR", output.element, **members).viewed(tensor.shape))
 
 
 @translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"], shape=shapes.same)
@@ -142,14 +133,9 @@ def dequantize(node: Node) -> None:
         return
     blocks = _blocks(node, tensor)
     scale = _parameter(node, 1, tensor)
-    made = node.apply(
-        "ELEMENT_WISE_DEQUANTIZE_LINEAR",
-        input_tensor=blocks,
-        scale_tensor=scale,
-        zero_point_tensor=_parameter(node, 2, tensor) if node.has(2) else None,
-        output_tensor=New(scale.element, blocks.shape),
-    )
-    node.set(made.viewed(tensor.shape))
+    zero = _parameter(node, 2, tensor) if node.has(2) else None
+    members = {"input_tensor": blocks, "scale_tensor": scale, "zero_point_tensor": zero}
+    node.set(node.apply("ELEMENT_WISE_DEQUANTIZE_LINEAR", scale.element, **members).viewed(tensor.shape))
 
 
 def by_quotient(node: Node, tensor: Tensor, scale: Tensor, zero: Tensor, element: int) -> Tensor:
@@ -158,20 +144,17 @@ def by_quotient(node: Node, tensor: Tensor, scale: Tensor, zero: Tensor, element
     ELEMENT_WISE_QUANTIZE_LINEAR rounds the exact quotient once. The two differ where a quotient lies next to a half: of
     pictures from -1 to 1, whose scale is 2 / 255, that is every one.
     """
-    whole = same_shape(
-        node,
-        pair(node, "ELEMENT_WISE_DIVIDE", tensor, scale),
-        "ELEMENT_WISE_ROUND",
-        rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN,
+    whole = node.apply(
+        "ELEMENT_WISE_ROUND", input_tensor=tensor / scale, rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN
     )
-    moved = pair(node, "ELEMENT_WISE_ADD", whole, node.cast(zero, TensorProto.FLOAT))
+    moved = whole + node.cast(zero, TensorProto.FLOAT)
     return _bounded(node, moved, element)
 
 
 def rounded_to(node: Node, tensor: Tensor, element: int) -> Tensor:
     """FLOAT32 numbers as the nearest integers that a type has."""
     mode = RoundingMode.HALVES_TO_NEAREST_EVEN
-    return _bounded(node, same_shape(node, tensor, "ELEMENT_WISE_ROUND", rounding_mode=mode), element)
+    return _bounded(node, node.apply("ELEMENT_WISE_ROUND", input_tensor=tensor, rounding_mode=mode), element)
 
 
 def _bounded(node: Node, tensor: Tensor, element: int) -> Tensor:
@@ -182,7 +165,9 @@ def _bounded(node: Node, tensor: Tensor, element: int) -> Tensor:
 
 def _clipped(node: Node, tensor: Tensor, low: int, high: int) -> Tensor:
     kind = tensor.data_type
-    return same_shape(node, tensor, "ELEMENT_WISE_CLIP1", min_max_data_type=kind, min=float(low), max=float(high))
+    return node.apply(
+        "ELEMENT_WISE_CLIP1", input_tensor=tensor, min_max_data_type=kind, min=float(low), max=float(high)
+    )
 
 
 def dynamically(node: Node, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -192,15 +177,15 @@ def dynamically(node: Node, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """
     axes = list(range(tensor.rank))
     zero, one = (node.scalar(number, TensorProto.FLOAT).viewed(()) for number in (0.0, 1.0))
-    low = pair(node, "ELEMENT_WISE_MIN", reduced(node, ReduceFunction.MIN, tensor, axes), zero)
-    high = pair(node, "ELEMENT_WISE_MAX", reduced(node, ReduceFunction.MAX, tensor, axes), zero)
-    range_of = pair(node, "ELEMENT_WISE_SUBTRACT", high, low)
+    low = node.apply("ELEMENT_WISE_MIN", a_tensor=reduced(node, ReduceFunction.MIN, tensor, axes), b_tensor=zero)
+    high = node.apply("ELEMENT_WISE_MAX", a_tensor=reduced(node, ReduceFunction.MAX, tensor, axes), b_tensor=zero)
+    range_of = high - low
     steps = node.scalar(255.0, TensorProto.FLOAT).viewed(())
-    is_nothing = pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", range_of, zero, TensorProto.BOOL)
-    scale = chosen(node, is_nothing, one, pair(node, "ELEMENT_WISE_DIVIDE", range_of, steps))
-    quotient = pair(node, "ELEMENT_WISE_SUBTRACT", zero, pair(node, "ELEMENT_WISE_DIVIDE", low, scale))
+    is_nothing = range_of.equals(zero)
+    scale = is_nothing.where(one, range_of / steps)
+    quotient = zero - low / scale
     mode = RoundingMode.HALVES_TO_NEAREST_EVEN
-    point = same_shape(node, _clipped(node, quotient, 0, 255), "ELEMENT_WISE_ROUND", rounding_mode=mode)
+    point = node.apply("ELEMENT_WISE_ROUND", input_tensor=_clipped(node, quotient, 0, 255), rounding_mode=mode)
     zero_point = node.cast(point, TensorProto.UINT8)
     return by_quotient(node, tensor, scale, zero_point, TensorProto.UINT8), scale, zero_point
 
@@ -237,9 +222,7 @@ def of_matrix(node: Node, index: int, rank: int, *, rows: bool) -> Tensor | None
     if not node.has(index):
         return None
     tensor = node.tensor(index)
-    count = 1
-    for size in tensor.shape:
-        count *= size
+    count = math.prod(tensor.shape)
     if tensor.rank > 1 and count != max(tensor.shape):
         raise NotOnDevice(f"scales and zero points of the shape {list(tensor.shape)}")
     return tensor.viewed((*[1] * (rank - 2), count, 1) if rows else (*[1] * (rank - 1), count))
@@ -262,7 +245,6 @@ def integer_matrix_product(node: Node) -> None:
             a_zero_point_tensor=of_matrix(node, 2, len(shape), rows=True),
             b_tensor=b,
             b_zero_point_tensor=of_matrix(node, 3, len(shape), rows=False),
-            output_tensor=New(TensorProto.INT32, shape),
         )
     )
 
@@ -275,6 +257,7 @@ def quantized_matrix_product(node: Node) -> None:
     node.set(
         node.apply(
             "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
+            node.element(7),
             a_tensor=a,
             a_scale_tensor=_scale_of_matrix(node, 1, rank, rows=True),
             a_zero_point_tensor=of_matrix(node, 2, rank, rows=True),
@@ -283,7 +266,6 @@ def quantized_matrix_product(node: Node) -> None:
             b_zero_point_tensor=of_matrix(node, 5, rank, rows=False),
             output_scale_tensor=_scale_of_matrix(node, 6, rank, rows=True),
             output_zero_point_tensor=of_matrix(node, 7, rank, rows=True),
-            output_tensor=New(node.element(7), shape),
         )
     )
 
@@ -291,25 +273,13 @@ def quantized_matrix_product(node: Node) -> None:
 @translates("QLinearConv", by=["QUANTIZED_LINEAR_CONVOLUTION"], shape=shapes.convolved)
 def quantized_convolution(node: Node) -> None:
     """Quantized tensors in and out."""
-    tensor, weights, output = node.tensor(0), node.tensor(3), node.new()
-    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=output.shape[2:]).widened()
-    tensor, weights = widened(tensor), widened(weights)
-    shape = output.shape if len(output.shape) > 3 else (*output.shape[:2], 1, output.shape[2])
-    rank = tensor.rank
-    made = node.apply(
-        "QUANTIZED_LINEAR_CONVOLUTION",
-        input_tensor=tensor,
-        input_scale_tensor=per_channel(node.tensor(1), rank),
-        input_zero_point_tensor=per_channel(node.tensor(2), rank),
-        filter_tensor=weights,
-        filter_scale_tensor=per_channel(node.tensor(4), rank),
-        filter_zero_point_tensor=per_channel(node.tensor(5), rank),
-        bias_tensor=per_channel(node.tensor(8), rank) if node.has(8) else None,
-        output_scale_tensor=per_channel(node.tensor(6), rank),
-        output_zero_point_tensor=per_channel(node.tensor(7), rank),
-        output_tensor=New(output.element, shape),
-        **window.members,
-        dilations=list(window.dilations),
-        group_count=node.integer("group", 1),
-    )
-    node.set(made.viewed(output.shape))
+    tensor, weights = node.tensor(0), node.tensor(3)
+    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=node.new().shape[2:])
+    members = {"input_scale": 1, "input_zero_point": 2, "filter_scale": 4, "filter_zero_point": 5, "bias": 8}
+    members |= {"output_scale": 6, "output_zero_point": 7}
+    parameters = {
+        f"{member}_tensor": per_channel(node.tensor(index), max(tensor.rank, 4)) if node.has(index) else None
+        for member, index in members.items()
+    }
+    element = node.element(7)
+    node.set(filtered(node, "QUANTIZED_LINEAR_CONVOLUTION", tensor, weights, window, element, **parameters))

@@ -14,8 +14,7 @@ from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.joining.pattern import JOINED
-from dmlvk.onnx.nodes.operators.convolution import per_channel, widened
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
+from dmlvk.onnx.nodes.operators.convolution import narrowed, per_channel, widened
 from dmlvk.onnx.nodes.operators.matrix import largest_operand, product
 from dmlvk.onnx.nodes.operators.pooling import pool_window, pooled_sizes
 from dmlvk.onnx.nodes.operators.quantization import by_quotient, dynamically, matrices, of_matrix, rounded_to
@@ -45,13 +44,7 @@ def _numbers_of(node: Node, index: int) -> Tensor:
     tensor, scale, zero = node.tensor(index), _number(node, index + 1), _number(node, index + 2)
     if scale is None:
         raise NotOnDevice("a scale is absent")
-    return node.apply(
-        _DEQUANTIZE,
-        input_tensor=tensor,
-        scale_tensor=scale.broadcast(tensor.shape),
-        zero_point_tensor=None if zero is None else zero.broadcast(tensor.shape),
-        output_tensor=New(scale.element, tensor.shape),
-    )
+    return node.apply(_DEQUANTIZE, scale.element, input_tensor=tensor, scale_tensor=scale, zero_point_tensor=zero)
 
 
 def _quantized(node: Node, tensor: Tensor, index: int, element: int) -> Tensor:
@@ -60,16 +53,8 @@ def _quantized(node: Node, tensor: Tensor, index: int, element: int) -> Tensor:
     if scale is None:
         raise NotOnDevice("a scale is absent")
     if tensor.element == scale.element == TensorProto.FLOAT:
-        if zero is None:
-            zero = node.scalar(0, element).viewed(())
-        return by_quotient(node, tensor, scale, zero, element)
-    return node.apply(
-        _QUANTIZE,
-        input_tensor=tensor,
-        scale_tensor=scale.broadcast(tensor.shape),
-        zero_point_tensor=None if zero is None else zero.broadcast(tensor.shape),
-        output_tensor=New(element, tensor.shape),
-    )
+        return by_quotient(node, tensor, scale, node.scalar(0, element) if zero is None else zero, element)
+    return node.apply(_QUANTIZE, element, input_tensor=tensor, scale_tensor=scale, zero_point_tensor=zero)
 
 
 _SUM_BY = (
@@ -93,8 +78,7 @@ def quantized_sum(node: Node) -> None:
         _sum_as_onnx_runtime(node, *(each[0] for each in parameters))
         return
     a, b = node.tensor(0), node.tensor(3)
-    shape = np.broadcast_shapes(a.shape, b.shape)
-    ones = (1,) * max(len(shape), 1)
+    ones = (1,) * max(a.rank, b.rank, 1)
 
     def number(index: int) -> Tensor | None:
         tensor = _number(node, index)
@@ -103,15 +87,14 @@ def quantized_sum(node: Node) -> None:
     node.set(
         node.apply(
             "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
-            a_tensor=a.broadcast(shape),
+            a_tensor=a,
             a_scale_tensor=number(1),
             a_zero_point_tensor=number(2),
-            b_tensor=b.broadcast(shape),
+            b_tensor=b,
             b_scale_tensor=number(4),
             b_zero_point_tensor=number(5),
             output_scale_tensor=number(6),
             output_zero_point_tensor=number(7),
-            output_tensor=New(a.element, shape),
         )
     )
 
@@ -129,20 +112,14 @@ def _sum_as_onnx_runtime(node: Node, *parameters: Any) -> None:
     of_zeros = np.float32(np.float64(a_factor) * a_zero + np.float64(np.float32(b_factor * np.float32(b_zero))))
     high = (a_factor.view(np.uint32) & np.uint32(0xFFFFFF00)).view(np.float32)
     scale_bias = ScaleBias(float(b_factor), float(np.float32(zero) - of_zeros))
-    b = same_shape(node, _moved(node, 3, moved), "ELEMENT_WISE_IDENTITY", scale_bias=scale_bias)
+    b = node.apply("ELEMENT_WISE_IDENTITY", input_tensor=_moved(node, 3, moved), scale_bias=scale_bias)
     a = _moved(node, 0, moved)
 
-    def made(operator: str, x: Tensor, y: Tensor) -> Tensor:
-        return pair(node, f"ELEMENT_WISE_{operator}", x, y)
-
-    product, rest = (
-        made("MULTIPLY", a, node.scalar(float(factor), TensorProto.FLOAT).viewed(()))
-        for factor in (high, a_factor - high)
-    )
-    total = made("ADD", product, b)
-    of_b = made("SUBTRACT", total, product)
-    error = made("ADD", made("SUBTRACT", b, of_b), made("SUBTRACT", product, made("SUBTRACT", total, of_b)))
-    _set_moved(node, made("ADD", total, made("ADD", error, rest)), moved)
+    product, rest = (a * float(factor) for factor in (high, a_factor - high))
+    total = product + b
+    of_b = total - product
+    error = b - of_b + (product - (total - of_b))
+    _set_moved(node, total + (error + rest), moved)
 
 
 _OF_MOVED = 128
@@ -152,15 +129,15 @@ _OF_MOVED = 128
 def _moved(node: Node, index: int, moved: int) -> Tensor:
     """Integers, with a number added, as FLOAT32."""
     whole = node.cast(node.tensor(index), TensorProto.FLOAT)
-    return pair(node, "ELEMENT_WISE_ADD", whole, node.scalar(moved, TensorProto.FLOAT).viewed(())) if moved else whole
+    return whole + moved if moved else whole
 
 
 def _set_moved(node: Node, tensor: Tensor, moved: int) -> None:
     """Rounds numbers to the integers of the result, less a number."""
     mode = RoundingMode.HALVES_TO_NEAREST_EVEN
-    whole = same_shape(node, tensor, "ELEMENT_WISE_ROUND", rounding_mode=mode)
+    whole = node.apply("ELEMENT_WISE_ROUND", input_tensor=tensor, rounding_mode=mode)
     if moved:
-        whole = pair(node, "ELEMENT_WISE_SUBTRACT", whole, node.scalar(moved, TensorProto.FLOAT).viewed(()))
+        whole = whole - moved
     node.set(rounded_to(node, whole, node.element(0)))
 
 
@@ -176,28 +153,26 @@ def quantized_product(node: Node) -> None:
     if any(scale is None or scale.element != TensorProto.FLOAT for scale in scales):
         raise NotOnDevice("scales of FLOAT are needed")
     first, second, last = (scale for scale in scales if scale is not None)
-    factor = pair(node, "ELEMENT_WISE_DIVIDE", pair(node, "ELEMENT_WISE_MULTIPLY", first, second), last)
-    made = pair(node, "ELEMENT_WISE_MULTIPLY", pair(node, "ELEMENT_WISE_MULTIPLY", a, b), factor)
+    made = a * b * (first * second / last)
     zero, moved = _number(node, 7), _OF_MOVED if node.integer("moved") else 0
     if zero is not None:
         added = node.cast(zero, TensorProto.FLOAT)
         if moved:
-            added = pair(node, "ELEMENT_WISE_ADD", added, node.scalar(moved, TensorProto.FLOAT).viewed(()))
-        made = pair(node, "ELEMENT_WISE_ADD", made, added)
+            added = added + moved
+        made = made + added
     _set_moved(node, made, moved)
 
 
 def _whole_numbers(node: Node, index: int) -> Tensor:
     """Integers less the zero point that follows behind their scale, as FLOAT32."""
     tensor, zero = node.cast(node.tensor(index), TensorProto.FLOAT), _number(node, index + 2)
-    return tensor if zero is None else pair(node, "ELEMENT_WISE_SUBTRACT", tensor, node.cast(zero, TensorProto.FLOAT))
+    return tensor if zero is None else tensor - node.cast(zero, TensorProto.FLOAT)
 
 
 def _bent(node: Node, operator: str, **attributes: Any) -> None:
     """A function of the numbers that the integers stand for."""
     plain = _numbers_of(node, 0)
-    bent = node.apply(operator, input_tensor=plain, output_tensor=New(plain.element, plain.shape), **attributes)
-    node.set(_quantized(node, bent, 3, node.element(0)))
+    node.set(_quantized(node, node.apply(operator, input_tensor=plain, **attributes), 3, node.element(0)))
 
 
 @translates("QLinearSigmoid", by=[_DEQUANTIZE, "ACTIVATION_SIGMOID", _QUANTIZE], domain=MICROSOFT)
@@ -230,15 +205,12 @@ def quantized_softmax(node: Node) -> None:
     is_one_axis = node.integer("opset", _ONE_AXIS) >= _ONE_AXIS
     axis = node.axis(node.integer("axis", -1), plain.rank)
     axes = [axis] if is_one_axis else list(range(axis, plain.rank))
-    made = New(plain.element, plain.shape)
-    shares = node.apply("ACTIVATION_SOFTMAX1", input_tensor=plain, output_tensor=made, axes=axes)
-    one = node.scalar(1.0, TensorProto.FLOAT).viewed(())
-    steps = same_shape(node, pair(node, "ELEMENT_WISE_DIVIDE", one, scale), "ELEMENT_WISE_FLOOR")
+    shares = node.apply("ACTIVATION_SOFTMAX1", input_tensor=plain, axes=axes)
+    steps = node.apply("ELEMENT_WISE_FLOOR", input_tensor=1.0 / scale)
     mode = RoundingMode.HALVES_TO_NEAREST_EVEN
-    counted = pair(node, "ELEMENT_WISE_MULTIPLY", shares, steps)
-    whole = same_shape(node, counted, "ELEMENT_WISE_ROUND", rounding_mode=mode)
+    whole = node.apply("ELEMENT_WISE_ROUND", input_tensor=shares * steps, rounding_mode=mode)
     if zero is not None:
-        whole = pair(node, "ELEMENT_WISE_ADD", whole, node.cast(zero, TensorProto.FLOAT))
+        whole = whole + node.cast(zero, TensorProto.FLOAT)
     node.set(rounded_to(node, whole, node.element(0)))
 
 
@@ -257,7 +229,7 @@ def quantized_selection(node: Node) -> None:
     """Both operands are brought to the output's scale first."""
     condition, element = node.tensor(0), node.element(1)
     a, b = (_quantized(node, _numbers_of(node, index), 7, element) for index in (1, 4))
-    node.set(chosen(node, condition, a, b))
+    node.set(condition.where(a, b))
 
 
 def _channels_first(node: Node, tensor: Tensor) -> Tensor:
@@ -293,14 +265,12 @@ def quantized_average_pool(node: Node) -> None:
     made = node.apply(
         "QUANTIZED_LINEAR_AVERAGE_POOLING",
         input_tensor=seen,
-        output_tensor=New(tensor.element, (*tensor.shape[:2], *[1] * (seen.rank - tensor.rank), *lengths)),
         **_pool_parameters(node, seen.rank),
         **window.members,
         window_size=list(window.size),
-        dilations=list(window.dilations),
         include_padding=bool(node.integer("count_include_pad")),
     )
-    node.set(_with_channels_as_given(node, made.viewed((*tensor.shape[:2], *lengths))))
+    node.set(_with_channels_as_given(node, narrowed(made, tensor.rank)))
 
 
 @translates("QLinearGlobalAveragePool", by=["QUANTIZED_LINEAR_AVERAGE_POOLING"], domain=MICROSOFT)
@@ -314,7 +284,6 @@ def quantized_global_average_pool(node: Node) -> None:
     made = node.apply(
         "QUANTIZED_LINEAR_AVERAGE_POOLING",
         input_tensor=seen,
-        output_tensor=New(tensor.element, (*tensor.shape[:2], 1, 1)),
         **_pool_parameters(node, 4),
         strides=[1, 1],
         window_size=list(sizes),
@@ -329,12 +298,7 @@ def quantized_global_average_pool(node: Node) -> None:
 def _other_sign(node: Node, tensor: Tensor) -> Tensor:
     """Bytes with 128 less, or more: those of UINT8 as INT8, and the other way round."""
     element = TensorProto.INT8 if tensor.element == TensorProto.UINT8 else TensorProto.UINT8
-    made = node.apply(
-        "ELEMENT_WISE_BIT_XOR",
-        a_tensor=tensor.viewed(tensor.shape, tensor.strides, TensorProto.UINT8),
-        b_tensor=node.scalar(_SIGN_OF_BYTE, TensorProto.UINT8).viewed(()).broadcast(tensor.shape),
-        output_tensor=New(TensorProto.UINT8, tensor.shape),
-    )
+    made = tensor.viewed(tensor.shape, tensor.strides, TensorProto.UINT8) ^ _SIGN_OF_BYTE
     return made.viewed(made.shape, element=element)
 
 
@@ -363,6 +327,7 @@ def integer_product(node: Node, a: _Factor, b: _Factor, bias: int | None) -> Ten
     first, second, shape = matrices(node, left, b[0])
     return node.apply(
         "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+        a[1].element,
         a_tensor=first,
         a_scale_tensor=a[1],
         a_zero_point_tensor=zero,
@@ -370,7 +335,6 @@ def integer_product(node: Node, a: _Factor, b: _Factor, bias: int | None) -> Ten
         b_scale_tensor=b[1],
         b_zero_point_tensor=b[2],
         bias_tensor=node.tensor(bias).broadcast(shape) if bias is not None and node.has(bias) else None,
-        output_tensor=New(a[1].element, shape),
     )
 
 
@@ -423,6 +387,7 @@ def quantized_gemm(node: Node) -> None:
     one, (term_step, row_step) = [1, 1], terms_by_rows.strides
     made = node.apply(
         "QUANTIZED_LINEAR_CONVOLUTION",
+        node.element(8),
         input_tensor=terms_by_rows.viewed((1, terms, 1, rows), (0, term_step, 0, row_step)),
         input_scale_tensor=parameter(1),
         input_zero_point_tensor=parameter(2),
@@ -432,7 +397,6 @@ def quantized_gemm(node: Node) -> None:
         bias_tensor=parameter(6),
         output_scale_tensor=parameter(7),
         output_zero_point_tensor=parameter(8),
-        output_tensor=New(node.element(8), (1, columns, 1, rows)),
         strides=one,
         dilations=one,
         start_padding=[0, 0],

@@ -8,13 +8,10 @@ step, by what their elements ask for.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape
-from dmlvk.onnx.nodes.operators.heads import compared
 from dmlvk.onnx.nodes.operators.matrix import matmul
 from dmlvk.onnx.nodes.operators.quantization import dynamically
 from dmlvk.onnx.nodes.operators.quantized import integer_product
@@ -53,8 +50,8 @@ class Gates:
         """An activation of what the threshold leaves."""
         if self.clip:
             low, high = -self.clip, self.clip
-            tensor = same_shape(
-                self.node, tensor, "ELEMENT_WISE_CLIP1", min_max_data_type=tensor.data_type, min=low, max=high
+            tensor = self.node.apply(
+                "ELEMENT_WISE_CLIP1", input_tensor=tensor, min_max_data_type=tensor.data_type, min=low, max=high
             )
         return self.plain(index, tensor)
 
@@ -62,27 +59,18 @@ class Gates:
         """An activation."""
         activation = self.activations[index]
         values = {field.attribute: value for field, value in activation.attributes}
-        return same_shape(self.node, tensor, activation.operator_name, **values)
+        return self.node.apply(activation.operator_name, input_tensor=tensor, **values)
 
-    def sum(self, *tensors: Tensor) -> Tensor:
-        """The sum, in this order."""
-        return functools.reduce(lambda a, b: pair(self.node, "ELEMENT_WISE_ADD", a, b), tensors)
 
-    def product(self, a: Tensor, b: Tensor) -> Tensor:
-        """Element by element."""
-        return pair(self.node, "ELEMENT_WISE_MULTIPLY", a, b)
-
-    def mixed(self, share: Tensor, new: Tensor, old: Tensor) -> Tensor:
-        """``(1 - share) * new + share * old``."""
-        rest = pair(self.node, "ELEMENT_WISE_SUBTRACT", self.node.scalar(1.0, share.element).viewed(()), share)
-        return self.sum(self.product(rest, new), self.product(share, old))
+def _mixed(share: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    return (1.0 - share) * new + share * old
 
 
 def rnn_cell(gates: Gates, recurrent: Product, bias: Tensor) -> Cell:
     """``f(Wx + Rh + b)``; the bias is that of both products."""
 
     def step(given: Tensor, hidden: Tensor, _: Tensor | None) -> tuple[Tensor, None]:
-        return gates.bent(0, gates.sum(given, recurrent(hidden), bias)), None
+        return gates.bent(0, given + recurrent(hidden) + bias), None
 
     return step
 
@@ -103,13 +91,12 @@ def gru_cell(
     def step(given: Tensor, hidden: Tensor, _: Tensor | None) -> tuple[Tensor, None]:
         node, units = gates.node, hidden.shape[1]
         both, own = split(node, given, [2 * units, units])
-        update, reset = split(node, gates.bent(0, gates.sum(both, first(hidden), biases[0])), [units, units])
+        update, reset = split(node, gates.bent(0, both + first(hidden) + biases[0]), [units, units])
         if linear_before_reset:
-            seen = gates.product(reset, gates.sum(last(hidden), biases[2]))
-            new = gates.bent(1, gates.sum(own, seen, biases[1]))
+            new = gates.bent(1, own + reset * (last(hidden) + biases[2]) + biases[1])
         else:
-            new = gates.bent(1, gates.sum(own, last(gates.product(reset, hidden)), biases[2], biases[1]))
-        return gates.mixed(update, new, hidden), None
+            new = gates.bent(1, own + last(reset * hidden) + biases[2] + biases[1])
+        return _mixed(update, new, hidden), None
 
     return step
 
@@ -130,20 +117,21 @@ def lstm_cell(
     def step(given: Tensor, hidden: Tensor, cell: Tensor | None) -> tuple[Tensor, Tensor]:
         assert cell is not None  # an LSTM has one
         node, units = gates.node, hidden.shape[1]
-        total = gates.sum(given, recurrent(hidden)) if bias is None else gates.sum(given, recurrent(hidden), bias)
+        total = given + recurrent(hidden)
+        total = total if bias is None else total + bias
         parts = split(node, total, [units] * 4)
 
         def looked(index: int, at: Tensor) -> Tensor:
-            return parts[index] if peepholes is None else gates.sum(parts[index], gates.product(peepholes[index], at))
+            return parts[index] if peepholes is None else parts[index] + peepholes[index] * at
 
         taken = gates.bent(0, looked(0, cell))
         candidate = gates.bent(1, parts[3])
         if coupled:
-            new = gates.mixed(taken, cell, candidate)
+            new = _mixed(taken, cell, candidate)
         else:
             kept = gates.bent(0, looked(2, cell))
-            new = gates.sum(gates.product(kept, cell), gates.product(taken, candidate))
-        return gates.product(gates.bent(0, looked(1, new)), gates.plain(2, new)), new
+            new = kept * cell + taken * candidate
+        return gates.bent(0, looked(1, new)) * gates.plain(2, new), new
 
     return step
 
@@ -210,9 +198,7 @@ def _alive(node: Node, steps: int, batch: int) -> list[Tensor] | None:
     if lengths.shape != (batch,):
         raise NotOnDevice(f"{list(lengths.shape)} are not the lengths of {batch} sequences")
     column = lengths.viewed((batch, 1))
-    return [
-        compared(node, "GREATER_THAN", column, node.scalar(step, TensorProto.INT32).viewed(())) for step in range(steps)
-    ]
+    return [column > step for step in range(steps)]
 
 
 def _unrolled(
@@ -234,10 +220,10 @@ def _unrolled(
         if alive is None:
             last = new
         else:  # a sequence that has ended goes on with zeros, which its last states do not see
-            last = chosen(node, alive[step], new, last)
-            new = chosen(node, alive[step], new, zero)
+            last = alive[step].where(new, last)
+            new = alive[step].where(new, zero)
             if memory is not None and new_memory is not None:
-                new_memory = chosen(node, alive[step], new_memory, memory)
+                new_memory = alive[step].where(new_memory, memory)
         shown[step] = new
         hidden, memory = new, new_memory
     every = _joined(node, shown, 0)
@@ -319,14 +305,16 @@ def _clipped_cell(node: Node, gates: Gates, recurrence: Tensor, number: int, uni
         bias = node.scalar(0.0, recurrence.element).viewed(()).broadcast((2 * gated * units,))
     if gated == 1:
         own, other = split(node, bias, [units, units])
-        return rnn_cell(gates, times(node, recurrence), gates.sum(own, other))
+        return rnn_cell(gates, times(node, recurrence), own + other)
     if node.op_type == "LSTM":
         peepholes = split(node, part_of(node, node.tensor(7), number), [units] * 3) if node.has(7) else None
-        total = gates.sum(*split(node, bias, [4 * units] * 2))
-        return lstm_cell(gates, times(node, recurrence), total, peepholes, coupled=bool(node.integer("input_forget")))
+        own, other = split(node, bias, [4 * units] * 2)
+        return lstm_cell(
+            gates, times(node, recurrence), own + other, peepholes, coupled=bool(node.integer("input_forget"))
+        )
     both, own, other_both, other = split(node, bias, [2 * units, units] * 2)
     first, last = split(node, recurrence, [2 * units, units], 0)
-    biases = (gates.sum(both, other_both), own, other)
+    biases = (both + other_both, own, other)
     is_linear = bool(node.integer("linear_before_reset"))
     return gru_cell(gates, times(node, first), times(node, last), biases, linear_before_reset=is_linear)
 
@@ -350,7 +338,8 @@ def quantized_lstm(node: Node, activations: Sequence[FusedActivation], ways: Seq
         units = node.shape(2)[1]
         bias = None
         if node.has(3):
-            bias = gates.sum(*split(node, part_of(node, node.tensor(3), number), [4 * units] * 2))
+            own, other = split(node, part_of(node, node.tensor(3), number), [4 * units] * 2)
+            bias = own + other
         peepholes = split(node, part_of(node, node.tensor(7), number), [units] * 3) if node.has(7) else None
         hidden, memory = (
             start_of(node, index, number, batch, units, is_batch_first=False) for index in (_INPUT_HIDDEN, _INPUT_CELL)

@@ -12,7 +12,7 @@ from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair, same_shape, with_equal_zeros
+from dmlvk.onnx.nodes.operators.elementwise import with_equal_zeros
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
@@ -61,15 +61,8 @@ def _reduce(function: int, node: Node) -> None:
 
 def _with_nan(node: Node, made: Tensor, tensor: Tensor, axes: list[int]) -> Tensor:
     """What is reduced, with NaN where one of the elements is NaN."""
-    is_nan = same_shape(node, tensor, "ELEMENT_WISE_IS_NAN", TensorProto.BOOL)
-    has_nan = reduced(node, ReduceFunction.MAX, is_nan, axes)
-    return node.apply(
-        "ELEMENT_WISE_IF",
-        condition_tensor=has_nan,
-        a_tensor=node.scalar(math.nan, made.element).viewed(()).broadcast(made.shape),
-        b_tensor=made,
-        output_tensor=New(made.element, made.shape),
-    )
+    is_nan = node.apply("ELEMENT_WISE_IS_NAN", input_tensor=tensor)
+    return reduced(node, ReduceFunction.MAX, is_nan, axes).where(math.nan, made)
 
 
 def _logarithm_of_integers(node: Node, tensor: Tensor, axes: list[int]) -> Tensor:
@@ -77,19 +70,13 @@ def _logarithm_of_integers(node: Node, tensor: Tensor, axes: list[int]) -> Tenso
     most = None
     if node.op_type == "ReduceLogSumExp":
         most = reduced(node, ReduceFunction.MAX, tensor, axes)
-        is_most = pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", tensor, most, TensorProto.BOOL)
-        tensor = node.cast(is_most, tensor.element)
+        tensor = node.cast(tensor.equals(most), tensor.element)
     total = reduced(node, ReduceFunction.SUM, tensor, axes)
-    logarithm = same_shape(node, node.cast(total, TensorProto.FLOAT), "ELEMENT_WISE_LOG")
+    logarithm = node.apply("ELEMENT_WISE_LOG", input_tensor=node.cast(total, TensorProto.FLOAT))
     whole = node.cast(logarithm, tensor.element)
     if most is not None:
-        return pair(node, "ELEMENT_WISE_ADD", whole, most)
-    lowest = np.iinfo(NUMPY_TYPES[tensor.element]).min
-    none = node.assembly.constant(np.full((), lowest, NUMPY_TYPES[tensor.element]), tensor.element)
-    is_positive = pair(
-        node, "ELEMENT_WISE_LOGICAL_GREATER_THAN", total, node.scalar(0, total.element).viewed(()), TensorProto.BOOL
-    )
-    return chosen(node, is_positive, whole, none)
+        return whole + most
+    return (total > 0).where(whole, int(np.iinfo(NUMPY_TYPES[tensor.element]).min))
 
 
 def reduced(node: Node, function: int, tensor: Tensor, axes: list[int]) -> Tensor:
@@ -109,11 +96,10 @@ def _arg_extreme(operator: str, node: Node) -> None:
     if tensor.rank == 0:
         raise NotOnDevice("a scalar has no axis")
     axis = node.axis(node.integer("axis"), tensor.rank)
-    shape = tuple(1 if number == axis else size for number, size in enumerate(tensor.shape))
     made = node.apply(
         operator,
+        TensorProto.INT64,
         input_tensor=with_equal_zeros(node, tensor),
-        output_tensor=New(TensorProto.INT64, shape),
         axes=[axis],
         axis_direction=1 if node.integer("select_last_index") else 0,
     )
@@ -133,7 +119,6 @@ def _running(operator: str, exclusive: str, node: Node) -> None:
         node.apply(
             operator,
             input_tensor=tensor,
-            output_tensor=New(tensor.element, tensor.shape),
             axis=node.axis(axis, tensor.rank),
             axis_direction=1 if node.integer("reverse") else 0,
             **{exclusive: bool(node.integer("exclusive"))},

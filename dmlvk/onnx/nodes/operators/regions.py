@@ -10,8 +10,6 @@ from onnx import TensorProto
 
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import chosen, pair
-from dmlvk.onnx.nodes.operators.heads import compared
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
@@ -81,7 +79,7 @@ def roi_align(node: Node) -> None:
     largest: Tensor | None = None
     for part in _corners(node, tensor):
         found = aligned(part, ReduceFunction.MAX)
-        largest = found if largest is None else pair(node, "ELEMENT_WISE_MAX", largest, found)
+        largest = found if largest is None else node.apply("ELEMENT_WISE_MAX", a_tensor=largest, b_tensor=found)
     assert largest is not None  # there are four
     node.set(largest)
 
@@ -93,22 +91,18 @@ def _corners(node: Node, tensor: Tensor) -> list[Tensor]:
     element by its weight. (The maximum of these, not of the samples, is what ONNX's reference implementation has, and
     with it the cases of its suite, and ONNX Runtime.)
     """
-    zero = node.scalar(0.0, tensor.element)
     images = []
     for row, column in np.ndindex(2, 2):
         mask = np.zeros((1, 1, *tensor.shape[2:]), np.uint8)
         mask[..., row::2, column::2] = 1
-        images.append(chosen(node, node.assembly.constant(mask, TensorProto.UINT8), tensor, zero))
+        images.append(node.assembly.constant(mask, TensorProto.UINT8).where(tensor, 0.0))
     return images
 
 
 def _sizes(node: Node, low: Tensor, high: Tensor, scale: float) -> Tensor:
     """How large regions are in the image."""
-    factor = node.scalar(scale, TensorProto.FLOAT)
-    first, last = (
-        pair(node, "ELEMENT_WISE_MULTIPLY", node.cast(corner, TensorProto.FLOAT), factor) for corner in (low, high)
-    )
-    return pair(node, "ELEMENT_WISE_SUBTRACT", last, first)
+    first, last = (node.cast(corner, TensorProto.FLOAT) * scale for corner in (low, high))
+    return last - first
 
 
 def _halves(node: Node, regions: Tensor) -> tuple[Tensor, Tensor]:
@@ -121,18 +115,12 @@ def _halves(node: Node, regions: Tensor) -> tuple[Tensor, Tensor]:
 def _of_one_element(node: Node, regions: Tensor, scale: float) -> Tensor:
     """The regions, those smaller than an element of the image made as large as one, and by no rounding larger."""
     low, high = _halves(node, regions)
-    one = node.scalar(1.0, TensorProto.FLOAT)
-    step = node.scalar(1.0 / scale, TensorProto.FLOAT)
-    wanted = pair(node, "ELEMENT_WISE_ADD", node.cast(low, TensorProto.FLOAT), step)
-    grown = node.cast(wanted, regions.element)
-    magnitude = pair(
-        node, "ELEMENT_WISE_MAX", grown, pair(node, "ELEMENT_WISE_SUBTRACT", node.scalar(0.0, grown.element), grown)
-    )
-    ulp = pair(node, "ELEMENT_WISE_MULTIPLY", magnitude, node.scalar(_ULPS[regions.element], regions.element))
-    less = pair(node, "ELEMENT_WISE_SUBTRACT", grown, ulp)
-    is_too_large = compared(node, "GREATER_THAN", _sizes(node, low, grown, scale), one)
-    is_small = compared(node, "LESS_THAN", _sizes(node, low, high, scale), one)
-    high = chosen(node, is_small, chosen(node, is_too_large, less, grown), high)
+    grown = node.cast(node.cast(low, TensorProto.FLOAT) + 1.0 / scale, regions.element)
+    magnitude = node.apply("ELEMENT_WISE_MAX", a_tensor=grown, b_tensor=0.0 - grown)
+    less = grown - magnitude * _ULPS[regions.element]
+    is_too_large = _sizes(node, low, grown, scale) > 1.0
+    is_small = _sizes(node, low, high, scale) < 1.0
+    high = is_small.where(is_too_large.where(less, grown), high)
     return node.apply("JOIN", input_tensors=[low, high], axis=1)
 
 
@@ -142,7 +130,5 @@ def _without_empty(node: Node, regions: Tensor, indices: Tensor) -> Tensor:
     ONNX Runtime and torchvision give 0 for such a region, as ROI_ALIGN1 does for one of no batch.
     """
     low, high = _halves(node, regions)
-    is_there = compared(node, "GREATER_THAN", high, low)
-    least = node.apply("REDUCE", function=ReduceFunction.MIN, input_tensor=is_there, axes=[1])
-    nowhere = node.assembly.constant(np.full((1,), _NO_BATCH, np.uint64), TensorProto.UINT64)
-    return chosen(node, least.viewed(indices.shape), indices, nowhere)
+    least = node.apply("REDUCE", function=ReduceFunction.MIN, input_tensor=high > low, axes=[1])
+    return least.viewed(indices.shape).where(indices, _NO_BATCH)

@@ -11,7 +11,6 @@ from onnx import TensorProto
 from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import chosen
 from dmlvk.onnx.nodes.operators.taps import FilterTaps, resampled, taps_of
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import Array, NotOnDevice, Tensor
@@ -178,7 +177,7 @@ def _by_taps(node: Node, tensor: Tensor, asked: _ResizeRequest) -> Tensor:
     made = resampled(node, tensor if is_plain else node.cast(tensor, TensorProto.FLOAT), wanted)
     if beyond.any():
         value = node.scalar(node.real("extrapolation_value"), TensorProto.FLOAT)
-        made = chosen(node, node.assembly.constant(beyond, TensorProto.BOOL), value, made)
+        made = node.assembly.constant(beyond, TensorProto.BOOL).where(value, made)
     return node.cast(made, tensor.element)
 
 

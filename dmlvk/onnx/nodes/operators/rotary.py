@@ -7,7 +7,6 @@ from onnx import TensorProto
 
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 
@@ -43,7 +42,7 @@ def rotary_embedding_of_onnx_runtime(node: Node) -> None:
 def following(node: Node, first: Tensor, count: int) -> Tensor:
     """The numbers from one on: a number for each sequence becomes a row of so many."""
     steps = node.assembly.constant(np.arange(count, dtype=np.int64), TensorProto.INT64)
-    return pair(node, "ELEMENT_WISE_ADD", node.cast(first, TensorProto.INT64).viewed((first.shape[0], 1)), steps)
+    return node.cast(first, TensorProto.INT64).viewed((first.shape[0], 1)) + steps
 
 
 def rows_of(node: Node, cache: Tensor, positions: Tensor) -> Tensor:
@@ -108,11 +107,8 @@ def rotated(node: Node, tensor: Tensor, cosines: Tensor, sines: Tensor, turned: 
     else:
         first, second = split(node, tensor, [turned // 2, turned // 2])
 
-    def product(a: Tensor, b: Tensor) -> Tensor:
-        return pair(node, "ELEMENT_WISE_MULTIPLY", a, b)
-
-    real = pair(node, "ELEMENT_WISE_SUBTRACT", product(first, cosines), product(second, sines))
-    imaginary = pair(node, "ELEMENT_WISE_ADD", product(first, sines), product(second, cosines))
+    real = first * cosines - second * sines
+    imaginary = first * sines + second * cosines
     if interleaved:
         made = join(node, [part.viewed((*lead, turned // 2, 1)) for part in (real, imaginary)]).viewed((*lead, turned))
         return made if rest is None else join(node, [made, rest])

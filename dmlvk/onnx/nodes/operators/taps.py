@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes.operators.elementwise import pair
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.translation import Node
 from dmlvk.onnx.nodes.values import Array, NotOnDevice, Tensor
@@ -114,7 +113,7 @@ def _along(node: Node, tensor: Tensor, axis: int, taps: Taps) -> Tensor:
             found = _weighed(node, found, axis, weights)
         else:
             found = found.without_axes([axis + 1])
-        total = found if total is None else pair(node, "ELEMENT_WISE_ADD", total, found)
+        total = found if total is None else total + found
     assert total is not None  # a place has at least one tap
     return total
 
@@ -136,7 +135,7 @@ def _weighed(node: Node, found: Tensor, axis: int, weights: Array) -> Tensor:
     """The sums along the axis of the taps."""
     shape = tuple(size if position in (axis, axis + 1) else 1 for position, size in enumerate(found.shape))
     numbers = np.ascontiguousarray(weights.astype(np.float32).reshape(shape))
-    products = pair(node, "ELEMENT_WISE_MULTIPLY", found, node.assembly.constant(numbers, TensorProto.FLOAT))
+    products = found * node.assembly.constant(numbers, TensorProto.FLOAT)
     return reduced(node, ReduceFunction.SUM, products, [axis + 1]).without_axes([axis + 1])
 
 

@@ -6,24 +6,14 @@ from collections.abc import Iterator
 
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes.assembly import New
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
 from dmlvk.onnx.nodes.translation import Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 
 _TRAINING = "ai.onnx.preview.training"
 
 
-def _times(node: Node, tensor: Tensor, factor: float | Tensor) -> Tensor:
-    if isinstance(factor, float):
-        if factor == 1.0:
-            return tensor
-        factor = node.scalar(factor, tensor.element)
-    return pair(node, "ELEMENT_WISE_MULTIPLY", tensor, factor)
-
-
-def _plus(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    return pair(node, "ELEMENT_WISE_ADD", a, b)
+def _times(tensor: Tensor, factor: float) -> Tensor:
+    return tensor if factor == 1.0 else tensor * factor
 
 
 def _members(node: Node, each: int) -> Iterator[tuple[list[Tensor], list[int]]]:
@@ -52,17 +42,9 @@ def _count(node: Node) -> Tensor:
     return _single(node, node.tensor(1))
 
 
-def _chosen(node: Node, count: Tensor, later: Tensor, at_first: Tensor) -> Tensor:
+def _chosen(count: Tensor, later: Tensor, at_first: Tensor) -> Tensor:
     """One of two single numbers: where the count is above 0, and where it is not."""
-    zero = node.scalar(0, count.element)
-    is_later = pair(node, "ELEMENT_WISE_LOGICAL_GREATER_THAN", count, zero, TensorProto.BOOL)
-    return node.apply(
-        "ELEMENT_WISE_IF",
-        condition_tensor=is_later,
-        a_tensor=later,
-        b_tensor=at_first,
-        output_tensor=New(later.element, later.shape),
-    )
+    return (count > 0).where(later, at_first)
 
 
 @translates(
@@ -78,14 +60,13 @@ def adam(node: Node) -> None:
     count, rate = _count(node), _rate(node)
     # Before the first step nothing is corrected: the correction of step 1 is taken out again.
     first_correction = (1 - beta) ** 0.5 / (1 - alpha)
-    rate = _chosen(node, count, rate, _times(node, rate, 1 / first_correction))
-    at_least_one = pair(node, "ELEMENT_WISE_MAX", count, node.scalar(1, count.element))
+    rate = _chosen(count, rate, _times(rate, 1 / first_correction))
+    at_least_one = node.apply("ELEMENT_WISE_MAX", a_tensor=count, b_tensor=1)
     step = node.cast(at_least_one, TensorProto.UINT32)
     before, behind = node.real("norm_coefficient"), node.real("norm_coefficient_post")
     for (values, gradient, first, second), outputs in _members(node, 4):
         if before:
-            gradient = _plus(node, _times(node, values, before), gradient)
-        new = New(values.element, values.shape)
+            gradient = _times(values, before) + gradient
         change, *moments = node.apply_all(
             "ADAM_OPTIMIZER",
             input_parameters_tensor=node.scalar(0.0, values.element).broadcast(values.shape),
@@ -93,15 +74,12 @@ def adam(node: Node) -> None:
             input_second_moment_tensor=second.broadcast(values.shape),
             gradient_tensor=gradient.broadcast(values.shape),
             training_step_tensor=step,
-            output_parameters_tensor=new,
-            output_first_moment_tensor=new,
-            output_second_moment_tensor=new,
             learning_rate=1.0,
             beta1=alpha,
             beta2=beta,
             epsilon=node.real("epsilon", 1e-6),
         )
-        learned = _times(node, _plus(node, values, _times(node, change, rate)), 1 - behind)
+        learned = _times(values + change * rate, 1 - behind)
         for tensor, index in zip((learned, *moments), outputs, strict=True):
             node.set(tensor, index)
 
@@ -115,13 +93,13 @@ def momentum(node: Node) -> None:
     """Standard or Nesterov's."""
     alpha, norm = node.real("alpha"), node.real("norm_coefficient")
     count, rate = _count(node), _rate(node)
-    share = _chosen(node, count, *(node.scalar(value, TensorProto.FLOAT) for value in (node.real("beta"), 1.0)))
+    share = _chosen(count, *(node.scalar(value, TensorProto.FLOAT) for value in (node.real("beta"), 1.0)))
     for (values, gradient, velocity), outputs in _members(node, 3):
         if norm:
-            gradient = _plus(node, _times(node, values, norm), gradient)
-        moved = _plus(node, _times(node, velocity, alpha), _times(node, gradient, share))
-        way = _plus(node, gradient, _times(node, moved, alpha)) if node.text("mode") == "nesterov" else moved
-        node.set(pair(node, "ELEMENT_WISE_SUBTRACT", values, _times(node, way, rate)), outputs[0])
+            gradient = _times(values, norm) + gradient
+        moved = _times(velocity, alpha) + gradient * share
+        way = gradient + _times(moved, alpha) if node.text("mode") == "nesterov" else moved
+        node.set(values - way * rate, outputs[0])
         node.set(moved, outputs[1])
 
 
@@ -138,16 +116,15 @@ def momentum(node: Node) -> None:
 )
 def adagrad(node: Node) -> None:
     """The learning rate decays with the count of steps, and with the gradients that there were."""
-    one = node.scalar(1.0, TensorProto.FLOAT)
-    decay = _times(node, node.cast(_count(node), TensorProto.FLOAT), node.real("decay_factor"))
-    rate = pair(node, "ELEMENT_WISE_DIVIDE", _rate(node), _plus(node, one, decay))
+    decay = _times(node.cast(_count(node), TensorProto.FLOAT), node.real("decay_factor"))
+    rate = _rate(node) / (1.0 + decay)
     norm = node.real("norm_coefficient")
     for (values, gradient, squares), outputs in _members(node, 3):
         if norm:
-            gradient = _plus(node, _times(node, values, norm), gradient)
-        seen = _plus(node, squares, _times(node, gradient, gradient))
-        root = same_shape(node, seen, "ELEMENT_WISE_SQRT")
-        least = _plus(node, root, node.scalar(node.real("epsilon"), TensorProto.FLOAT))
-        way = pair(node, "ELEMENT_WISE_DIVIDE", gradient, least)
-        node.set(pair(node, "ELEMENT_WISE_SUBTRACT", values, _times(node, way, rate)), outputs[0])
+            gradient = _times(values, norm) + gradient
+        seen = squares + gradient * gradient
+        root = node.apply("ELEMENT_WISE_SQRT", input_tensor=seen)
+        least = root + node.real("epsilon")
+        way = gradient / least
+        node.set(values - way * rate, outputs[0])
         node.set(seen, outputs[1])
