@@ -11,7 +11,6 @@ from onnx import TensorProto
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.activation import gelu_by_tanh
-from dmlvk.onnx.nodes.operators.elementwise import pair, same_shape
 from dmlvk.onnx.nodes.operators.matrix import largest_operand
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.operators.rotary import split
@@ -132,7 +131,7 @@ class _Layer:
             return made
         table, flat = node.tensor(bias), node.packed(experts).viewed((1, math.prod(experts.shape)))
         found = node.apply("GATHER", input_tensor=table, indices_tensor=flat, axis=0, index_dimensions=1)
-        return pair(node, "ELEMENT_WISE_ADD", made, found.viewed(made.shape))
+        return made + found.viewed(made.shape)
 
 
 _MOE = (_Layer((2, -1, -1, 3), 0), _Layer((4, -1, -1, 5), 0), _Layer((6, -1, -1, 7), 0))
@@ -179,7 +178,7 @@ def _mixture(node: Node, layers: tuple[_Layer, ...]) -> None:
     rows = node.packed(given).viewed((tokens, 1, terms))
     inner = _activated(node, layers, rows, experts)
     made = node.cast(layers[1].product(node, inner, experts), TensorProto.FLOAT)
-    weighted = pair(node, "ELEMENT_WISE_MULTIPLY", made, shares.with_axis(2).broadcast(made.shape))
+    weighted = made * shares.with_axis(2)
     total = reduced(node, ReduceFunction.SUM, weighted, [1])
     node.set(node.cast(total.viewed(given.shape), given.element))
 
@@ -205,13 +204,11 @@ def _chosen(node: Node, scores: Tensor) -> tuple[Tensor, Tensor]:
         weights = node.cast(node.tensor(_SHARES), TensorProto.FLOAT)
         best = node.apply("GATHER_ELEMENTS", input_tensor=weights, indices_tensor=numbers, axis=1)
         if normalizes:
-            best = pair(
-                node, "ELEMENT_WISE_DIVIDE", best, reduced(node, ReduceFunction.SUM, best, [1]).broadcast(best.shape)
-            )
+            best = best / reduced(node, ReduceFunction.SUM, best, [1])
         return best, numbers
     if normalizes or is_packed:  # as ONNX Runtime's CPU package has it
-        return same_shape(node, best, "ACTIVATION_SOFTMAX1", axes=[1]), numbers
-    shares = same_shape(node, scores, "ACTIVATION_SOFTMAX1", axes=[1])
+        return node.apply("ACTIVATION_SOFTMAX1", input_tensor=best, axes=[1]), numbers
+    shares = node.apply("ACTIVATION_SOFTMAX1", input_tensor=scores, axes=[1])
     return node.apply("GATHER_ELEMENTS", input_tensor=shares, indices_tensor=numbers, axis=1), numbers
 
 
@@ -236,19 +233,19 @@ def _activated(node: Node, layers: tuple[_Layer, ...], rows: Tensor, experts: Te
     if kind not in _FUNCTIONS or fusion:
         raise NotOnDevice(f"activation_type {kind!r}, swiglu_fusion {fusion}")
     made = _FUNCTIONS[kind](node, made)
-    return pair(node, "ELEMENT_WISE_MULTIPLY", made, layers[2].product(node, rows, experts)) if has_third else made
+    return made * layers[2].product(node, rows, experts) if has_third else made
 
 
 _FUNCTIONS: dict[str, Callable[[Node, Tensor], Tensor]] = {
-    "relu": lambda node, tensor: same_shape(node, tensor, "ACTIVATION_RELU"),
+    "relu": lambda node, tensor: node.apply("ACTIVATION_RELU", input_tensor=tensor),
     "gelu": gelu_by_tanh,
-    "silu": lambda node, tensor: same_shape(node, tensor, "ACTIVATION_SWISH", sigmoid_input_scale=1.0),
+    "silu": lambda node, tensor: node.apply("ACTIVATION_SWISH", input_tensor=tensor, sigmoid_input_scale=1.0),
     "identity": lambda node, tensor: tensor,
 }
 
 
 def _within(node: Node, tensor: Tensor, low: float, high: float) -> Tensor:
-    return same_shape(node, tensor, "ELEMENT_WISE_CLIP1", min_max_data_type=tensor.data_type, min=low, max=high)
+    return node.apply("ELEMENT_WISE_CLIP1", input_tensor=tensor, min_max_data_type=tensor.data_type, min=low, max=high)
 
 
 def _swiglu(node: Node, gate: Tensor, up: Tensor) -> Tensor:
@@ -256,11 +253,11 @@ def _swiglu(node: Node, gate: Tensor, up: Tensor) -> Tensor:
     limit = node.real("swiglu_limit", 0.0) if node.is_given("swiglu_limit") else 0.0
     if limit:
         gate, up = _within(node, gate, float("-inf"), limit), _within(node, up, -limit, limit)
-    gate = same_shape(node, gate, "ACTIVATION_SWISH", sigmoid_input_scale=node.real("activation_alpha", 1.0))
+    gate = node.apply("ACTIVATION_SWISH", input_tensor=gate, sigmoid_input_scale=node.real("activation_alpha", 1.0))
     beta = node.real("activation_beta", 0.0)
     if beta:
-        up = pair(node, "ELEMENT_WISE_ADD", up, node.scalar(beta, up.element).broadcast(up.shape))
-    return pair(node, "ELEMENT_WISE_MULTIPLY", gate, up)
+        up = up + beta
+    return gate * up
 
 
 __all__ = ["expert_products"]
