@@ -4,7 +4,6 @@
     scripts/compile_for_gpus.py                        all launches, as an RX 7900 (GFX1100) compiles them
     scripts/compile_for_gpus.py --family POLARIS10     and others: VEGA10, NAVI10, NAVI21, ...
     scripts/compile_for_gpus.py --family dg2           as Intel's Arc; and skl, icl, tgl, adl, mtl
-    scripts/compile_for_gpus.py --family v3d71         as a Raspberry Pi 5; and v3d42, a630, a740, g52, g610
     scripts/compile_for_gpus.py --family navi31        as an RX 7900 with Debian 13's Mesa; with device arithmetic
     scripts/compile_for_gpus.py --modules '*.of64*'    only of modules with such names
     scripts/compile_for_gpus.py --operators GEMM       those of some operators
@@ -18,11 +17,11 @@ Launches are those that operators make for tensors of many kinds and sizes, and 
 without a device (``--operators NETWORKS``: these only), with the constants that they give to each
 pipeline. Mesa's RADV with RADV_FORCE_FAMILY needs no card: it compiles by ACO, and tells registers, spills and memory.
 Intel's driver anv takes a library for the kernel, built from Mesa's source once (``scripts/cross/drm_shim.py``; it
-needs gcc and libdrm-dev). Those of Raspberry Pi (v3dv), Qualcomm (turnip) and Arm (panvk) are Debian's for arm64, with
-such libraries under qemu (``scripts/cross/foreign_drivers.py``). They execute nothing. A launch is bad that does not
+needs gcc and libdrm-dev). RADV with cooperative matrices is Debian 13's (``scripts/cross/foreign_drivers.py``). They
+execute nothing. A launch is bad that does not
 compile, spills vector registers or needs scratch memory, or takes more than two seconds of a processor to compile
 (``--most-seconds``; beside other programs it may take twice as long: what has taken too long beside other processes
-of ``--jobs`` is compiled again at the end, alone). How long a compiler takes under qemu says nothing there.
+of ``--jobs`` is compiled again at the end, alone).
 
 Exit status: 0 no launch is bad, 1 some are, 2 wrong usage, 3 there is no such driver here.
 """
@@ -61,7 +60,6 @@ from scripts.shader_tools.side_by_side import Opening, Rows, described, outcomes
 MOST_SECONDS = 2.0
 
 KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
-    "v3dv": (("recurrent.*", "spills", "tiles of 16 x 32: a Raspberry Pi has at most 64 registers for a lane"),),
     "anv": (("register_rows", "takes", "the slow path stands in it twice, behind either sum: 1.4 to 2.3 s"),),
 }
 """Modules by pattern, how what is bad about them begins, and why nothing is done about it: shown, but not counted. By
@@ -177,7 +175,7 @@ def found_manifest(driver: str) -> Path | None:
 def _again_with_shim(family: str, arguments: Sequence[str] | None) -> int:
     """Runs this script in a process for which a library answers instead of the kernel; returns its exit status."""
     try:
-        library = drm_shim.library("intel")
+        library = drm_shim.library()
     except CrossBuildError as error:
         print(f"compile_for_gpus.py: {error}", file=sys.stderr)
         return 3
@@ -214,8 +212,7 @@ def compiled_launches(
         options: the command line's.
         end: when no further one is begun, by the monotonic clock.
     """
-    foreign = foreign_drivers.FAMILIES.get(options.family)
-    most = math.inf if foreign is not None and foreign.is_emulated else options.most_seconds
+    most = options.most_seconds
     alone = functools.partial(_rows_of, most_seconds=most)
     beside = functools.partial(_rows_of, most_seconds=math.inf) if options.jobs > 1 else alone
     found: dict[int, Rows] = {}
@@ -268,8 +265,6 @@ def _is_known(names: Sequence[str], variant: str, fault: str) -> bool:
 
 def driver_of(family: str) -> str:
     """Mesa's name of the driver of such GPUs."""
-    if family in foreign_drivers.FAMILIES:
-        return foreign_drivers.FAMILIES[family].driver
     return "anv" if family in drm_shim.PLATFORMS else "RADV"
 
 

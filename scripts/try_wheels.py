@@ -16,7 +16,6 @@ Exit status: 0 a first result within 60 s wherever Python is served, 1 not so, 2
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import ensurepip
 import hashlib
 import os
@@ -33,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.build_kompute import default_cache
 from scripts.build_wheels import COMPILER, FIRST_RESULT
-from scripts.cross.debian_roots import DEBIAN, ROOTS, UBUNTU, Distribution, Root, command, unpacked, why_not_here
+from scripts.cross.debian_roots import DEBIAN, UBUNTU, Distribution, Root, command, unpacked, why_not_here
 from scripts.cross.parts import NATIVE
 from scripts.cross.targets import HERE, CrossBuildError
 from scripts.cross.tools import run
@@ -69,7 +68,7 @@ def _root(title: str, distribution: Distribution, suite: str, minor: int, *, mac
     emulator = Path("/usr/bin/qemu-aarch64-static") if machine == "arm64" else None
     packages = tuple(name for name in _PACKAGES if minor < 12 or name != "python3-distutils")
     merged = suite in ("trixie", "forky", "sid", "noble", "resolute")
-    return Root(title, machine, triplet, suite, minor, HERE, emulator, merged, distribution, packages)
+    return Root(title, machine, triplet, suite, minor, emulator, merged, distribution, packages)
 
 
 SYSTEMS: Mapping[str, Root] = MappingProxyType(
@@ -81,9 +80,7 @@ SYSTEMS: Mapping[str, Root] = MappingProxyType(
         "ubuntu22.04": _root("Ubuntu 22.04", UBUNTU, "jammy", 10),
         "ubuntu24.04": _root("Ubuntu 24.04", UBUNTU, "noble", 12),
         "ubuntu26.04": _root("Ubuntu 26.04", UBUNTU, "resolute", 14),
-        "aarch64": dataclasses.replace(
-            ROOTS["aarch64_debian13"], title="Debian 13 on Arm (qemu)", packages=_root("", DEBIAN, "", 13).packages
-        ),
+        "aarch64": _root("Debian 13 on Arm (qemu)", DEBIAN, "trixie", 13, machine="arm64"),
     }
 )
 """By name; of an emulated processor no time is promised."""

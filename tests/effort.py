@@ -7,7 +7,8 @@ name: of one function's tests each driver has some. Most of such a test's time g
 and a fault of a driver is seldom one test's alone. ``@pytest.mark.every_driver`` stands at those that run on
 each: every operator with each data type of each of its tensors, and what drivers are expected to do in their own ways.
 Of a test that has ``@pytest.mark.t_way(2)`` it runs so many combinations of parameters that any two values meet in one
-of them that meet in any: most faults take one or two of a test's choices, and hardly any more than three
+of them that meet in any; ``t_way(1)`` has each value in one of them. Most faults take one or two of a test's choices,
+and hardly any more than three
 (D. R. Kuhn, D. R. Wallace, A. M. Gallo, Software Fault Interactions and Implications for Software Testing, 2004).
 
 The quick command, ``scripts/test.sh`` without arguments, has every operator on every driver, data types in turn, and

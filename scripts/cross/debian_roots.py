@@ -9,10 +9,9 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from scripts.build_kompute import default_cache
-from scripts.cross.targets import HERE, TARGETS, CrossBuildError, Platform
+from scripts.cross.targets import CrossBuildError
 
 PACKAGES = ("python3-numpy", "python3-click", "python3-rich", "python3-pil", "mesa-vulkan-drivers", "libvulkan1")
 
@@ -61,7 +60,6 @@ class Root:
         triplet: of the folder with libraries.
         suite: Debian's name of the version.
         minor: of its Python 3.
-        target: whose Kompute it loads.
         emulator: what executes its programs here; ``None`` for the processor itself.
         is_merged: whether its packages have nothing but links in ``/lib`` and ``/bin``.
         distribution: where its packages come from.
@@ -73,38 +71,14 @@ class Root:
     triplet: str
     suite: str
     minor: int
-    target: Platform
     emulator: Path | None
     is_merged: bool
     distribution: Distribution = DEBIAN
     packages: tuple[str, ...] = PACKAGES
 
 
-ROOTS: Mapping[str, Root] = MappingProxyType(
-    {
-        "aarch64_debian13": Root(
-            title="Linux on Arm (aarch64), Debian 13",
-            machine="arm64",
-            triplet="aarch64-linux-gnu",
-            suite="trixie",
-            minor=13,
-            target=TARGETS["manylinux_aarch64"],
-            emulator=Path("/usr/bin/qemu-aarch64-static"),
-            is_merged=True,
-        ),
-        "debian13": Root(
-            title="Linux x86-64, Debian 13",
-            machine="amd64",
-            triplet="x86_64-linux-gnu",
-            suite="trixie",
-            minor=13,
-            target=HERE,
-            emulator=None,
-            is_merged=True,
-        ),
-    }
-)
-"""By name."""
+DEBIAN13 = Root("Linux x86-64, Debian 13", "amd64", "x86_64-linux-gnu", "trixie", 13, emulator=None, is_merged=True)
+"""On this processor."""
 
 
 def why_not_here(root: Root) -> str | None:

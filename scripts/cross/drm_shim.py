@@ -1,20 +1,17 @@
-"""Kernel interfaces of GPUs that are not there: Mesa's drm-shim, with which its Vulkan drivers compile.
+"""The kernel's interface of a GPU that is not there: Mesa's drm-shim, with which its Vulkan driver for Intel compiles.
 
-Drivers ask the kernel for a card when they are loaded. Mesa's source has libraries that answer in its place and do
-nothing (``src/intel/tools/intel_noop_drm_shim.c`` and the like); distributions do not ship them. They are built from
-the source that Debian has, without the rest of Mesa, and loaded before all other libraries (LD_PRELOAD).
+The driver asks the kernel for a card when it is loaded. Mesa's source has a library that answers in its place and does
+nothing (``src/intel/tools/intel_noop_drm_shim.c``); distributions do not ship it. It is built from the source that
+Debian has, without the rest of Mesa, and loaded before all other libraries (LD_PRELOAD).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from scripts.build_kompute import default_cache
 from scripts.cross.targets import CrossBuildError
@@ -28,7 +25,7 @@ PLATFORMS = ("skl", "icl", "tgl", "adl", "dg2", "mtl")
 
 _URL = f"http://deb.debian.org/debian/pool/main/m/mesa/mesa_{VERSION}.orig.tar.xz"
 _SHA256 = "592272df3cf01e85e7db300c449df5061092574d099da275d19e97ef0510f8a6"
-_NATIVE = Path(__file__).parents[1] / "native"
+_STAND_INS = Path(__file__).parents[1] / "native" / "drm_shim_stand_ins.c"
 
 _COMMON = (
     "src/drm-shim/device.c", "src/drm-shim/drm_shim.c", "src/util/u_call_once.c",
@@ -41,7 +38,8 @@ _INTEL = (
     *(f"src/intel/common/{name}.c" for name in ("intel_engine", "intel_gem", "xe/intel_device_query")),
     *(f"src/intel/common/{kernel}/intel_{name}.c" for kernel in ("i915", "xe") for name in ("engine", "gem")),
 )  # fmt: skip
-_FOLDERS = ("include", "src/c11", "src/drm-shim", "src/util")
+_FOLDERS = ("include", "src/c11", "src/compiler", "src/drm-shim", "src/intel", "src/util", "src/virtio")
+_INCLUDES = ("include", "src", "src/util", "src/intel", "src/intel/dev", "src/intel/common")
 _OPTIONS = (
     "-shared", "-fPIC", "-O1", "-w", "-std=gnu11", "-D_GNU_SOURCE", "-D_LARGEFILE64_SOURCE", "-DHAVE_PTHREAD",
     "-DHAVE_STRUCT_TIMESPEC", "-DHAVE_SECURE_GETENV", "-DHAVE_MEMFD_CREATE", "-DHAVE_ENDIAN_H", "-DHAVE_FLOCK",
@@ -55,97 +53,54 @@ _GENERATED = (
 )
 """Scripts of ``src/intel/dev`` with their arguments there."""
 
-_ARM_COMPILER = "aarch64-linux-gnu-gcc"
 
-
-@dataclasses.dataclass(frozen=True)
-class _Shim:
-    """How a library is made.
-
-    Attributes:
-        compiler: that of the driver's processor.
-        sources: besides the common ones, in Mesa's source.
-        folders: of Mesa's source, besides the common ones.
-        includes: folders with headers, in Mesa's source.
-        answers: a file of this project that takes the place of, or adds to, Mesa's; ``None`` for none.
-    """
-
-    compiler: str
-    sources: tuple[str, ...]
-    folders: tuple[str, ...]
-    includes: tuple[str, ...] = ()
-    answers: str | None = None
-
-
-_SHIMS: Mapping[str, _Shim] = MappingProxyType(
-    {
-        "intel": _Shim(
-            compiler="gcc",
-            sources=_INTEL,
-            folders=("src/compiler", "src/intel", "src/virtio"),
-            includes=("src/intel", "src/intel/dev", "src/intel/common"),
-        ),
-        "broadcom": _Shim(_ARM_COMPILER, (), ("src/broadcom/drm-shim",), answers="drm_shim_v3d.c"),
-        "freedreno": _Shim(_ARM_COMPILER, ("src/freedreno/drm-shim/freedreno_noop.c",), ("src/freedreno/drm-shim",)),
-        "panfrost": _Shim(_ARM_COMPILER, ("src/panfrost/drm-shim/panfrost_noop.c",), ("src/panfrost/drm-shim",)),
-    }
-)
-"""By the name of the driver's library."""
-
-
-def library(driver: str) -> Path:
-    """The library for a driver; built once, and kept in the user's cache by what it is made from.
-
-    Args:
-        driver: ``intel``; or, for Arm's processors, ``broadcom``, ``freedreno`` or ``panfrost``.
+def library() -> Path:
+    """The library for Intel's driver; built once, and kept in the user's cache by what it is made from.
 
     Raises:
         CrossBuildError: something that it needs is not here, or it does not compile.
     """
-    own = sorted(_NATIVE.glob("drm_shim_*.c"))
-    recipe = hashlib.sha256(b"".join(path.read_bytes() for path in [Path(__file__), *own])).hexdigest()[:12]
-    made = default_cache() / "drm-shim" / f"{driver}-{VERSION}-{recipe}.so"
+    recipe = hashlib.sha256(Path(__file__).read_bytes() + _STAND_INS.read_bytes()).hexdigest()[:12]
+    made = default_cache() / "drm-shim" / f"intel-{VERSION}-{recipe}.so"
     if not made.is_file():
-        _check_tools(_SHIMS[driver])
+        _check_tools()
         made.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="dmlvk-drm-shim-") as folder:
-            partial = Path(shutil.copy(_built(_SHIMS[driver], Path(folder)), made.with_suffix(".partial")))
+            partial = Path(shutil.copy(_built(Path(folder)), made.with_suffix(".partial")))
         partial.replace(made)
     return made
 
 
-def compiled_program(source: Path, *, is_for_arm: bool) -> Path:
-    """A program of C for Linux that loads its libraries itself, and asks for no other headers than Vulkan's.
+def compiled_program(source: Path) -> Path:
+    """A program of C that loads its libraries itself, and asks for no other headers than Vulkan's.
 
     Raises:
         CrossBuildError: there is no compiler, or it refuses the source.
     """
-    compiler, package = (_ARM_COMPILER, "gcc-aarch64-linux-gnu") if is_for_arm else ("gcc", "gcc")
-    if shutil.which(compiler) is None:
-        raise CrossBuildError(f"{source.name} cannot be built: apt install {package}")
+    if shutil.which("gcc") is None:
+        raise CrossBuildError(f"{source.name} cannot be built: apt install gcc")
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    made = default_cache() / "drm-shim" / f"{source.stem}-{compiler.removesuffix('-gcc')}-{digest}"
+    made = default_cache() / "drm-shim" / f"{source.stem}-{digest}"
     if not made.is_file():
         made.parent.mkdir(parents=True, exist_ok=True)
         partial = made.with_suffix(".partial")
-        run([compiler, "-O1", "-Wall", "-o", str(partial), str(source), "-idirafter", "/usr/include", "-ldl"])
+        run(["gcc", "-O1", "-Wall", "-o", str(partial), str(source), "-idirafter", "/usr/include", "-ldl"])
         partial.replace(made)
     return made
 
 
-def _check_tools(shim: _Shim) -> None:
-    package = shim.compiler if shim.compiler == "gcc" else "gcc-aarch64-linux-gnu"
-    missing = [] if shutil.which(shim.compiler) else [package]
+def _check_tools() -> None:
+    missing = [] if shutil.which("gcc") else ["gcc"]
     missing += [] if Path("/usr/include/xf86drm.h").is_file() else ["libdrm-dev"]
     if missing:
         raise CrossBuildError(f"Mesa's drm-shim cannot be built: apt install {' '.join(missing)}")
 
 
-def _unpacked(shim: _Shim, folder: Path) -> Path:
+def _unpacked(folder: Path) -> Path:
     archive = folder / "mesa.tar.xz"
     archive.write_bytes(fetched(_URL, _SHA256))
     mesa = folder / f"mesa-{VERSION}"
-    names = (f"mesa-{VERSION}/{name}" for name in (*_FOLDERS, *shim.folders))
+    names = (f"mesa-{VERSION}/{name}" for name in _FOLDERS)
     run(["tar", "-xJf", str(archive), "-C", str(folder), *names])
     return mesa
 
@@ -158,15 +113,13 @@ def _generate(where: Path, packages: Path) -> None:
         run([*python, str(where / script), *(str(where / name) for name in names)])
 
 
-def _built(shim: _Shim, folder: Path) -> Path:
-    mesa = _unpacked(shim, folder)
+def _built(folder: Path) -> Path:
+    mesa = _unpacked(folder)
     (mesa / "src" / "git_sha1.h").write_text('#define MESA_GIT_SHA1 ""\n', encoding="ascii")
-    if shim.compiler == "gcc":
-        _generate(mesa / "src" / "intel" / "dev", folder / "packages")
+    _generate(mesa / "src" / "intel" / "dev", folder / "packages")
     made = folder / "shim.so"
-    includes = [f"-I{mesa / name}" for name in ("include", "src", "src/util", *shim.includes)]
+    includes = [f"-I{mesa / name}" for name in _INCLUDES]
     includes += ["-idirafter", "/usr/include", "-idirafter", "/usr/include/libdrm"]
-    own = ["drm_shim_stand_ins.c", *([] if shim.answers is None else [shim.answers])]
-    sources = [*(str(_NATIVE / name) for name in own), *(str(mesa / name) for name in (*_COMMON, *shim.sources))]
-    run([shim.compiler, *_OPTIONS, *includes, "-o", str(made), *sources, "-ldl", "-lpthread"])
+    sources = [str(_STAND_INS), *(str(mesa / name) for name in (*_COMMON, *_INTEL))]
+    run(["gcc", *_OPTIONS, *includes, "-o", str(made), *sources, "-ldl", "-lpthread"])
     return made

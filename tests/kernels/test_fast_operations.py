@@ -92,6 +92,7 @@ def test_there_are_such_operators() -> None:
     assert {"ELEMENT_WISE_EXP", "ELEMENT_WISE_CLIP", "ELEMENT_WISE_MAX"} <= set(QUICK)
 
 
+@pytest.mark.t_way(1)
 @pytest.mark.combinations
 @pytest.mark.parametrize("is_large", [False, True], ids=["one vector or tile", "two"])
 @pytest.mark.parametrize("operator", QUICK)

@@ -18,7 +18,7 @@ from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder
 from tests.language.small_llama import write_folder
 
-DAMAGED = 500
+DAMAGED = 200
 """Folders of the long mode."""
 
 _EACH = 50

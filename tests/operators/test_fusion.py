@@ -72,6 +72,7 @@ def _chosen(name: str, data_type: dml.DataType) -> list[dml.FusedActivation]:
     return fused_activations(name, data_type)[:5]
 
 
+@pytest.mark.t_way(1)
 @pytest.mark.combinations
 @EACH_ACTIVATION
 @EACH_TYPE

@@ -98,6 +98,7 @@ def test_a_sequence_may_be_cut_in_two(benches: list[Workbench], name: str, data_
         assert bits(states["HiddenInitTensor"]) == bits(expected["OutputSingleTensor"])
 
 
+@pytest.mark.t_way(1)
 @pytest.mark.combinations
 @EACH_TYPE
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))

@@ -131,7 +131,7 @@ def test_own_products_give_the_bits_of_gemm(
 
 
 @pytest.mark.combinations
-@pytest.mark.t_way(2)
+@pytest.mark.t_way(1)
 @EACH_TYPE
 @TILES
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_products_of_several_segments(
 
 
 @pytest.mark.combinations
-@pytest.mark.t_way(2)
+@pytest.mark.t_way(1)
 @EACH_TYPE
 @EACH_NETWORK
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_every_sum_of_a_whole_segment_may_need_care(
 
 
 @pytest.mark.combinations
-@pytest.mark.t_way(2)
+@pytest.mark.t_way(1)
 @EACH_TYPE
 @pytest.mark.parametrize("tile", [USUAL, SMALL_BLOCK, WIDE_BLOCK], ids=lambda tile: tile.name)
 @EACH_NETWORK

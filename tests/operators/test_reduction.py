@@ -146,6 +146,7 @@ def with_tiles() -> Iterator[Callable[[dml.Device], dml.Device]]:
 _ROWS = [64, 301, 1000, 2048, 4096, 12288, 17000, 32768]
 
 
+@pytest.mark.t_way(1)
 @pytest.mark.parametrize("columns", [34, 17])
 @pytest.mark.parametrize("rows", some(_ROWS, 8))
 def test_columns_in_tiles_have_the_same_bits(

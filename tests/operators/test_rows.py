@@ -39,6 +39,7 @@ def test_there_are_cases_of_every_operator_along_axes() -> None:
     assert {case.desc_class.operator_name for case in NAMING_AXES} == {name for name in names if name.endswith("1")}
 
 
+@pytest.mark.t_way(1)
 @pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("length", LENGTHS)
@@ -68,6 +69,7 @@ def _results(bench: Workbench, desc: OperatorDesc, x: Array) -> Array:
     return bench.device.run(desc, {"InputTensor": x})["OutputTensor"]
 
 
+@pytest.mark.t_way(1)
 @pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("factors", [(2, 3), (4, 5), (16, 16), (7, 37), (32, 32), (41, 61)])
@@ -108,6 +110,7 @@ def test_the_same_row_gives_the_same_bits_everywhere(
     assert len(found) == 1
 
 
+@pytest.mark.t_way(1)
 @pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("length", [7, 17, 100, 130, 1000, 1025, 4096])
