@@ -13,161 +13,19 @@ by one. Types are bool, integers of 8 to 64 bits, float32 and float16; shapes an
 
 import math as _math
 
+# ruff: noqa: F403, F405  # the names are those of __all__
 from dmlvk.array_api import linalg
-from dmlvk.array_api.creation import (
-    arange,
-    asarray,
-    empty,
-    empty_like,
-    eye,
-    from_dlpack,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    tril,
-    triu,
-    zeros,
-    zeros_like,
-)
-from dmlvk.array_api.dtypes import (
-    bool,
-    can_cast,
-    complex64,
-    complex128,
-    finfo,
-    float16,
-    float32,
-    float64,
-    iinfo,
-    int8,
-    int16,
-    int32,
-    int64,
-    isdtype,
-    result_type,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from dmlvk.array_api.elementwise import (
-    abs,
-    acos,
-    acosh,
-    add,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    bitwise_and,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    ceil,
-    clip,
-    conj,
-    copysign,
-    cos,
-    cosh,
-    divide,
-    equal,
-    exp,
-    expm1,
-    floor,
-    floor_divide,
-    greater,
-    greater_equal,
-    hypot,
-    imag,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    nextafter,
-    not_equal,
-    positive,
-    real,
-    reciprocal,
-    remainder,
-    round,
-    sign,
-    signbit,
-    sin,
-    sinh,
-    sqrt,
-    square,
-    subtract,
-    tan,
-    tanh,
-    trunc,
-    where,
-)
-from dmlvk.array_api.indexing import nonzero, take, take_along_axis
+from dmlvk.array_api.creation import *
+from dmlvk.array_api.dtypes import *
+from dmlvk.array_api.elementwise import *
+from dmlvk.array_api.indexing import *
 from dmlvk.array_api.inspection import __array_namespace_info__
-from dmlvk.array_api.manipulation import (
-    astype,
-    broadcast_arrays,
-    broadcast_to,
-    concat,
-    expand_dims,
-    flip,
-    meshgrid,
-    moveaxis,
-    permute_dims,
-    reshape,
-    roll,
-    squeeze,
-    stack,
-    unstack,
-)
-from dmlvk.array_api.powers import pow
-from dmlvk.array_api.products import matmul, matrix_transpose, tensordot, vecdot
-from dmlvk.array_api.repetition import repeat, tile
-from dmlvk.array_api.searching import (
-    argmax,
-    argmin,
-    argsort,
-    searchsorted,
-    sort,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from dmlvk.array_api.statistics import (
-    all,
-    any,
-    count_nonzero,
-    cumulative_prod,
-    cumulative_sum,
-    diff,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
+from dmlvk.array_api.manipulation import *
+from dmlvk.array_api.powers import *
+from dmlvk.array_api.products import *
+from dmlvk.array_api.repetition import *
+from dmlvk.array_api.searching import *
+from dmlvk.array_api.statistics import *
 from dmlvk.arrays.array import VERSION as __array_api_version__
 from dmlvk.arrays.array import Array
 from dmlvk.errors import DataTypeError
@@ -192,3 +50,7 @@ __all__ = [
     "tile", "tril", "triu", "trunc", "uint16", "uint32", "uint64", "uint8", "unique_all", "unique_counts",
     "unique_inverse", "unique_values", "unstack", "var", "vecdot", "where", "zeros", "zeros_like",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
