@@ -33,6 +33,3 @@ def _alike(value: Any, guards: list[Guards]) -> object:
         guards.append(value.guards)
         return DynamicSize, *value.terms.items()
     return tuple([_alike(item, guards) for item in value]) if isinstance(value, tuple) else value
-
-
-__all__ = ["once"]

@@ -576,18 +576,3 @@ def _caller() -> str:
     while frame.f_back is not None and frame.f_code.co_filename == _HERE:
         frame = frame.f_back
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} in {frame.f_code.co_name}"
-
-
-__all__ = [
-    "DynamicSize",
-    "Guards",
-    "applied",
-    "as_size",
-    "is_dynamic",
-    "is_multiple",
-    "power_of_two_in",
-    "tells_multiples",
-    "typical",
-    "value_of",
-    "when_large",
-]

@@ -54,6 +54,3 @@ class NumberVector:
         made = self._fixed.copy()
         made[self._positions] = np.array(self._function(*sizes), np.int64)[self._which]
         return made
-
-
-__all__ = ["Integers", "NumberVector"]

@@ -122,6 +122,3 @@ class Launcher:
     def launches(self, numbers: Integers, elsewhere: Mapping[PlaceNumber, Lies]) -> list[Launch]:
         """What is launched, with arguments as of :meth:`recording`."""
         return self._prepared.launches(*self._all(numbers, elsewhere))
-
-
-__all__ = ["Launcher", "Lies", "OpenLaunch", "PlaceNumber"]

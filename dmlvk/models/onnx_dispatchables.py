@@ -148,6 +148,3 @@ def _binding(name: str, node: JsonNode, resources: Mapping[str, Resource]) -> On
     sizes = None if shape is None else tuple(integers(shape, "shape", 0, UINT32_MAX))
     members.finish()
     return OnnxBinding(node, resource, sizes or None)  # an empty one says nothing, as in DxDispatch
-
-
-__all__ = ["OnnxBinding", "OnnxDispatchable", "parse_onnx", "parse_onnx_bindings"]

@@ -160,6 +160,3 @@ def _dtype_of(argument: NodeArg, what: str) -> np.dtype[Any]:
     if dtype.kind not in "fiub":
         raise ModelFileError(f"{what}: no resource has elements for the input {argument.name} of {argument.type}")
     return dtype
-
-
-__all__ = ["OnnxRun", "resolved", "stored"]

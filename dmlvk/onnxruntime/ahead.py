@@ -180,6 +180,3 @@ def _index_of_largest(logits: _Array) -> int:
         index = int(bits.argmax())
         return index if bits[index] > 0 else int(logits.argmax())
     return int(logits.argmax())
-
-
-__all__ = ["Ahead"]

@@ -121,6 +121,3 @@ def compile_library(target: Path) -> None:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-__all__ = ["NAME", "SOURCES", "built", "compile_library"]

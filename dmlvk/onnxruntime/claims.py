@@ -314,6 +314,3 @@ def _groups(graph: RuntimeGraph, claimed: set[int], producers: Mapping[str, int]
             for member in small:
                 group_of[member] = large
     return list({id(group): group for group in group_of.values()}.values())
-
-
-__all__ = ["Claims", "claims_of"]

@@ -78,6 +78,3 @@ def take_models() -> None:
             super().__init__(config if isinstance(config, Config) else Config(config))
 
     _genai.Config, _genai.Model = Config, Model
-
-
-__all__ = ["STANDS_IN_FOR", "take_models"]

@@ -312,6 +312,3 @@ def _fill(made: onnx.AttributeProto, kind: int, contents: bytes) -> None:
     else:
         made.strings.extend(contents.split(b"\0")[:-1])
         made.type = AttributeProto.STRINGS
-
-
-__all__ = ["RuntimeGraph", "GraphNode", "Shape", "RuntimeValue", "constant_names", "read_by", "written_by"]

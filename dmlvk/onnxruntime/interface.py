@@ -265,6 +265,3 @@ def array_of(element: int, shape: Sequence[int], contents: Any) -> npt.NDArray[A
         typed: npt.NDArray[Any] = halves.astype(dtype).reshape(shape)
         return typed
     return np.frombuffer(contents, dtype, count).reshape(shape)
-
-
-__all__ = ["Api", "EP_FAIL", "GPU", "INFO", "VERBOSE", "WARNING", "array_of"]

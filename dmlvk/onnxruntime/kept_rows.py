@@ -54,6 +54,3 @@ class KeptRows:
     def forget(self) -> None:
         """Forgets what was kept: the rows may be others from now on."""
         self._kept = []
-
-
-__all__ = ["KeptRows"]

@@ -172,6 +172,3 @@ def library() -> ProviderLibrary:
     """
     shipped = Path(__file__).parent / NAME
     return ProviderLibrary(shipped if shipped.is_file() else built())
-
-
-__all__ = ["ProviderLibrary", "library"]

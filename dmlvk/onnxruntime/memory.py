@@ -376,6 +376,3 @@ def size_of(element: int, shape: tuple[int, ...]) -> int:
         raise DmlError(f"a value has the element type {element}, which the device does not have")
     count = math.prod(shape)
     return -(-count // 2) if dtype.kind == "V" else count * dtype.itemsize
-
-
-__all__ = ["Content", "Memory", "Traffic", "lasting", "size_of"]

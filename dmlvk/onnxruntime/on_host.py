@@ -122,6 +122,3 @@ class HostPart:
         except Exception as error:  # likewise
             raise HostRefusedError(error) from error
         return dict(zip(self._outputs, found, strict=True))
-
-
-__all__ = ["DEVICE_CANNOT", "FAIL", "REFUSED", "HostPart", "HostRefusedError", "RefusedRunError"]

@@ -338,6 +338,3 @@ def table_of(address: int, count: int) -> Table:
 def _room(address: int, size: int) -> Any:
     """Memory of the host."""
     return (ctypes.c_char * size).from_address(address) if size and address else b""
-
-
-__all__ = ["Part", "table_of"]

@@ -321,6 +321,3 @@ def _status_of(api: Api, error: Exception, function: Callable[..., Any]) -> int:
     with contextlib.suppress(Exception):  # where faults are raised, ONNX Runtime's error is what is raised
         faults.report(error, f"serving ONNX Runtime ({function.__name__})")
     return api.failure(f"dmlvk: {type(error).__name__}: {message}")
-
-
-__all__ = ["OPTIONS", "PROVIDER", "Provider"]

@@ -290,6 +290,3 @@ class Repeats:
 
 def _are_whole_bytes(tensors: Collection[Resident]) -> bool:
     return all(there.tensor.data_type.size_in_bits >= 8 for there in tensors)
-
-
-__all__ = ["ADDRESS", "ELEMENT", "MEMORY", "RANK", "SIZES", "Repeat", "Repeats", "Table"]

@@ -134,6 +134,3 @@ class Session:
     def log(self, severity: int, message: str) -> None:
         """A line in ONNX Runtime's log, as the session writes it."""
         self.api.log(self.logger, severity, message)
-
-
-__all__ = ["Profiles", "Session"]

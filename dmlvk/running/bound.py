@@ -175,6 +175,3 @@ class Bound:
         own = {place: (buffer.allocation, 0) for place, buffer in self.buffers.items()}
         constants = enumerate(self.plan.constants)
         return self._inputs | own | {(BindingKind.CONSTANTS, page): (b.allocation, 0) for page, b in constants}
-
-
-__all__ = ["Bound", "Elsewhere"]

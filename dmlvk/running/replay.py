@@ -95,6 +95,3 @@ class Replay:
     def _take(self, results: Mapping[str, Bytes]) -> None:
         for name, target in results.items():
             copy_elements(target, self.outputs[name][: target.size])
-
-
-__all__ = ["Bytes", "Replay"]

@@ -51,6 +51,3 @@ def new_allocation(
 def _mapped(allocation: Allocation) -> npt.NDArray[np.uint8]:
     mapped: npt.NDArray[np.uint8] = allocation.tensor.data().view(np.uint8)
     return mapped
-
-
-__all__ = ["new_allocation"]

@@ -30,6 +30,3 @@ def is_bundled() -> bool:
     if chosen not in ("", "kp"):
         raise UnsupportedError(f"DMLVK_KOMPUTE={chosen}: it may be kp, or not be set")
     return not chosen and (LIBRARY.is_file() or importlib.util.find_spec("kp") is None)
-
-
-__all__ = ["LIBRARY", "find_library", "is_bundled"]

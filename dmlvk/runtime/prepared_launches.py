@@ -282,6 +282,3 @@ def with_numbers(launches: Sequence[Launch], counts: Sequence[tuple[int, int]], 
         )
         first = behind + 3
     return made
-
-
-__all__ = ["Elsewhere", "Numbers", "PreparedLaunches", "with_numbers"]

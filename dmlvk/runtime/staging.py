@@ -105,6 +105,3 @@ class Staging:
         claim = self._claims.pop(allocation, None)
         if claim is not None:
             claim.release()
-
-
-__all__ = ["SMALLEST_BYTES", "STAGING_BYTES", "Staging"]

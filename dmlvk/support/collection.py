@@ -38,6 +38,3 @@ def collection_paused() -> Iterator[None]:
                     gc.freeze()
                     gc.unfreeze()
                 gc.enable()
-
-
-__all__ = ["collection_paused"]

@@ -42,6 +42,3 @@ def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
         signal.signal(signal.SIGINT, handler)
     except ValueError:
         return  # in another thread than the main one, which alone may say so: it is no command then
-
-
-__all__ = ["begins", "is_imported"]

@@ -96,6 +96,3 @@ def _place(error: Exception) -> str:
     """File and line of the innermost frame."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-
-
-__all__ = ["FaultError", "are_raised", "raise_all", "raise_of_handler", "report", "reported"]

@@ -131,14 +131,3 @@ def write_whole(path: str | os.PathLike[str], text: str) -> None:
     """
     with written_whole(path) as file:
         file.write(text.encode())
-
-
-__all__ = [
-    "check_regular",
-    "check_writable",
-    "checked_path",
-    "open_regular",
-    "read_bytes",
-    "write_whole",
-    "written_whole",
-]

@@ -127,6 +127,3 @@ def check_unchanged(arrays: Iterable[Any]) -> None:
 
 def _address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
-
-
-__all__ = ["ChangedFileError", "MappedFile", "MemoryContents", "check_unchanged", "file_of", "files_of"]

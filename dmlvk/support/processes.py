@@ -28,6 +28,3 @@ def startup_module() -> ModuleType:
     """``_dmlvk_startup``: a wheel puts it beside the packages, a checkout has it in its folder alone."""
     is_beside = importlib.util.find_spec("_dmlvk_startup") is not None
     return importlib.import_module("_dmlvk_startup" if is_beside else "dmlvk.onnxruntime.startup._dmlvk_startup")
-
-
-__all__ = ["STARTUP", "reach_processes", "startup_module"]

@@ -38,6 +38,3 @@ class Recent(collections.OrderedDict[_Key, _Value]):
             return self.keep(key, make())
         self.move_to_end(key)
         return self[key]
-
-
-__all__ = ["Recent"]

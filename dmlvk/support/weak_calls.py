@@ -26,6 +26,3 @@ def weakly(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Resul
 
     method_name = getattr(method, "__qualname__", repr(method))
     return call
-
-
-__all__ = ["weakly"]

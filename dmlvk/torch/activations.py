@@ -148,5 +148,3 @@ LOWERED = [
     _aten.threshold_backward.default,
 ]
 """Those that PyTorch would take apart, too."""
-
-__all__ = ["ACTIVATIONS", "LOWERED"]

@@ -171,6 +171,3 @@ def _errors(left: Lines, right: Lines) -> tuple[Array, Array]:
         np.multiply.outer(a["weighted"], b["largest"]), np.multiply.outer(a["largest"], b["weighted"])
     )
     return both, left_out * np.float32(2.015625)
-
-
-__all__ = ["BLOCK", "Lines", "lines_of", "product"]

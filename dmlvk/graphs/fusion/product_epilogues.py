@@ -162,6 +162,3 @@ def _keeps_elements(reader: NetworkNode, number: int) -> bool:
         same_elements(each, TensorDesc(each.data_type, each.sizes)) and not each.is_dynamic for each in (read, written)
     )
     return are_packed and read.sizes == written.sizes and read.data_type is written.data_type is DataType.FLOAT16
-
-
-__all__ = ["ProductEpilogue", "find_product_epilogues"]

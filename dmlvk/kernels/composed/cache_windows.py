@@ -64,6 +64,3 @@ class WindowOfCaches:
         )
         label = f"{'kept' if is_kept else 'past'} {ROLES[index]}s"
         lowering.builder.launch(kernel, [source, self._rows], [target], label=label)
-
-
-__all__ = ["ROLES", "SEGMENT", "WindowOfCaches"]

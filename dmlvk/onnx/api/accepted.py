@@ -44,6 +44,3 @@ class AcceptedNames:
     ) -> OrtValue:
         """As ``OrtValue.ortvalue_from_shape_and_type``."""
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id)
-
-
-__all__ = ["AcceptedNames"]

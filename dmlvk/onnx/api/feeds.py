@@ -151,6 +151,3 @@ def _numpy_type(element: int) -> np.dtype[Any]:
     if element in NUMPY_TYPES:
         return NUMPY_TYPES[element]
     return np.dtype(helper.tensor_dtype_to_np_dtype(element))
-
-
-__all__ = ["check_name", "checked_inputs", "checked_outputs"]

@@ -477,6 +477,3 @@ def _element_of_any(array: Array) -> int | None:
         return int(helper.np_dtype_to_tensor_dtype(array.dtype))
     except (ValueError, KeyError):
         return None
-
-
-__all__ = ["IOBinding", "OrtValue", "check_device", "run_inputs", "type_name", "value_of"]

@@ -63,6 +63,3 @@ class Overriding(Generic[SessionT]):
             for session in self._sessions.values():
                 session.close()
             self._sessions.clear()
-
-
-__all__ = ["Overriding"]

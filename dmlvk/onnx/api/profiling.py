@@ -115,6 +115,3 @@ class Profiling:
         for graph, file in zip(graphs, paths, strict=True):
             graph.write_picture(file)
         return paths
-
-
-__all__ = ["Profiling"]

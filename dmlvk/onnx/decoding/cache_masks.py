@@ -66,6 +66,3 @@ def widened(mask: Array, width: int) -> Array:
 def is_wide(mask: Array) -> bool:
     """Whether a mask has a column for each key: those of one dimension have numbers of sequences."""
     return mask.ndim > 1
-
-
-__all__ = ["MOST_ELEMENTS", "is_wide", "widened", "widened_masks"]

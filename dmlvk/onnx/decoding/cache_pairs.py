@@ -132,6 +132,3 @@ class _CacheCandidates:
             and self._readers[past] == 1
             and present not in self._readers
         ]
-
-
-__all__ = ["APPENDS", "ROWS", "cache_pairs", "masks_of", "with_rows"]

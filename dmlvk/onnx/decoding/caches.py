@@ -315,6 +315,3 @@ def _check_ends(where: str, lengths: Lengths, counted: Mapping[str, Any], pasts:
         raise InvalidArgumentError(
             f"{where}: {lengths.counts!r} says that {[int(count) for count in own]} tokens count, of {lengths.tokens}"
         )
-
-
-__all__ = ["Cache", "CachePair", "Caches", "Lengths", "check_lengths", "rounded_rows"]

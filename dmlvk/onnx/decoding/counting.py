@@ -219,6 +219,3 @@ def _quick(step: Step, constants: Mapping[str, Any]) -> Callable[[Mapping[str, A
 
         return total
     return None
-
-
-__all__ = ["Counting", "NotCountedError", "conditions_of", "is_counted", "is_size", "makers_of"]

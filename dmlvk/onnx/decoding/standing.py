@@ -38,6 +38,3 @@ class StandingStep:
     outputs: Mapping[str, int]
     given: Mapping[str, Array]
     buffers: Sequence[Buffer]
-
-
-__all__ = ["StandingStep"]

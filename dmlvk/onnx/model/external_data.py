@@ -149,6 +149,3 @@ def _check_extent(location: str, extent: tuple[int, int, int], there: int) -> No
         raise ValueError(
             f"{size} bytes are needed; {length} from byte {offset} on of {location!r} with {there} bytes are no such"
         )
-
-
-__all__ = ["ExternalData"]

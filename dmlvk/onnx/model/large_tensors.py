@@ -151,6 +151,3 @@ def _varint(value: int) -> bytes:
         value >>= 7
     made.append(value)
     return bytes(made)
-
-
-__all__ = ["LEAST_BYTES", "STORED_AS_IN_MEMORY", "without_large_tensors"]

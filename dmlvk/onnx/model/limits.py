@@ -429,16 +429,3 @@ def memory_checked(name: str) -> Iterator[None]:
         raise OutOfMemoryError(f"{name}: there is not enough main memory: {error}".rstrip(": ")) from error
     except RecursionError as error:
         raise ModelFileError(f"{name}: its graphs or functions are nested too deeply") from error
-
-
-__all__ = [
-    "DEFAULT_LIMITS",
-    "MOST_AXES",
-    "Budget",
-    "CountedSequence",
-    "Limits",
-    "check_claims",
-    "memory_checked",
-    "samples_of",
-    "size_of",
-]

@@ -74,6 +74,3 @@ def _callees_first(functions: Mapping[Key, onnx.FunctionProto]) -> list[Key]:
             elif not state[callee]:
                 raise ValueError(f"the function {callee[1]!r} calls itself")
     return order
-
-
-__all__ = ["count_nodes", "key_of"]

@@ -34,6 +34,3 @@ def described(constants: Mapping[str, Any], readers: Mapping[str, Sequence[Step 
             read_by = [step.label for step in readers.get(name, ()) if step is not None]
             return f"the value {name!r}, which the {read_by[0]} reads" if read_by else f"the value {name!r}"
     return f"a constant of {array.nbytes} bytes"
-
-
-__all__ = ["described", "leading_to", "needed"]

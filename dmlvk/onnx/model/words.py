@@ -28,6 +28,3 @@ def unknown_word(proto: onnx.NodeProto, attribute: onnx.AttributeProto) -> str |
     if words is None or said in words:
         return None
     return f"must be one of {', '.join(word for word in words if word)}; got {said[:100]!r}"
-
-
-__all__ = ["unknown_word"]

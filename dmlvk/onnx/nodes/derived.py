@@ -127,6 +127,3 @@ def fix(value: Value | None, why: str) -> None:
         _log.debug("a plan is for some sizes only: %s", why)
         for size in value.shape:
             int(size)
-
-
-__all__ = ["current", "derived_values", "fix", "has_open_sizes"]

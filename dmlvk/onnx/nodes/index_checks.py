@@ -121,6 +121,3 @@ def _beams(steps: Sequence[Step], inputs: set[str]) -> Iterator[_Beams]:
         places = None if translation is None else translation.beams
         if places is not None and len(given) > max(places) and {given[index] for index in places} <= inputs:
             yield _Beams(step.label, given[places[0]], given[places[1]])
-
-
-__all__ = ["IndexChecks"]

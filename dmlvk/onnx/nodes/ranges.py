@@ -55,6 +55,3 @@ def check_ranges(model: str, ranges: Iterable[Range], *values: Mapping[str, Any]
         numbers = next((of[each.name] for of in values if each.name in of), None)
         if broken := each.broken(numbers):
             raise InvalidArgumentError(f"{model}: {each.node}: {broken}")
-
-
-__all__ = ["Range", "check_ranges"]

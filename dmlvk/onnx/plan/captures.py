@@ -274,6 +274,3 @@ def _is_same(a: Resident | None, b: Resident) -> bool:
 def _elements(host_bytes: Array, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     return host_bytes[:size].view(dtype).reshape(shape)
-
-
-__all__ = ["BoundCapture", "Capture", "Captures", "bound_capture", "captured", "only_segment", "signature_of"]

@@ -93,6 +93,3 @@ class Pending:
     @functools.cached_property
     def _read_by_waiting(self) -> frozenset[str]:
         return frozenset(name for step in self.waiting for name in step.reads)
-
-
-__all__ = ["Pending"]

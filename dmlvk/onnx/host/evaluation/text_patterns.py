@@ -218,6 +218,3 @@ def full_matches(call: Call) -> Array:
         raise ValueError(f"its pattern {error}") from error
     found = [pattern.matches(text if isinstance(text, str) else str(text)) for text in texts.reshape(-1)]
     return np.array(found, np.bool_).reshape(texts.shape)
-
-
-__all__ = ["TextPattern", "full_matches"]

@@ -19,6 +19,3 @@ def _texts(array: Array) -> Array:
     made = np.empty(array.shape, object)
     made.reshape(-1)[:] = [text if isinstance(text, str) else str(text) for text in array.reshape(-1)]
     return made
-
-
-__all__ = ["concatenated"]

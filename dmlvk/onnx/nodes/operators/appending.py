@@ -234,6 +234,3 @@ def appended(
             **cached(node, heads, element, masked=None if added is None else added.shape[3], shows_scores=shows_scores),
         )
     )
-
-
-__all__ = ["Heads", "appended", "cached", "numbers"]

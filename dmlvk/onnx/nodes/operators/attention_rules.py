@@ -325,6 +325,3 @@ def check_onnx(node: Node) -> None:
         if given.has("past_key"):
             given.refuse("nonpad_kv_seqlen", "does not go with past_key and past_value")
         node.check_range(6, "nonpad_kv_seqlen", 0, own + 1)
-
-
-__all__ = ["check_decoder_masked", "check_group_query", "check_multi_head", "check_onnx", "check_projections"]

@@ -258,6 +258,3 @@ def _swiglu(node: Node, gate: Tensor, up: Tensor) -> Tensor:
     if beta:
         up = up + beta
     return gate * up
-
-
-__all__ = ["expert_products"]

@@ -105,6 +105,3 @@ def _hiding(node: Node, mask: Tensor, queries: tuple[int, ...], element: int) ->
     hidden = node.cast(mask, TensorProto.INT32) <= 0
     found = hidden.where(filtered, node.scalar(0.0, element))
     return node.packed(found).viewed((batch, 1, math.prod(mask.shape[1:-1]), mask.shape[-1]))
-
-
-__all__ = ["heads_behind"]

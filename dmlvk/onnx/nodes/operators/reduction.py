@@ -155,6 +155,3 @@ def top_k(node: Node) -> None:
         found = node.apply("GATHER_ELEMENTS", input_tensor=tensor, indices_tensor=positions, axis=axis)
     node.set(found)
     node.set(positions.viewed(indices.shape, element=TensorProto.INT64), 1)
-
-
-__all__ = ["reduced"]

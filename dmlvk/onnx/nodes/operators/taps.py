@@ -137,6 +137,3 @@ def _weighed(node: Node, found: Tensor, axis: int, weights: Array) -> Tensor:
     numbers = np.ascontiguousarray(weights.astype(np.float32).reshape(shape))
     products = found * node.assembly.constant(numbers, TensorProto.FLOAT)
     return reduced(node, ReduceFunction.SUM, products, [axis + 1]).without_axes([axis + 1])
-
-
-__all__ = ["FilterTaps", "Taps", "resampled", "taps_of"]
