@@ -22,7 +22,8 @@ from dmlvk.graphs import channels_last as layouts
 from dmlvk.kernels import library
 from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
-from dmlvk.kernels.products.matrix_tiles import matrix_variants
+from dmlvk.kernels.products import channel_copies, matrix_choice
+from dmlvk.kernels.products.matrix_tiles import OF_CHANNELS, matrix_variants
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.spirv.cooperative_types import CHANNELS_SOURCE
@@ -79,13 +80,24 @@ def able(device: dml.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             {"direction": dml.ConvolutionDirection.BACKWARD, "strides": (2, 2), "bias": False},
             marks=pytest.mark.sweep,
         ),
+        pytest.param(
+            (2, 24, 5, 6),
+            (24, 40, 4, 2),
+            {"direction": dml.ConvolutionDirection.BACKWARD, "strides": (2, 2), "start": (1, 0), "bias": True},
+            marks=pytest.mark.sweep,
+        ),
     ],
-    ids=["3x3", "1x1", "segments", "whole steps", "whole steps of 1x1", "backward"],
+    ids=["3x3", "1x1", "segments", "whole steps", "whole steps of 1x1", "backward", "backward in parts"],
 )
 def test_results_are_within_the_stated_error(
-    able: dml.Device, sizes: tuple[int, ...], window: tuple[int, ...], options: dict[str, Any]
+    able: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: tuple[int, ...],
+    window: tuple[int, ...],
+    options: dict[str, Any],
 ) -> None:
     """Padding, which an infinite weight does not meet, edges that no tile divides, two segments."""
+    monkeypatch.setattr(channel_copies, "_gains", lambda *_: True)
     random = np.random.default_rng(1)
     packed = convolution_desc(dml.FLOAT16, sizes, window, **options)
     desc = dataclasses.replace(
@@ -102,6 +114,50 @@ def test_results_are_within_the_stated_error(
         inputs["BiasTensor"] = values("normal", tuple(desc.bias_tensor.sizes), dml.FLOAT16, random)
     compiled = able.compile_operator(able.create_operator(desc), _ALLOWED)
     assert any(step.kernel.variant in VARIANTS for step in compiled.steps)
+    made = able.run(compiled, inputs)["OutputTensor"]
+    assert fault("CONVOLUTION", made, outputs_within_error(desc, inputs)["OutputTensor"]) is None
+    assert np.isinf(made).any()
+
+
+_BACKWARD = {"direction": dml.ConvolutionDirection.BACKWARD, "bias": True}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window", "options"),
+    [
+        ((2, 5, 9, 11), (3, 5, 3, 3), {"start": (1, 1), "end": (1, 1), "bias": True}),
+        ((2, 11, 5, 6), (11, 5, 4, 4), {**_BACKWARD, "strides": (2, 2), "start": (1, 1), "end": (1, 1)}),
+        pytest.param((1, 9, 4, 5), (9, 5, 6, 2), {**_BACKWARD, "strides": (3, 2)}, marks=pytest.mark.sweep),
+        pytest.param((1, 9, 4, 5), (9, 5, 3, 3), _BACKWARD, marks=pytest.mark.sweep),
+        pytest.param((1, 11, 3, 5, 4), (13, 11, 3, 3, 3), {"start": (1, 0, 1), "bias": False}, marks=pytest.mark.sweep),
+        pytest.param((2, 3, 16, 20), (20, 3, 4, 4), {"strides": (4, 4), "bias": True}, marks=pytest.mark.sweep),
+    ],
+    ids=["few channels", "transposed", "unequal steps", "backward", "3d", "patches"],
+)
+def test_channels_that_fill_no_eights_are_copied_into_some(
+    able: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: tuple[int, ...],
+    window: tuple[int, ...],
+    options: dict[str, Any],
+) -> None:
+    """With padding, which an infinite weight does not meet, and steps of a transposed one, each by itself."""
+    monkeypatch.setattr(channel_copies, "_gains", lambda *_: True)
+    ready = tuple(dataclasses.replace(tile, fewest_groups=1) for tile in OF_CHANNELS)
+    monkeypatch.setattr(matrix_choice, "OF_CHANNELS", ready)  # that of few channels, too
+    random = np.random.default_rng(3)
+    desc = convolution_desc(dml.FLOAT16, sizes, window, **options)
+    inputs = {
+        "InputTensor": values("normal", sizes, dml.FLOAT16, random),
+        "FilterTensor": values("normal", window, dml.FLOAT16, random),
+    }
+    inputs["FilterTensor"][(1,) + (0,) * (len(window) - 1)] = np.inf
+    if desc.bias_tensor is not None:
+        inputs["BiasTensor"] = values("normal", tuple(desc.bias_tensor.sizes), dml.FLOAT16, random)
+    compiled = able.compile_operator(able.create_operator(desc), _ALLOWED)
+    parts = [step for step in compiled.steps if step.kernel.variant in VARIANTS]
+    is_cut = options.get("direction") is dml.ConvolutionDirection.BACKWARD
+    assert len(parts) == (np.prod(options.get("strides", (1,))) if is_cut else 1)
     made = able.run(compiled, inputs)["OutputTensor"]
     assert fault("CONVOLUTION", made, outputs_within_error(desc, inputs)["OutputTensor"]) is None
     assert np.isinf(made).any()

@@ -45,6 +45,40 @@ def _check(devices: list[dml.Device], desc: Any, given: Mapping[str, Any], expec
             assert np.array_equal(result, known)
 
 
+@pytest.mark.parametrize("data_type", (dml.UINT8, dml.FLOAT16), ids=lambda t: t.name)
+@pytest.mark.parametrize(
+    ("sizes", "order"),
+    [
+        ((67, 71), (1, 0)),
+        ((2, 5, 33, 31), (0, 2, 3, 1)),  # few lines, and then few along them
+        ((2, 33, 31, 5), (0, 3, 1, 2)),
+        ((3, 65, 2, 67), (2, 3, 0, 1)),
+        ((299, 19), (1, 0)),
+        ((17, 300), (1, 0)),
+    ],
+)
+def test_narrow_elements_are_transposed_in_tiles_wherever_lines_begin(
+    devices: list[dml.Device],
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: tuple[int, ...],
+    order: tuple[int, ...],
+    data_type: dml.DataType,
+) -> None:
+    """Words that two lines or two tiles share keep the elements of both."""
+    monkeypatch.setattr(copies, "SMALL_IN_BYTES", 1)
+    (given,) = _drawn(data_type, sizes)
+    expected = given.transpose(order)
+    steps = dml.TensorDesc(data_type, sizes).element_strides
+    desc = dml.ElementWiseIdentity(
+        input_tensor=dml.TensorDesc(data_type, expected.shape, tuple(steps[axis] for axis in order)),
+        output_tensor=dml.TensorDesc(data_type, expected.shape),
+    )
+    assert variants(desc, GPU) == [f"turned.bits{data_type.size_in_bits}"]
+    back = dataclasses.replace(desc, input_tensor=desc.output_tensor, output_tensor=desc.input_tensor)
+    for each in (desc, back):  # arrays are as tensors are seen, whatever their strides
+        _check(devices, each, {"InputTensor": expected}, [expected])
+
+
 @_OF_TYPES
 @pytest.mark.parametrize(
     ("sizes", "starts", "ends"),

@@ -12,7 +12,7 @@ import dmlvk as dml
 from dmlvk.conformance.samples.products import convolution_desc
 from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.products import matrix
+from dmlvk.kernels.products import channel_copies, matrix, padded_products
 from dmlvk.kernels.products.convolution import ConvolutionEpilogue, lower_with_epilogue
 from dmlvk.kernels.products.matrix_choice import choose
 from dmlvk.kernels.products.matrix_tiles import MatrixTile
@@ -34,6 +34,43 @@ from tests.operators.test_products import gemm_desc
 
 _TRANSPOSE = dml.MatrixTransform.TRANSPOSE
 _BACKWARD = dml.ConvolutionDirection.BACKWARD
+
+
+@pytest.fixture(autouse=True)
+def _without_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What kernels compute of operands as they lie; copies are looked at where a test says so."""
+    if "copies" not in request.node.name:
+        monkeypatch.setattr(channel_copies, "_gains", lambda *_: False)
+        monkeypatch.setattr(padded_products, "_LEAST_WORK", 2**62)
+
+
+def _copied(desc: OperatorDesc, **others: Any) -> list[str]:
+    target = dataclasses.replace(ABLE, **{"buffer_size": 2**31, **others})
+    labels = [step.label.split(": ")[-1] for step in lower(desc, target).steps]
+    return [label.split()[0] for label in labels if "in whole vectors" in label or "in eights" in label]
+
+
+def test_copies_of_matrices_are_made_where_they_are_worth_it() -> None:
+    assert _copied(gemm_desc(dml.FLOAT16, 4095, 4095, 4095)) == ["a_tensor", "b_tensor"]
+    assert _copied(gemm_desc(dml.FLOAT16, 512, 768, 50257)) == ["b_tensor"]
+    assert not _copied(gemm_desc(dml.FLOAT16, 4096, 4096, 4096))
+    assert not _copied(gemm_desc(dml.FLOAT16, 8, 4095, 4095))  # which waits for memory
+    assert not _copied(gemm_desc(dml.FLOAT16, 4095, 4095, 4095), device_arithmetic=False)
+    assert not _copied(gemm_desc(dml.FLOAT16, 4095, 4095, 4095), buffer_size=2**26)  # which copies have no room in
+
+
+def test_copies_of_channels_are_made_where_they_are_worth_it() -> None:
+    both = ["input_tensor", "filter_tensor"]
+    of_few = convolution_desc(dml.FLOAT16, (1, 128, 512, 512), (3, 128, 3, 3), bias=False)
+    assert _copied(of_few) == both
+    turned = {"direction": _BACKWARD, "strides": (2, 2), "start": (1, 1), "end": (1, 1)}
+    assert _copied(convolution_desc(dml.FLOAT16, (8, 256, 64, 64), (256, 128, 4, 4), bias=False, **turned)) == both
+    depthwise = convolution_desc(dml.FLOAT16, (32, 128, 56, 56), (128, 1, 3, 3), groups=128, bias=False)
+    small = convolution_desc(dml.FLOAT16, (1, 128, 7, 7), (3, 128, 1, 1), bias=False)
+    for desc in (depthwise, small):
+        assert not _copied(desc)
+    assert not _copied(of_few, device_arithmetic=False)
+    assert not _copied(of_few, buffer_size=2**26)
 
 
 def _chosen(desc: OperatorDesc, target: Target = ABLE) -> list[str]:

@@ -26,7 +26,7 @@ from dmlvk.conformance.samples.products import convolution_desc, values
 from dmlvk.kernels import library
 from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
-from dmlvk.kernels.products import matrix, patches, product_epilogue
+from dmlvk.kernels.products import matrix, padded_products, patches, product_epilogue
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
     COOPERATIVE,
@@ -168,7 +168,7 @@ def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Matri
         def chosen(work: Work, target: Target) -> Choice:
             return Choice(tile, ONE_SEGMENT if work.terms <= tile.segment else come)
 
-        for module in (matrix, patches, product_epilogue):
+        for module in (matrix, padded_products, patches, product_epilogue):
             monkeypatch.setattr(module, "choose", chosen)
 
     monkeypatch.setattr(library, "load", imitation)
@@ -236,6 +236,42 @@ def test_products_in_all_layouts(
     )
     inputs = {name: values("normal", size, data_type, random) for name, size in sizes.items()}
     _check(on_llvmpipe(benches)[0], desc, inputs)
+
+
+@pytest.mark.parametrize("layout", [(_NONE, _NONE), (_NONE, _TRANSPOSE), (_TRANSPOSE, _NONE)])
+def test_sizes_that_fill_no_vectors_are_multiplied_as_copies_that_do(
+    benches: list[Workbench],
+    imitated: Callable[[MatrixTile, int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    layout: tuple[dml.MatrixTransform, dml.MatrixTransform],
+) -> None:
+    """Odd sizes, B once for both batches, C a number for each column, RELU, and an infinite operand."""
+    imitated(SMALL, SEQUENTIAL)
+    monkeypatch.setattr(padded_products, "_LEAST_WORK", 0)
+    monkeypatch.setattr(padded_products, "_WORTH_A_BYTE", {dml.FLOAT16: (0, 0)})
+    rows, terms, columns = 35, 75, 41
+    a, b = (rows, terms) if layout[0] is _NONE else (terms, rows), (terms, columns)
+    if layout[1] is _TRANSPOSE:
+        b = (columns, terms)
+    desc = dml.Gemm(
+        a_tensor=dml.TensorDesc(dml.FLOAT16, (2, 1, *a)),
+        b_tensor=dml.TensorDesc(dml.FLOAT16, (2, 1, *b), (0, 0, b[1], 1)),
+        c_tensor=dml.TensorDesc(dml.FLOAT16, (2, 1, rows, columns), (0, 0, 0, 1)),
+        output_tensor=dml.TensorDesc(dml.FLOAT16, (2, 1, rows, columns)),
+        trans_a=layout[0],
+        trans_b=layout[1],
+        alpha=0.75,
+        beta=-2.0,
+        fused_activation=dml.fused_activation("ACTIVATION_RELU"),
+    )
+    random = np.random.default_rng(37)
+    inputs = {
+        "ATensor": values("normal", (2, 1, *a), dml.FLOAT16, random),
+        "BTensor": np.repeat(values("normal", (1, 1, *b), dml.FLOAT16, random), 2, 0),
+        "CTensor": np.tile(values("normal", (1, 1, 1, columns), dml.FLOAT16, random), (2, 1, rows, 1)),
+    }
+    inputs["ATensor"][1, 0, 3, 5] = np.inf
+    assert np.isinf(_check(on_llvmpipe(benches)[0], desc, inputs).values).any()
 
 
 @pytest.mark.parametrize(

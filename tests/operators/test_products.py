@@ -406,6 +406,9 @@ def test_tiles_suit_the_work_on_gpus() -> None:
     assert chosen("convolution", 1, 56 * 56, 9, 128, True, True, True, (56, 56)) == ("planes_of_fours", ONE_SEGMENT)
     assert chosen("convolution", 1, 14 * 14, 9, 128, True, True, True, (14, 14)) == ("planes", ONE_SEGMENT)
     assert chosen("convolution", 1, 56 * 56, 9, 128, False) != ("windows", ONE_SEGMENT)
+    assert chosen("convolution", 3, 2 * 145 * 145, 384, 1) == ("4x64", ONE_SEGMENT)  # alone it would wait for each term
+    assert chosen("convolution", 3, 512 * 512, 1152, 1) == ("4x64", SEQUENTIAL)
+    assert chosen("convolution", 8, 32 * 56 * 56, 72, 32) == ("8x64", ONE_SEGMENT)
     assert chosen("convolution", 64, 32 * 56 * 56, 576, 1) == ("64x128", ONE_SEGMENT)
     assert chosen("convolution", 128, 32 * 28 * 28, 1152, 1) == ("128x64", PARALLEL)
     assert chosen("convolution", 256, 32 * 14 * 14, 2304, 1) == ("64x32", PARALLEL)

@@ -11,9 +11,10 @@ import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels import access_orders, special_values
-from dmlvk.kernels.kernel import ElementwiseKernel, launch_size
+from dmlvk.kernels.kernel import ElementwiseKernel, Kernel, launch_size
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.library.facts import facts_of
+from dmlvk.kernels.movement.copies import narrow_transposition
 from dmlvk.kernels.program import Program, of_kernel
 from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import GPU, Target
@@ -29,7 +30,8 @@ from dmlvk.kernels.variants import (
     shader_name,
     variant_name,
 )
-from dmlvk.operators import OperatorDesc
+from dmlvk.kernels.views import View
+from dmlvk.operators import ElementWiseIdentity, OperatorDesc
 from dmlvk.spirv.volume import LONG_FUNCTION_WORDS
 from dmlvk.tensors import TensorDesc
 
@@ -37,7 +39,17 @@ from dmlvk.tensors import TensorDesc
 @pattern_lowering("elementwise")
 def lower_alone(desc: OperatorDesc, target: Target) -> Program:
     """The program of one kernel: see :func:`lower`."""
-    return of_kernel(desc, lower(desc, target))
+    kernel = _transposition(desc, target) if isinstance(desc, ElementWiseIdentity) else None
+    return of_kernel(desc, kernel or lower(desc, target))
+
+
+def _transposition(desc: ElementWiseIdentity, target: Target) -> Kernel | None:
+    """The kernel of an identity that only moves narrow elements, where lines begin anywhere in a word."""
+    source, output = desc.input_tensor, desc.output_tensor
+    if desc.scale_bias is not None or desc.has_dynamic_sizes:
+        return None
+    bits = output.data_type.size_in_bits
+    return narrow_transposition(View.of(source), View.of(output), bits, target, desc.operator_name)
 
 
 def lower(desc: OperatorDesc, target: Target) -> ElementwiseKernel:

@@ -18,6 +18,7 @@ from dmlvk.kernels.kernel import ElementwiseKernel, Kernel, PlainKernel, launch_
 from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.interleaved import interleaved
+from dmlvk.kernels.movement.turned import turned
 from dmlvk.kernels.program import ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant, variant_name
@@ -217,7 +218,26 @@ def kernel_of(folded: FoldedCopy, target: Target, operator_name: str) -> Kernel:
     if target.is_cpu or _is_small(folded):
         return _kernel(folded, "copy", operator_name, ())
     in_access_order = _in_access_order(folded, operator_name) or interleaved(folded, operator_name)
-    return in_access_order or _kernel(folded, "copy", operator_name, ())
+    return in_access_order or _turned(folded, operator_name) or _kernel(folded, "copy", operator_name, ())
+
+
+def narrow_transposition(source: View, target: View, bits: int, device: Target, operator_name: str) -> Kernel | None:
+    """The kernel that copies one view to another of the same sizes, where no element-wise kernel has tiles for it.
+
+    Returns:
+        ``None`` where it is no transposition, or one that element-wise kernels compute as well.
+    """
+    if device.is_cpu or bits >= WIDTHS[2]:
+        return None
+    folded = fold_copy(source, target, bits)
+    if len(folded.sizes) > MAXIMUM_DIMENSION_COUNT or _is_small(folded) or _in_access_order(folded, operator_name):
+        return None
+    return _turned(folded, operator_name)
+
+
+def _turned(folded: FoldedCopy, operator_name: str) -> PlainKernel | None:
+    numbers = (*folded.sizes, *folded.source, *folded.target)
+    return None if any(map(is_dynamic, numbers)) else turned(folded, operator_name)
 
 
 def _is_small(folded: FoldedCopy) -> bool:

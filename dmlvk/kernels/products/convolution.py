@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple
+from dmlvk.kernels.products.channel_copies import channel_copies, lower_channel_copies
 from dmlvk.kernels.products.matrix import Epilogue, Product, lower_product
 from dmlvk.kernels.products.matrix_choice import choose
-from dmlvk.kernels.products.patches import are_patches, lower_patches
+from dmlvk.kernels.products.patches import are_patches, has_long_lines, lower_patches
 from dmlvk.kernels.program import BindingKind, Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -58,9 +59,18 @@ class ConvolutionEpilogue:
 @lowering(Convolution)
 def lower_convolution(desc: Convolution, target: Target) -> Program:
     """The program of a CONVOLUTION."""
-    if are_patches(desc, target):
+    product = convolution_product(desc, _with_even_places(desc.filter_tensor), with_eights=target.device_arithmetic)
+    copies = channel_copies(desc, product, target)
+    if are_patches(desc, target) and (copies is None or has_long_lines(desc)):
         return lower_patches(desc, target)
+    if copies is not None:
+        return lower_channel_copies(desc, copies, target)
     return _lowered(desc, target, None)
+
+
+def _with_even_places(window: TensorDesc) -> TensorDesc:
+    """A filter whose places lie behind one another with one stride: as it is, or as it is copied."""
+    return window if tap_stride(window) is not None else TensorDesc(window.data_type, window.sizes)
 
 
 def lower_with_epilogue(desc: Convolution, epilogue: ConvolutionEpilogue, target: Target) -> Program:
@@ -90,7 +100,7 @@ def _epilogue_regions(desc: Convolution, epilogue: ConvolutionEpilogue, given: i
 def _lowered(desc: Convolution, target: Target, epilogue: ConvolutionEpilogue | None) -> Program:
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
-    packed = window if tap_stride(window) is not None else TensorDesc(window.data_type, window.sizes)
+    packed = _with_even_places(window)
     words = "the filter, packed"
     product = convolution_product(desc, packed, with_eights=target.device_arithmetic)
     if epilogue is not None and not choose(product.work(), target).tile.is_of_channels:

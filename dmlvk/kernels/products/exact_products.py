@@ -26,6 +26,7 @@ from dmlvk.kernels.products.matrix import (
 )
 from dmlvk.kernels.products.matrix_choice import Choice
 from dmlvk.kernels.products.matrix_tiles import LARGE_FUSED, ONE_SEGMENT, SEQUENTIAL
+from dmlvk.kernels.products.padded_products import lower_padded, padded_gemm
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import GPU, Target
@@ -154,6 +155,8 @@ def lower_gemm(desc: Gemm, target: Target) -> Program:
             _add(builder, product, (left, right, addend), result, relu)
 
         with_activation(builder, desc, add_sums)
+    elif (padded := padded_gemm(desc, product, target)) is not None:
+        return lower_padded(desc, padded, target)
     else:
         lower_product(builder, desc, product, target, left, right, addend)
     return builder.program()

@@ -16,6 +16,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     COOPERATIVE,
     CORES,
     EIGHT_ROWS,
+    FEW_CHANNELS,
     FEW_ROWS,
     FLAT,
     FLAT_COOPERATIVE_BY_SUBGROUP,
@@ -69,6 +70,8 @@ _MOST_ROWS = 16
 """Rows up to which tiles of few rows are used: a second one of them finds the right operand cached."""
 
 _ROWS_FOR_WINDOWS = 4
+_FEW_TERMS, _MANY_INVOCATIONS = 64, 1024 * CORES
+"""An invocation that goes through all terms by itself waits for each: that takes few of them, or many others beside."""
 
 _LARGE_AT_ONCE = 3 * CORES
 """Work groups of the largest tiles of convolutions that a GPU runs at once."""
@@ -140,9 +143,9 @@ def choose(work: Work, target: Target) -> Choice:
     is_short = work.terms <= SEGMENT
     is_convolution = work.family == "convolution" and work.gives_results
     if is_convolution and is_short and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
-        if work.plane is None:
-            return Choice(WINDOWS, ONE_SEGMENT)
-        return Choice(PLANES[int(work.plane[1] % 4 > 0)], ONE_SEGMENT)
+        tile = WINDOWS if work.plane is None else PLANES[int(work.plane[1] % 4 > 0)]
+        if work.terms <= _FEW_TERMS or work.groups(tile) * tile.invocations >= _MANY_INVOCATIONS:
+            return Choice(tile, ONE_SEGMENT)
     tiles = _tiles_for(work, target)
     for tile in tiles:
         segments = tile.segments(work.terms)
@@ -190,7 +193,8 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
     fitting = [
         tile
         for tile in tiles
-        if (tile is tiles[-1] or (2 * work.rows > tile.rows and 2 * work.columns > tile.columns))
+        if (tile.is_as_large_as(tiles[-1]) or (2 * work.rows > tile.rows and 2 * work.columns > tile.columns))
+        and (tile.rows >= tiles[-1].rows or work.rows <= tile.rows)
         and tile.shared_memory <= target.shared_memory
         and tile.invocations <= target.work_group_size
         and (work.left_along_terms or tile.invocations % (tile.rows // _EIGHT) == 0)  # or rows are not loaded evenly
@@ -262,7 +266,8 @@ def _tiles_for(work: Work, target: Target) -> list[MatrixTile]:
     else:
         # The largest are for whom they suffice without a cut through the terms: what is cut has to be put together.
         large = [LARGE] if work.rows < _FEWEST_ROWS_FOR_TALL else [LARGE, TALL]
-        tiles = [*(tile for tile in large if _keep_busy(work.groups(tile), tile)), MEDIUM, *SINGLE]
+        few = [tile for tile in FEW_CHANNELS if work.rows <= tile.rows][:1]
+        tiles = [*(tile for tile in large if _keep_busy(work.groups(tile), tile)), MEDIUM, *few, *SINGLE]
     most_rows = -(-work.rows // SINGLE[-1].rows) * SINGLE[-1].rows  # a tile shall not be empty for the most part
     fitting = [
         tile

@@ -133,6 +133,10 @@ class MatrixTile:
         """Whether it is for convolutions whose channels lie behind one another."""
         return self.source == cooperative_types.CHANNELS_SOURCE
 
+    def is_as_large_as(self, other: MatrixTile) -> bool:
+        """Whether both are blocks of as many rows and columns."""
+        return (self.rows, self.columns) == (other.rows, other.columns)
+
     def segments(self, terms: int) -> int:
         """Of a sum of so many terms."""
         return -(-terms // self.segment)
@@ -429,6 +433,7 @@ SINGLE = (
 OF_CHANNELS = (
     _of_channels((128, 128, 64), (64, 64), _LONG_SEGMENT, 90, 290, 2),
     _of_channels((128, 128, 64), (64, 32), _LONG_SEGMENT, 90, 264),
+    _of_channels((32, 128, 64), (32, 32), _LONG_SEGMENT, _COOPERATIVE_GROUPS),
     _of_channels((64, 64, 64), (32, 32), _LONG_SEGMENT, _COOPERATIVE_GROUPS),
     _of_channels((64, 64, 64), (32, 32), SEGMENT, _COOPERATIVE_GROUPS),
     _of_channels((128, 128, 64), (64, 64), _LONG_SEGMENT, 90, subgroup_size=_WIDE),
@@ -436,8 +441,8 @@ OF_CHANNELS = (
     _of_channels((64, 64, 64), (32, 32), SEGMENT, _COOPERATIVE_GROUPS, subgroup_size=_WIDE),
 )
 """The same for convolutions of FLOAT16 whose channels lie behind one another. On an NVIDIA H100 the first has 308
-TFLOP/s for a window of 3 x 3, two work groups of it being on a core; the last is for little work, which is cut into
-segments."""
+TFLOP/s for a window of 3 x 3, two work groups of it being on a core; that of 32 is for as few channels alone, and the
+last for little work, which is cut into segments."""
 
 ROWS_ACROSS = (
     _rows("row_of_fours", 1, 4, 8, 1024, 64, 264),
@@ -479,6 +484,12 @@ FEW_ROWS = (
 SIXTEEN_ROWS = dataclasses.replace(_single(16, 32, 32, 4, 200), name="16x32x4", families=("gemm",))
 """For nine rows and more, where terms lie next to one another."""
 
+FEW_CHANNELS = tuple(
+    dataclasses.replace(tile, families=("convolution",))
+    for tile in (_single(4, 64, 16, 4, 200), _single(8, 64, 16, 4, 200))
+)
+"""For convolutions, or groups of one, with as few channels: what is loaded of the input serves no empty rows."""
+
 WINDOWS = _windows("windows", 4, 64)
 """For convolutions of one segment and few rows, depthwise ones above all."""
 
@@ -512,6 +523,7 @@ TILES = (
     *SHARED_ROWS,
     *FEW_ROWS,
     SIXTEEN_ROWS,
+    *FEW_CHANNELS,
     WINDOWS,
     *PLANES,
     *ON_PROCESSORS,

@@ -26,6 +26,9 @@ from dmlvk.tensors import TensorDesc
 _FOUR = 4
 """Results that kernels of cooperative matrices store at once."""
 
+_EIGHT = 8
+"""Elements that a copy moves at once."""
+
 
 def are_patches(desc: Convolution, target: Target) -> bool:
     """Whether each element of a CONVOLUTION's input is in one window at most, and cooperative matrices gain by that.
@@ -47,6 +50,11 @@ def are_patches(desc: Convolution, target: Target) -> bool:
     positions = math.prod(desc.output_tensor.sizes[2:])
     product = gemm_product(_product(desc), with_eights=True)
     return is_multiple(positions, _FOUR) and choose(product.work(), target).tile.is_cooperative
+
+
+def has_long_lines(desc: Convolution) -> bool:
+    """Whether patches are copied by eights, or not at all: with shorter lines copies of channels are faster."""
+    return desc.filter_tensor.sizes[-1] % _EIGHT == 0 or not _is_copied(desc)
 
 
 def lower_patches(desc: Convolution, target: Target) -> Program:
@@ -109,4 +117,4 @@ def _product(desc: Convolution) -> Gemm:
     )
 
 
-__all__ = ["are_patches", "lower_patches"]
+__all__ = ["are_patches", "has_long_lines", "lower_patches"]
