@@ -1,4 +1,4 @@
-"""The command line: ``dmlvk devices``, ``operators``, ``run``, ``chat``, ``convert-gguf``, ``conformance``, ``bench``.
+"""The command line: ``dmlvk devices``, ``operators``, ``run``, ``chat``, ``serve``, ``bench`` and others.
 
 Exit status: 0 for success; 1 when something measured is outside what is promised or expected; 2 for wrong usage, bad
 input or a device that cannot do the work, with one line on standard error; 130 after Ctrl-C; 141 when the reader of
@@ -21,6 +21,7 @@ from dmlvk.cli.bench import bench
 from dmlvk.cli.chat import chat, convert
 from dmlvk.cli.commands import devices, operators, run
 from dmlvk.cli.conformance import conformance
+from dmlvk.cli.serve import serve, verify
 from dmlvk.errors import DmlError, ModelFileError
 from dmlvk.support import command_start
 
@@ -46,6 +47,8 @@ cli.add_command(operators)
 cli.add_command(run)
 cli.add_command(chat)
 cli.add_command(convert)
+cli.add_command(serve)
+cli.add_command(verify)
 cli.add_command(conformance)
 cli.add_command(bench)
 

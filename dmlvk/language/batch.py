@@ -97,6 +97,7 @@ class BatchText:
         wishes: what it wants besides.
         slot: its place; ``None`` when it has left the batch.
         source: the place whose beginning is copied to its own, before its prompt is run.
+        chosen: the token that was chosen last where the host takes part, which may have given way to a forced one.
         hash: over the bits of all logits from which tokens were chosen, in FLOAT32 or FLOAT16 as the model has them.
     """
 
@@ -106,6 +107,7 @@ class BatchText:
         self.slot: Slot | None = slot
         self.source: Slot | None = None
         self.hash = hashlib.sha256()
+        self.chosen = 0
 
     @property
     def generated(self) -> int:
@@ -324,8 +326,10 @@ class Batch:
             int(token) for token in sampler.token(logits, self._allowed(rows) if is_masked else None).numpy()[:, 0]
         ]
         for row, text in enumerate(rows):
-            if text is not None and text.generated < len(text.wishes.forced):
-                found[row] = text.wishes.forced[text.generated]
+            if text is not None:
+                text.chosen = found[row]
+                if text.generated < len(text.wishes.forced):
+                    found[row] = text.wishes.forced[text.generated]
         likelihoods = self._likelihoods(rows, logits, found)
         for row, text in enumerate(rows):
             if text is not None and text.wishes.hashes:

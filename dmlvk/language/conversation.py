@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.language.pieces import pieces
 from dmlvk.language.templates import rendered
 
 if TYPE_CHECKING:
+    from dmlvk.language.folder import ModelFolder
     from dmlvk.language.generation import LanguageModel
     from dmlvk.language.sampling import Sampling
     from dmlvk.language.stream import TokenStream
-
-_UNFINISHED = "\N{REPLACEMENT CHARACTER}"
-"""What tokens are decoded to that hold the first bytes of a character only."""
 
 
 class Conversation:
@@ -46,13 +45,7 @@ class Conversation:
             ModelFileError: the folder's template is damaged, refuses the messages, or makes or takes too much.
             InvalidArgumentError: a message is no dictionary.
         """
-        folder = self._model.folder
-        strange = next((message for message in self.messages if not isinstance(message, dict)), None)
-        if strange is not None:
-            raise InvalidArgumentError(f"Conversation: a message must be a dictionary; got {strange!r}")
-        if not folder.chat_template:
-            return "".join(str(message.get("content", "")) for message in self.messages)
-        return rendered(folder.chat_template, self.messages, folder.special_tokens, str(folder.path))
+        return chat_prompt(self._model.folder, self.messages)
 
     def reply(self, message: str, sampling: Sampling | None = None, *, most: int | None = None) -> Iterator[str]:
         """The model's answer to a message, piece by piece as it comes.
@@ -85,7 +78,7 @@ class Conversation:
                 )
             self._stream = self._model.generate(tokens, sampling, most=most)
             self.messages.append(own)
-            for piece in self._text_of(self._stream):
+            for piece in pieces(self._model, self._stream):
                 self._check_turn(own)
                 own["content"] += piece
                 yield piece
@@ -99,22 +92,25 @@ class Conversation:
         if self._answer is not answer:
             raise InvalidArgumentError("Conversation.reply: another message was said in the middle of this answer")
 
-    def _text_of(self, tokens: Iterator[int]) -> Iterator[str]:
-        """Text of tokens, as soon as its characters are whole."""
-        waiting: list[int] = []
-        shown = ""
-        for token in tokens:
-            waiting.append(token)
-            text = self._model.decode(waiting)
-            if text.endswith(_UNFINISHED):
-                continue
-            yield text[len(shown) :]
-            # A token's text can depend on the one before it (a blank, say), but not on those before that.
-            waiting = [token]
-            shown = self._model.decode(waiting)
-        rest = self._model.decode(waiting)[len(shown) :]
-        if rest:
-            yield rest
+
+def chat_prompt(folder: ModelFolder, messages: Sequence[Mapping[str, Any]], **more: Any) -> str:
+    """Messages as a folder's model wants them, up to where its answer begins.
+
+    Args:
+        folder: whose template is used.
+        messages: each with a role and a content.
+        more: what the template may read besides, such as ``tools``.
+
+    Raises:
+        ModelFileError: the folder's template is damaged, refuses the messages, or makes or takes too much.
+        InvalidArgumentError: a message is no dictionary.
+    """
+    strange = next((message for message in messages if not isinstance(message, dict)), None)
+    if strange is not None:
+        raise InvalidArgumentError(f"Conversation: a message must be a dictionary; got {strange!r}")
+    if not folder.chat_template:
+        return "".join(str(message.get("content", "")) for message in messages)
+    return rendered(folder.chat_template, messages, {**folder.special_tokens, **more}, str(folder.path))
 
 
-__all__ = ["Conversation"]
+__all__ = ["Conversation", "chat_prompt"]

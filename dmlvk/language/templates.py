@@ -49,13 +49,13 @@ _NUMBERED_FILTERS = frozenset({"batch", "center", "indent", "slice", "tojson", "
 """Filters whose integers say how much they make."""
 
 
-def rendered(template: str, messages: Sequence[Mapping[str, Any]], tokens: Mapping[str, str], where: str) -> str:
+def rendered(template: str, messages: Sequence[Mapping[str, Any]], more: Mapping[str, Any], where: str) -> str:
     """A template with messages.
 
     Args:
         template: Jinja's text.
         messages: each with a role and a content.
-        tokens: texts of special tokens by their names.
+        more: what else it may read: texts of special tokens by their names, tools.
         where: the folder, for messages of errors.
 
     Raises:
@@ -71,7 +71,7 @@ def rendered(template: str, messages: Sequence[Mapping[str, Any]], tokens: Mappi
             f"{where}: its chat template has {len(template)} characters; at most {_MOST_SOURCE} are run"
         )
     try:
-        text: str = environment.priced(template).render(messages=messages, add_generation_prompt=True, **tokens)
+        text: str = environment.priced(template).render(messages=messages, add_generation_prompt=True, **more)
     except Exception as error:  # whatever a template makes Jinja or Python raise
         faults.raise_of_handler(error)
         reason = " ".join(str(error).split())[:300] or type(error).__name__

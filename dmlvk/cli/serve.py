@@ -1,0 +1,95 @@
+"""``dmlvk serve`` and ``dmlvk verify``: language models for clients of OpenAI's API, and their answers again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dmlvk.cli.selection import arithmetic_option, device_selector
+from dmlvk.errors import UnsupportedError
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
+@arithmetic_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
+@click.option("--name", help="What clients call the model; else the path's last part.")
+@click.option("--sequences", "-n", type=click.IntRange(1, 64), default=8, show_default=True, help="Answers at once.")
+@click.option("--max-length", type=click.IntRange(1), help="Tokens of a prompt and its answer; else the model decides.")
+@click.option("--key", envvar="DMLVK_API_KEY", default="", help="What clients must show (or DMLVK_API_KEY).")
+@click.option("--allow-origin", multiple=True, metavar="URL", help="Of pages whose scripts may ask; * for any.")
+@click.option("--queue", type=click.IntRange(1), default=256, show_default=True, help="Answers that may wait.")
+@click.option("--most-body", type=click.IntRange(1), default=2**22, show_default=True, help="Bytes of a request.")
+@click.option("--seconds", type=click.FloatRange(0.001), default=600.0, show_default=True, help="For an answer.")
+@click.option("--grace", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds behind a signal.")
+def serve(
+    path: Path,
+    device: str | None,
+    arithmetic: str | None,
+    host: str,
+    port: int,
+    name: str | None,
+    sequences: int,
+    max_length: int | None,
+    key: str,
+    allow_origin: tuple[str, ...],
+    queue: int,
+    most_body: int,
+    seconds: float,
+    grace: float,
+) -> None:
+    """Serve a language model to clients of OpenAI's API.
+
+    PATH is what `dmlvk chat` takes. An answer's bytes are the same alone, in company, after a restart and on another
+    device. A signal (Ctrl-C) ends it: answers under way are finished within --grace, or told.
+    """
+    from dmlvk.language import LanguageModel
+
+    try:
+        from dmlvk.serving.app import Bounds
+        from dmlvk.serving.running import serve as run
+    except ImportError as error:
+        raise UnsupportedError(f"a server needs the extra serve: pip install dmlvk[serve] ({error})") from error
+    selected = None if device is None else device_selector(device)
+    is_local = host in ("127.0.0.1", "localhost", "::1")
+    bounds = Bounds(most_body, queue, seconds, key, allow_origin, is_local)
+    with LanguageModel(path, selected, max_length=max_length, sequences=sequences, arithmetic=arithmetic) as model:
+        called = name or path.stem
+
+        def started(address: str) -> None:
+            click.echo(f"{called} on {model.device.info.name}: {address}/v1", err=True)
+
+        run(model, called, bounds, host=host, port=port, grace=grace, started=started)
+
+
+@click.command()
+@click.argument("receipt", type=click.Path(path_type=Path))
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
+@click.pass_context
+def verify(context: click.Context, receipt: Path, path: Path, device: str | None) -> None:
+    """Compute an answer again, and name the first token that differs.
+
+    RECEIPT is a JSON file: a receipt, or an answer of `dmlvk serve` to a request with "receipt": true. PATH is its
+    model. Exits with 1 when the model's files, a token or the bits of logits differ.
+    """
+    from dmlvk.language import LanguageModel
+    from dmlvk.serving.receipts import Receipt
+
+    found = Receipt(receipt)
+    room = len(found.prompt) + len(found.tokens)
+    selected = None if device is None else device_selector(device)
+    with LanguageModel(path, selected, max_length=room) as model:
+        other = found.other_files(model)
+        if other:
+            click.echo(f"other files than the receipt's: {', '.join(other)}")
+            context.exit(1)
+        difference = found.difference(model)
+        where = f"on {model.device.info.name}"
+        if difference is not None:
+            click.echo(f"token {difference.place} of {len(found.tokens)} differs {where}: {difference.reason}")
+            context.exit(1)
+        click.echo(f"{len(found.tokens)} tokens behind {room - len(found.tokens)} are the same {where}")
