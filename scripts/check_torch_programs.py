@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Compare random programs compiled by dmlvk with PyTorch's CPU: values, gradients and what is changed in place.
 
-    python scripts/check_torch_programs.py [--programs 100] [--seed 0] [--steps 12]
+    python scripts/check_torch_programs.py [--programs 100] [--seed 0] [--steps 12] [--device]
 
 Each program is some steps over a pool of tensors, of several shapes, types and strides: views, broadcasting, changes in
 place, products, reductions, indices. It is run by eager PyTorch in FLOAT64 and FLOAT32, and compiled, forward and
 backward, twice, the second time with other inputs. A result is right that is as near to FLOAT64's as 20 times eager
 FLOAT32 is, or within 1e-4 of the largest number in it. Programs for which eager FLOAT32 is far from FLOAT64 (by a
-comparison that falls out otherwise, say) are left out.
+comparison that falls out otherwise, say) are left out. With --device nothing is compiled:
+their tensors are on the device.
 
 Exit status: 0 all are right, 1 some are not, 2 wrong usage.
 """
@@ -179,9 +180,9 @@ def _picked(dice: random.Random, pool: list[torch.Tensor]) -> Step:
     axis = dice.randrange(x.dim())
     indices = torch.tensor([dice.randrange(x.shape[axis]) for _ in range(dice.randint(1, 4))])
     kinds: list[Callable[[torch.Tensor], torch.Tensor]] = [
-        lambda x: x.index_select(axis, indices),
-        lambda x: x.index_add(axis, indices, x.index_select(axis, indices) * 0.5),
-        lambda x: x.index_fill(axis, indices, 0.25),
+        lambda x: x.index_select(axis, indices.to(x.device)),
+        lambda x: x.index_add(axis, indices.to(x.device), x.index_select(axis, indices.to(x.device)) * 0.5),
+        lambda x: x.index_fill(axis, indices.to(x.device), 0.25),
         lambda x: x[(slice(None),) * axis + (indices,)],
         lambda x: x.gather(axis, (x > 0).long() % x.shape[axis]),
         lambda x: x.masked_fill(x > 0.5, -1.0),
@@ -256,8 +257,8 @@ def _inputs(shapes: Sequence[tuple[int, ...]], seed: int) -> list[torch.Tensor]:
     return [*made, torch.randint(-3, 4, shapes[3], generator=generator)]
 
 
-def _prepared(values: Sequence[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
-    made = [value.to(dtype) if value.is_floating_point() else value.clone() for value in values]
+def _prepared(values: Sequence[torch.Tensor], dtype: torch.dtype, device: str = "cpu") -> list[torch.Tensor]:
+    made = [value.to(device, dtype) if value.is_floating_point() else value.to(device).clone() for value in values]
     made[2] = made[2].clone(memory_format=torch.preserve_format)
     return [value.clone().requires_grad_() if index < 2 else value for index, value in enumerate(made)]
 
@@ -287,7 +288,7 @@ def _results(run: Callable[..., Any], inputs: list[torch.Tensor]) -> list[torch.
     if isinstance(total, torch.Tensor) and total.requires_grad:
         gradients = list(torch.autograd.grad(total, inputs[:2], allow_unused=True))
     zeros = [torch.zeros_like(like) if item is None else item for item, like in zip(gradients, inputs, strict=False)]
-    return [value.detach() for value in [*made, inputs[2], *zeros]]
+    return [value.detach().cpu() for value in [*made, inputs[2], *zeros]]
 
 
 def _error(found: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -> str:
@@ -313,8 +314,14 @@ def _is_stable(eager: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]) -> 
     return True
 
 
-def check(seed: int, count: int) -> str | None:
-    """What is wrong with a program; ``None``: it cannot be compared."""
+def check(seed: int, count: int, device: str = "cpu") -> str | None:
+    """What is wrong with a program; ``None``: it cannot be compared.
+
+    Args:
+        seed: of the program.
+        count: of its steps.
+        device: where its tensors are; only those on the CPU are compiled for.
+    """
     dice = random.Random(seed)
     shape = tuple(dice.randint(1, 6) for _ in range(dice.randint(1, 4)))
     shapes = [shape, *(tuple(dice.choice([size, size, 1]) for size in shape) for _ in range(3))]
@@ -327,7 +334,7 @@ def check(seed: int, count: int) -> str | None:
         return pool[4:][-4:]
 
     torch._dynamo.reset()
-    compiled = torch.compile(run, backend="dmlvk")
+    compiled = torch.compile(run, backend="dmlvk") if device == "cpu" else run
     for again in range(2):
         values = _inputs(shapes, seed + 1_000_000 * again)
         try:
@@ -337,7 +344,7 @@ def check(seed: int, count: int) -> str | None:
         if not _is_stable(eager, exact):
             return None
         try:
-            found = _results(compiled, _prepared(values, torch.float32))
+            found = _results(compiled, _prepared(values, torch.float32, device))
         except Exception as error:  # noqa: BLE001 - any kind is a finding
             return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
         for index, items in enumerate(zip(found, eager, exact, strict=True)):
@@ -353,17 +360,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--steps", type=int, default=12, help="of each program, at most")
+    parser.add_argument("--device", action="store_true", help="eager, with tensors on the device")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     logging.getLogger("dmlvk").setLevel(logging.ERROR)
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     compared = failed = 0
     for seed in range(options.seed, options.seed + options.programs):
-        found = check(seed, random.Random(seed).randint(min(5, options.steps), options.steps))
+        count = random.Random(seed).randint(min(5, options.steps), options.steps)
+        found = check(seed, count, dmlvk.torch.device.NAME if options.device else "cpu")
         compared, failed = compared + (found is not None), failed + bool(found)
         if found:
             print(f"seed {seed}: {found}", flush=True)
     print(f"{compared} programs compared, {failed} are wrong, by PyTorch {torch.__version__}")
+    if options.device:
+        print(f"computed by the CPU: {dmlvk.torch.device.fallbacks() or 'nothing'}")
     return 1 if failed else 0
 
 

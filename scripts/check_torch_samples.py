@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Compare operators compiled by dmlvk with PyTorch's CPU, on the samples that PyTorch tests them with (OpInfo).
+"""Compare operators of dmlvk with PyTorch's CPU, on the samples that PyTorch tests them with (OpInfo).
 
-    python scripts/check_torch_samples.py [NAME ...] [--samples 2] [--part 1/10]
+    python scripts/check_torch_samples.py [NAME ...] [--samples 2] [--part 1/10] [--device]
 
 Needs the package expecttest, as those samples do. Each operator of FLOAT32 is compiled alone and called with its
-samples. What differs from one run on the CPU to the next (random numbers, memory that is not written), and what the CPU
-refuses, is left out. A result is right within 1e-3, of the largest number in it where that is above 1. What dmlvk
-leaves to PyTorch's CPU is compared, too, and equal.
+samples. With --device it is not compiled, and its samples are on the device: a line for each operator says whether it
+is computed there, what the CPU computes, or which type the device lacks. What differs from one run on the CPU to the
+next (random numbers, memory that is not written), and what the CPU refuses, is left out. A result is right within 1e-3,
+of the largest number in it where that is above 1. What dmlvk leaves to PyTorch's CPU is compared, too, and equal.
 
 Exit status: 0 all are right, 1 some are not, 2 wrong usage.
 """
@@ -26,9 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 import dmlvk.torch
+from dmlvk.errors import DataTypeError
+from dmlvk.torch.device import NAME
+from dmlvk.torch.types import DATA_TYPES
 
 _NEAR = 1e-3
 
@@ -56,7 +60,11 @@ def _error(got: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> str:
     return ""
 
 
-def _checked(call: Callable[..., Any], make: Callable[[], Sequence[Any]]) -> str | None:
+def _on_device(item: Any) -> Any:
+    return item.to(NAME) if isinstance(item, torch.Tensor) and item.dtype in DATA_TYPES else item
+
+
+def _checked(call: Callable[..., Any], make: Callable[[], Sequence[Any]], *, is_compiled: bool) -> str | None:
     """What is wrong with a call on one sample; ``None``: it cannot be compared."""
     runs = []
     for seed in (0, 1):
@@ -69,12 +77,19 @@ def _checked(call: Callable[..., Any], make: Callable[[], Sequence[Any]]) -> str
         return None
     torch._dynamo.reset()
     torch.manual_seed(0)
-    return _error(_tensors(torch.compile(call, backend="dmlvk")(*make())), runs[0])
+    if is_compiled:
+        return _error(_tensors(torch.compile(call, backend="dmlvk")(*make())), runs[0])
+    given = tree_map(lambda item: _on_device(item) if isinstance(item, torch.Tensor) else item, make())
+    named = {
+        name: NAME if isinstance(item, (str, torch.device)) and name == "device" else item
+        for name, item in given[2].items()
+    }
+    return _error([item.cpu() for item in _tensors(call(*given[:2], named))], runs[0])
 
 
-def _check(info: Any, count: int) -> tuple[int, list[str]]:
-    """How many samples of an operator were compared, and what is wrong."""
-    compared, wrong = 0, []
+def _check(info: Any, count: int, *, is_compiled: bool) -> tuple[int, list[str], list[str]]:
+    """How many samples of an operator were compared, what is wrong, and what the device refuses by name."""
+    compared, wrong, refused = 0, [], []
     for sample in itertools.islice(info.sample_inputs("cpu", torch.float32), count):
 
         def call(first: Any, rest: Any, named: Any) -> Any:
@@ -85,13 +100,16 @@ def _check(info: Any, count: int) -> tuple[int, list[str]]:
             return copied.input, copied.args, copied.kwargs
 
         try:
-            found = _checked(call, make)
+            found = _checked(call, make, is_compiled=is_compiled)
+        except DataTypeError as error:
+            refused.append(str(error).partition(";")[0])
+            continue
         except Exception as error:  # noqa: BLE001 - any kind is a finding
             found = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:160]}"
         compared += found is not None
         if found:
             wrong.append(found)
-    return compared, wrong
+    return compared, wrong, refused
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of operators, as OpInfo has them; default: all")
     parser.add_argument("--samples", type=int, default=2, help="of each operator, at most")
+    parser.add_argument("--device", action="store_true", help="eager, with tensors on the device")
     parser.add_argument("--part", default="1/1", metavar="N/M", help="every M-th operator, from the N-th on")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -111,13 +130,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         and not info.name.removeprefix("new_").startswith("empty")
         and (not options.names or info.name in options.names)
     ]
-    compared = failed = operators = 0
+    compared = failed = operators = whole = 0
     for info in infos[number - 1 :: parts]:
-        count, wrong = _check(info, options.samples)
+        before = dmlvk.torch.device.fallbacks()
+        count, wrong, refused = _check(info, options.samples, is_compiled=not options.device)
         operators, compared, failed = operators + bool(count), compared + count, failed + bool(wrong)
-        for found in dict.fromkeys(wrong):
+        for found in dict.fromkeys([*wrong, *refused]):
             print(f"{info.formatted_name}: {found}", flush=True)
+        left = [name for name, times in dmlvk.torch.device.fallbacks().items() if times > before.get(name, 0)]
+        if options.device and count and not wrong:
+            whole += not left and not refused
+            where = f"the CPU computes {', '.join(left)}" if left else "on the device"
+            print(f"{info.formatted_name}: {where}", flush=True)
     print(f"{operators} operators, {compared} samples: {failed} operators are wrong, by PyTorch {torch.__version__}")
+    if options.device:
+        print(f"{whole} of them are wholly computed on the device")
     return 1 if failed else 0
 
 

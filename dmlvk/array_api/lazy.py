@@ -9,9 +9,10 @@ compute what the operators compute one by one.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Operation:
     attributes: tuple[Any, ...] = ()
     is_elementwise: bool = False
 
-    @property
+    @functools.cached_property
     def key(self) -> Hashable:
         """Equal for operations that compute the same; numbers by their text, since -0 equals 0."""
         return self.function, repr(self.attributes)
@@ -116,18 +117,37 @@ def _evaluated(
     device: Device, operation: Operation, operands: tuple[Value, ...], results: Sequence[Value]
 ) -> list[TensorMemory]:
     """Runs an operation with everything that its operands wait for."""
-    plan = _ShapePlan(operation, operands)
+    made = _run(device, _ShapePlan(operation, operands), results)
+    return [made[f"result {number}"] for number in range(len(results))]
+
+
+def settle(device: Device, values: Sequence[Value]) -> None:
+    """Computes values that wait, in one graph with what they wait for.
+
+    Args:
+        device: where they are.
+        values: each of which is somebody's.
+    """
+    _run(device, _ShapePlan(None, tuple(values)), ())
+
+
+def _run(device: Device, plan: _ShapePlan, results: Sequence[Value]) -> dict[str, TensorMemory]:
+    """Computes results and what else somebody needs of a plan; what waited for it has memory then."""
     key = (*plan.key, tuple((one.data_type, one.memory_shape) for one in results))
     programs = device.arrays.programs
     program = programs.get("program", key) or programs.keep("program", key, plan.compiled(device, results))
-    made = device.arrays.execute(program, plan.inputs)
+    made = device.arrays.execute(program, {point.name: plan.inputs[point.name] for point in program.inputs})
     for number, value in plan.others:
         value.settle(made[f"value {number}"])
-    return [made[f"result {number}"] for number in range(len(results))]
+    return made
 
 
 class _ShapePlan:
     """What a graph consists of: operations that wait, in an order in which they can be computed.
+
+    Args:
+        operation: the last one; ``None``: nothing but what the operands wait for is computed.
+        operands: of it.
 
     Attributes:
         inputs: arrays by the names of the graph's inputs.
@@ -135,7 +155,7 @@ class _ShapePlan:
         key: equal for plans of one structure.
     """
 
-    def __init__(self, operation: Operation, operands: tuple[Value, ...]) -> None:
+    def __init__(self, operation: Operation | None, operands: tuple[Value, ...]) -> None:
         self._operation, self._operands = operation, operands
         self._steps: list[tuple[Value, tuple[Value, ...] | None]] = []
         self._indices: dict[int, int] = {}
@@ -146,7 +166,7 @@ class _ShapePlan:
         }
         uses = [0] * len(self._steps)
         counted = [parts for _, parts in self._steps if parts is not None]
-        for parts in [operands, *counted] if operation.is_elementwise else counted:
+        for parts in [operands, *counted] if operation is not None and operation.is_elementwise else counted:
             for part in parts:
                 uses[self._indices[id(part)]] += 1
         # What only this graph reads is not written: a use outside of it, or an array of the user's, needs it.
@@ -156,8 +176,8 @@ class _ShapePlan:
             if parts is not None and (value.handles > 0 or value.uses > uses[index])
         ]
         self.key: tuple[Hashable, ...] = (
-            operation.key,
-            tuple(self._indices[id(one)] for one in operands),
+            () if operation is None else operation.key,
+            () if operation is None else tuple(self._indices[id(one)] for one in operands),
             tuple(self._key_of(index) for index in range(len(self._steps))),
             tuple(index for index, _ in self.others),
         )
@@ -185,25 +205,39 @@ class _ShapePlan:
         return value.operation.key, value.shape, tuple(self._indices[id(part)] for part in parts)
 
     def compiled(self, device: Device, results: Sequence[Value]) -> CompiledGraph:
-        """The graph, ready to run."""
+        """The graph, ready to run; inputs on which nothing depends are left out."""
+        graph, outputs = self._graph(device, results, self.inputs)
+        names = graph.inputs_of(outputs.values())
+        if len(names) < graph.input_count:
+            graph, outputs = self._graph(device, results, names)
+        return graph.compile(outputs)
+
+    def _graph(
+        self, device: Device, results: Sequence[Value], names: Collection[str]
+    ) -> tuple[Graph, dict[str, Expression]]:
+        """The graph and its outputs; of the inputs only those of these names are there, others are constants."""
         graph = Graph(device)
         made: list[Expression] = []
         for index, (value, parts) in enumerate(self._steps):
-            if parts is None:
-                tensor = self.inputs[f"input {index}"].tensor
-                made.append(graph.input(f"input {index}", tensor.data_type, tensor.sizes, tensor.strides))
-            else:
+            if parts is not None:
                 assert isinstance(value.operation, Operation)  # what waits has one
                 expression = _applied(graph, value.operation, [made[self._indices[id(part)]] for part in parts])
                 made.append(_shaped(expression, value))
-        root = _applied(graph, self._operation, [made[self._indices[id(one)]] for one in self._operands])
-        found = root if isinstance(root, tuple) else (root,)
+                continue
+            name, tensor = f"input {index}", self.inputs[f"input {index}"].tensor
+            if name in names:
+                made.append(graph.input(name, tensor.data_type, tensor.sizes, tensor.strides))
+            else:
+                made.append(graph.constant(0, tensor.data_type).broadcast_to(tensor.sizes))
         outputs = {f"value {index}": made[index] for index, _ in self.others}
-        outputs |= {
-            f"result {number}": _shaped(one, value)
-            for number, (one, value) in enumerate(zip(found, results, strict=True))
-        }
-        return graph.compile(outputs)
+        if self._operation is not None:
+            root = _applied(graph, self._operation, [made[self._indices[id(one)]] for one in self._operands])
+            found = root if isinstance(root, tuple) else (root,)
+            outputs |= {
+                f"result {number}": _shaped(one, value)
+                for number, (one, value) in enumerate(zip(found, results, strict=True))
+            }
+        return graph, outputs
 
 
 def _applied(graph: Graph, operation: Operation, operands: Sequence[Expression]) -> Any:

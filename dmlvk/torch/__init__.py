@@ -1,16 +1,23 @@
-"""PyTorch models on any Vulkan device: ``torch.compile(model, backend="dmlvk")``.
+"""PyTorch on any Vulkan device: ``tensor.to("dmlvk")``, and ``torch.compile(model, backend="dmlvk")``.
 
     import torch, dmlvk.torch
+
+    y = model.to("dmlvk")(x.to("dmlvk"))
 
     compiled = torch.compile(model, backend="dmlvk")
     y = compiled(x)
 
-Graphs that TorchDynamo takes from the program become graphs of DirectML's operators, forward and backward. Weights stay
-on the device between calls. What the device lacks is computed by PyTorch on the CPU; one log line says what.
+Operators of tensors on the device are recorded, and run as graphs when a value is needed. Graphs that TorchDynamo takes
+from a program become the same graphs of DirectML's operators, forward and backward; there tensors are those of the CPU,
+and weights stay on the device between calls. What the device lacks is computed by PyTorch on the CPU; one log line says
+what.
 """
 
+from dmlvk.torch import device
 from dmlvk.torch.compiler import backend, load
 from dmlvk.torch.lazy import DeviceTensor
 from dmlvk.torch.optimizer import Adam
 
 __all__ = ["Adam", "DeviceTensor", "backend", "load"]
+
+device.register()

@@ -291,6 +291,30 @@ def _graph_of(
     """The graph and its outputs; of the inputs only those of these names are there, others are constants."""
     graph = Graph(device)
     context = Context(graph, names)
+
+    def operand(index: int, example: Shown) -> Expression:
+        name, data_type, shape = f"{_INPUT}{index}", DATA_TYPES[example.dtype], example.shape or (1,)
+        if names is None or name in names:
+            return graph.input(name, data_type, shape)
+        return graph.constant(0, data_type).broadcast_to(shape)
+
+    return context, outputs_of(context, module, operand, sizes)
+
+
+def outputs_of(
+    context: Context, module: GraphModule, operand: Callable[[int, Shown], Expression], sizes: Sizes = PLAIN
+) -> dict[str, Expression]:
+    """The outputs of a module whose nodes all have a lowering, by their names, ``output 0`` and so on.
+
+    Args:
+        context: of the graph to which they are added.
+        module: the nodes.
+        operand: gives what an argument that is a tensor is, by its place and what is known of it.
+        sizes: what stands for sizes that are open.
+
+    Raises:
+        NotLowered: with the node that cannot be computed.
+    """
     values: dict[Node, Any] = {}
     outputs: dict[str, Expression] = {}
     index = 0
@@ -298,11 +322,7 @@ def _graph_of(
         example = sizes.shown(node.meta.get("val"))
         if node.op == "placeholder":
             if isinstance(example, Shown) and node.users:
-                name, data_type, shape = f"{_INPUT}{index}", DATA_TYPES[example.dtype], example.shape or (1,)
-                if names is None or name in names:
-                    values[node] = graph.input(name, data_type, shape)
-                else:
-                    values[node] = graph.constant(0, data_type).broadcast_to(shape)
+                values[node] = operand(index, example)
                 values[node].is_truth = example.dtype is torch.bool
             elif isinstance(example, torch.SymFloat):
                 values[node] = _open_float(context, example, index)
@@ -321,7 +341,7 @@ def _graph_of(
             values[node] = _open_float(context, example)
         else:
             values[node] = _value(context, node, values, example)
-    return context, outputs
+    return outputs
 
 
 def _open_float(context: Context, example: torch.SymFloat, argument: int | None = None) -> Expression:

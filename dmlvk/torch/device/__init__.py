@@ -1,0 +1,130 @@
+"""A device of PyTorch's: ``tensor.to("dmlvk")``, by its interface for devices written in Python."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+from typing import Any
+
+import torch
+from torch.utils import backend_registration
+
+from dmlvk.torch.device import module
+from dmlvk.torch.device.kernels import Kernel, fallbacks, functional_of, set_fallback, tell
+from dmlvk.torch.device.tensors import NAME, DeviceStorage
+from dmlvk.torch.device.transfers import SPECIAL, stored
+from dmlvk.torch.lowering import LOWERINGS
+
+_log = logging.getLogger("dmlvk")
+
+_libraries: list[torch.library.Library] = []
+
+
+def _is_registered(name: str, key: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+
+
+def _kernels() -> dict[str, Any]:
+    """What is registered: by names, what the table or the decompositions have, and what writes their results."""
+    from dmlvk.torch.decompositions import decompositions
+
+    known = {str(operator) for operator in decompositions()} | {f"aten.{name}" for name in LOWERINGS}
+    made: dict[str, Any] = {}
+    for full in torch._C._dispatch_get_all_op_names():
+        space, _, rest = full.partition("::")
+        if space != "aten" or _is_registered(full, "CompositeImplicitAutograd"):
+            continue
+        name, _, overload = rest.partition(".")
+        try:
+            operator = getattr(getattr(torch.ops.aten, name), overload or "default")
+        except AttributeError:
+            continue
+        functional = functional_of(operator)
+        is_view = any(one.alias_info and not one.alias_info.is_write for one in operator._schema.returns)
+        if functional is not None and str(functional) in known and not is_view:
+            made[rest] = Kernel(operator, functional)
+    return made | SPECIAL
+
+
+def _fallback(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Any other operator."""
+    return _kernel(operator)(*args, **kwargs)
+
+
+@functools.cache
+def _kernel(operator: Any) -> Kernel:
+    return Kernel(operator, functional_of(operator))
+
+
+class _Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[name-defined,misc]  # PyTorch's own
+    def is_available(self) -> bool:
+        return True
+
+    def has_primary_context(self, _: int) -> bool:
+        return True
+
+    def is_built(self) -> bool:
+        return True
+
+
+def register() -> bool:
+    """Registers the device with PyTorch; says whether it is there: PyTorch has room for one such device."""
+    before = torch._C._get_privateuse1_backend_name()
+    if before == NAME:
+        return True
+    if before != "privateuseone" or not hasattr(torch._C, "_acc"):
+        _log.warning("torch: no device %s: PyTorch has another one, %s", NAME, before)
+        return False
+    backend_registration._setup_privateuseone_for_python_backend(NAME, module, _Hooks())
+    sys.modules[f"torch.{NAME}"] = module
+    library = torch.library.Library("aten", "IMPL")
+    for name, kernel in _kernels().items():
+        library.impl(name, kernel, "PrivateUse1")
+    rest = torch.library.Library("_", "IMPL")
+    rest.fallback(_fallback, "PrivateUse1")
+    _libraries.extend((library, rest))
+    torch.serialization.register_package(15, _tag, _restored)
+    _help_pytorch()
+    return True
+
+
+def _help_pytorch() -> None:
+    """What PyTorch has no place for where a device is written in Python.
+
+    It would crash where a program makes a storage by itself, as copies of tensors do, wants such copies to be of one
+    class, and prints tensors by operators whose results depend on data, unless they are copied first, which it does for
+    devices that it knows by name.
+    """
+    plain, printed = torch.UntypedStorage.__new__, torch._tensor_str._tensor_str
+    wrapped = torch.TypedStorage._new_wrapped_storage
+
+    def new(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        if device is None or torch.device(device).type != NAME:
+            return plain(cls, *args, **({} if device is None else {"device": device}), **kwargs)
+        return torch.empty(args[0] if args else 0, dtype=torch.uint8, device=NAME).untyped_storage()
+
+    def shown(tensor: torch.Tensor, indent: int) -> str:
+        return printed(tensor.cpu() if tensor.device.type == NAME else tensor, indent)
+
+    def typed(self: torch.TypedStorage, storage: Any) -> torch.TypedStorage:
+        if isinstance(storage, DeviceStorage):
+            return torch.TypedStorage(wrap_storage=storage, dtype=self.dtype, _internal=True)
+        return wrapped(self, storage)
+
+    torch.UntypedStorage.__new__ = staticmethod(new)  # type: ignore[assignment]
+    torch.TypedStorage._new_wrapped_storage = typed  # type: ignore[method-assign]
+    torch._tensor_str._tensor_str = shown
+
+
+def _tag(storage: Any) -> str | None:
+    return NAME if isinstance(getattr(storage, "_untyped_storage", storage), DeviceStorage) else None
+
+
+def _restored(storage: Any, location: str) -> Any:
+    if location.partition(":")[0] != NAME:
+        return None
+    return stored(getattr(storage, "_untyped_storage", storage))
+
+
+__all__ = ["NAME", "fallbacks", "register", "set_fallback", "tell"]

@@ -1,0 +1,326 @@
+"""PyTorch's operators on the device: recorded by the table where it has them, else left to the CPU, which is said."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import functools
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+from dmlvk.array_api.lazy import number
+from dmlvk.arrays.values import Value
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.support.recent import Recent
+from dmlvk.torch.device import tensors
+from dmlvk.torch.device.recipes import Family, NumberForm, Recipe, TensorForm
+from dmlvk.torch.device.tensors import NAME, RECORDER, from_host, host_of, reset, tensor_of, value_of, write
+from dmlvk.torch.lowering import NotLowered
+from dmlvk.torch.types import DATA_TYPES
+
+_log = logging.getLogger("dmlvk")
+
+_MOST_FAMILIES = 4096
+"""Forms of calls whose graphs' parts are kept; those not used for longest go first."""
+
+_TAKE_HOST_INDICES = ("aten::index", "aten::index_put", "aten::_index_put_impl")
+"""Operators that PyTorch calls with indices on the CPU, too."""
+
+
+class Fallback(enum.Enum):
+    """What becomes of an operator that the device lacks."""
+
+    WARN = "warn"
+    RAISE = "raise"
+
+
+class _Setting:
+    fallback = Fallback.WARN
+
+
+_counts: Counter[str] = Counter()
+_said: set[str] = set()
+_families: Recent[Any, Family | str] = Recent(_MOST_FAMILIES)
+
+
+def set_fallback(kind: str) -> None:
+    """Says what becomes of operators that the device lacks, from now on.
+
+    Args:
+        kind: ``"warn"``, the default: the CPU computes them, and one warning of the logger ``dmlvk`` names each;
+            ``"raise"``: an ``UnsupportedError`` names it.
+
+    Raises:
+        InvalidArgumentError: it is neither.
+    """
+    try:
+        _Setting.fallback = Fallback(kind)
+    except ValueError:
+        raise InvalidArgumentError(f"dmlvk.torch: fallback must be warn or raise; got {kind!r}") from None
+
+
+def fallbacks() -> dict[str, int]:
+    """How often the CPU computed each operator of tensors on the device, by its name."""
+    return dict(_counts)
+
+
+@contextlib.contextmanager
+def raising() -> Iterator[None]:
+    """What falls back raises meanwhile."""
+    before, _Setting.fallback = _Setting.fallback, Fallback.RAISE
+    try:
+        yield
+    finally:
+        _Setting.fallback = before
+
+
+class Kernel:
+    """One of PyTorch's operators.
+
+    Args:
+        operator: with its overload.
+        functional: the one that computes the same and changes nothing; ``None``: there is none.
+    """
+
+    def __init__(self, operator: Any, functional: Any) -> None:
+        self._operator, self._functional = operator, functional
+        arguments = operator._schema.arguments
+        self.name = str(operator).removeprefix("aten.")
+        self._takes_host_indices = operator._schema.name.rstrip("_") in _TAKE_HOST_INDICES
+        self._out = {one.name for one in arguments if one.is_out}
+        self._is_in_place = bool(
+            not self._out and arguments and arguments[0].alias_info and arguments[0].alias_info.is_write
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Records the operator."""
+        targets = [kwargs.pop(name) for name in list(kwargs) if name in self._out]
+        if self._is_in_place:
+            targets = [args[0]]
+        try:
+            recipe, operands = self._found(args, kwargs)
+        except NotLowered as reason:
+            return self._by_host(args, kwargs, targets, str(reason))
+        results = _recorded(recipe, operands)
+        if not targets:
+            made = [
+                None if result is None else tensor_of(value, result.shape, result.dtype, result.strides)
+                for result, value in zip(recipe.results, results, strict=True)
+            ]
+            return made[0] if recipe.is_single else tuple(made)
+        for target, result, value in zip(targets, recipe.results, results, strict=True):
+            _assign(self.name, target, result, value, resizes=not self._is_in_place)
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    def _found(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Recipe, list[Value]]:
+        """What computes it, and with what."""
+        given: list[torch.Tensor] = []
+        numbers: list[float] = []
+        key: tuple[Any, ...] = (self, *(_key(item, given, numbers) for item in args))
+        if kwargs:
+            key += tuple((name, _key(item, given, numbers)) for name, item in kwargs.items())
+        family = _families.get(key)
+        if family is None:
+            family = _families.keep(key, self._family(args, kwargs))
+        if isinstance(family, str):
+            raise NotLowered(family)
+        device = RECORDER.device
+        try:
+            recipe, takes_numbers = family.recipe(tuple(numbers), device)
+        except NotLowered as reason:
+            _families.keep(key, str(reason))
+            raise
+        operands = [self._operand(tensor) for tensor in given]
+        if any(one.device is not device for one in operands):
+            raise InvalidArgumentError(
+                f"{self.name}: a tensor is on another device of Vulkan's than {device!r}, or that one was closed"
+            )
+        if takes_numbers:
+            operands += [number(device, one, DataType.FLOAT32) for one in numbers]
+        return recipe, operands
+
+    def _family(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Family | str:
+        if self._functional is None:
+            return "it has no lowering"
+        forms: list[TensorForm] = []
+        count = 0
+
+        def form(item: Any) -> Any:
+            nonlocal count
+            if isinstance(item, torch.Tensor):
+                is_double = item.dtype is torch.float64 and not item.dim() and item.device.type == "cpu"
+                dtype = torch.float32 if is_double else item.dtype
+                forms.append(TensorForm(len(forms), tuple(item.shape), tuple(item.stride()), dtype))
+                return forms[-1]
+            if isinstance(item, float):
+                count += 1
+                return NumberForm(count - 1)
+            if isinstance(item, (list, tuple)):
+                return [form(each) for each in item]
+            if isinstance(item, torch.device):
+                tensors.check_index(item)
+                return torch.device("cpu")
+            return item
+
+        positional = [form(item) for item in args]
+        named = {name: form(item) for name, item in kwargs.items()}
+        if any(0 in one.shape for one in forms):
+            return "a tensor has no elements"
+        return Family(self._functional, forms, (positional, named))
+
+    def _operand(self, tensor: torch.Tensor) -> Value:
+        if tensor.device.type == NAME:
+            return value_of(tensor)
+        if tensor.device.type == "cpu":
+            if not tensor.dim():
+                dtype = torch.float32 if tensor.dtype is torch.float64 else tensor.dtype
+                tensors.check_dtype(dtype)
+                return number(RECORDER.device, tensor.item(), DATA_TYPES[dtype])
+            if self._takes_host_indices:
+                return tensors.uploaded(tensor)
+        raise InvalidArgumentError(
+            f"{self.name}: all tensors must be on one device; got {NAME} and {tensor.device}: use .to()"
+        )
+
+    def _by_host(self, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Sequence[Any], reason: str) -> Any:
+        """Has PyTorch's CPU compute it, of copies."""
+        for item in (*args, *kwargs.values()):
+            if isinstance(item, torch.Tensor) and item.device.type == "cpu" and item.dim():
+                self._operand(item)
+        if isinstance(kwargs.get("dtype"), torch.dtype):
+            tensors.check_dtype(kwargs["dtype"])
+        check_fallback(self.name, reason)
+        made = self._computed_by_host(args, kwargs, targets)
+        tell(self.name, reason)  # now that PyTorch has not refused the arguments
+        return made
+
+    def _computed_by_host(self, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Sequence[Any]) -> Any:
+        copied = functools.partial(tree_map_only, torch.Tensor, _on_host)
+        named = {
+            name: torch.device("cpu") if isinstance(item, torch.device) else copied(item)
+            for name, item in kwargs.items()
+        }
+        if targets and self._functional is not None:
+            made = self._functional(*copied(args), **named)
+        elif self._out:
+            raise UnsupportedError(f"{self.name}: {NAME} has no such operator with results that are given")
+        else:
+            positional = copied(args)
+            made = self._operator(*positional, **named)
+            for target, changed in zip(args, positional, strict=True):
+                if any(target is each for each in targets):
+                    _take(target, changed)
+            if targets:
+                return targets[0]
+        if not targets:
+            return tree_map_only(torch.Tensor, from_host, made)
+        for target, result in zip(targets, [made] if isinstance(made, torch.Tensor) else made, strict=True):
+            _take(target, result)
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    return host_of(tensor) if tensor.device.type == NAME else tensor
+
+
+def _take(target: torch.Tensor, result: torch.Tensor) -> None:
+    """Gives a tensor on the device what the host computed."""
+    if target.shape != result.shape:
+        value = tensors.uploaded(result.to(target.dtype)) if result.numel() else None
+        reset(target, tuple(result.shape), value)
+    elif result.numel():
+        write(target, tensors.uploaded(result.to(target.dtype)))
+
+
+def check_fallback(name: str, reason: str) -> None:
+    """Checks that the CPU is to compute what the device lacks.
+
+    Raises:
+        UnsupportedError: it is not (:func:`set_fallback`).
+    """
+    if _Setting.fallback is Fallback.RAISE:
+        raise UnsupportedError(f"torch: the device {NAME} does not compute {name}: {reason}")
+
+
+def tell(name: str, reason: str) -> None:
+    """Says once that the CPU computes an operator."""
+    _counts[name] += 1
+    if name not in _said:
+        _said.add(name)
+        _log.warning("torch: the CPU computes %s of tensors on the device: %s", name, reason)
+
+
+def _key(item: Any, given: list[torch.Tensor], numbers: list[float]) -> Any:
+    """What tells arguments from others; tensors and numbers among them go into lists."""
+    kind = type(item)
+    if kind is torch.Tensor or isinstance(item, torch.Tensor):
+        given.append(item)
+        return item.shape, item.dtype, None if item.is_contiguous() else item.stride(), item.device.type
+    if kind is float:
+        numbers.append(item)
+        return float
+    if kind is list or kind is tuple:
+        return tuple([_key(each, given, numbers) for each in item])
+    return kind, item
+
+
+def _recorded(recipe: Recipe, operands: list[Value]) -> list[Value | None]:
+    """A value for each result."""
+    device, held = RECORDER.device, tuple(operands)
+    made = [
+        None
+        if result is None or result.operation is None
+        else Value(device, result.data_type, result.shape, operation=result.operation, operands=held)
+        for result in recipe.results
+    ]
+    RECORDER.add([value for value in made if value is not None], is_product=recipe.is_product)
+    return made
+
+
+def _assign(name: str, target: torch.Tensor, result: Any, value: Value | None, *, resizes: bool) -> None:
+    """Puts a result into a tensor that is there."""
+    if not torch.can_cast(result.dtype, target.dtype):
+        raise InvalidArgumentError(
+            f"{name}: result type {result.dtype} can't be cast to the desired output type {target.dtype}"
+        )
+    if target.device.type != NAME:
+        raise InvalidArgumentError(f"{name}: all tensors must be on one device; the result is on {target.device}")
+    if result.shape != tuple(target.shape):
+        if not resizes:
+            raise InvalidArgumentError(
+                f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
+            )
+        made = tensor_of(value, result.shape, result.dtype)
+        value = None if value is None else value_of(made.to(target.dtype))
+        reset(target, result.shape, value)
+        return
+    if value is None:
+        return
+    if result.dtype is not target.dtype:
+        value = value_of(tensor_of(value, result.shape, result.dtype).to(target.dtype))
+    write(target, value)
+
+
+def functional_of(operator: Any) -> Any:
+    """The overload that computes the same and changes nothing; itself if it is one; ``None``: there is none."""
+    schema = operator._schema
+    if not schema.is_mutable:
+        return operator
+    base = schema.name.removeprefix("aten::")
+    is_out = any(one.is_out for one in schema.arguments)
+    wanted = [(one.name, str(one.type)) for one in schema.arguments if not one.is_out]
+    packet = getattr(torch.ops.aten, base if is_out else base.removesuffix("_"), None)
+    for overload in () if packet is None else packet.overloads():
+        found = getattr(packet, overload)
+        if not found._schema.is_mutable and [(one.name, str(one.type)) for one in found._schema.arguments] == wanted:
+            return found
+    return None
+
+
+__all__ = ["Fallback", "Kernel", "fallbacks", "functional_of", "raising", "set_fallback", "tell"]
