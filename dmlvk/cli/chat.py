@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
 @arithmetic_option
+@click.option("--quantize", type=click.Choice(["4", "8"]), help="Packs plain weights in integers of so many bits.")
 @click.option("--prompt", "-p", multiple=True, help="Say this instead of asking for it; may be given several times.")
 @click.option("--system", help="A message that stands before all others.")
 @click.option("--max-length", type=click.IntRange(1), help="Tokens that there is room for; else the folder decides.")
@@ -35,6 +36,7 @@ def chat(
     path: Path,
     device: str | None,
     arithmetic: str | None,
+    quantize: str | None,
     prompt: tuple[str, ...],
     system: str | None,
     max_length: int | None,
@@ -54,7 +56,8 @@ def chat(
 
     start = time.perf_counter()
     selected = None if device is None else device_selector(device)
-    with LanguageModel(path, selected, max_length=max_length, arithmetic=arithmetic) as model:
+    bits = None if quantize is None else int(quantize)
+    with LanguageModel(path, selected, max_length=max_length, arithmetic=arithmetic, quantize=bits) as model:
         given: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
         chosen = {name: value for name, value in given.items() if value is not None}
         sampling = dataclasses.replace(model.folder.sampling, **chosen)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dmlvk.errors import ModelFileError
+from dmlvk.errors import InvalidArgumentError, ModelFileError
 from dmlvk.language.architectures import Decoder, decoder_of
 from dmlvk.language.decoder_graph import DecoderGraph
 from dmlvk.language.folder import ModelFolder
@@ -44,36 +44,48 @@ def convert_gguf(file: Path | str, folder: Path | str) -> None:
 
 
 @contextlib.contextmanager
-def opened_folder(path: Path | str) -> Iterator[ModelFolder]:
+def opened_folder(path: Path | str, quantize: int | None = None) -> Iterator[ModelFolder]:
     """A language model's folder: the one of a path, or what is made of a GGUF file or of a folder of the hub.
 
     What is made lies with temporary files, and is gone afterwards. A session that was made of it goes on: it keeps its
     files open.
 
+    Args:
+        path: as above.
+        quantize: bits of the integers in which plain weights are packed, 4 or 8; ``None``: they stay as they are.
+
     Raises:
         ModelFileError, UnsupportedError: as :meth:`ModelFolder.read` and :func:`convert_gguf`; or there is no room.
-        InvalidArgumentError: it is no path.
+        InvalidArgumentError: it is no path, or weights cannot be packed so.
     """
+    if quantize not in (None, 4, 8) or isinstance(quantize, bool):
+        raise InvalidArgumentError(f"LanguageModel: quantize must be 4, 8 or None; got {quantize!r}")
     named = checked_path(path, "LanguageModel")
     is_of_hub = os.path.isfile(named / "config.json") and not os.path.isfile(named / "genai_config.json")
     if not is_of_hub and not os.path.isfile(named):
+        if quantize is not None:
+            raise InvalidArgumentError(
+                f"{named}: weights of a folder of onnxruntime-genai stay as they are; no quantize"
+            )
         yield ModelFolder.read(named)
         return
     try:
         with tempfile.TemporaryDirectory(prefix="dmlvk-model-", ignore_cleanup_errors=True) as temporary:
-            _convert(named, Path(temporary))
+            _convert(named, Path(temporary), quantize or 0)
             yield ModelFolder.read(named, Path(temporary))
     except OSError as error:
         raise ModelFileError(f"{named}: what is made of it cannot be written: {error}") from error
 
 
-def _convert(path: Path, folder: Path) -> None:
+def _convert(path: Path, folder: Path, quantize: int) -> None:
     """Writes what a model needs to an empty folder; a folder of the hub has a tokenizer of its own."""
     if os.path.isfile(path):
         with GgufSource.opened(path) as source:
+            source.quantize = quantize
             _convert_gguf(source, folder)
         return
     hub = HubSource(path)
+    hub.quantize = quantize
     decoder = _write_model(hub, folder)
     _write_json(folder / "genai_config.json", _genai_config(decoder, hub.roles(), hub.search()))
 

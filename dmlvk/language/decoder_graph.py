@@ -19,6 +19,7 @@ class DecoderGraph(ModelGraph):
         decoder, source = self._decoder, self._source
         self._lengths()
         embedding = source.matrix("token_embd.weight", decoder.vocabulary, decoder.hidden).unpacked()
+        embedding = embedding.quantized(source.quantize)
         last = self._node(
             "Gather", [self._states(embedding), self._constant("last", np.array([-1]))], "last_state", axis=1
         )
@@ -27,6 +28,7 @@ class DecoderGraph(ModelGraph):
             source.drop("output.weight")
         elif source.has("output.weight") or source.is_tied is False:
             head, name = source.matrix("output.weight", decoder.vocabulary, decoder.hidden), "output"
+            head = head.quantized(source.quantize)
         logits = self._scaled(self._product(last, head, name), 1 / decoder.logit_divisor, "logits.divided")
         if decoder.logit_cap:
             part = self._scaled(logits, 1 / decoder.logit_cap, "logits.part")

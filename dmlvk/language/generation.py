@@ -49,6 +49,7 @@ class LanguageModel:
         max_length: tokens that there is room for; ``None``: what the folder wants.
         sequences: texts that :meth:`batch` continues together, at most; each has room for max_length tokens.
         arithmetic: as for ``dmlvk.Device``.
+        quantize: bits of the integers in which plain weights are packed, 4 or 8; ``None``: they stay as they are.
 
     Raises:
         ModelFileError, UnsupportedError: the folder or file is none, its model is another than its configuration says,
@@ -66,9 +67,10 @@ class LanguageModel:
         max_length: int | None = None,
         sequences: int = 1,
         arithmetic: str | None = None,
+        quantize: int | None = None,
     ) -> None:
         onnx = _onnx()
-        with opened_folder(path) as self.folder:
+        with opened_folder(path, quantize) as self.folder:
             self.tokenizer = read_tokenizer(self.folder.tokenizer)
             self.max_length = self.folder.max_length if max_length is None else max_length
             if (

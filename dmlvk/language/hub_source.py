@@ -19,6 +19,7 @@ import numpy as np
 from dmlvk.errors import ModelFileError
 from dmlvk.language.folder import JsonMembers, read_json
 from dmlvk.language.hub_experts import expert_biases, experts_of
+from dmlvk.language.hub_packed import Packing
 from dmlvk.language.source import Source
 from dmlvk.language.weights import Matrix, Numbers
 from dmlvk.support.mapped_files import MappedFile
@@ -114,7 +115,8 @@ _GATES = {
     "gelu": "erf",
 }
 _WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
-_SIZES = {**_WIDTHS, "U8": 1}
+_CODES = {"U8": "u1", "I32": "<i4", "F8_E4M3": "u1"}
+_SIZES = {**_WIDTHS, "U8": 1, "I32": 4, "F8_E4M3": 1}
 
 _IGNORED = frozenset(
     {
@@ -184,6 +186,8 @@ class HubSource(Source):
         self.architecture = JsonMembers(folder / _CONFIG, self._values).text("model_type")
         self.adds_one = self.architecture.startswith("gemma")
         self.is_tied = self._values.get("tie_word_embeddings")
+        self._packing = Packing(self, self._values.get("quantization_config"))
+        self._read.add("quantization_config")
 
     def roles(self) -> dict[str, object]:
         """Tokens that begin, end and fill texts, as generation_config.json says, and else config.json."""
@@ -231,9 +235,21 @@ class HubSource(Source):
 
     def bytes_of(self, name: str) -> Numbers:  # noqa: D102
         tensor = self._tensors[name]
-        if tensor.kind != "U8":
-            raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}, not U8")
-        return tensor.file.array("u1", tensor.start, tensor.sizes)
+        if tensor.kind not in _CODES:
+            raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}, none of {', '.join(_CODES)}")
+        return tensor.file.array(_CODES[tensor.kind], tensor.start, tensor.sizes)
+
+    def is_of_eight_bits(self, name: str) -> bool:
+        """Whether a tensor has numbers of FP8."""
+        own = self.tensor_named(name)
+        return own in self._tensors and self._tensors[own].kind == "F8_E4M3"
+
+    def matrix(self, name: str, rows: int, columns: int) -> Matrix:  # noqa: D102
+        return self._packing.matrix(name, rows, columns) or super().matrix(name, rows, columns)
+
+    def any_matrix(self, name: str) -> Numbers:
+        """A plain tensor of any size, FLOAT32 [rows, columns]."""
+        return self._checked(self._take(name, self.sizes(self.tensor_named(name)))).numbers
 
     def experts(self, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:  # noqa: D102
         return experts_of(self, own, part, sizes)

@@ -139,7 +139,7 @@ class ModelGraph(ABC):
         hidden, inner = self._decoder.hidden, mixture.feed_forward
         high, wide = (hidden, inner) if part == "down" else (inner, hidden)
         name = f"{own}.ffn_{part}_exps"
-        weights = self._source.experts(own, part, (mixture.experts, high, wide))
+        weights = self._source.experts(own, part, (mixture.experts, high, wide)).quantized(self._source.quantize)
         inputs = self._matrix(name, weights)
         packing = {} if weights.scales is None else {"bits": weights.bits, "block_size": weights.block}
         operands = [rows, inputs[0], experts, *inputs[1:]]
@@ -230,7 +230,7 @@ class ModelGraph(ABC):
     def _weights(self, own: str, part: str, rows: int, columns: int) -> tuple[str, Matrix, Numbers | None]:
         """A product's name, its matrix, and the bias that the file has for it."""
         name, bias = f"{own}.{part}", None
-        weights = self._source.matrix(f"{name}.weight", rows, columns)
+        weights = self._source.matrix(f"{name}.weight", rows, columns).quantized(self._source.quantize)
         if part in self._decoder.biases or (self._source.has_any_bias and self._source.has(f"{name}.bias")):
             bias = self._source.vector(f"{name}.bias", rows)
         return name, weights, bias

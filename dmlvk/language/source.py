@@ -25,6 +25,7 @@ class Source(ABC):
         adds_one: whether norms' weights lack the one that some architectures add.
         has_any_bias: whether any product has the bias that the file has for it.
         is_of_llama_cpp: whether what files do not say is what llama.cpp takes for granted.
+        quantize: bits of an integer in which plain matrices are packed; 0: they stay as they are.
         is_tied: whether the embedding is the last product's matrix, too; ``None``: where there is no other.
 
     Args:
@@ -38,6 +39,7 @@ class Source(ABC):
     has_any_bias = False
     is_tied: bool | None = None
     is_of_llama_cpp = False
+    quantize = 0
 
     def __init__(self, where: str, tensors: set[str]) -> None:
         self._where, self._left, self._taken = where, tensors, set[str]()
@@ -163,7 +165,7 @@ class Source(ABC):
         values = self.read(own)
         if values.scales is not None:
             raise self.fault(f"{own} must be {length} numbers of FLOAT32, FLOAT16 or BF16; they are packed")
-        return self._finite(own, values.numbers).reshape(length)
+        return self.finite(own, values.numbers).reshape(length)
 
     def matrix(self, name: str, rows: int, columns: int) -> Matrix:
         """A tensor of two dimensions.
@@ -178,7 +180,7 @@ class Source(ABC):
         made = self.read(own)
         for array in (made.numbers if made.scales is None else made.scales, made.minima):
             if array is not None:
-                self._finite(own, array)
+                self.finite(own, array)
         return made
 
     def cube(self, name: str, sizes: tuple[int, int, int]) -> Matrix:
@@ -242,7 +244,12 @@ class Source(ABC):
         self._taken.add(own)
         return own
 
-    def _finite(self, name: str, values: Numbers) -> Numbers:
+    def finite(self, name: str, values: Numbers) -> Numbers:
+        """Numbers of a tensor of the file.
+
+        Raises:
+            ModelFileError: one is NaN or infinite.
+        """
         if not math.isfinite(float(values.min())) or not math.isfinite(float(values.max())):  # NaN comes through both
             raise self.fault(f"{name} has NaN or infinity")
         return np.ascontiguousarray(values)

@@ -76,6 +76,22 @@ class Matrix:
         numbers = numbers.reshape(*self.numbers.shape[:2], self.block)
         return dataclasses.replace(self, bits=4, numbers=packed(numbers, 4))
 
+    def quantized(self, bits: int) -> Matrix:
+        """Plain numbers in blocks of 32 integers, as Q8_0 and Q4_0 of ggml have them (ggml-quants.c).
+
+        Args:
+            bits: 8, 4; with 0, or where rows are no whole blocks, or it is packed already, the same matrix.
+        """
+        if not bits or self.scales is not None or self.columns % self.block:
+            return self
+        blocks = self.numbers.reshape(self.rows, -1, self.block)
+        highest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1, keepdims=True), -1)
+        scales = np.abs(highest) / np.float32(127) if bits == 8 else highest / np.float32(-8)
+        shares = np.divide(blocks, scales, out=np.zeros_like(blocks), where=scales != 0)
+        middle = 2 ** (bits - 1)
+        numbers = np.clip(np.rint(shares) + middle, 0, 2 * middle - 1).astype(np.uint8)
+        return Matrix(bits, packed(numbers, bits), scales[..., 0].astype(np.float32))
+
     def multiplied_out(self) -> Numbers:
         """The weights themselves, FLOAT32 [rows, columns]."""
         if self.scales is None:

@@ -300,7 +300,7 @@ def write_folder(folder: Path) -> None:
     ("name", "value", "message"),
     [
         ("model_type", "mamba", "the architecture 'mamba' is not known; llama, mistral, qwen2"),
-        ("quantization_config", {"bits": 4}, "quantization_config is .* changes the model's numbers"),
+        ("quantization_config", {"bits": 4}, "quant_method is None; fp8, gptq, awq"),
         ("anything_new", 3, "anything_new is 3"),
         ("hidden_act", "relu", "hidden_act is 'relu'; silu"),
         ("rope_scaling", {"rope_type": "dynamic", "factor": 2.0}, "rope_type 'dynamic'; default, linear"),
