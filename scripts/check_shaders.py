@@ -21,9 +21,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.kernels.library.checkout import COMPILER
-from dmlvk.kernels.library.compiler import Variant, key_of
+from dmlvk.kernels.library.compiler import CompileError, Compiler, MissingToolError, Variant, key_of
 from dmlvk.kernels.library.sources import SourceError, SourceTree
-from scripts.shader_tools.compiler import CheckingCompiler, CompileError, MissingToolError
 from scripts.shader_tools.project import LIBRARY, SHADERS, compiled_store, project_variants, selected
 from scripts.shader_tools.rules import EXEMPTIONS, REASONS, RULES, Exemption, Finding, apply_exemptions, lint
 from scripts.shader_tools.source_rules import SOURCE_REASONS, lint_sources
@@ -90,7 +89,7 @@ def _modules(library: Path, variants: Iterable[Variant], shaders: Path) -> tuple
     """Return the modules of variants by name, and what is wrong with those that are not there."""
     tree, store = SourceTree(shaders), compiled_store(library)
     try:
-        version = CheckingCompiler.find(tree).version
+        version = Compiler.find(tree).version
     except MissingToolError:
         try:
             version = (library / COMPILER).read_text(encoding="utf-8").strip()
@@ -122,7 +121,7 @@ def _located(findings: Iterable[Finding], variants: Sequence[Variant] | None, sh
     wanted = [name for name, found in by_variant.items() if any(f.rule in REASONS for f in found)]
     if wanted:
         try:
-            compiler = CheckingCompiler.find(SourceTree(shaders))
+            compiler = Compiler.find(SourceTree(shaders))
         except MissingToolError as error:
             print(f"without line numbers: {error}", file=sys.stderr)
             return list(findings)
@@ -133,7 +132,7 @@ def _located(findings: Iterable[Finding], variants: Sequence[Variant] | None, sh
     return [finding for found in by_variant.values() for finding in found]
 
 
-def _with_positions(compiler: CheckingCompiler, variant: Variant, findings: Sequence[Finding]) -> list[Finding]:
+def _with_positions(compiler: Compiler, variant: Variant, findings: Sequence[Finding]) -> list[Finding]:
     """Give the n-th finding of each rule the position of the n-th one in a module with line numbers."""
     try:
         debug = lint(variant.name, compiler.compile(variant, debug=True))

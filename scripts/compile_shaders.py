@@ -27,14 +27,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.kernels.library.checkout import COMPILER
-from dmlvk.kernels.library.compiler import Variant
+from dmlvk.kernels.library.compiler import CompileError, Compiler, MissingToolError, Variant
 from dmlvk.kernels.library.facts import FILE_NAME, Facts, facts_text, read_facts
 from dmlvk.kernels.library.pack import SUFFIX, Pack, PackError, family, pack_paths, write_pack
 from dmlvk.kernels.library.sources import SourceError, SourceTree
 from dmlvk.kernels.library.store import Store, remove_unfinished
 from dmlvk.kernels.variants import regular_variants
 from dmlvk.support.caches import write
-from scripts.shader_tools.compiler import CheckingCompiler, CompileError, MissingToolError
 from scripts.shader_tools.progress import progress
 from scripts.shader_tools.project import (
     LIBRARY,
@@ -85,7 +84,7 @@ def main(
         _print_variants(wanted)
         return DONE
     try:
-        compiler = CheckingCompiler.find(SourceTree(shaders))
+        compiler = Compiler.find(SourceTree(shaders))
         keys = {variant.name: compiler.key(variant) for variant in every}
     except MissingToolError as error:
         print(error, file=sys.stderr)
@@ -119,7 +118,7 @@ class Compilation:
         jobs: number of compilations at the same time.
     """
 
-    compiler: CheckingCompiler
+    compiler: Compiler
     directory: Path
     every: Sequence[Variant]
     wanted: Sequence[Variant]

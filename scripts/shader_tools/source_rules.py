@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import os
 import re
+import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from dmlvk.kernels.library.compiler import Variant
+from dmlvk.kernels.library.glsl import INCLUDE_DIRECTORIES
 from dmlvk.kernels.library.sources import SourceError, SourceTree
-from scripts.shader_tools.preprocessor import undefined_macros
 from scripts.shader_tools.rules import Finding
 
 SOURCE_REASONS: Final = {
@@ -31,8 +36,14 @@ _LOOSE_FILES = (_EXACT_FILE, "include/half_exponential.glsl")
 _LOOSE = re.compile(r"\bloose_product_plus\s*\(")
 _DEVICE_FILES = (_DEVICE_FILE, "include/device_gelu.glsl", "patterns/products/matrix_terms.glsl")
 _DEVICE = re.compile(r"\bdevice_product_plus\s*\(")
+_CONDITIONS = ("if", "ifdef", "ifndef", "elif")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DECLARATION = re.compile(r"^\s*(?:layout\s*\(|shared\b|(?:\w+\s+)*buffer\s+\w+\s*\{)", re.MULTILINE)
+_PREDEFINED = (("VULKAN", "100"), ("GL_SPIRV", "100"), ("GL_core_profile", "1"), ("__VERSION__", "450"))
+"""Macros that glslang defines itself, and that a condition may ask for."""
+_UNDEFINED = re.compile(
+    r'^(?:<command-line>|(?P<file>.+?):(?P<line>\d+):\d+): warning: "(?P<name>\w+)" is not defined', re.MULTILINE
+)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -59,17 +70,24 @@ def lint_sources(tree: SourceTree, variants: Sequence[Variant]) -> list[Finding]
 def _all_findings(tree: SourceTree, variants: Iterable[Variant]) -> Iterator[Finding]:
     used: set[str] = set()
     words: dict[str, set[str]] = {}
+    asked: dict[str, set[str]] = {}
+    seen: set[tuple[object, ...]] = set()
+    chosen: list[Variant] = []
     root = tree.root.name
     for variant in variants:
         try:
             closure = tree.closure(variant.source)
-            for problem in undefined_macros(tree, variant.source, variant.defines):
-                file = f"{root}/{problem.file}"
-                yield Finding(variant.name, "undefined-macro", problem.message, 0, file, problem.line)
         except SourceError as error:
             yield Finding(variant.name, "unreadable-source", f"{root}/{error}", 0)
             continue
         used.update(closure)
+        if variant.source not in asked:
+            asked[variant.source] = _asked(tree, closure)
+        told = [define for define in variant.defines if define[0] in asked[variant.source]]
+        pairs = {(variant.source, *pair) for pair in itertools.combinations(told, min(2, len(told)))}
+        if not pairs <= seen:  # any two values of what conditions depend on meet in one of those that are read
+            chosen.append(variant)
+            seen |= pairs
         if variant.source not in words:
             # Comments count: a name that a pattern puts together from parts is at least described there.
             words[variant.source] = {word for path in closure for word in _WORD.findall(tree.file(path).text)}
@@ -77,6 +95,8 @@ def _all_findings(tree: SourceTree, variants: Iterable[Variant]) -> Iterator[Fin
             if name not in words[variant.source]:
                 text = f"{name}, passed to {variant.source}"
                 yield Finding(variant.name, "unused-definition", text, 0)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from itertools.chain.from_iterable(pool.map(functools.partial(_undefined_macros, tree), chosen))
     for path in tree.paths():
         if path not in used and path not in RUN_TIME_SOURCES:
             yield Finding("sources", "unused-source", f"{root}/{path}", 0)
@@ -90,6 +110,29 @@ def _all_findings(tree: SourceTree, variants: Iterable[Variant]) -> Iterator[Fin
             yield from _matches("loose-product", _LOOSE, code, f"{root}/{path}")
         if path not in _DEVICE_FILES:
             yield from _matches("device-product", _DEVICE, code, f"{root}/{path}")
+
+
+def _asked(tree: SourceTree, closure: Iterable[str]) -> set[str]:
+    """Names on which conditions depend: those in them, and in definitions of these."""
+    lines = [line for path in closure for line in tree.file(path).directives]
+    found = {word for line in lines if line.name in _CONDITIONS for word in _WORD.findall(line.text)}
+    definitions = [_WORD.findall(line.text) for line in lines if line.name == "define"]
+    while more := {word for name, *body in definitions if name in found for word in body} - found:
+        found |= more
+    return found
+
+
+def _undefined_macros(tree: SourceTree, variant: Variant) -> list[Finding]:
+    """What the preprocessor of C says of conditions, which reads them as glslang does, and warns."""
+    words = ["cpp", "-undef", "-nostdinc", "-Wundef", "-fdiagnostics-plain-output", "-o", os.devnull]
+    words += [f"-I{tree.root / folder}" for folder in INCLUDE_DIRECTORIES]
+    words += [f"-D{name}={value}" for name, value in (*_PREDEFINED, *variant.defines)]
+    told = subprocess.run([*words, variant.source], cwd=tree.root, capture_output=True, text=True, check=False).stderr
+    found = []
+    for match in _UNDEFINED.finditer(told):  # what a definition of the variant's own names stands in no file
+        file = (tree.root / (match["file"] or variant.source)).relative_to(tree.root.parent).as_posix()
+        found.append(Finding(variant.name, "undefined-macro", match["name"], 0, file, int(match["line"] or 0)))
+    return found
 
 
 def _matches(rule: str, pattern: re.Pattern[str], code: str, file: str) -> Iterator[Finding]:

@@ -16,11 +16,11 @@ import pytest
 
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.library import glsl, glslang
+from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.glslang import CompilerProcessError, CompilerTimeoutError, compile_many, validate_many
 from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.spirv import cooperative_types
-from scripts.shader_tools.compiler import CheckingCompiler
 from scripts.shader_tools.project import SHADERS
 
 from .conftest import SHADER
@@ -60,9 +60,9 @@ def one(shaders: Path, name: str, *options: str) -> tuple[int, str, bytes]:
 @pytest.mark.sweep
 def test_the_projects_shaders_have_the_same_bytes_from_either_compiler(many: str) -> None:
     tree = SourceTree(SHADERS)
-    found = CheckingCompiler.find(tree)
-    fast = CheckingCompiler(tree, many, "", found.version)
-    slow = CheckingCompiler(tree, glslang.ONE, "spirv-val", found.version)
+    found = Compiler.find(tree)
+    fast = Compiler(tree, many, "", found.version)
+    slow = Compiler(tree, glslang.ONE, "spirv-val", found.version)
     for variant in some_variants():
         assert fast.compile(variant) == slow.compile(variant), variant.name
 

@@ -10,8 +10,8 @@ import pytest
 
 from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
+from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
-from scripts.shader_tools.compiler import CheckingCompiler
 from scripts.shader_tools.project import SHADERS
 
 
@@ -22,7 +22,7 @@ def break_shader(monkeypatch: pytest.MonkeyPatch, root: Path, file: str, text: s
     source = (shaders / file).read_text(encoding="utf-8")
     assert source.count(text) >= 1, f"{file} no longer has {text!r}: choose another character to change"
     (shaders / file).write_text(source.replace(text, broken, 1), encoding="utf-8")
-    compiler = CheckingCompiler.find(SourceTree(shaders))
+    compiler = Compiler.find(SourceTree(shaders))
     variants = {variant.name: variant for variant in all_variants()}
 
     @functools.cache

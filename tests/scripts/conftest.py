@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.library.store import Store
 from scripts import check_shaders, compile_shaders
-from scripts.shader_tools.compiler import CheckingCompiler
 from scripts.shader_tools.project import compiled_store
 from scripts.shader_tools.rules import Exemption
 
@@ -46,7 +46,7 @@ class Project:
 
     def key(self, name: str) -> str:
         (variant,) = (variant for variant in self.variants if variant.name == name)
-        return CheckingCompiler.find(self.tree).key(variant)
+        return Compiler.find(self.tree).key(variant)
 
     def path(self, name: str) -> Path:
         """The file of a variant."""
@@ -84,7 +84,7 @@ class Project:
     def spirv(self, text: str) -> bytes:
         """Compile one source text by itself."""
         self.write("family/single.comp", text)
-        return CheckingCompiler.find(self.tree).compile(Sample("single", "family/single.comp"))
+        return Compiler.find(self.tree).compile(Sample("single", "family/single.comp"))
 
 
 def shader(body: str = "", declarations: str = "") -> str:
