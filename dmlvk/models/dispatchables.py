@@ -36,8 +36,8 @@ from dmlvk.models.values import (
 )
 from dmlvk.objects.compilation import CompiledOperator, ExecutionFlags, Operator, is_owned
 from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, ScaleBias, Size2D
-from dmlvk.operators.declaration import other_operators
 from dmlvk.operators.members import directml_prefix
+from dmlvk.operators.naming import other_operators
 from dmlvk.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:

@@ -12,15 +12,13 @@ from dmlvk.operators.declaration import (
     Declaration,
     OperatorDesc,
     Support,
-    fused_activation,
-    operator_desc,
 )
 from dmlvk.operators.expert_products import ExpertProducts
 from dmlvk.operators.families import *  # noqa: F403  # the families say what they export
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS, FusedActivation
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import Field, IsInfinityMode, RoundingMode, ScaleBias, Size2D, accepts_data_type
-from dmlvk.operators.naming import operators_named
+from dmlvk.operators.naming import fused_activation, operator_desc, operators_named
 
 __all__ = [
     "OPERATORS",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import difflib
 import functools
 import inspect
 import itertools
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_dynamic
-from dmlvk.errors import CallError, InvalidArgumentError, UnsupportedError
+from dmlvk.errors import CallError, UnsupportedError
 from dmlvk.operators.fusion import FusedActivation, activations_attribute, fused_activation_attribute
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import (
@@ -39,7 +38,6 @@ from dmlvk.operators.members import (
     float_attribute,
     integer_array_attribute,
     integer_attribute,
-    named_value,
     scalar_union_attribute,
     scale_bias_attribute,
     size_attribute,
@@ -552,70 +550,3 @@ def _member_problem(kind: type[OperatorDesc], arguments: Sequence[object], membe
 def _remade(kind: type[OperatorDesc], members: dict[str, Any]) -> OperatorDesc:
     """A description that arrived pickled: its members are checked again."""
     return kind(**members)
-
-
-def operator_desc(name: str, **members: object) -> OperatorDesc:
-    """Makes a description by DirectML's own names.
-
-    For example ``operator_desc("ELEMENT_WISE_SIGN", InputTensor=t, OutputTensor=t)``.
-
-    Args:
-        name: the operator, with or without ``DML_OPERATOR_``, or as ``DML_ELEMENT_WISE_SIGN_OPERATOR_DESC``.
-        members: DirectML's member names; optional ones may be left out. Enumerations and data types may be given by
-            DirectML's names, with or without their beginning, and by its numbers:
-            ``"DML_ROUNDING_MODE_TOWARD_ZERO"``, ``"TOWARD_ZERO"``, 1.
-
-    Raises:
-        UnsupportedError: when dmlvk has no operator of that name.
-        InvalidArgumentError: when a member is unknown, missing or of the wrong type.
-    """
-    desc_class = _operator(name)
-    values = _by_attribute(desc_class, members)
-    missing = [field.name for field in desc_class.fields if not field.optional and values.get(field.attribute) is None]
-    if missing:
-        raise InvalidArgumentError(f"{desc_class.operator_name}: member {missing[0]} is required")
-    return desc_class(**values)
-
-
-def fused_activation(name: str, **members: object) -> FusedActivation:
-    """Makes a fused activation by DirectML's own names: ``fused_activation("ACTIVATION_ELU", Alpha=1.0)``.
-
-    Args:
-        name: the activation, as for :func:`operator_desc`.
-        members: DirectML's member names; InputTensor and OutputTensor are left out or ``None``.
-
-    Raises:
-        UnsupportedError: when dmlvk has no operator of that name.
-        InvalidArgumentError: when a member is unknown, missing or of the wrong type, or a tensor is given.
-    """
-    desc_class = _operator(name)
-    return FusedActivation(desc_class, **_by_attribute(desc_class, members))
-
-
-def _operator(name: str) -> type[OperatorDesc]:
-    if not isinstance(name, str):
-        raise InvalidArgumentError(f"an operator's name must be a string; got {name!r}")
-    short = name.removeprefix("DML_OPERATOR_").removeprefix("DML_").removesuffix("_OPERATOR_DESC")
-    if short not in OPERATORS:
-        raise UnsupportedError(f"{short}: dmlvk has no such operator; {other_operators(short)}")
-    return OPERATORS[short]
-
-
-def other_operators(name: str) -> str:
-    """What may have been meant by a name that no operator has, or where those are listed that there are."""
-    longer = [known for known in sorted(OPERATORS) if known.endswith(f"_{name.upper()}")]
-    close = longer or difflib.get_close_matches(name.upper(), OPERATORS, 1, 0.7)
-    return f"did you mean {' or '.join(close)}?" if close else "'dmlvk operators' lists those that there are"
-
-
-def _by_attribute(desc_class: type[OperatorDesc], members: Mapping[str, object]) -> dict[str, Any]:
-    by_name = {field.name: field for field in desc_class.fields}
-    unknown = [member for member in members if member not in by_name]
-    if unknown:
-        raise InvalidArgumentError(
-            f"{desc_class.operator_name}: has no member {unknown[0]}; its members are {', '.join(by_name)}"
-        )
-    return {
-        by_name[member].attribute: named_value(by_name[member], value, f"{desc_class.operator_name}: {member}")
-        for member, value in members.items()
-    }
