@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from onnx import helper
 
 from dmlvk.dynamic.sizes import is_dynamic, value_of
 from dmlvk.onnx.host.evaluation.movement import clipped_slice
 from dmlvk.onnx.model.loading import Step
+from dmlvk.onnx.model.node_attributes import NodeAttributes
 from dmlvk.onnx.nodes.translation import ShapeRule, translation_of
-from dmlvk.onnx.nodes.values import Derived, Known, NotOnDevice, Tensor, Value, broadcast_shape
+from dmlvk.onnx.nodes.values import Derived, Known, NotOnDevice, Value, broadcast_shape, shape_of
+from dmlvk.onnx.nodes.window_counts import window_counts
 from dmlvk.support import faults
 
 Shape: TypeAlias = tuple[Any, ...]
@@ -27,14 +28,14 @@ class NoRuleError(Exception):
     """There is no rule here for a node; its sizes are plain numbers from now on."""
 
 
-class Given:
+class Given(NodeAttributes):
     """A node's inputs and attributes, as rules look at them."""
 
+    refusal = NoRuleError
+
     def __init__(self, step: Step, inputs: Sequence[Value | None]) -> None:
-        self.step = step
-        self.inputs = inputs
-        self.outputs = len(step.proto.output)
-        self._attributes = {attribute.name: attribute for attribute in step.proto.attribute}
+        super().__init__(step.proto, step.schema)
+        self.domain, self.inputs, self.outputs = step.domain, inputs, len(step.proto.output)
 
     def has(self, index: int) -> bool:
         """Whether an input is there."""
@@ -42,14 +43,10 @@ class Given:
 
     def shape(self, index: int = 0) -> Shape:
         """The shape of an input."""
-        value = self.inputs[index] if self.has(index) else None
-        if isinstance(value, Tensor):
-            return value.shape
-        if isinstance(value, Derived):
-            return value.numbers.shape
-        if isinstance(value, Known) and isinstance(value.value, np.ndarray):
-            return value.value.shape
-        raise NoRuleError
+        found = shape_of(self.inputs[index]) if self.has(index) else None
+        if found is None:
+            raise NoRuleError
+        return found
 
     def numbers(self, index: int) -> list[Any] | None:
         """The contents of an input; ``None`` where it is absent."""
@@ -63,10 +60,9 @@ class Given:
         raise NoRuleError
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute's value, where it is given."""
-        if name in self._attributes:
-            return helper.get_attribute_value(self._attributes[name])
-        return default
+        """An attribute's value, or what its operator's definition says; else the default."""
+        found = super().attribute(name)
+        return default if found is None else found
 
     def axes(self, index: int, rank: int) -> list[int] | None:
         """Axes by an attribute or by an input, which is known."""
@@ -81,7 +77,7 @@ class Given:
 
 def same(given: Given) -> Sequence[Shape]:
     """That of the first input."""
-    if given.outputs != 1 and any(given.step.proto.output[1:]):
+    if given.outputs != 1 and any(given.proto.output[1:]):
         raise NoRuleError
     return [given.shape()]
 
@@ -118,7 +114,7 @@ def of_experts(given: Given) -> Sequence[Shape]:
 
 def attention(given: Given) -> Sequence[Shape]:
     """ONNX's Attention: of three or four axes, with what is behind the caches."""
-    if given.step.domain:
+    if given.domain:
         raise NoRuleError
     queries, keys, values = (given.shape(index) for index in range(3))
     past = given.shape(4)[2] if given.has(4) else 0
@@ -261,7 +257,7 @@ def parts(given: Given) -> Sequence[Shape]:
 def sliced(given: Given) -> Sequence[Shape]:
     """What slices take along axes."""
     shape = given.shape()
-    if given.step.version < 10:
+    if given.version < 10:
         starts, ends = given.attribute("starts"), given.attribute("ends")
         axes, steps = given.attribute("axes"), None
     else:
@@ -293,7 +289,7 @@ def gathered_elements(given: Given) -> Sequence[Shape]:
 def reduced(given: Given) -> Sequence[Shape]:
     """Axes reduced to one element, or left out."""
     shape = given.shape()
-    if given.step.proto.op_type.startswith("Arg"):
+    if given.op_type.startswith("Arg"):
         axes: list[int] | None = [given.attribute("axis", 0) % len(shape)]
     else:
         axes = given.axes(1, len(shape))
@@ -308,7 +304,7 @@ def reduced(given: Given) -> Sequence[Shape]:
 def padded(given: Given) -> Sequence[Shape]:
     """With elements before and behind."""
     shape = given.shape()
-    if given.step.version < 11:
+    if given.version < 11:
         raise NoRuleError
     pads, axes = given.numbers(1), given.numbers(3)
     if pads is None:
@@ -407,34 +403,18 @@ def pooled_at_once(given: Given) -> Sequence[Shape]:
 
 def convolved(given: Given) -> Sequence[Shape]:
     """By the places of a window, for each filter."""
-    weights = 3 if given.step.proto.op_type == "QLinearConv" else 1
+    weights = 3 if given.op_type == "QLinearConv" else 1
     filters = given.shape(weights)
     source = given.shape()
-    return [(source[0], filters[0], *_windows(given, source[2:], filters[2:]))]
+    return [(source[0], filters[0], *window_counts(given, source[2:], filters[2:]))]
 
 
 def pooled(given: Given) -> Sequence[Shape]:
     """By the places of a window."""
-    shape = given.shape()
-    made = (*shape[:2], *_windows(given, shape[2:], tuple(given.attribute("kernel_shape"))))
-    return [made] * given.outputs
-
-
-def _windows(given: Given, sizes: Shape, kernel: Shape) -> Shape:
-    """How many places of a window there are along each axis."""
-    rank = len(sizes)
-    strides = given.attribute("strides") or [1] * rank
-    dilations = given.attribute("dilations") or [1] * rank
-    automatic = bytes(given.attribute("auto_pad") or b"NOTSET").decode()
-    if automatic not in ("", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER") or given.attribute("ceil_mode", 0):
+    if given.integer("ceil_mode"):
         raise NoRuleError
-    if automatic.startswith("SAME"):
-        return tuple(-(-size // stride) for size, stride in zip(sizes, strides, strict=True))
-    pads = (given.attribute("pads") or [0] * 2 * rank) if automatic != "VALID" else [0] * 2 * rank
-    reach = [(length - 1) * dilation + 1 for length, dilation in zip(kernel, dilations, strict=True)]
-    return tuple(
-        (size + pads[axis] + pads[axis + rank] - reach[axis]) // strides[axis] + 1 for axis, size in enumerate(sizes)
-    )
+    shape, kernel = given.shape(), given.list("kernel_shape") or []
+    return [(*shape[:2], *window_counts(given, shape[2:], kernel, is_pool=True))] * given.outputs
 
 
 def spread_out(given: Given) -> Sequence[Shape]:
@@ -455,7 +435,7 @@ def spread_out(given: Given) -> Sequence[Shape]:
 def resized(given: Given) -> Sequence[Shape]:
     """By sizes, or by factors that are known."""
     shape = given.shape()
-    index = 1 if given.step.proto.op_type == "Upsample" or given.step.version < 11 else 2
+    index = 1 if given.op_type == "Upsample" or given.version < 11 else 2
     if given.attribute("axes") is not None or given.attribute("keep_aspect_ratio_policy", b"stretch") != b"stretch":
         raise NoRuleError
     if given.has(3) and index == 2:

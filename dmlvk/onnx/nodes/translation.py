@@ -29,6 +29,7 @@ from dmlvk.onnx.nodes.values import (
     Value,
     element_name,
     element_of,
+    shape_of,
 )
 from dmlvk.operators import OPERATORS, FusedActivation
 from dmlvk.operators.declaration import OWN_OPERATORS
@@ -325,14 +326,10 @@ class Node(NodeAttributes):
 
     def shape(self, index: int) -> tuple[int, ...]:
         """The shape of an input."""
-        value = self.value(index)
-        if isinstance(value, Tensor):
-            return value.shape
-        if isinstance(value, Derived):
-            return value.numbers.shape
-        if isinstance(value, Known) and isinstance(value.value, np.ndarray):
-            return value.value.shape
-        raise NotOnDevice(f"input {index} is no tensor")
+        found = shape_of(self.value(index))
+        if found is None:
+            raise NotOnDevice(f"input {index} is no tensor")
+        return found
 
     def axis(self, value: int, rank: int) -> int:
         """An axis that may be counted from the end.

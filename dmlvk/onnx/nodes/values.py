@@ -355,6 +355,14 @@ class Awaited:
 Value = Tensor | Known | Awaited | Derived
 
 
+def shape_of(value: Value | None) -> tuple[int, ...] | None:
+    """The shape of a value; ``None`` where it is no tensor, or not known."""
+    if isinstance(value, Tensor):
+        return value.shape
+    array = value.numbers if isinstance(value, Derived) else value.value if isinstance(value, Known) else None
+    return array.shape if isinstance(array, np.ndarray) else None
+
+
 def described(
     data_type: DataType, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, total: int | None = None
 ) -> TensorDesc:

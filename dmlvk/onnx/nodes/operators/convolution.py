@@ -15,6 +15,7 @@ from dmlvk.onnx.nodes.operators.matrix import product
 from dmlvk.onnx.nodes.operators.movement import sliced
 from dmlvk.onnx.nodes.translation import Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
+from dmlvk.onnx.nodes.window_counts import window_counts
 
 _CROSS_CORRELATION = 1  # DML_CONVOLUTION_MODE
 _FORWARD, _BACKWARD = 0, 1  # DML_CONVOLUTION_DIRECTION
@@ -184,7 +185,7 @@ def _filtered_in_halves(node: Node, tensor: Tensor, weights: Tensor, bias: Tenso
         return None
     if any(size != 1 for size in tensor.shape[1:-1]):  # last: where sizes are open, to ask makes a plan for the answer
         return None
-    sizes = _convolved_sizes(node, tensor.shape[2:], weights.shape[2:])
+    sizes = window_counts(node, tensor.shape[2:], weights.shape[2:])
     window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
     half, middle = taps // 2, taps // 2 * window.dilations[-1]
     batch, length, frames = tensor.shape[0], tensor.shape[-1], sizes[-1]
@@ -216,29 +217,10 @@ def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: Tensor | None) 
         raise NotOnDevice(f"{groups} groups of {list(weights.shape)} do not fit the input {list(tensor.shape)}")
     if tuple(node.list("kernel_shape") or weights.shape[2:]) != weights.shape[2:]:
         raise NotOnDevice(f"kernel_shape {node.list('kernel_shape')} for weights of {list(weights.shape)}")
-    sizes = _convolved_sizes(node, tensor.shape[2:], weights.shape[2:])
+    sizes = window_counts(node, tensor.shape[2:], weights.shape[2:])
     tensor = cropped(node, tensor, weights.shape[2:], sizes, from_short=2)
     window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
     return _convolved(node, tensor, weights, bias, window, (0,) * len(sizes), direction=_FORWARD)
-
-
-def _convolved_sizes(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
-    """How many places a window has along each spatial axis."""
-    rank = len(sizes)
-    strides, dilations = node.list("strides") or [1] * rank, node.list("dilations") or [1] * rank
-    pads, automatic = node.list("pads") or [0] * 2 * rank, node.text("auto_pad", "NOTSET")
-    if not len(strides) == len(dilations) == rank or len(pads) != 2 * rank or min((*strides, *dilations)) < 1:
-        raise NotOnDevice(f"strides, dilations and pads do not fit {rank} spatial axes")
-    if automatic in ("SAME_UPPER", "SAME_LOWER"):
-        return tuple(-(-size // stride) for size, stride in zip(sizes, strides, strict=True))
-    pads = [0] * 2 * rank if automatic == "VALID" else pads
-    rooms = [
-        size + pads[axis] + pads[axis + rank] - (kernel[axis] - 1) * dilations[axis] - 1
-        for axis, size in enumerate(sizes)
-    ]
-    if any(room < 0 for room in rooms):
-        raise NotOnDevice(f"a window of {list(kernel)} does not fit {list(sizes)}")
-    return tuple(room // stride + 1 for room, stride in zip(rooms, strides, strict=True))
 
 
 @translates("ConvTranspose", by=["CONVOLUTION"], shape=shapes.spread_out, batch=batches.each_picture)

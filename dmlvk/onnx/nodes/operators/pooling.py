@@ -17,38 +17,13 @@ from dmlvk.onnx.nodes.operators.elementwise import with_equal_zeros
 from dmlvk.onnx.nodes.operators.movement import padded
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
+from dmlvk.onnx.nodes.window_counts import window_counts
 from dmlvk.operators.members import Size2D
 
 
 def pooled_sizes(node: Node, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """How many windows there are along each spatial axis.
-
-    As ONNX 22 and ONNX Runtime have it, for every version: with auto_pad SAME_* as many as strides fit, and with
-    ceil_mode none that would begin behind the input and the padding before it. ONNX's inference of older versions
-    counts those, too.
-    """
-    rank = len(sizes)
-    width, strides = node.list("kernel_shape") or [], node.list("strides") or [1] * rank
-    dilations, pads = node.list("dilations") or [1] * rank, node.list("pads") or [0] * 2 * rank
-    if not len(width) == len(strides) == len(dilations) == rank or len(pads) != 2 * rank:
-        raise NotOnDevice(f"kernel_shape, strides, dilations and pads do not fit {rank} spatial axes")
-    if min((*width, *strides, *dilations)) < 1:
-        raise NotOnDevice("kernel_shape, strides and dilations must be positive")
-    automatic = node.text("auto_pad", "NOTSET")
-    if automatic in ("SAME_UPPER", "SAME_LOWER"):
-        return tuple(-(-size // stride) for size, stride in zip(sizes, strides, strict=True))
-    pads = [0] * 2 * rank if automatic == "VALID" else pads
-    counts = []
-    for axis, (size, window, stride, dilation) in enumerate(zip(sizes, width, strides, dilations, strict=True)):
-        room = size + pads[axis] + pads[axis + rank] - (window - 1) * dilation - 1
-        if room <= -stride:
-            raise NotOnDevice(f"a window of {(window - 1) * dilation + 1} elements does not fit")
-        if room < 0:  # ONNX Runtime has a window there that is not whole
-            counts.append(1)
-            continue
-        count = (-(-room // stride) if node.integer("ceil_mode") else room // stride) + 1
-        counts.append(count - 1 if (count - 1) * stride >= size + pads[axis] else count)
-    return tuple(counts)
+    """How many windows there are along each spatial axis."""
+    return window_counts(node, sizes, node.list("kernel_shape") or [], is_pool=True)
 
 
 def pool_window(node: Node, tensor: Tensor, output: tuple[int, ...]) -> Window:
