@@ -111,12 +111,12 @@ class ModelGraph(ABC):
         shares, experts = self._choice(own, normed, mixture)
         axis = self._constant("second_axis", np.array([2]))
         rows = self._node("Unsqueeze", [normed, axis], f"{own}.rows")
-        gate, up = (self._by_experts(own, part, rows, experts, mixture) for part in ("gate", "up"))
+        gate, up = self._both_by_experts(own, rows, experts, mixture)
         if mixture.limit:
             inner = self._limited(own, gate, up, mixture)
         else:
             inner = self._node("Mul", [self._gated(gate, own), up], f"{own}.inner")
-        down = self._by_experts(own, "down", inner, experts, mixture)
+        down = self._by_experts(f"{own}.ffn_down_exps", self._of_experts(own, "down", mixture), inner, experts, mixture)
         share = self._node("Unsqueeze", [shares, self._constant("third", np.array([3]))], f"{own}.shares.each")
         weighted = self._node("Mul", [down, share], f"{own}.weighted")
         return self._node("ReduceSum", [weighted, axis], f"{own}.mixture", keepdims=0)
@@ -130,16 +130,39 @@ class ModelGraph(ABC):
         if not mixture.is_whole:
             scores = self._node("Softmax", [scores], f"{name}.shares", axis=-1)
         count = self._constant("chosen", np.array([mixture.chosen]))
-        best, experts = f"{name}.best", f"{name}.experts"
-        self._nodes.append(helper.make_node("TopK", [scores, count], [best, experts], name=f"{name}.choice", axis=-1))
+        best, numbers = f"{name}.best", f"{name}.numbers"
+        self._nodes.append(helper.make_node("TopK", [scores, count], [best, numbers], name=f"{name}.choice", axis=-1))
+        experts = self._node("Cast", [numbers], f"{name}.experts", to=TensorProto.INT32)
         return self._node("Softmax", [best], f"{name}.whole", axis=-1) if mixture.is_whole else best, experts
 
-    def _by_experts(self, own: str, part: str, rows: str, experts: str, mixture: Mixture) -> str:
-        """Rows by the matrices of the experts that are chosen for each."""
+    def _of_experts(self, own: str, part: str, mixture: Mixture) -> tuple[Matrix, Numbers | None]:
+        """The matrices of all experts, one behind the other, and what they add, [experts, rows]."""
         hidden, inner = self._decoder.hidden, mixture.feed_forward
         high, wide = (hidden, inner) if part == "down" else (inner, hidden)
-        name = f"{own}.ffn_{part}_exps"
         weights = self._source.experts(own, part, (mixture.experts, high, wide)).quantized(self._source.quantize)
+        biases = self._source.expert_biases(own, part, (mixture.experts, high)) if mixture.has_biases else None
+        return weights, biases
+
+    def _both_by_experts(self, own: str, rows: str, experts: str, mixture: Mixture) -> list[str]:
+        """Gates and what they multiply: one product where their weights are of one kind."""
+        parts = {part: self._of_experts(own, part, mixture) for part in ("gate", "up")}
+        (gate, first), (up, second) = parts.values()
+        if gate.kind != up.kind:
+            names = {part: f"{own}.ffn_{part}_exps" for part in parts}
+            return [self._by_experts(names[part], parts[part], rows, experts, mixture) for part in parts]
+        biases = None if first is None or second is None else np.concatenate([first, second], axis=1)
+        both = Matrix.beside([gate, up], mixture.experts), biases
+        made = self._by_experts(f"{own}.ffn_gate_up_exps", both, rows, experts, mixture)
+        sizes, halves = self._constant("halves", np.array([mixture.feed_forward] * 2)), [f"{own}.gate", f"{own}.up"]
+        self._nodes.append(helper.make_node("Split", [made, sizes], halves, name=f"{own}.halves", axis=-1))
+        return halves
+
+    def _by_experts(
+        self, name: str, matrices: tuple[Matrix, Numbers | None], rows: str, experts: str, mixture: Mixture
+    ) -> str:
+        """Rows by the matrices of the experts that are chosen for each."""
+        weights, biases = matrices
+        high = weights.rows // mixture.experts
         inputs = self._matrix(name, weights)
         packing = {} if weights.scales is None else {"bits": weights.bits, "block_size": weights.block}
         operands = [rows, inputs[0], experts, *inputs[1:]]
@@ -151,12 +174,10 @@ class ModelGraph(ABC):
             lines = [sums, self._minima(name, weights), experts]
             less = self._node("MatMulExperts", lines, f"{name}.less", domain=DMLVK, N=high)
             made = self._node("Sub", [made, less], f"{name}.difference")
-        if not mixture.has_biases:
+        if biases is None:
             return made
-        biases = self._constant(f"{name}.bias", self._source.expert_biases(own, part, (mixture.experts, high)))
-        return self._node(
-            "Add", [made, self._node("Gather", [biases, experts], f"{name}.added", axis=0)], f"{name}.sum"
-        )
+        table = self._constant(f"{name}.bias", biases)
+        return self._node("Add", [made, self._node("Gather", [table, experts], f"{name}.added", axis=0)], f"{name}.sum")
 
     def _limited(self, own: str, gate: str, up: str, mixture: Mixture) -> str:
         """gpt-oss's gate: both sides within a limit, and the other side with 1 added."""

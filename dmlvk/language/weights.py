@@ -68,6 +68,23 @@ class Matrix:
         numbers = np.concatenate([part.numbers for part in parts])
         return dataclasses.replace(parts[0], numbers=numbers, scales=scales, minima=minima)
 
+    @staticmethod
+    def beside(parts: Sequence[Matrix], count: int) -> Matrix:
+        """The rows of several stacks of so many matrices, of one kind: those of one matrix behind those of another."""
+
+        def together(arrays: Sequence[Numbers | None]) -> Numbers | None:
+            present = [each.reshape(count, -1, *each.shape[1:]) for each in arrays if each is not None]
+            if not present:
+                return None
+            made: Numbers = np.concatenate(present, axis=1)
+            lines: Numbers = made.reshape(-1, *made.shape[2:])
+            return lines
+
+        numbers = together([part.numbers for part in parts])
+        assert numbers is not None  # which all have
+        scales, minima = together([part.scales for part in parts]), together([part.minima for part in parts])
+        return dataclasses.replace(parts[0], numbers=numbers, scales=scales, minima=minima)
+
     def unpacked(self) -> Matrix:
         """The same with numbers of four bits in the place of two."""
         if self.bits != 2:

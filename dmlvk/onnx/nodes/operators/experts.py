@@ -65,8 +65,11 @@ def expert_products(
     if a.element not in FLOATS or a.rank != experts.rank + 1:
         raise NotOnDevice(f"rows {list(a.shape)} for experts {list(experts.shape)}")
     terms, count = a.shape[-1], math.prod(experts.shape)
-    chosen = node.cast(experts, TensorProto.UINT32)
-    rows = node.packed(a.broadcast((*experts.shape, terms))).viewed((count, terms))
+    chosen = _unsigned(node, experts)
+    if math.prod(a.shape[:-1]) == 1 and a.is_packed:  # one row for all, which stays where it is
+        rows = a.viewed((count, terms), (0, 1))
+    else:
+        rows = node.packed(a.broadcast((*experts.shape, terms))).viewed((count, terms))
 
     def lines(tensor: Tensor | None) -> Tensor | None:
         """A line for each column of each matrix, whatever axes there are."""
@@ -93,6 +96,14 @@ def expert_products(
         block_size=packing[1],
     )
     return made.viewed((*experts.shape, columns))
+
+
+def _unsigned(node: Node, experts: Tensor) -> Tensor:
+    """Numbers of experts; those below 0 become large ones, as which there is none."""
+    if experts.element == TensorProto.INT32:
+        packed = node.packed(experts)
+        return packed.viewed(packed.shape, element=TensorProto.UINT32)
+    return node.cast(experts, TensorProto.UINT32)
 
 
 @dataclasses.dataclass(frozen=True)
