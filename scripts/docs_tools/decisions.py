@@ -165,7 +165,7 @@ GENERAL = (
         "tests/operators/test_cooperative_floats.py",
     ),
     (
-        "With it large FLOAT32 GEMMs of 1024 terms or more are multiplied as integers of 24 bits, which blocks of 256 "
+        "With it large FLOAT32 GEMMs of 2048 terms or more are multiplied as integers of 24 bits, which blocks of 256 "
         "terms have an exponent for: six of the nine products of their bytes are added up by cooperative matrices, or "
         "nine where a result's row and column do not tell that six are within the stated error, or else the result "
         "is computed as it is without.",

@@ -478,8 +478,8 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             rule,
             "gemm.float32.cooperative.exact*",
             instruction,
-            "bytes of FLOAT32: taken only where matrices of them were enabled; all their products of FLOAT32 are by "
-            "powers of two, and exact",
+            "bytes of FLOAT32: taken only where matrices of them were enabled; products of FLOAT32 that are added are "
+            "by powers of two, and exact",
         )
         for rule, instruction in (
             ("capability", "OpCapability Int8"),

@@ -93,13 +93,13 @@ def test_results_have_the_bits_of_their_definition(device: dml.Device) -> None:
     a[1, 7::256] *= 1000
     a[5:8, 7] *= 1000
     a[8] *= random.random(1030) < 0.01
-    a[10] = 0
+    a[10], a[11] = 0, np.arange(1030) == 300  # whose integers are exact: nine products are certified
     a, b = a.astype(np.float32), b.astype(np.float32)
     result = _run(device, gemm_desc(dml.FLOAT32, 40, 1030, 140), {"ATensor": a, "BTensor": b})
     expected, certified = reference.product(a, b.T)
     counts = {int(n): int((certified == n).sum()) for n in (0, 6, 9)}
     assert min(counts.values()) > 0 and counts[0] <= 256, counts
-    assert np.array_equal(result[certified > 0], expected[certified > 0])
+    assert np.array_equal(result[certified > 0], expected[certified > 0]) and (certified[11] == 9).mean() > 0.9
 
 
 @pytest.mark.sweep
@@ -169,7 +169,7 @@ def _hard(kind: str, random: np.random.Generator) -> tuple[Array, Array]:
         ("normal", {6}),
         ("cancelling", {6}),
         ("Hilbert", {6, 9}),
-        ("Vandermonde", {6, 9}),
+        ("Vandermonde", {0, 6, 9}),
         ("outlying channels", {0, 9}),
         ("huge in each block", {0}),
         ("huge meets zeros", {0}),
@@ -216,7 +216,7 @@ def test_they_are_for_large_products_of_devices_that_have_such_matrices() -> Non
     for lacks in (
         {"device_arithmetic": False},
         {"has_cooperative_bytes": False},
-        {"shared_memory": 48639},
+        {"shared_memory": 49151},
         {"buffers": 4},
         {"buffer_size": 2**26},
     ):

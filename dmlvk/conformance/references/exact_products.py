@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dmlvk.conformance.references.products import SEGMENT, operand
 
 Array: TypeAlias = npt.NDArray[Any]
-Doubles: TypeAlias = npt.NDArray[np.float64]
+Singles: TypeAlias = npt.NDArray[np.float32]
 
 BLOCK = 256
 """Terms that share an exponent."""
@@ -23,7 +23,11 @@ _LEAST, _LARGEST = -40, 40
 """Of the exponents of blocks: those below count as the least; beyond the largest nothing is certified."""
 
 _SLACK = 32
-"""Of what is stated, what roundings of sums and of the certificate itself may take, beside one for each block."""
+"""Of what is stated, what roundings of sums and of the certificate itself may take, beside two for each block."""
+
+
+_LEAST_UNIT = 2.0**-60
+"""Of magnitudes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,17 +39,19 @@ class Lines:
         powers: of each line and block: a power of two above its magnitudes, of which an integer is the 2^23rd part; 0:
             there is nothing in it.
         sums: of each line and block the sum of magnitudes, rounded up.
-        counts: of each line and block the terms that are no zeros.
-        units: of each line.
+        rounded: of each line and block the same power where a term of it is rounded, else an eighth of it.
+        left_out: of each line and block that sum, and what six products leave out for each power of the other operand.
+        units: of each line and block.
         magnitudes: of each line, block and term, in units, rounded down.
         is_out: of each line, whether it has what is out of range.
     """
 
     bytes_: npt.NDArray[np.int64]
-    powers: Doubles
-    sums: Doubles
-    counts: npt.NDArray[np.int64]
-    units: Doubles
+    powers: Singles
+    sums: Singles
+    rounded: Singles
+    left_out: Singles
+    units: Singles
     magnitudes: npt.NDArray[np.int64]
     is_out: npt.NDArray[np.bool_]
 
@@ -73,25 +79,20 @@ def lines_of(matrix: Array) -> Lines:
     first = (above - second) // 256
     sums = -(-(np.abs(integers).sum(axis=2) + 128) // 256) * 256 * powers * 2.0**-23
     counts = np.count_nonzero(shown, axis=2)
-    whole, count = _added(sums.astype(np.float32)), counts.sum(axis=1)
-    with np.errstate(divide="ignore"):
-        ratio = np.floor(np.log2(np.maximum(whole, 1e-300))) - np.floor(np.log2(np.maximum(count, 1))) - 4
-    units = np.where(count > 0, np.exp2(ratio), 0.0)
+    is_rounded = (integers * step != shown).any(axis=2)
+    left_out = sums + 1.0078125 * counts * powers
+    ratio = np.floor(np.log2(np.where(sums > 0, sums, 1))) - np.floor(np.log2(np.maximum(counts, 1))) - 4
+    units = np.where(counts > 0, np.maximum(np.exp2(ratio), _LEAST_UNIT), 0.0)
     least = np.maximum(2 * np.abs(integers) - 1, 0) * (powers * 2.0**-24)[..., None]
-    scale = np.where(units > 0, units, 1.0)[:, None, None]
-    magnitudes = np.minimum(np.floor(least / scale), 127).astype(np.int64)
-    return Lines(np.stack([first, second, third]), powers, sums, counts, units, magnitudes, is_out.any(axis=1))
+    magnitudes = np.minimum(np.floor(least / np.where(units > 0, units, 1.0)[..., None]), 127).astype(np.int64)
+    p, size, r, h, u = (
+        _single(numbers) for numbers in (powers, sums, np.where(is_rounded, powers, powers / 8), left_out, units)
+    )
+    return Lines(np.stack([first, second, third]), p, size, r, h, u, magnitudes, is_out.any(axis=1))
 
 
-def _added(blocks: Array) -> Doubles:
-    """Sums over blocks as 64 invocations add them: each every 64th, then halves of them."""
-    with np.errstate(over="ignore"):
-        own = np.zeros((blocks.shape[0], 64), np.float32)
-        for block in range(blocks.shape[1]):
-            own[:, block % 64] += blocks[:, block].astype(np.float32)
-        while own.shape[1] > 1:
-            own = own[:, : own.shape[1] // 2] + own[:, own.shape[1] // 2 :]
-    return own[:, 0].astype(np.float64)
+def _single(numbers: Array) -> Singles:
+    return numbers.astype(np.float32)
 
 
 def product(a: Array, b: Array) -> tuple[Array, npt.NDArray[np.uint8]]:
@@ -101,30 +102,48 @@ def product(a: Array, b: Array) -> tuple[Array, npt.NDArray[np.uint8]]:
         FLOAT32 results, and by how many products of bytes each is certified: 6, 9, or 0 where it is not.
     """
     left, right = lines_of(a), lines_of(b)
-    shape = (a.shape[0], b.shape[0])
-    six, others = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    low, sampled = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    for block in range(left.powers.shape[1]):
+    shape, terms, blocks = (a.shape[0], b.shape[0]), a.shape[1], left.powers.shape[1]
+    six, others, beyond_six, beyond_nine = (np.zeros(shape, np.float32) for _ in range(4))
+    allowed = np.float32(min(terms, SEGMENT) + -(-terms // SEGMENT) - 2 * blocks - _SLACK)
+    for block in range(blocks):
         joined = [np.zeros(shape, np.int64) for _ in range(5)]
         for p in range(3):
             for q in range(3):
                 joined[p + q] += left.bytes_[p, :, block] @ right.bytes_[q, :, block].T
-        scale = np.outer(left.powers[:, block], right.powers[:, block]) * 2.0**-14
-        six = six + (_joined(joined[2::-1]) * scale.astype(np.float32))
-        others = others + (_joined(joined[:2:-1]) * np.float32(2.0**-24)) * scale.astype(np.float32)
+        scale = _outer(left.powers, right.powers, block) * np.float32(2.0**-14)
+        six = six + (_joined(joined[2::-1]) * scale)
+        others = others + (_joined(joined[:2:-1]) * np.float32(2.0**-24)) * scale
         of_left, of_right = left.magnitudes[:, block], right.magnitudes[:, block]
-        low += of_left @ of_right.T
         some = _sample(block)
-        sampled += of_left[:, some] @ of_right[:, some].T
-    rounding, left_out = _errors(left, right)
+        units = _outer(left.units, right.units, block)
+        if block % 3 == 0:
+            beyond_six = beyond_six + _errors(left, right, block)
+        beyond_six = beyond_six - (of_left[:, some] @ of_right[:, some].T).astype(np.float32) * allowed * units
+        errors = _outer(left.rounded, right.sums, block) + _outer(left.sums, right.rounded, block)
+        beyond_nine = (beyond_nine + errors) - (of_left @ of_right.T).astype(np.float32) * allowed * units
     both = ~(left.is_out[:, None] | right.is_out)
-    terms, blocks = a.shape[1], left.powers.shape[1]
-    allowed = np.float32(min(terms, SEGMENT) + -(-terms // SEGMENT) - blocks - _SLACK)
-    units = np.outer(left.units, right.units).astype(np.float32)
-    by_six = both & (rounding + left_out <= _magnitudes(sampled, units) * allowed)
-    by_nine = both & (rounding <= _magnitudes(low, units) * allowed)
+    by_six, by_nine = both & (beyond_six <= 0), both & (beyond_nine <= 0)
     results = np.where(by_six, six, six + others)
     return results, np.where(by_six, 6, np.where(by_nine, 9, 0)).astype(np.uint8)
+
+
+def _outer(of_left: Singles, of_right: Singles, block: int) -> Singles:
+    """Products of what each row and each column has of a block."""
+    products: Singles = np.multiply.outer(of_left[:, block], of_right[:, block])
+    return products
+
+
+def _errors(left: Lines, right: Lines, block: int) -> Singles:
+    """What rounding of operands may make, and the products that six leave out, of a block and the two behind it."""
+    (p, h), (q, k) = (
+        (
+            lines.powers[:, block : block + 3].max(axis=1),
+            np.cumsum(lines.left_out[:, block : block + 3], axis=1, dtype=np.float32)[:, -1],
+        )
+        for lines in (left, right)
+    )
+    errors: Singles = np.multiply.outer(p, k) + np.multiply.outer(h, q)
+    return errors
 
 
 def _sample(block: int) -> Array:
@@ -141,33 +160,3 @@ def _joined(integers: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.float32]:
     for further in integers[1:]:
         total = total * np.float32(1 / 256) + further.astype(np.float32)
     return total
-
-
-def _magnitudes(low: npt.NDArray[np.int64], units: Array) -> npt.NDArray[np.float32]:
-    return (low // 128).astype(np.float32) * np.float32(128) * units
-
-
-def _errors(left: Lines, right: Lines) -> tuple[Array, Array]:
-    """What rounding of operands and the products that are left out may make, in units of 2^-24."""
-
-    def known(lines: Lines) -> dict[str, Array]:
-        weighted = (lines.powers * lines.counts).astype(np.float32)
-        return {
-            "largest": lines.powers.max(axis=1).astype(np.float32),
-            "powers": _added(lines.powers.astype(np.float32)).astype(np.float32),
-            "largest_sum": lines.sums.max(axis=1).astype(np.float32),
-            "sums": _added(lines.sums.astype(np.float32)).astype(np.float32),
-            "weighted": _added(weighted).astype(np.float32),
-        }
-
-    def rounding(a: dict[str, Array], b: dict[str, Array]) -> Array:
-        ways = (("largest", "sums"), ("powers", "largest_sum"), ("weighted", "largest"))
-        least: Array = np.minimum.reduce([np.multiply.outer(a[mine], b[other]) for mine, other in ways])
-        return least
-
-    a, b = known(left), known(right)
-    both = rounding(a, b) + rounding(b, a).T
-    left_out = np.minimum(
-        np.multiply.outer(a["weighted"], b["largest"]), np.multiply.outer(a["largest"], b["weighted"])
-    )
-    return both, left_out * np.float32(2.015625)

@@ -40,12 +40,11 @@ BLOCK_TERMS = 256
 _ROWS, _COLUMNS, _INVOCATIONS = 64, 128, 256
 """Of a tile: ``shaders/patterns/products/exact_tiles.glsl``."""
 
-_SHARED_MEMORY = 48640
+_SHARED_MEMORY = 49152
 _BUFFERS = 5
 _LINES_AT_ONCE = 16
 """Of a work group that makes integers of an operand: ``shaders/patterns/products/exact_operand.glsl``."""
 
-_LINE_INVOCATIONS = 64
 _FEWEST_TERMS, _MOST_TERMS = 2048, 2**16
 """Of fewer, three parts are as fast; with more, sums of magnitudes would not be 32-bit integers, and rounding sums of
 blocks would take most of what is stated."""
@@ -68,9 +67,6 @@ OTHERS = ShaderVariant(
     f"{_PREFIX}.others", cooperative_types.EXACT_SOURCE, tuple(sorted({**_DEFINES, "ADDS_OTHERS": "1"}.items()))
 )
 """The other three, for tiles that need them."""
-
-LINES = ShaderVariant(f"{_PREFIX}.lines", "matrix/exact_lines.comp", ())
-"""What is known of whole lines."""
 
 REST = ShaderVariant(
     "gemm.float32.exact_rest.device",
@@ -111,8 +107,8 @@ class _Operand:
 
     @property
     def size_in_bytes(self) -> int:
-        """Four bytes for each term, and vectors for each block and line."""
-        return self.copies * self.lines * (self.blocks * (4 * BLOCK_TERMS + 16) + 32)
+        """Four bytes for each term, and a vector for each block."""
+        return self.copies * self.lines * self.blocks * (4 * BLOCK_TERMS + 16)
 
 
 def _operands(product: Product) -> tuple[_Operand, _Operand]:
@@ -174,8 +170,6 @@ def _add(
     integers = [builder.scratch(side.size_in_bytes) for side in sides]
     for side, source, region in zip(sides, (left, right), integers, strict=True):
         _add_integers(builder, product, side, source, region)
-    for side, region in zip(sides, integers, strict=True):
-        _add_lines(builder, product, side, region)
     tiles = (sides[0].lines // _ROWS, sides[1].lines // _COLUMNS)
     groups = tiles[0] * tiles[1] * product.batches
     rest = builder.scratch(4 * groups * (_INVOCATIONS + 1))
@@ -210,27 +204,14 @@ def _add_integers(builder: ProgramBuilder, product: Product, side: _Operand, sou
     builder.launch(kernel, [source], [region], label=label)
 
 
-def _add_lines(builder: ProgramBuilder, product: Product, side: _Operand, region: Region) -> None:
-    lines = side.copies * side.lines
-    kernel = PlainKernel(
-        LINES.name,
-        launch_size(builder.operator_name, lines * _LINE_INVOCATIONS, _LINE_INVOCATIONS),
-        {},
-        (lines, side.lines, side.copies, product.terms),
-        work_group_size=_LINE_INVOCATIONS,
-    )
-    builder.launch(kernel, [], [region], label=f"lines of the {'right' if side.is_right else 'left'} operand")
-
-
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """All shaders of these products."""
     yield TILES
     yield OTHERS
-    yield LINES
     yield REST
     yield REST_TILE.variant("gemm", _TYPE, dataclasses.replace(GPU, device_arithmetic=True))
     yield OPERAND
 
 
-__all__ = ["BLOCK_TERMS", "LINES", "OPERAND", "OTHERS", "REST", "REST_TILE", "TILES", "multiplies"]
+__all__ = ["BLOCK_TERMS", "OPERAND", "OTHERS", "REST", "REST_TILE", "TILES", "multiplies"]

@@ -2,12 +2,11 @@
 //
 // A block of a line has an exponent of its own: its terms are integers n of 24 bits, |n| <= 0x7f0000, times p * 2^-23, where p is a power of
 // two above the block's largest magnitude. n = 65536 s0 + 256 s1 + s2, each byte of -128 to 127. A magnitude is a byte, too: so many units
-// of its line, rounded down and at most 127, that no term is smaller than its magnitude times the unit.
+// of its block, rounded down and at most 127, that no term is smaller than its magnitude times the unit.
 //
 // In vectors of 16 bytes, for each copy (batch): the bytes s0 of all lines, s1, s2, magnitudes; then of all copies for each block and
-// line its numbers (p, the sum of its magnitudes, how many terms are no zeros, whether something is out of range), and at last for each line
-// two vectors: the largest p, the sum of all p, the largest sum, the sum of all; the sum of p for each term that is no zero, the unit,
-// whether something is out of range. Floating-point numbers are held as their bits; none of them is negative.
+// line its numbers, as bits: p, the sum of its magnitudes, that sum and 129 / 128 p for each term that is no zero, and the unit, with
+// IS_EXACT where no term was rounded. All are zero where all terms are, and where something is out of range but for IS_OUT.
 #ifndef EXACT_LAYOUT_GLSL
 #define EXACT_LAYOUT_GLSL
 
@@ -16,9 +15,11 @@
 #define BLOCKS ((parameters.terms + (BLOCK_TERMS - 1u)) / BLOCK_TERMS)
 #define LINE_VECTORS (BLOCKS * BLOCK_VECTORS)
 #define MAGNITUDES 3u // the plane behind those of the bytes
+#define IS_OUT 1u
+#define IS_EXACT 2u
+#define UNIT_OF(numbers) ((numbers).w & ~3u)
 
 uint plane_at(uint copy, uint plane, uint lines) { return (4u * copy + plane) * lines * LINE_VECTORS; }
 uint block_at(uint copies, uint copy, uint block, uint lines) { return plane_at(copies, 0u, lines) + (copy * BLOCKS + block) * lines; }
-uint line_at(uint copies, uint copy, uint lines) { return block_at(copies, copies, 0u, lines) + 2u * copy * lines; }
 
 #endif

@@ -1,4 +1,4 @@
-// Makes of an operand of a product what exact_layout.glsl says, but for magnitudes and what is known of whole lines: exact_lines.glsl.
+// Makes of an operand of a product what exact_layout.glsl says.
 //
 // A line is a row of the left operand or a column of the right one. A work group has a block of 16 lines, and an invocation 16 neighbouring
 // terms of it. Behind the last term and the last line there are zeros.
@@ -62,7 +62,7 @@ uint operand(uint bits) { return (bits & INFINITY_F32) == 0u ? 0u : bits; } // d
 // The integer for a term, rounded to nearest, ties to even, by sums that are so: `scale` is 2^23 / p, and products with it are exact. Half of
 // it is rounded first, since sums with 3 * 2^22 are integers of 23 bits, and then what is left, which is exact and at most one.
 #define ROUNDS_FROM 12582912.0
-int integer_of(uint bits, float scale)
+int integer_of(uint bits, float scale, inout bool is_exact)
 {
     precise float number = uintBitsToFloat(bits) * scale;
     precise float half_number = number * 0.5;
@@ -71,6 +71,10 @@ int integer_of(uint bits, float scale)
     precise float doubled = rounded * 2.0;
     precise float left_over = number - doubled;
     precise float biased_rest = left_over + ROUNDS_FROM;
+    precise float rounded_rest = biased_rest - ROUNDS_FROM;
+    // Not what is less than one: it may be denormal, and zero on some devices.
+    bool is_integer = bits == 0u || (floatBitsToUint(number) & MAGNITUDE_F32) >= floatBitsToUint(1.0);
+    is_exact = is_exact && is_integer && floatBitsToUint(rounded_rest) == floatBitsToUint(left_over);
     return 2 * int(floatBitsToUint(biased)) + int(floatBitsToUint(biased_rest)) - 3 * int(floatBitsToUint(ROUNDS_FROM));
 }
 
@@ -91,14 +95,24 @@ uvec3 bytes_of(uvec4 biased)
 shared uint peaks[INVOCATIONS];
 shared uint sums[INVOCATIONS];
 shared uint counts[INVOCATIONS];
+shared uint are_rounded[INVOCATIONS];
 shared uvec4 staged[LINES * PITCH];
 
+// Of a unit: a 16th to a 32nd of the mean of the magnitudes that are no zeros, but no less than 2^-60, so that no product of two is denormal.
+#define LEAST_UNIT 67u
+
 // The numbers of a block, whose terms are rounded by half of an integer each.
-uvec4 numbers_of_block(uint exponent, uint sum, uint count)
+uvec4 numbers_of_block(uint exponent, uint sum, uint count, bool is_exact)
 {
-    bool is_out = exponent > LARGEST_EXPONENT;
-    precise float magnitudes = float(int(sum + 383u >> 8u)) * uintBitsToFloat(min(exponent, LARGEST_EXPONENT) - 15u << 23u); // exact
-    return is_out || count == 0u ? uvec4(0u, 0u, 0u, is_out) : uvec4(exponent << 23u, floatBitsToUint(magnitudes), count, 0u);
+    if (exponent > LARGEST_EXPONENT || count == 0u) {
+        return uvec4(0u, 0u, 0u, exponent > LARGEST_EXPONENT ? IS_OUT : 0u);
+    }
+    float power = uintBitsToFloat(exponent << 23u);
+    precise float magnitudes = float(int(sum + 383u >> 8u)) * uintBitsToFloat(exponent - 15u << 23u); // exact
+    precise float left_out = float(int(count)) * power * 1.0078125; // exact
+    precise float both = magnitudes + left_out;
+    uint unit = max((floatBitsToUint(magnitudes) >> 23u) - uint(findMSB(count)) - 4u, LEAST_UNIT);
+    return uvec4(floatBitsToUint(power), floatBitsToUint(magnitudes), floatBitsToUint(both), unit << 23u | (is_exact ? IS_EXACT : 0u));
 }
 
 void main()
@@ -158,12 +172,14 @@ void main()
     uint exponent = EXPONENT_OF_BLOCK(peak);
     float scale = uintBitsToFloat(277u - min(exponent, LARGEST_EXPONENT) << 23u);
     uint sum = 0u;
-    uvec4 planes[3];
+    bool is_exact = true;
+    uvec4 planes[4];
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uvec4 biased;
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            int integer = integer_of(exponent <= LARGEST_EXPONENT ? elements[i][j] : 0u, scale);
-            sum += uint(max(integer, -integer));
+            int integer = integer_of(exponent <= LARGEST_EXPONENT ? elements[i][j] : 0u, scale, is_exact);
+            elements[i][j] = uint(max(integer, -integer));
+            sum += elements[i][j];
             biased[j] = uint(integer + 0x808080);
         }
         uvec3 words = bytes_of(biased);
@@ -172,9 +188,28 @@ void main()
         planes[2][i] = words.z;
     }
     sums[own] = sum;
+    are_rounded[own] = uint(!is_exact);
+    barrier();
+    sum = 0u;
+    count = 0u;
+    uint is_rounded = 0u;
+    [[unroll]] for (uint i = 0u; i < PARTS; ++i) {
+        sum += sums[first_beside + i * beside];
+        count += counts[first_beside + i * beside];
+        is_rounded |= are_rounded[first_beside + i * beside];
+    }
+    uvec4 numbers = numbers_of_block(exponent, sum, count, is_rounded == 0u);
+    // Of a term n p 2^-23 that was rounded, (2 |n| - 1) p 2^-24 is no more than its magnitude.
+    int down = int(numbers.w >> 23u) + 24 - int(numbers.x >> 23u);
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uvec4 doubled = 2u * elements[i] - min(elements[i], uvec4(1u));
+        uvec4 units = down >= 0 ? doubled >> min(uint(down), 31u) : doubled << min(uint(-down), 7u);
+        units = min(units, uvec4(127u));
+        planes[MAGNITUDES][i] = units.x | units.y << 8u | units.z << 16u | units.w << 24u;
+    }
     uint stored_line = own / PARTS;
     uint base = (BASE_WORD(output) >> 2u) + (first_line + stored_line) * LINE_VECTORS + block * BLOCK_VECTORS + own % PARTS;
-    [[unroll]] for (uint plane = 0u; plane < 3u; ++plane) {
+    [[unroll]] for (uint plane = 0u; plane < 4u; ++plane) {
         uvec4 vector = planes[plane];
         if (!ALONG_TERMS) {
             barrier();
@@ -184,14 +219,7 @@ void main()
         }
         fours_output[base + plane_at(copy, plane, lines)] = vector;
     }
-    barrier();
     if (part == 0u) {
-        sum = 0u;
-        count = 0u;
-        [[unroll]] for (uint i = 0u; i < PARTS; ++i) {
-            sum += sums[first_beside + i * beside];
-            count += counts[first_beside + i * beside];
-        }
-        fours_output[(BASE_WORD(output) >> 2u) + block_at(copies, copy, block, lines) + line] = numbers_of_block(exponent, sum, count);
+        fours_output[(BASE_WORD(output) >> 2u) + block_at(copies, copy, block, lines) + line] = numbers;
     }
 }

@@ -5,9 +5,10 @@
 // each result is certified, and computed with more where it is not, is our own.
 //
 // Of the nine products of three bytes by three, the six with p + q <= 2 are added up: for each p + q the integers of a block, which are
-// rounded as they are put together, and then the blocks in rising order. Sums that are not certified (exact_certificate.glsl) by the
-// magnitudes of a fourth of their terms are counted for their tile, and marked. A second launch (ADDS_OTHERS) adds the other three products in
-// tiles with such, and looks at all magnitudes. What is still not certified exact_rest.glsl and matrix_tiles.glsl compute.
+// rounded as they are put together, and then the blocks in rising order. Sums whose error may exceed what is stated, by the magnitudes of a
+// fourth of their terms, are counted for their tile, and marked. A second launch (ADDS_OTHERS) adds the other three products in tiles with
+// such, and looks at all magnitudes. What is still not certified exact_rest.glsl and matrix_tiles.glsl compute. What is known of the blocks of
+// a result's row and column, and nothing else, decides: docs/notes/exact-products.md has the proof.
 //
 // A work group has a tile of TILE_ROWS x TILE_COLUMNS results, of which each of its subgroups computes 32 x 32.
 //
@@ -31,7 +32,6 @@ layout(constant_id = 39) const bool RIGHT_IS_SHARED = false;
 #include "products/matrix_groups.glsl"
 #include "products/read_operands.glsl"
 #include "products/exact_layout.glsl"
-#include "products/exact_certificate.glsl"
 #include "products/exact_marks.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
@@ -44,10 +44,11 @@ layout(local_size_x = INVOCATIONS) in;
 #define PITCH 5u        // one vector more moves what is loaded together to other banks
 #define RIGHT_SPACE (3u * TILE_ROWS * PITCH)
 shared uvec4 lines[RIGHT_SPACE + 3u * TILE_COLUMNS * PITCH];
-// Of two blocks in turn: p of the left lines and then of the right ones, times 2^-7, for which 65536 integers are one.
-#define SCALES ((TILE_ROWS + TILE_COLUMNS) / 4u)
-shared uvec4 scales[2u * SCALES];
-shared uint masks[INVOCATIONS];
+// Numbers of blocks: a float for each left line, and then for each right one. Of p it is p times 2^-7, for which 65536 integers are one.
+#define NUMBERS ((TILE_ROWS + TILE_COLUMNS) / 4u)
+#define MASKS (2u * NUMBERS)
+shared uvec4 numbers[4u * NUMBERS];
+#define MASK(invocation) numbers[MASKS + (invocation) / 4u][(invocation) % 4u]
 
 // The vectors that an invocation puts into shared memory: line by line of three planes.
 #define LEFT_LOADS 3u
@@ -108,7 +109,7 @@ shared uint masks[INVOCATIONS];
         } \
     }
 #define HAS_LOW(p, q) ((p) == (q))
-#define LOW(p, q) 0u
+#define LOW(p, q) (p)
 #define HAS_SIX(p, q) ((p) + (q) <= 2u)
 #define SIX(p, q) ((p) + (q))
 // The planes are the second bytes, the third ones, and the magnitudes.
@@ -120,18 +121,41 @@ shared uint masks[INVOCATIONS];
         sums[i] = integers_filled_with(0); \
     }
 
+// The numbers of an invocation's line of a block, of which there is one for each of the first invocations.
+#define HAS_LINE (own < TILE_ROWS + TILE_COLUMNS)
+#define NUMBERS_OF_LINE(block) \
+    (own < TILE_ROWS ? read_left[left_blocks + (block) * left_lines + own] \
+                     : read_right[right_blocks + (block) * right_lines + min(own - TILE_ROWS, TILE_COLUMNS - 1u)])
+#define PUT_NUMBER(array, at, bits) array[(at) + own / 4u][own % 4u] = (bits);
+#define PER_SIDE(power) (max(power, 7u << 23u) - (7u << 23u))
+#define POWER_OF_ERRORS(line) ((line).x - (((line).w & IS_EXACT) != 0u ? 3u << 23u : 0u))
+#define STATED(line) floatBitsToUint(uintBitsToFloat(UNIT_OF(line)) * (own < TILE_ROWS ? -stated : 1.0)) // exact
+#define OF_ROW(i) ((first_row + (i) * SIDE) / 4u)
+#define OF_COLUMN(j) ((TILE_ROWS + first_column + (j) * SIDE) / 4u)
+
+// What the error of a sum may be beyond what is stated, in units of 2^-24: p of either line times the other one's errors, less what is stated of
+// the magnitudes that are known. Products by p and by units are exact. `of_rows` and `of_columns` are a number of each line.
+#define ADD_ERRORS(excess, of_rows, of_columns) \
+    excess = sum_of(excess, sum_of(product_of(of_rows[0], of_columns[1]), product_of(of_rows[1], of_columns[0])));
+#define ADD_KNOWN(excess, magnitudes, of_rows, of_columns) \
+    excess = sum_of(excess, product_of(product_of(floats_of(magnitudes), of_rows), of_columns));
+#define LOAD_OF_ROWS(of_rows, count, array, at, i) \
+    [[unroll]] for (uint each = 0u; each < count; ++each) { \
+        LOAD_FLOATS_OF_ROWS(of_rows[each], array, (at) + each * NUMBERS + OF_ROW(i)) \
+    }
+#define LOAD_OF_COLUMNS(of_columns, count, array, at, j) \
+    [[unroll]] for (uint each = 0u; each < count; ++each) { \
+        LOAD_FLOATS_OF_COLUMNS(of_columns[each], array, (at) + each * NUMBERS + OF_COLUMN(j)) \
+    }
+
 // All blocks of three planes from a first one on, and with JOIN what becomes of a block's integers. Products by powers of two are exact, so
 // that it is the same whether they are one instruction with a sum or not; and so are integers below 2^24 as FLOAT32.
-#define GO_THROUGH_BLOCKS(plane, HAS_PRODUCT, SUM_OF, JOIN) \
+#define GO_THROUGH_BLOCKS(plane, HAS_PRODUCT, SUM_OF, PUT, SCALES, JOIN) \
     LOAD_PLANES(left_at + (plane) * left_plane, left_plane, right_at + (plane) * right_plane, right_plane) \
+    uvec4 of_line = NUMBERS_OF_LINE(0u); \
     [[dont_unroll]] for (uint block = 0u; block < BLOCKS; ++block) { \
-        uint scales_at = block % 2u * SCALES; \
-        if (own < TILE_ROWS + TILE_COLUMNS) { \
-            bool is_left = own < TILE_ROWS; \
-            uint number = is_left ? left_blocks + block * left_lines + own : right_blocks + block * right_lines + own - TILE_ROWS; \
-            uint power = is_left ? words_left[4u * number] : words_right[4u * number]; \
-            scales[scales_at + own / 4u][own % 4u] = power == 0u ? 0u : power - (7u << 23u); \
-        } \
+        PUT(block) \
+        of_line = NUMBERS_OF_LINE(min(block + 1u, BLOCKS - 1u)); \
         [[dont_unroll]] for (uint step = 0u; step < BLOCK_VECTORS; step += STEP_VECTORS) { \
             PUT_PLANES \
             uint next = min(block * BLOCK_VECTORS + step + STEP_VECTORS, LINE_VECTORS - STEP_VECTORS); \
@@ -142,16 +166,32 @@ shared uint masks[INVOCATIONS];
         } \
         [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) { \
             FLOATS of_rows; \
-            LOAD_FLOATS_OF_ROWS(of_rows, scales, scales_at + (first_row + i * SIDE) / 4u) \
+            LOAD_FLOATS_OF_ROWS(of_rows, numbers, SCALES(block) + OF_ROW(i)) \
             [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) { \
                 FLOATS of_columns; \
-                LOAD_FLOATS_OF_COLUMNS(of_columns, scales, scales_at + (TILE_ROWS + first_column + j * SIDE) / 4u) \
+                LOAD_FLOATS_OF_COLUMNS(of_columns, numbers, SCALES(block) + OF_COLUMN(j)) \
                 uint number = i * SUMS_ACROSS + j; \
                 FLOATS joined; \
                 JOIN \
                 totals[number] = sum_of(totals[number], product_of(product_of(joined, of_rows), of_columns)); \
             } \
         } \
+    }
+// Of two blocks in turn.
+#define SCALES_IN_TURN(block) ((block) % 2u * NUMBERS)
+#define PUT_SCALES(block) \
+    if (HAS_LINE) { \
+        PUT_NUMBER(numbers, SCALES_IN_TURN(block), PER_SIDE(of_line.x)) \
+    }
+#define SCALES_ALONE(block) 0u
+#define PUT_ALL_NUMBERS(block) \
+    barrier(); \
+    if (HAS_LINE) { \
+        is_out = is_out || of_line.w == IS_OUT; \
+        PUT_NUMBER(numbers, 0u, PER_SIDE(of_line.x)) \
+        PUT_NUMBER(numbers, NUMBERS, POWER_OF_ERRORS(of_line)) \
+        PUT_NUMBER(numbers, 2u * NUMBERS, of_line.y) \
+        PUT_NUMBER(numbers, 3u * NUMBERS, STATED(of_line)) \
     }
 #define JOIN_SIX \
     joined = sum_of(product_of(floats_of(sums[2u * SUMS + number]), per_byte), floats_of(sums[SUMS + number])); \
@@ -162,8 +202,17 @@ shared uint masks[INVOCATIONS];
 #define JOIN_OTHERS \
     joined = sum_of(product_of(floats_of(sums[SUMS + number]), per_byte), floats_of(sums[number])); \
     joined = product_of(joined, per_three_bytes); \
-    sums[number] = integers_filled_with(0); \
-    sums[SUMS + number] = integers_filled_with(0);
+    { \
+        FLOATS beside_row[3]; \
+        FLOATS beside_column[3]; \
+        LOAD_OF_ROWS(beside_row, 3u, numbers, NUMBERS, i) \
+        LOAD_OF_COLUMNS(beside_column, 3u, numbers, NUMBERS, j) \
+        ADD_ERRORS(excess[number], beside_row, beside_column) \
+        ADD_KNOWN(excess[number], sums[2u * SUMS + number], beside_row[2], beside_column[2]) \
+    } \
+    [[unroll]] for (uint p = 0u; p < 3u; ++p) { \
+        sums[p * SUMS + number] = integers_filled_with(0); \
+    }
 
 // Where an invocation finds eight elements of a matrix that its subgroup has put into shared memory, row by row.
 #define ROW_OF(each) (LANE / 16u + 2u * (each))
@@ -172,27 +221,34 @@ shared uint masks[INVOCATIONS];
 #define MATRIX_ROW(matrix) (first_row + (matrix) / SUMS_ACROSS * SIDE)
 #define MATRIX_COLUMN(matrix) (first_column + (matrix) % SUMS_ACROSS * SIDE)
 
-// Whether a sum is certified by six products, and by nine.
-bvec2 certified_at(uvec2 ends, uint row, uint column, uint low, float allowed)
+// Lines of the tile with a block that is out of range.
+#define PUT_WHAT_IS_OUT \
+    barrier(); \
+    if (HAS_LINE) { \
+        PUT_NUMBER(numbers, 0u, uint(is_out)) \
+    } \
+    barrier();
+
+// Whether a sum is, by the bits of what its error may be beyond what is stated, which is not positive then.
+bool is_certified(uint excess, uint row, uint column)
 {
-    uint at = ends.x + 2u * row;
-    uint beside = ends.y + 2u * column;
-    return are_certified(read_left[at], read_left[at + 1u], read_right[beside], read_right[beside + 1u], int(low), allowed);
+    uint right = TILE_ROWS + column;
+    return int(excess) <= 0 && (numbers[row / 4u][row % 4u] | numbers[right / 4u][right % 4u]) == 0u;
 }
 
 // How many bits all invocations of the work group have set.
 uint count_of_all(uint own, uint mask)
 {
     barrier();
-    masks[own] = uint(bitCount(mask));
+    MASK(own) = uint(bitCount(mask));
     for (uint half_ = INVOCATIONS / 2u; half_ > 0u; half_ /= 2u) {
         barrier();
         if (own < half_) {
-            masks[own] += masks[own + half_];
+            MASK(own) += MASK(own + half_);
         }
     }
     barrier();
-    return masks[0];
+    return MASK(0u);
 }
 
 void main()
@@ -225,10 +281,6 @@ void main()
     uint right_at = right_base + plane_at(right_copy, 0u, right_lines) + (position.first_column + LINE) * LINE_VECTORS + own % STEP_VECTORS;
     uint left_blocks = left_base + block_at(left_copies, left_copy, 0u, left_lines) + position.first_row;
     uint right_blocks = right_base + block_at(right_copies, right_copy, 0u, right_lines) + position.first_column;
-    uvec2 ends = uvec2(left_base + line_at(left_copies, left_copy, left_lines), right_base + line_at(right_copies, right_copy, right_lines));
-    ends += 2u * uvec2(position.first_row, position.first_column);
-    // What is stated, less what adding up rounds.
-    float allowed = float(int(min(parameters.terms, SEGMENT) + SEGMENTS - BLOCKS - 32u));
     uint first_row = SUBGROUP / SUBGROUPS_ACROSS * 32u; // of the tile's
     uint first_column = SUBGROUP % SUBGROUPS_ACROSS * 32u;
     uint own_space = SUBGROUP * 64u;
@@ -237,15 +289,20 @@ void main()
     uvec4 from_right[RIGHT_LOADS];
     INTEGERS sums[3u * SUMS];
     FLOATS totals[SUMS];
+    FLOATS excess[SUMS];
+    bool is_out = false;
+    // What is stated, less what adding up rounds.
+    float stated = float(int(min(parameters.terms, SEGMENT) + SEGMENTS - 2u * BLOCKS - 32u));
     FLOATS per_byte = floats_filled_with(1.0 / 256.0);
     [[unroll]] for (uint matrix = 0u; matrix < SUMS; ++matrix) {
         totals[matrix] = floats_filled_with(0.0);
+        excess[matrix] = floats_filled_with(0.0);
     }
     CLEAR(0u, 3u)
 #ifdef ADDS_OTHERS
     FLOATS per_three_bytes = floats_filled_with(1.0 / 16777216.0);
-    GO_THROUGH_BLOCKS(1u, HAS_OTHERS, OTHERS, JOIN_OTHERS)
-    barrier();
+    GO_THROUGH_BLOCKS(1u, HAS_OTHERS, OTHERS, PUT_ALL_NUMBERS, SCALES_ALONE, JOIN_OTHERS)
+    PUT_WHAT_IS_OUT
     [[unroll]] for (uint matrix = 0u; matrix < SUMS; ++matrix) {
         SUBGROUP_BARRIER
         STORE_FLOATS(lines, own_space, totals[matrix], 4u)
@@ -255,13 +312,13 @@ void main()
             further[each] = ELEMENT(each);
         }
         SUBGROUP_BARRIER
-        STORE_INTEGERS(lines, own_space, sums[2u * SUMS + matrix], 4u)
+        STORE_FLOATS(lines, own_space, excess[matrix], 4u)
         SUBGROUP_BARRIER
         [[unroll]] for (uint each = 0u; each < 8u; ++each) {
             uint row = MATRIX_ROW(matrix) + ROW_OF(each);
             uint column = MATRIX_COLUMN(matrix) + LANE % 16u;
             bool is_open = (mask & OWN_BIT(matrix, each)) != 0u;
-            if (is_open && certified_at(ends, row, column, ELEMENT(each), allowed).y) {
+            if (is_open && is_certified(ELEMENT(each), row, column)) {
                 mask &= ~OWN_BIT(matrix, each);
                 row += position.first_row;
                 column += position.first_column;
@@ -279,24 +336,56 @@ void main()
         if (block + 3u < BLOCKS) {
             LOAD_MAGNITUDES(block + 3u)
         }
+        uvec4 of_line[3]; // which are on their way meanwhile
+        [[unroll]] for (uint p = 0u; p < 3u; ++p) {
+            of_line[p] = block + p < BLOCKS ? NUMBERS_OF_LINE(block + p) : uvec4(0u);
+        }
         MULTIPLY(HAS_LOW, LOW)
+        barrier();
+        if (HAS_LINE) {
+            precise float errors = uintBitsToFloat(of_line[0].z) + uintBitsToFloat(of_line[1].z);
+            errors += uintBitsToFloat(of_line[2].z);
+            PUT_NUMBER(lines, 0u, max(max(of_line[0].x, of_line[1].x), of_line[2].x))
+            PUT_NUMBER(lines, NUMBERS, floatBitsToUint(errors))
+            [[unroll]] for (uint p = 0u; p < 3u; ++p) {
+                is_out = is_out || of_line[p].w == IS_OUT;
+                PUT_NUMBER(lines, (2u + p) * NUMBERS, STATED(of_line[p]))
+            }
+        }
+        barrier();
+        FLOATS of_columns[SUMS_ACROSS][5];
+        [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
+            LOAD_OF_COLUMNS(of_columns[j], 5u, lines, 0u, j)
+        }
+        [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
+            FLOATS of_row[5];
+            LOAD_OF_ROWS(of_row, 5u, lines, 0u, i)
+            [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
+                uint number = i * SUMS_ACROSS + j;
+                ADD_ERRORS(excess[number], of_row, of_columns[j])
+                [[unroll]] for (uint p = 0u; p < 3u; ++p) {
+                    ADD_KNOWN(excess[number], sums[p * SUMS + number], of_row[2u + p], of_columns[j][2u + p])
+                }
+            }
+        }
+        CLEAR(0u, 3u)
     }
-    barrier();
+    PUT_WHAT_IS_OUT
     uint mask = 0u;
     [[unroll]] for (uint matrix = 0u; matrix < SUMS; ++matrix) {
         SUBGROUP_BARRIER
-        STORE_INTEGERS(lines, own_space, sums[matrix], 4u)
+        STORE_FLOATS(lines, own_space, excess[matrix], 4u)
         SUBGROUP_BARRIER
         [[unroll]] for (uint each = 0u; each < 8u; ++each) {
             uint row = MATRIX_ROW(matrix) + ROW_OF(each);
             uint column = MATRIX_COLUMN(matrix) + LANE % 16u;
             if (position.first_row + row < parameters.rows && position.first_column + column < parameters.columns) {
-                mask |= certified_at(ends, row, column, ELEMENT(each), allowed).x ? 0u : OWN_BIT(matrix, each);
+                mask |= is_certified(ELEMENT(each), row, column) ? 0u : OWN_BIT(matrix, each);
             }
         }
     }
-    CLEAR(0u, 1u)
-    GO_THROUGH_BLOCKS(0u, HAS_SIX, SIX, JOIN_SIX)
+    barrier();
+    GO_THROUGH_BLOCKS(0u, HAS_SIX, SIX, PUT_SCALES, SCALES_IN_TURN, JOIN_SIX)
     barrier();
     // What is not certified stands where the result will, as it is.
     [[unroll]] for (uint matrix = 0u; matrix < SUMS; ++matrix) {
