@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import glob
 import os
@@ -58,6 +59,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:], repeated = t_way_items(items)
     items[:], others = items_of_turns(items, {_short_name(info): info for info in _DEVICES})
     if costs.MEASURES:
+        counts = collections.Counter(costs.function_of(item.nodeid) for item in items)
+        for item in items:
+            item.user_properties.append(("tests of its function", counts[costs.function_of(item.nodeid)]))
         items[:], beyond = costs.few_of_each(items)
     elif IS_QUICK and is_whole(config):
         items[:], beyond = costs.affordable(items, costs.read())
@@ -114,7 +118,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if taken:
         terminalreporter.write_line(f"The tests took {sum(taken.values()):.0f} s of a processor core.")
     if costs.MEASURES:
-        costs.write(taken)
+        properties = {report.nodeid: dict(report.user_properties) for report in reports if report.nodeid in taken}
+        counts = {costs.function_of(name): found["tests of its function"] for name, found in properties.items()}
+        costs.write(taken, counts)
     elif IS_QUICK:
         for function, seconds in costs.not_measured(taken, costs.read()).items():
             terminalreporter.write_line(

@@ -32,7 +32,10 @@ Together they take three minutes of two cores.
 """
 
 CHEAP = 0.05
-"""Seconds; a function whose tests take less is not in the file."""
+"""Seconds; a function of which a test takes less is not in the file."""
+
+CHEAP_TOGETHER = 0.3
+"""Nor is one whose tests take less than so many seconds together."""
 
 FAR_BEYOND = 8.0
 """Of a function one test runs, unless it takes so many times as long as all tests of a function may."""
@@ -46,9 +49,17 @@ def read(file: Path = FILE) -> dict[str, float]:
     return {f"{path}::{name}": seconds for path, of_file in by_file.items() for name, seconds in of_file.items()}
 
 
-def write(seconds: Mapping[str, float], file: Path = FILE) -> None:
-    """Puts what tests took, by their node identifiers, in place of the file's entries for their functions."""
-    costs = read(file) | _means(seconds)
+def write(seconds: Mapping[str, float], counts: Mapping[str, int], file: Path = FILE) -> None:
+    """Puts what tests took, by their node identifiers, in place of the file's entries for their functions.
+
+    Args:
+        seconds: of each test.
+        counts: how many tests each function has.
+        file: where.
+    """
+    measured = _means(seconds)
+    cheap = {name for name, cost in measured.items() if cost * counts.get(name, 1) < CHEAP_TOGETHER}
+    costs = {name: cost for name, cost in (read(file) | measured).items() if name not in cheap}
     by_file: collections.defaultdict[str, dict[str, float]] = collections.defaultdict(dict)
     for function, cost in sorted(costs.items()):
         path, _, name = function.partition("::")

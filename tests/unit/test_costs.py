@@ -96,9 +96,13 @@ def test_what_is_measured_again_replaces_what_was_written(tmp_path: Path) -> Non
         (tmp_path / name).touch()
     file = tmp_path / "tests" / "costs.json"
     file.write_text(json.dumps({"tests/a.py": {"one": 3.0, "two": 4.0}, "tests/gone.py": {"one": 5.0}}), "utf-8")
-    costs.write({"tests/a.py::one[x]": 1.0, "tests/a.py::one[y]": 2.001, "tests/b.py::C::cheap": 0.001}, file)
-    assert json.loads(file.read_text("utf-8")) == {"tests/a.py": {"one": 1.5, "two": 4.0}}
-    assert costs.read(file) == {"tests/a.py::one": 1.5, "tests/a.py::two": 4.0}
+    measured = {"tests/a.py::one[x]": 1.0, "tests/a.py::one[y]": 2.001, "tests/b.py::C::cheap": 0.001}
+    costs.write(measured | {"tests/b.py::two": 0.1, "tests/b.py::three": 0.1}, {"tests/b.py::three": 5}, file)
+    assert json.loads(file.read_text("utf-8")) == {
+        "tests/a.py": {"one": 1.5, "two": 4.0},
+        "tests/b.py": {"three": 0.1},
+    }
+    assert costs.read(file) == {"tests/a.py::one": 1.5, "tests/a.py::two": 4.0, "tests/b.py::three": 0.1}
 
 
 def test_expensive_tests_that_were_never_measured_are_told() -> None:
