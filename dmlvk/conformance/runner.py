@@ -21,13 +21,12 @@ from dmlvk.conformance.facets import FacetError
 from dmlvk.conformance.measurement import measure_case
 from dmlvk.conformance.reference_hashes import ReferenceHashes
 from dmlvk.conformance.results import CaseReport, Extent, Measurement, Report
-from dmlvk.conformance.sample_measurement import measure_sample_case
+from dmlvk.conformance.sample_measurement import measure_sample_case, sample_case_report
 from dmlvk.conformance.samples import SampleCase, sample_cases
 from dmlvk.conformance.state import RunState
 from dmlvk.conformance.workers import WorkerContext, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
 from dmlvk.operators import OWN_OPERATORS, operators_named
-from dmlvk.operators.shapes import member_text
 
 _CASES_FOR_ONE_PROCESS = 20
 """So many cases take less time than starting other processes."""
@@ -183,17 +182,7 @@ def _measured(context: WorkerContext, case: Case, plan: Extent) -> CaseReport:
             )
             for number in range(len(context.devices))
         ]
-        return CaseReport(
-            name=case.name,
-            operator=case.desc_class.operator_name,
-            data_types={member_text(attribute): data_type.name for attribute, data_type in case.data_types},
-            exhaustive=False,
-            promise=case.desc_class.declaration.accuracy.promise,
-            bound=None,
-            inputs_sha256="",
-            reference_run="unknown",
-            measurements=tuple(failed),
-        )
+        return sample_case_report(case, "", failed)
 
 
 def _measure_exhaustive_runs(

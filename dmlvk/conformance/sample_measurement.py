@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dmlvk.conformance.cases import ValueCase
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.facets import result_of
 from dmlvk.conformance.references.bounded import Expected, expected_outputs, wrong_elements
@@ -124,7 +125,9 @@ def measure_sample_case(context: WorkerContext, case: SampleCase) -> CaseReport:
     return dataclasses.replace(found, arithmetic=arithmetic)
 
 
-def sample_case_report(case: SampleCase, inputs_sha256: str, measurements: Sequence[Measurement]) -> CaseReport:
+def sample_case_report(
+    case: ValueCase | SampleCase, inputs_sha256: str, measurements: Sequence[Measurement]
+) -> CaseReport:
     """A report with what the case says of itself."""
     return CaseReport(
         name=case.name,

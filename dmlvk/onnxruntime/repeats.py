@@ -24,7 +24,7 @@ from dmlvk.onnxruntime.ahead import Ahead
 from dmlvk.onnxruntime.kept_rows import KeptRows
 from dmlvk.onnxruntime.memory import Content, size_of
 from dmlvk.running.replay import Replay
-from dmlvk.support.recent import Recent
+from dmlvk.support.recent import Repetitions
 
 if TYPE_CHECKING:
     from dmlvk.arrays.tensor_memory import TensorMemory
@@ -105,6 +105,10 @@ class Repeat:
     ahead: Ahead | None = None
     ranges: tuple[Range, ...] = ()
 
+    def is_there(self) -> bool:
+        """Whether its memory is, and nobody has written the caches otherwise."""
+        return self.replay.is_there and (self.caches is None or self.caches.are_there)
+
 
 class Repeats:
     """The runs of a part that were noted. Bounded; those not used for longest go first.
@@ -123,8 +127,7 @@ class Repeats:
         self._caches = np.array([row for row, name in enumerate(inputs) if name in pasts], np.intp)
         first, last = (self._caches[0], self._caches[-1]) if self._caches.size else (0, -1)
         self._block = slice(first, last + 1) if last - first + 1 == self._caches.size else None
-        self._kept: Recent[bytes, Repeat] = Recent(_MOST)
-        self._last: object = None
+        self._kept: Repetitions[bytes, Repeat] = Repetitions(_MOST, Repeat.is_there)
 
     def clear(self) -> None:
         """Forgets all of them."""
@@ -142,16 +145,8 @@ class Repeats:
             table: the inputs.
             read: the outputs that the host reads.
         """
-        key = self._key(table)
-        repeat = self._kept.get(key)
-        if repeat is None:
-            return None
-        are_there = repeat.replay.is_there and (repeat.caches is None or repeat.caches.are_there)
-        if repeat.read.keys() != read or not are_there:
-            del self._kept[key]
-            return None
-        self._kept.move_to_end(key)
-        return repeat
+        repeat = self._kept.find(self._key(table))
+        return repeat if repeat is not None and repeat.read.keys() == read else None
 
     def note(
         self, table: Table, arrays: Mapping[str, Any], contents: Mapping[str, Content], read: Collection[str]
@@ -164,15 +159,11 @@ class Repeats:
             contents: of a decoder, what lies at its caches' places.
             read: the outputs that the host reads.
         """
-        key = self._key(table)
-        last, self._last = self._last, (key, self._shapes(arrays))
-        known = self._kept.get(key)
-        if known is not None and known.caches is None:
+        key, kept = self._key(table), frozenset(read)
+        known = self._kept.find(key)
+        if known is not None and known.caches is None and known.read.keys() == kept:
             return  # its inputs lie on the device
-        if read and self._last == last:
-            repeat = self._made(table, arrays, contents, frozenset(read))
-            if repeat is not None:
-                self._kept.keep(key, repeat)
+        self._kept.note(key, lambda: self._made(table, arrays, contents, kept) if kept else None, self._shapes(arrays))
 
     def _shapes(self, arrays: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
         """Of a decoder, the shapes of all that is more than counted: how many tokens, say."""

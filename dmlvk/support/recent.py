@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
+
+from dmlvk.errors import OutOfMemoryError
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -38,3 +41,52 @@ class Recent(collections.OrderedDict[_Key, _Value]):
             return self.keep(key, make())
         self.move_to_end(key)
         return self[key]
+
+
+class Repetitions(Generic[_Key, _Value]):
+    """What is made of runs that come a second time, by what tells them apart. Bounded, and not locked.
+
+    Args:
+        most: how many are kept.
+        is_there: whether what it needs still is.
+    """
+
+    def __init__(self, most: int, is_there: Callable[[_Value], bool]) -> None:
+        self._kept: Recent[_Key, _Value] = Recent(most)
+        self._is_there = is_there
+        self._last: object = None
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def clear(self) -> bool:
+        """Forgets all of them, which others may then free; whether there were any."""
+        self._last, were_any = None, bool(self._kept)
+        self._kept.clear()
+        return were_any
+
+    def find(self, key: _Key) -> _Value | None:
+        """What was made of such runs, if it can be used again."""
+        found = self._kept.get(key)
+        if found is not None and not self._is_there(found):
+            del self._kept[key]
+            return None
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
+
+    def note(self, key: _Key | None, make: Callable[[], _Value | None], more: object = None) -> None:
+        """Notes the run that was just done.
+
+        Args:
+            key: tells it from others; ``None``: it cannot come again.
+            make: makes of it what is kept, where the same comes a second time; ``None``: nothing can be made.
+            more: what must be the same, too.
+        """
+        last, self._last = self._last, None if key is None else (key, more)
+        if key is None or last != self._last:
+            return
+        with contextlib.suppress(OutOfMemoryError):  # the run itself is done
+            made = make()
+            if made is not None:
+                self._kept.keep(key, made)

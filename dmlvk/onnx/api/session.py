@@ -26,7 +26,7 @@ from dmlvk.onnx.api.profiling import Profiling
 from dmlvk.onnx.decoding.standing import StandingStep
 from dmlvk.onnx.model.limits import Limits, memory_checked
 from dmlvk.onnx.model.loading import OnnxModel, load, reloaded, save_as_it_is
-from dmlvk.onnx.plan.captures import BoundCapture, Captures, Signature, bound_capture, captured, signature_of
+from dmlvk.onnx.plan.captures import BoundCapture, Signature, bound_capture, captured, captures, signature_of
 from dmlvk.onnx.plan.engine import DeviceModel
 from dmlvk.onnx.plan.execution import DeviceValue
 from dmlvk.operators import FeatureLevel
@@ -161,7 +161,7 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
         self._lock = threading.RLock()
         self._owns_device = owns_device
         self._is_closed = False
-        self._captures = Captures()
+        self._captures = captures()
         self._strict, self._fuse = strict, fuse
         self._overriding: Overriding[InferenceSession] = Overriding(model)
         self._flags = flags | device.own_flags
@@ -292,7 +292,7 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
 
     def _replayed(self, signature: Signature | None, feed: Mapping[str, Any]) -> list[Any] | None:
         """The outputs of a run that is like an earlier one; ``None`` where it is not."""
-        if signature is None or not self._captures.are_any:
+        if signature is None or not self._captures:
             return None
         self._check_open()
         with self._lock, memory_checked(self._model.name):

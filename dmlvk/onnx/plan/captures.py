@@ -7,16 +7,14 @@ replayed with other contents.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dmlvk.arrays.tensor_bytes import copied, copy_elements
-from dmlvk.errors import OutOfMemoryError
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array
 from dmlvk.onnx.plan.execution import DeviceValue, Resident
 from dmlvk.onnx.plan.made_rounds import MadeRound
@@ -24,7 +22,7 @@ from dmlvk.onnx.plan.round_plans import Placement
 from dmlvk.onnx.plan.segments import Segment
 from dmlvk.onnx.plan.states import State
 from dmlvk.running.replay import Replay
-from dmlvk.support.recent import Recent
+from dmlvk.support.recent import Repetitions
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -47,7 +45,10 @@ def signature_of(names: object, feed: object) -> Signature | None:
     """
     if type(feed) is not dict or not (names is None or type(names) in (list, tuple)):
         return None
-    signature: list[object] = [None if names is None else tuple(names)]  # type: ignore[arg-type]  # checked above
+    asked: Sequence[object] = names or ()  # type: ignore[assignment]  # checked above
+    if any(type(name) is not str for name in asked):
+        return None
+    signature: list[object] = [None if names is None else tuple(asked)]
     for name, array in feed.items():
         if type(array) is not np.ndarray:
             return None
@@ -171,53 +172,9 @@ def bound_capture(
     )
 
 
-class Captures:
-    """Those of one model. Bounded."""
-
-    def __init__(self) -> None:
-        self._captures: Recent[Signature, Capture] = Recent(_MOST)
-        self._last: Signature | None = None
-
-    def clear(self) -> bool:
-        """Forgets all of them, which others may then free; whether there were any."""
-        self._last, were_any = None, bool(self._captures)
-        self._captures.clear()
-        return were_any
-
-    @property
-    def are_any(self) -> bool:
-        """Whether there is one."""
-        return bool(self._captures)
-
-    def find(self, signature: Signature) -> Capture | None:
-        """The capture of runs with such inputs, whose memory is still there."""
-        try:
-            found = self._captures.get(signature)
-        except TypeError:  # a name that cannot be one: whoever checks names says so
-            return None
-        if found is None:
-            return None
-        if not found.replay.is_there:
-            del self._captures[signature]
-            return None
-        self._captures.move_to_end(signature)
-        return found
-
-    def note(self, signature: Signature | None, capture: Callable[[], Capture | None]) -> None:
-        """Notes the run that was just done: captured where the same comes a second time.
-
-        Args:
-            signature: of its inputs.
-            capture: captures it, or finds that it cannot be.
-        """
-        last, self._last = self._last, signature
-        if signature is None or signature != last:
-            return
-        made = None
-        with contextlib.suppress(OutOfMemoryError):  # the run itself is done
-            made = capture()
-        if made is not None:
-            self._captures.keep(signature, made)
+def captures() -> Repetitions[Signature, Capture]:
+    """Where those of one model are kept."""
+    return Repetitions(_MOST, lambda capture: capture.replay.is_there)
 
 
 def captured(program: DeviceModel, names: Sequence[str], arrays: Mapping[str, Any], state: State) -> Capture | None:
