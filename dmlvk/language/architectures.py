@@ -25,10 +25,12 @@ class Layer:
     Attributes:
         angles: which of the decoder's kinds of angles; ``None``: nothing turns.
         window: keys that a query sees, its own included; 0: all.
+        taps: of a short convolution in the place of attention; 0: there is none.
     """
 
     angles: int | None
     window: int
+    taps: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,10 +214,11 @@ class _Common:
             "context": min([context, *(each.most for each in angles if each.most)]),
             "angles": angles,
         }
+        if "feed_forward" not in more:
+            own_fields["feed_forward"] = source.whole("feed_forward_length")
         return Decoder(
             name=source.architecture,
             hidden=hidden,
-            feed_forward=source.whole("feed_forward_length"),
             heads=heads,
             key_heads=key_heads,
             head=head,
@@ -374,6 +377,24 @@ def _smollm3(common: _Common) -> Decoder:
     return common.decoder(theta=2e6, biases=common.biases(), turns=lambda layer: turning[layer])
 
 
+def _lfm2(common: _Common) -> Decoder:
+    """Most layers have a short convolution over gated channels instead of attention (modeling_lfm2.py)."""
+    source = common.source
+    taps, is_attention = source.whole("shortconv.l_cache", 3, least=2, most=64), source.attending(common.count)
+    inner = source.whole("feed_forward_length")
+    if source.flag("block_auto_adjust_ff_dim"):
+        each = source.whole("block_multiple_of", 256)
+        inner = int(source.number("block_ffn_dim_multiplier", 1.0) * (2 * inner // 3))
+        inner = -(-inner // each) * each
+    made = common.decoder(epsilon=1e-5, has_head_norms=True, feed_forward=inner)
+    layers = tuple(
+        dataclasses.replace(layer, taps=0 if attends else taps)
+        for layer, attends in zip(made.layers, is_attention, strict=True)
+    )
+    biases = frozenset({"shortconv.in_proj", "shortconv.out_proj"}) if source.flag("conv_bias") else frozenset()
+    return dataclasses.replace(made, layers=layers, biases=biases)
+
+
 def _bert(common: _Common) -> Decoder:
     return _encoder(common, 0)
 
@@ -423,6 +444,7 @@ ARCHITECTURES: Mapping[str, Callable[[_Common], Decoder]] = {
     "gpt-oss": _gpt_oss,
     "gpt_oss": _gpt_oss,
     "smollm3": _smollm3,
+    "lfm2": _lfm2,
     "bert": _bert,
     "xlm-roberta": _roberta,
 }

@@ -153,6 +153,10 @@ def _genai_config(decoder: Decoder, roles: Mapping[str, object], search: Mapping
         search: how tokens are chosen, where the files say.
     """
     past, present = "past_key_values.%d.", "present.%d."
+    kinds, of_inputs, of_outputs = {}, {}, {}
+    if any(layer.taps for layer in decoder.layers):
+        kinds = {"layer_types": ["conv" if layer.taps else "full_attention" for layer in decoder.layers]}
+        of_inputs, of_outputs = {"past_conv_names": "past_conv.%d"}, {"present_conv_names": "present_conv.%d"}
     return {
         "model": {
             "type": decoder.name,
@@ -167,16 +171,19 @@ def _genai_config(decoder: Decoder, roles: Mapping[str, object], search: Mapping
                 "num_attention_heads": decoder.heads,
                 "num_key_value_heads": decoder.key_heads,
                 "num_hidden_layers": len(decoder.layers),
+                **kinds,
                 "inputs": {
                     "input_ids": "input_ids",
                     "attention_mask": "attention_mask",
                     "past_key_names": f"{past}key",
                     "past_value_names": f"{past}value",
+                    **of_inputs,
                 },
                 "outputs": {
                     "logits": "logits",
                     "present_key_names": f"{present}key",
                     "present_value_names": f"{present}value",
+                    **of_outputs,
                 },
             },
         },

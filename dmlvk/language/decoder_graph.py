@@ -76,6 +76,33 @@ class DecoderGraph(ModelGraph):
         )
         return attended
 
+    def _convolved(self, layer: int, normed: str) -> str:
+        """Channels that are gated before and behind a convolution over a token and the last ones before it."""
+        decoder, own, taps = self._decoder, f"blk.{layer}.shortconv", self._decoder.layers[layer].taps
+        hidden = decoder.hidden
+        wide = self._biased(normed, self._weights(f"blk.{layer}", "shortconv.in_proj", 3 * hidden, hidden))
+        parts, sizes = (
+            [f"{own}.{part}" for part in ("before", "behind", "x")],
+            self._constant("thirds", np.array([hidden] * 3)),
+        )
+        self._nodes.append(helper.make_node("Split", [wide, sizes], parts, name=f"{own}.parts", axis=-1))
+        gated = self._node("Mul", [parts[0], parts[2]], f"{own}.gated")
+        new = self._node("Transpose", [gated], f"{own}.new", perm=[0, 2, 1])
+        lines = self._node("Concat", [f"past_conv.{layer}", new], f"{own}.lines", axis=2)
+        ends = [
+            self._constant(name, np.array([number]))
+            for name, number in (("last_taps", 1 - taps), ("end", 2**31 - 1), ("axis", 2))
+        ]
+        self._node("Slice", [lines, *ends], f"present_conv.{layer}")
+        kernel = self._source.taps(f"{own}.conv.weight", hidden, taps)
+        inputs = [lines, self._constant(f"{own}.conv.weight", kernel[:, None, :])]
+        if "shortconv.out_proj" in decoder.biases:
+            inputs.append(self._constant(f"{own}.conv.bias", self._source.vector(f"{own}.conv.bias", hidden)))
+        made = self._node("Conv", inputs, f"{own}.convolved", group=hidden, kernel_shape=[taps])
+        back = self._node("Transpose", [made], f"{own}.back", perm=[0, 2, 1])
+        made = self._node("Mul", [parts[1], back], f"{own}.both")
+        return self._biased(made, self._weights(f"blk.{layer}", "shortconv.out_proj", hidden, hidden))
+
     def _lengths(self) -> None:
         """How many tokens there are with the new ones, less one; and how many the mask has room for."""
         self._node("ReduceSum", ["attention_mask", self._constant("one", np.array([1]))], "length", keepdims=1)
@@ -92,14 +119,19 @@ class DecoderGraph(ModelGraph):
             helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["batch_size", "total_sequence_length"]),
         ]
         outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch_size", 1, decoder.vocabulary])]
-        for layer in range(len(decoder.layers)):
+        for layer, kind in enumerate(decoder.layers):
+            if kind.taps:
+                sizes: list[int | str | None] = ["batch_size", decoder.hidden, kind.taps - 1]
+                inputs.append(helper.make_tensor_value_info(f"past_conv.{layer}", TensorProto.FLOAT, sizes))
+                outputs.append(helper.make_tensor_value_info(f"present_conv.{layer}", TensorProto.FLOAT, sizes))
+                continue
             for part in ("key", "value"):
-                for kind, infos, length in (
+                for name, infos, length in (
                     ("past_key_values", inputs, "past_sequence_length"),
                     ("present", outputs, "total_sequence_length"),
                 ):
                     shape: list[int | str | None] = ["batch_size", decoder.key_heads, length, decoder.head]
-                    infos.append(helper.make_tensor_value_info(f"{kind}.{layer}.{part}", TensorProto.FLOAT, shape))
+                    infos.append(helper.make_tensor_value_info(f"{name}.{layer}.{part}", TensorProto.FLOAT, shape))
         return self._onnx(inputs, outputs, 14)
 
 

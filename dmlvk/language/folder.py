@@ -20,13 +20,17 @@ _TEMPLATE = "chat_template.jinja"
 _PLAIN = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}{% endfor %}"
 """What stands for the template of a model that has none and wants its first token."""
 
+_ATTENTIONS, _CONVOLUTION = ("full_attention", "sliding_attention"), "conv"
 _MOST_CONFIG_BYTES = 64 * 2**20
 _LARGEST = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """What a decoder's inputs and outputs are called; ``%d`` in those of caches stands for the layer."""
+    """What a decoder's inputs and outputs are called; ``%d`` in those of caches stands for the layer.
+
+    Those of convolutions' states are empty where no layer has any.
+    """
 
     input_ids: str
     attention_mask: str
@@ -36,6 +40,8 @@ class Names:
     past_value: str
     present_key: str
     present_value: str
+    past_conv: str = ""
+    present_conv: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +54,8 @@ class ModelFolder:
         tokenizer: the file of the ``tokenizers`` package.
         is_converted: whether the model was made of other files, and is in the way when nobody runs it.
         names: of inputs and outputs.
-        layers: how many have caches.
+        layers: how many there are.
+        convolutions: those whose state is a convolution's, and no cache.
         key_heads: heads of a cache.
         head_size: elements of a head.
         window: keys that caches of a window have room for at least; 0: there are none.
@@ -67,6 +74,7 @@ class ModelFolder:
     is_converted: bool
     names: Names
     layers: int
+    convolutions: frozenset[int]
     key_heads: int
     head_size: int
     window: int
@@ -119,6 +127,7 @@ class ModelFolder:
             converted is not None,
             _names(decoder),
             decoder.whole("num_hidden_layers"),
+            _convolutions(decoder),
             decoder.whole("num_key_value_heads"),
             decoder.whole("head_size"),
             decoder.inside("sliding_window", default={}).whole("window_size", default=0, least=0),
@@ -132,6 +141,22 @@ class ModelFolder:
         )
 
 
+def _convolutions(decoder: JsonMembers) -> frozenset[int]:
+    """Layers of hybrid models whose states are no caches."""
+    kinds = decoder.values.get("layer_types")
+    if kinds is None:
+        return frozenset()
+    if not isinstance(kinds, list) or len(kinds) != decoder.whole("num_hidden_layers"):
+        raise ModelFileError(f"{decoder.file}: model.decoder.layer_types must be a list with a kind for each layer")
+    for kind in kinds:
+        if kind not in (*_ATTENTIONS, _CONVOLUTION):
+            raise UnsupportedError(
+                f"{decoder.file}: model.decoder.layer_types has {kind!r:.100}; {', '.join(_ATTENTIONS)} and "
+                f"{_CONVOLUTION} are run"
+            )
+    return frozenset(layer for layer, kind in enumerate(kinds) if kind == _CONVOLUTION)
+
+
 def _names(decoder: JsonMembers) -> Names:
     inputs, outputs = decoder.inside("inputs"), decoder.inside("outputs")
     names = Names(
@@ -143,9 +168,19 @@ def _names(decoder: JsonMembers) -> Names:
         inputs.pattern("past_value_names"),
         outputs.pattern("present_key_names"),
         outputs.pattern("present_value_names"),
+        *((inputs.pattern("past_conv_names"), outputs.pattern("present_conv_names")) if _convolutions(decoder) else ()),
     )
-    of_inputs = (names.input_ids, names.attention_mask, names.position_ids, names.past_key, names.past_value)
-    for where, used in (("inputs", of_inputs), ("outputs", (names.logits, names.present_key, names.present_value))):
+    of_inputs: tuple[str, ...] = (
+        names.input_ids,
+        names.attention_mask,
+        names.position_ids,
+        names.past_key,
+        names.past_value,
+    )
+    of_outputs: tuple[str, ...] = (names.logits, names.present_key, names.present_value)
+    if names.past_conv:
+        of_inputs, of_outputs = (*of_inputs, names.past_conv), (*of_outputs, names.present_conv)
+    for where, used in (("inputs", of_inputs), ("outputs", of_outputs)):
         if len(set(used)) < len(used):
             raise ModelFileError(f"{decoder.file}: model.decoder.{where} has a name twice, of {', '.join(used):.400}")
     return names

@@ -22,6 +22,9 @@ from dmlvk.language.slots import Slot, TokenSequence, checked_tokens
 from dmlvk.language.stream import TokenStream
 from dmlvk.language.tokenizer import read_tokenizer, tokenized
 
+_STATE_AXES = 2
+"""Of a state, besides the sequences."""
+
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
     from dmlvk.device import Device
@@ -90,7 +93,8 @@ class LanguageModel:
         try:
             self._inputs = {item.name: item for item in self._session.get_inputs()}
             self._data_type = self._checked()
-            caches = SequenceCaches(self._session, self.folder, self._new_caches(sequences), self.max_length)
+            arrays, states = self._new_caches(sequences), self._state_names()
+            caches = SequenceCaches(self._session, self.folder, arrays, self.max_length, states)
         except BaseException:
             self._session.close()
             raise
@@ -207,19 +211,19 @@ class LanguageModel:
         folder = self.folder
         outputs = {item.name: item for item in self._session.get_outputs()}
         names = folder.names
-        caches = "|".join(re.escape(past).replace("%d", r"\d+") for past in (names.past_key, names.past_value))
+        patterns = [past for past in (names.past_key, names.past_value, names.past_conv) if past]
+        caches = "|".join(re.escape(past).replace("%d", r"\d+") for past in patterns)
         known = (names.input_ids, names.attention_mask, names.position_ids)
         others = [name for name in self._inputs if name not in known and not re.fullmatch(caches, name)]
         if others:
             raise UnsupportedError(
                 f"{folder.model}: has the inputs {', '.join(others[:4])[:200]}, which genai_config.json does not name; "
-                "of hybrid models, whose layers have states of convolutions or recurrences besides caches of keys and "
-                "values, none is run"
+                "of hybrid models those are run whose layers have caches of keys and values, or states of convolutions"
             )
-        if 2 * folder.layers > len(self._inputs):
+        if 2 * folder.layers - len(folder.convolutions) > len(self._inputs):
             raise ModelFileError(
                 f"{folder.model}: has {len(self._inputs)} inputs; genai_config.json says {folder.layers} layers, each "
-                "with two caches"
+                "with two caches or a state"
             )
         needed = [folder.names.input_ids, *(past for past, _ in self._cache_names())]
         for name in needed:
@@ -244,7 +248,10 @@ class LanguageModel:
         return _float_type(folder.model, logits)
 
     def _new_caches(self, sequences: int) -> dict[tuple[str, str], Array]:
-        """A cache of the greatest length for keys and values of each layer, which is its own past and present."""
+        """A cache of the greatest length for keys and values of each layer, which is its own past and present.
+
+        States of convolutions are as large as the model says.
+        """
         folder = self.folder
         shape = (sequences, folder.key_heads, max(self.max_length, folder.window), folder.head_size)
         rows, most = shape[2], self.device.info.limits.largest_buffer
@@ -259,6 +266,9 @@ class LanguageModel:
         made: dict[tuple[str, str], Array] = {}
         for past, present in self._cache_names():
             argument = self._inputs[past]
+            if (past, present) in self._state_names():
+                made[past, present] = self._new_state(argument, sequences)
+                continue
             for got, wanted in zip(argument.shape, shape, strict=False):
                 if len(argument.shape) != len(shape) or (isinstance(got, int) and got != wanted):
                     raise ModelFileError(
@@ -267,13 +277,27 @@ class LanguageModel:
             made[past, present] = self.device.array(np.zeros(shape, _float_type(folder.model, argument).numpy_dtype))
         return made
 
+    def _new_state(self, argument: NodeArg, sequences: int) -> Array:
+        """The state of a convolution, [sequences, channels, taps], from which texts begin."""
+        sizes = [size for size in (argument.shape or ())[1:] if isinstance(size, int) and size > 0]
+        if len(sizes) != _STATE_AXES or len(argument.shape or ()) != _STATE_AXES + 1:
+            raise ModelFileError(f"{self.folder.model}: the state {argument.name!r} is {argument.shape}, of open sizes")
+        return self.device.array(np.zeros((sequences, *sizes), _float_type(self.folder.model, argument).numpy_dtype))
+
     def _cache_names(self) -> list[tuple[str, str]]:
-        names = self.folder.names
-        return [
+        folder, names = self.folder, self.folder.names
+        both = (names.past_key, names.present_key), (names.past_value, names.present_value)
+        made = [
             (past % layer, present % layer)
-            for layer in range(self.folder.layers)
-            for past, present in ((names.past_key, names.present_key), (names.past_value, names.present_value))
+            for layer in range(folder.layers)
+            if layer not in folder.convolutions
+            for past, present in both
         ]
+        return [*made, *self._state_names()]
+
+    def _state_names(self) -> list[tuple[str, str]]:
+        names = self.folder.names
+        return [(names.past_conv % layer, names.present_conv % layer) for layer in sorted(self.folder.convolutions)]
 
 
 def _float_type(model: Path, argument: NodeArg) -> DataType:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dmlvk.language import gguf_blocks
 from dmlvk.language.gguf_file import GgufFile
 from dmlvk.language.source import Source
@@ -121,11 +123,16 @@ class GgufSource(Source):
 
     def value(self, name: str) -> Any:  # noqa: D102
         self._read.add(name)
-        return self.fields.get(self.named(name))
+        found = self.fields.get(self.named(name))
+        if self.architecture == "lfm2" and name == "attention.head_count_kv" and isinstance(found, (list, np.ndarray)):
+            return max((int(each) for each in found if not isinstance(each, str)), default=None)  # one for each layer
+        return found
 
     def tensor_named(self, name: str) -> str:  # noqa: D102
         if self.architecture == "gpt-oss":  # whose second norm has the name of the place that it stands at
             return name.replace(".ffn_norm.", ".post_attention_norm.")
+        if self.architecture == "lfm2" and name == "output_norm.weight":
+            return "token_embd_norm.weight"
         return name
 
     def sizes(self, name: str) -> tuple[int, ...]:  # noqa: D102
@@ -185,6 +192,14 @@ class GgufSource(Source):
     def gate(self, default: str) -> str:
         """The architecture's."""
         return default
+
+    def attending(self, layers: int) -> list[bool]:  # noqa: D102
+        counts = self.fields.get(self.named("attention.head_count_kv"))
+        if not isinstance(counts, (list, np.ndarray)) or len(counts) != layers:
+            raise self.fault(
+                f"{self.named('attention.head_count_kv')} must be a list for {layers} layers; got {counts!r:.100}"
+            )
+        return [bool(count) for count in counts]
 
     def turning(self, layers: int) -> list[bool]:  # noqa: D102
         return [(layer + 1) % 4 != 0 for layer in range(layers)]

@@ -48,7 +48,11 @@ _FIELDS: Mapping[str, str] = {
 """Names of fields, where they are not those of :class:`Source`."""
 
 _OF_BERTS = {"attention.layer_norm_rms_epsilon": "layer_norm_eps"}
-_OTHER_FIELDS: Mapping[str, Mapping[str, str]] = {"bert": _OF_BERTS, "xlm-roberta": _OF_BERTS}
+_OTHER_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "lfm2": {"attention.layer_norm_rms_epsilon": "norm_eps", "shortconv.l_cache": "conv_L_cache"},
+    "bert": _OF_BERTS,
+    "xlm-roberta": _OF_BERTS,
+}
 """Those of single architectures."""
 
 _TENSORS: Mapping[str, str] = {
@@ -82,6 +86,16 @@ _OF_BERT = {
     "layer_output_norm": "output.LayerNorm",
 }
 _OTHERS: Mapping[str, Mapping[str, str]] = {
+    "lfm2": {
+        "output_norm": "model.embedding_norm",
+        "attn_norm": "operator_norm",
+        "attn_output": "self_attn.out_proj",
+        "attn_q_norm": "self_attn.q_layernorm",
+        "attn_k_norm": "self_attn.k_layernorm",
+        "ffn_norm": "ffn_norm",
+        **{"ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2"},
+        **{f"shortconv.{part}": f"conv.{part}" for part in ("conv", "in_proj", "out_proj")},
+    },
     "bert": _OF_BERT,
     "xlm-roberta": _OF_BERT,
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
@@ -178,14 +192,14 @@ class HubSource(Source):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         config = JsonMembers(folder / _CONFIG, read_json(folder / _CONFIG))
-        self._values, self._read = _of_text(config), {"tie_word_embeddings"}
+        self._values, self._read = _of_text(config), {"tie_word_embeddings", "tie_embedding"}
         generation = folder / "generation_config.json"
         self._generation = JsonMembers(generation, read_json(generation)).values if generation.is_file() else {}
         self._tensors = _tensors_of(folder)
         super().__init__(str(folder), set(self._tensors))
         self.architecture = JsonMembers(folder / _CONFIG, self._values).text("model_type")
         self.adds_one = self.architecture.startswith("gemma")
-        self.is_tied = self._values.get("tie_word_embeddings")
+        self.is_tied = self._values.get("tie_word_embeddings", self._values.get("tie_embedding"))
         self._packing = Packing(self, self._values.get("quantization_config"))
         self._read.add("quantization_config")
 
@@ -302,10 +316,24 @@ class HubSource(Source):
             return None
         if not isinstance(kinds, list) or len(kinds) != layers:
             raise self.fault(f"layer_types must be a list for {layers} layers; got {kinds!r:.100}")
+        if self.architecture == "lfm2":
+            return None  # read as what has attention at all
         for kind in kinds:
             if kind not in ("full_attention", "sliding_attention"):
                 raise self.refusal(f"layer_types has {kind!r:.100}; full_attention and sliding_attention are run")
         return [kind == "sliding_attention" for kind in kinds]
+
+    def attending(self, layers: int) -> list[bool]:  # noqa: D102
+        kinds, listed = self._values.get("layer_types"), self.value("full_attn_idxs")
+        if (
+            isinstance(kinds, list)
+            and len(kinds) == layers
+            and all(kind in ("conv", "full_attention") for kind in kinds)
+        ):
+            return [kind == "full_attention" for kind in kinds]
+        if kinds is not None or not isinstance(listed, list):
+            raise self.fault(f"layer_types must have conv or full_attention for {layers} layers; got {kinds!r:.100}")
+        return [layer in listed for layer in range(layers)]
 
     def turning(self, layers: int) -> list[bool]:  # noqa: D102
         listed, each = self.value("no_rope_layers"), self.whole("no_rope_layer_interval", 4)

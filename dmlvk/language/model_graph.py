@@ -41,6 +41,14 @@ class ModelGraph(ABC):
         self._constants: dict[str, onnx.TensorProto] = {}
         self._sums: dict[tuple[str, int], str] = {}
 
+    def _convolved(self, layer: int, normed: str) -> str:
+        """What a short convolution gives.
+
+        Raises:
+            UnsupportedError: of a model that has no states.
+        """
+        raise self._source.refusal(f"its layer {layer} has a short convolution, which only decoders run")
+
     @abstractmethod
     def _attended(self, layer: int, normed: str) -> str:
         """What the heads of a layer give."""
@@ -86,8 +94,11 @@ class ModelGraph(ABC):
         norms = f"{own}.ffn_norm", "output_norm" if is_last else f"blk.{layer + 1}.attn_norm"
         if decoder.normalizes_sums:
             norms = f"{own}.attn_output_norm", f"{own}.layer_output_norm"
-        width = decoder.heads * decoder.head
-        more = self._biased(self._attended(layer, normed), self._weights(own, "attn_output", decoder.hidden, width))
+        if decoder.layers[layer].taps:
+            more = self._convolved(layer, normed)
+        else:
+            weights = self._weights(own, "attn_output", decoder.hidden, decoder.heads * decoder.head)
+            more = self._biased(self._attended(layer, normed), weights)
         if decoder.has_post_norms:
             more = self._normed(more, f"{own}.post_attention_norm")
         state, normed = self._added(state, more, norms[0])

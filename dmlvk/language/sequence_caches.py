@@ -1,4 +1,4 @@
-"""The caches of several sequences, side by side in the same memory, and a decoder's runs on some of them.
+"""The caches and states of several sequences, side by side in the same memory, and a decoder's runs on some of them.
 
 A run on one sequence, or on some that lie side by side, reads and writes their part of the memory where it lies. What a
 sequence gets does not depend on the others: kernels compute each row of a batch as they compute it alone.
@@ -7,7 +7,7 @@ sequence gets does not depend on the others: kernels compute each row of a batch
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,21 +27,29 @@ if TYPE_CHECKING:
 _MOST_CHAINS = 8
 """Of recorded steps that are kept, by sequences and kinds of choices."""
 
+_UNKNOWN = -1
+"""What states have seen while they are changed, and after an error."""
+
 Result = TypeVar("Result")
 
 
 class SequenceCaches:
-    """Caches of keys and values.
+    """Caches of keys and values, and states that each token changes.
+
+    A state has no places of single tokens: what stands there is told by how many it has seen, and it begins anew where
+    a text does not go on from these.
 
     Attributes:
         folder: what the decoder is.
         max_length: tokens that there is room for in each sequence.
+        has_states: whether there are states.
 
     Args:
         session: of the decoder.
         folder: as above.
-        arrays: by the names of their inputs and outputs, [sequences, heads, tokens, size].
+        arrays: by the names of their inputs and outputs, [sequences, heads, tokens, size]; of states [sequences, …].
         max_length: as above.
+        states: the names of those that are states.
     """
 
     def __init__(
@@ -50,7 +58,12 @@ class SequenceCaches:
         folder: ModelFolder,
         arrays: Mapping[tuple[str, str], Array],
         max_length: int,
+        states: Collection[tuple[str, str]] = (),
     ) -> None:
+        self._states = {names: array for names, array in arrays.items() if names in states}
+        self._seen = [0] * next((array.shape[0] for array in self._states.values()), 0)
+        self._moves: dict[int, CompiledGraph] = {}
+        self.has_states = bool(self._states)
         self._session, self.folder, self._arrays, self.max_length = session, folder, arrays, max_length
         self._has_positions = any(item.name == folder.names.position_ids for item in session.get_inputs())
         self._parts: dict[tuple[int, int], dict[tuple[str, str], OrtValue]] = {}
@@ -63,7 +76,7 @@ class SequenceCaches:
         """Lets the caches go, when nobody runs."""
 
         def close() -> None:
-            self._is_closed, self._arrays, self._parts, self._chains = True, {}, {}, {}
+            self._is_closed, self._arrays, self._parts, self._chains, self._states = True, {}, {}, {}, {}
 
         self.exclusively(close)
 
@@ -114,11 +127,25 @@ class SequenceCaches:
             binding.bind_cpu_input(name, value)
         for name in wanted:
             binding.bind_output(name, "dml")
+        presents = list(wanted)
         for (past, present), cache in self._part(first, len(tokens)).items():
             binding.bind_ortvalue_input(past, cache)
-            binding.bind_ortvalue_output(present, cache)
+            if (past, present) in self._states:  # which is read where it would be written
+                binding.bind_output(present, "dml")
+            else:
+                binding.bind_ortvalue_output(present, cache)
+            presents.append(present)
+        places = range(first, first + len(tokens)) if self.has_states else range(0)
+        goes_on = [self._seen[place] == past for place, past in zip(places, pasts, strict=False)]
+        for place in places:
+            self._seen[place] = _UNKNOWN
         binding.run()
-        return list(binding.get_outputs()[: len(wanted)])
+        found = dict(zip(presents, binding.get_outputs(), strict=True))
+        if self.has_states:
+            self._move([found[present].array() for _, present in self._states], first, len(tokens))
+        for place, before, is_next in zip(places, pasts, goes_on, strict=False):
+            self._seen[place] = before + len(tokens[0]) if is_next else _UNKNOWN
+        return [found[name] for name in wanted]
 
     def logits(self, first: int, tokens: Sequence[int], pasts: Sequence[int]) -> Array:
         """Runs a token of each of some sequences; the logits behind it, [sequences, vocabulary]."""
@@ -131,18 +158,49 @@ class SequenceCaches:
             raise ModelFileError(f"{self.folder.model}: its logits are {list(logits.shape)}, not {list(shape)}")
         return logits[:, -1, :]
 
+    def stands(self, place: int, length: int) -> bool:
+        """Whether the states of a sequence, if there are any, have seen so many tokens."""
+        return not self.has_states or self._seen[place] == length
+
+    def clear(self, place: int) -> None:
+        """Lets the states of a sequence begin anew."""
+        self.check_open()
+        self._seen[place] = _UNKNOWN
+        self._move(
+            [np.zeros((1, *each.shape[1:]), each.data_type.numpy_dtype) for each in self._states.values()], place, 1
+        )
+        self._seen[place] = 0
+
+    def _move(self, new: Sequence[Any], first: int, count: int) -> None:
+        """Writes states of sequences that lie side by side."""
+        if any(each is None for each in new):
+            raise UnsupportedError(f"{self.folder.model}: its states are computed on the host")
+        arrays = {f"cache_{number}": array for number, array in enumerate(self._states.values())}
+        if count not in self._moves:
+            self._moves[count] = self._copies(arrays, count)
+        out = {f"{name}_copied": array[first : first + count] for name, array in arrays.items()}
+        self._session.device.run(self._moves[count], dict(zip(arrays, new, strict=True)), out=out)
+
+    def _copies(self, arrays: Mapping[str, Array], count: int) -> CompiledGraph:
+        """What copies so many sequences of each to an output of its name with ``_copied`` behind it."""
+        graph = Graph(self._session.device)
+        inputs = {name: graph.input(name, array.data_type, (count, *array.shape[1:])) for name, array in arrays.items()}
+        outputs: dict[str, Any] = {f"{name}_copied": F.identity(point) for name, point in inputs.items()}
+        return graph.compile(**outputs)
+
     def copy(self, source: int, target: int) -> None:
-        """Copies all of a sequence's keys and values to another one's place."""
+        """Copies all of a sequence's keys and values, and its states, to another one's place."""
         self.check_open()
         names = {f"cache_{number}": array for number, array in enumerate(self._arrays.values())}
         if self._copy is None:
-            graph = Graph(self._session.device)
-            inputs = {name: graph.input(name, array.data_type, (1, *array.shape[1:])) for name, array in names.items()}
-            outputs: dict[str, Any] = {f"{name}_copied": F.identity(point) for name, point in inputs.items()}
-            self._copy = graph.compile(**outputs)
+            self._copy = self._copies(names, 1)
         feed = {name: array[source : source + 1] for name, array in names.items()}
         out = {f"{name}_copied": array[target : target + 1] for name, array in names.items()}
+        if self.has_states:
+            self._seen[target] = _UNKNOWN
         self._session.device.run(self._copy, feed, out=out)
+        if self.has_states:
+            self._seen[target] = self._seen[source]
 
     def chain(
         self, first: int, tokens: Sequence[int], pasts: Sequence[int], sampler: Sampler, count: int
@@ -157,6 +215,8 @@ class SequenceCaches:
             count: steps at most.
         """
         self.check_open()
+        if self.has_states:  # steps that are under way when a text ends would leave its states behind its tokens
+            return None
         part = self._part(first, len(tokens))
         of_caches = {past: cache for (past, _), cache in part.items()}
         caches = {present: cache for (_, present), cache in part.items()}

@@ -66,6 +66,9 @@ class Slot:
         """Runs one chunk of what is missing of these tokens; says whether exactly these stand in the caches now."""
         self.holder = None
         same = common_length(self.tokens, tokens)
+        if not self.caches.stands(self.place, same):
+            self.tokens, same = [], 0
+            self.caches.clear(self.place)
         del self.tokens[same:]
         left = list(tokens[same:])
         if left:
@@ -103,7 +106,7 @@ class Slot:
         What these leave in the caches behind the others is written over.
         """
         filled = [*tokens, *[0] * (CHUNKS[-1] - len(tokens))]
-        if len(self.tokens) + len(filled) > self.max_length:
+        if len(self.tokens) + len(filled) > self.max_length or self.caches.has_states:
             filled = tokens
         self.caches.run(self.place, [filled], [len(self.tokens)], [])
         self.tokens += tokens

@@ -90,6 +90,10 @@ class Source(ABC):
         """The function of the gated MLP, as :class:`~dmlvk.language.architectures.Decoder` names it."""
 
     @abstractmethod
+    def attending(self, layers: int) -> list[bool]:
+        """Which layers have attention, of architectures that have a short convolution in the others."""
+
+    @abstractmethod
     def turning(self, layers: int) -> list[bool]:
         """In which layers queries and keys turn, where all but each fourth do unless the file says otherwise."""
 
@@ -190,6 +194,13 @@ class Source(ABC):
             ModelFileError, UnsupportedError: as :meth:`matrix`.
         """
         return self._checked(self._take(name, sizes))
+
+    def taps(self, name: str, channels: int, taps: int) -> Numbers:
+        """What a convolution along tokens multiplies by, FLOAT32 [channels, taps]; a third axis of 1 may be between."""
+        shape: tuple[int, ...] = (channels, taps)
+        if self.has(name) and len(self.sizes(self.tensor_named(name))) > len(shape):
+            shape = (channels, 1, taps)
+        return self._checked(self._take(name, shape)).multiplied_out().reshape(channels, taps)
 
     def codes(self, name: str, sizes: tuple[int, ...]) -> Numbers:
         """A tensor of bytes that are no numbers yet: UINT8.

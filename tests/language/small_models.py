@@ -89,6 +89,13 @@ CASES |= {
         },
     ),
 }
+CASES["lfm2"] = (
+    "Lfm2",
+    {
+        **{"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"], "conv_bias": False},
+        **{"block_auto_adjust_ff_dim": True, "block_multiple_of": 16},
+    },
+)
 CASES["yarn"][1]["rope_parameters"]["original_max_position_embeddings"] = 64
 
 
@@ -165,6 +172,8 @@ def write_gguf(model: Any, path: Path, kind: gguf.GGMLQuantizationType = gguf.GG
         if name in ("llama", "granite", "granitemoe", "smollm3") and ("q_proj" in part or "k_proj" in part):
             count = heads if "q_proj" in part else key_heads
             array = array.reshape(count, 2, head // 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+        if part.endswith("conv.conv.weight"):
+            array = array.squeeze(1)
         if name.startswith("gemma") and part.endswith("norm.weight"):
             array = array + np.float32(1)
         writer.add_tensor(str(names.get_name(part, try_suffixes=(".weight", ".bias"))), array)
@@ -202,12 +211,17 @@ def _write_sizes(writer: gguf.GGUFWriter, config: Any, head: int) -> None:
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
+    if config.model_type == "lfm2":  # as its weights are, and not as its configuration says
+        writer.add_feed_forward_length(96 * 2 // 3)
+        writer.add_head_count_kv([config.num_key_value_heads * (kind != "conv") for kind in config.layer_types])
+        writer.add_shortconv_l_cache(config.conv_L_cache)
+    else:
+        writer.add_feed_forward_length(config.intermediate_size)
+        writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_key_length(head)
     writer.add_value_length(head)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_layer_norm_rms_eps(config.norm_eps if config.model_type == "lfm2" else config.rms_norm_eps)
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
     if config.model_type == "qwen2":

@@ -19,7 +19,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import dmlvk as dml
-from dmlvk.language import LanguageModel
+from dmlvk.language import LanguageModel, Sampling
 from dmlvk.language.gguf_blocks import BLOCKS, matrix
 from dmlvk.language.gguf_file import GgufFile
 from dmlvk.language.gguf_source import GgufSource
@@ -170,6 +170,32 @@ def test_packed_experts_are_those_of_the_gguf_package(tmp_path: Path, device: dm
         model.keep([])
         steps = [model.logits([token]).numpy()[0] for token in PROMPT]
         assert steps[-1].tobytes() == found.tobytes()
+
+
+def test_states_of_convolutions_follow_their_texts(tmp_path: Path, device: dml.Device) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    write_hub_folder("lfm2", tmp_path)
+    first, second = PROMPT[:11], PROMPT[3:8]
+    with LanguageModel(tmp_path, device, max_length=64, sequences=2) as model:
+        alone = [list(model.generate(tokens, Sampling(), most=6)) for tokens in (first, second)]
+        logits = model.logits(second).numpy().tobytes()
+        both = [model.generate(tokens, Sampling(), most=6) for tokens in (first, second)]
+        assert list(map(list, zip(*zip(*both, strict=True), strict=True))) == alone  # in turn
+        model.keep([])
+        assert model.logits(second).numpy().tobytes() == logits
+        model.keep([*second[:2], 9])  # of which two tokens stand in the caches, and more in the states
+        model.logits([9])
+        model.keep([])
+        assert model.logits(second).numpy().tobytes() == logits
+        batch = model.batch()
+        texts = [batch.add(tokens, Sampling()) for tokens in (first, second)]
+        while any(len(text.tokens) < len(tokens) + 6 for text, tokens in zip(texts, (first, second), strict=True)):
+            batch.step()
+        for text, tokens, expected in zip(texts, (first, second), alone, strict=True):
+            assert text.tokens[len(tokens) :][: len(expected)] == expected
+            batch.remove(text)
+        assert list(model.generate(first, Sampling(), most=6)) == alone[0]
 
 
 def test_of_a_model_for_pictures_the_part_for_text_is_run(tmp_path: Path) -> None:

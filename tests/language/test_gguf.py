@@ -48,7 +48,7 @@ def add_field(writer: gguf.GGUFWriter, name: str, value: Any) -> None:
             ("logit_scale", 0.5),
             ("residual_scale", 2.0),
             ("embedding_scale", 12.0),
-            ("expert_count", 4),
+            ("expert_used_count", 4),
             ("anything", 1),
         ),
         *(("attention.sliding_window", 0.5), ("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0)),
