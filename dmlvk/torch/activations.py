@@ -18,7 +18,7 @@ _aten = torch.ops.aten
 _HALVES = (torch.float16, torch.bfloat16)
 
 
-def _in_float32(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def in_float32(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """Computes halves in FLOAT32, as PyTorch does, and rounds once."""
 
     @functools.wraps(function)
@@ -32,13 +32,13 @@ def _in_float32(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Te
     return wide
 
 
-@_in_float32
+@in_float32
 def _silu_backward(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     sigmoid = torch.sigmoid(x)
     return gradient * sigmoid * (1 + x * (1 - sigmoid))
 
 
-@_in_float32
+@in_float32
 def _gelu_backward_of(gradient: torch.Tensor, x: torch.Tensor, approximate: str) -> torch.Tensor:
     if approximate == "tanh":
         factor, cubic = math.sqrt(2 / math.pi), 0.044715
@@ -54,7 +54,7 @@ def _gelu_backward(gradient: torch.Tensor, x: torch.Tensor, *, approximate: str 
     return _gelu_backward_of(gradient, x, approximate)
 
 
-@_in_float32
+@in_float32
 def _elu_backward(
     gradient: torch.Tensor, alpha: float, scale: float, input_scale: float, is_result: bool, x: torch.Tensor
 ) -> torch.Tensor:
@@ -62,52 +62,52 @@ def _elu_backward(
     return torch.where(x <= 0, gradient * input_scale * slope, gradient * scale)
 
 
-@_in_float32
+@in_float32
 def _leaky_relu_backward(
     gradient: torch.Tensor, x: torch.Tensor, negative_slope: float, is_result: bool
 ) -> torch.Tensor:
     return torch.where(x > 0, gradient, gradient * negative_slope)
 
 
-@_in_float32
+@in_float32
 def _hardtanh_backward(gradient: torch.Tensor, x: torch.Tensor, least: float, most: float) -> torch.Tensor:
     return torch.where((x <= least) | (x >= most), 0.0, gradient)
 
 
-@_in_float32
+@in_float32
 def _hardsigmoid_backward(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return torch.where((x > -3.0) & (x < 3.0), gradient * (1.0 / 6.0), 0.0)
 
 
-@_in_float32
+@in_float32
 def _hardswish_backward(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return torch.where(x <= -3, 0.0, torch.where(x < 3, gradient * ((x / 3) + 0.5), gradient))
 
 
-@_in_float32
+@in_float32
 def _softplus(x: torch.Tensor, beta: float = 1, threshold: float = 20) -> torch.Tensor:
     scaled = x * beta
     return torch.where(scaled > threshold, x, torch.log1p(torch.exp(scaled)) / beta)
 
 
-@_in_float32
+@in_float32
 def _softplus_backward(gradient: torch.Tensor, x: torch.Tensor, beta: float, threshold: float) -> torch.Tensor:
     scaled = x * beta
     return torch.where(scaled > threshold, gradient, gradient * torch.sigmoid(scaled))
 
 
-@_in_float32
+@in_float32
 def _mish(x: torch.Tensor) -> torch.Tensor:
     return x * torch.tanh(_softplus(x))
 
 
-@_in_float32
+@in_float32
 def _mish_backward(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     tanh = torch.tanh(_softplus(x))
     return gradient * (tanh + x * torch.sigmoid(x) * (1 - tanh * tanh))
 
 
-@_in_float32
+@in_float32
 def _log_sigmoid(x: torch.Tensor) -> torch.Tensor:
     return torch.clamp(x, max=0.0) - torch.log1p(torch.exp(-torch.abs(x)))
 
@@ -117,7 +117,7 @@ def _log_sigmoid_forward(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return _log_sigmoid(x), torch.exp(-torch.abs(x))
 
 
-@_in_float32
+@in_float32
 def _log_sigmoid_backward(gradient: torch.Tensor, x: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
     return gradient * torch.sigmoid(-x)
 

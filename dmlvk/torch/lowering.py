@@ -82,10 +82,13 @@ def lowers(*names: str, chooses: bool = False) -> Callable[[Lowering], Lowering]
 def name_of(node: Node) -> str:
     """An operator's name with its overload; empty for what is none of ATen's or of prims'."""
     target = node.target
-    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
-        return ""
-    name = str(target)
-    return name.removeprefix("aten.") if name.startswith("aten.") else name
+    is_operator = node.op == "call_function" and isinstance(target, torch._ops.OpOverload)
+    return name_of_operator(target) if is_operator else ""
+
+
+def name_of_operator(operator: Any) -> str:
+    """Of one of PyTorch's operators; ATen's without their space."""
+    return str(operator).removeprefix("aten.")
 
 
 class Context:

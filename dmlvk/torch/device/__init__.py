@@ -42,6 +42,7 @@ def _kernels() -> dict[str, Any]:
             continue
         functional = functional_of(operator)
         is_view = any(one.alias_info and not one.alias_info.is_write for one in operator._schema.returns)
+        is_view |= torch.Tag.inplace_view in operator.tags
         if functional is not None and str(functional) in known and not is_view:
             made[rest] = Kernel(operator, functional)
     return made | SPECIAL

@@ -20,7 +20,7 @@ from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.support.recent import Recent
 from dmlvk.torch.device import tensors
 from dmlvk.torch.device.recipes import Family, NumberForm, Recipe, TensorForm
-from dmlvk.torch.device.tensors import NAME, RECORDER, from_host, host_of, reset, tensor_of, value_of, write
+from dmlvk.torch.device.tensors import NAME, RECORDER, from_host, host_of, lying, reset, tensor_of, value_of, write
 from dmlvk.torch.lowering import NotLowered
 from dmlvk.torch.types import DATA_TYPES
 
@@ -100,9 +100,11 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Records the operator."""
-        targets = [kwargs.pop(name) for name in list(kwargs) if name in self._out]
+        targets: Sequence[Any] = ()
         if self._is_in_place:
-            targets = [args[0]]
+            targets = args[:1]
+        elif self._out:
+            targets = [kwargs.pop(name) for name in list(kwargs) if name in self._out]
         try:
             recipe, operands = self._found(args, kwargs)
         except NotLowered as reason:
@@ -118,32 +120,53 @@ class Kernel:
             _assign(self.name, target, result, value, resizes=not self._is_in_place)
         return targets[0] if len(targets) == 1 else tuple(targets)
 
-    def _found(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Recipe, list[Value]]:
+    def _found(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Recipe, list[Any]]:
         """What computes it, and with what."""
-        given: list[torch.Tensor] = []
+        operands: list[Any] = []
         numbers: list[float] = []
-        key: tuple[Any, ...] = (self, *(_key(item, given, numbers) for item in args))
-        if kwargs:
-            key += tuple((name, _key(item, given, numbers)) for name, item in kwargs.items())
-        family = _families.get(key)
+        key: list[Any] = [self]
+        for item in args:
+            key.append(self._key(item, operands, numbers))
+        for name, item in kwargs.items():
+            key.append((name, self._key(item, operands, numbers)))
+        known = tuple(key)
+        family = _families.get(known)
         if family is None:
-            family = _families.keep(key, self._family(args, kwargs))
+            family = _families.keep(known, self._family(args, kwargs))
         if isinstance(family, str):
             raise NotLowered(family)
         device = RECORDER.device
         try:
             recipe, takes_numbers = family.recipe(tuple(numbers), device)
         except NotLowered as reason:
-            _families.keep(key, str(reason))
+            _families.keep(known, str(reason))
             raise
-        operands = [self._operand(tensor) for tensor in given]
-        if any(one.device is not device for one in operands):
-            raise InvalidArgumentError(
-                f"{self.name}: a tensor is on another device of Vulkan's than {device!r}, or that one was closed"
-            )
+        for one in operands:
+            if one is not None and one.device is not device:
+                raise InvalidArgumentError(
+                    f"{self.name}: a tensor is on another device of Vulkan's than {device!r}, or that one was closed"
+                )
         if takes_numbers:
             operands += [number(device, one, DataType.FLOAT32) for one in numbers]
         return recipe, operands
+
+    def _key(self, item: Any, operands: list[Any], numbers: list[float]) -> Any:
+        """What tells arguments from others; values of tensors, and numbers, go into lists."""
+        kind = type(item)
+        if kind is torch.Tensor or isinstance(item, torch.Tensor):
+            value = lying(item)
+            if value is not None:  # in row-major order: the most there are
+                operands.append(value)
+                return value.shape, item.dtype
+            shape = tuple(item.shape)
+            operands.append(None if 0 in shape else self._operand(item))
+            return shape, item.dtype, item.stride(), item.device.type
+        if kind is float:
+            numbers.append(item)
+            return float
+        if kind is list or kind is tuple:
+            return tuple([self._key(each, operands, numbers) for each in item])
+        return kind, item
 
     def _family(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Family | str:
         if self._functional is None:
@@ -170,8 +193,6 @@ class Kernel:
 
         positional = [form(item) for item in args]
         named = {name: form(item) for name, item in kwargs.items()}
-        if any(0 in one.shape for one in forms):
-            return "a tensor has no elements"
         return Family(self._functional, forms, (positional, named))
 
     def _operand(self, tensor: torch.Tensor) -> Value:
@@ -256,30 +277,17 @@ def tell(name: str, reason: str) -> None:
         _log.warning("torch: the CPU computes %s of tensors on the device: %s", name, reason)
 
 
-def _key(item: Any, given: list[torch.Tensor], numbers: list[float]) -> Any:
-    """What tells arguments from others; tensors and numbers among them go into lists."""
-    kind = type(item)
-    if kind is torch.Tensor or isinstance(item, torch.Tensor):
-        given.append(item)
-        return item.shape, item.dtype, None if item.is_contiguous() else item.stride(), item.device.type
-    if kind is float:
-        numbers.append(item)
-        return float
-    if kind is list or kind is tuple:
-        return tuple([_key(each, given, numbers) for each in item])
-    return kind, item
-
-
-def _recorded(recipe: Recipe, operands: list[Value]) -> list[Value | None]:
+def _recorded(recipe: Recipe, operands: list[Any]) -> list[Value | None]:
     """A value for each result."""
-    device, held = RECORDER.device, tuple(operands)
-    made = [
-        None
-        if result is None or result.operation is None
-        else Value(device, result.data_type, result.shape, operation=result.operation, operands=held)
-        for result in recipe.results
-    ]
-    RECORDER.add([value for value in made if value is not None], is_product=recipe.is_product)
+    made: list[Value | None] = []
+    held, device = tuple(operands), RECORDER.device
+    for result in recipe.results:
+        if result is None or result.operation is None:
+            made.append(None)
+            continue
+        value = Value(device, result.data_type, result.shape, None, result.operation, held)
+        made.append(value)
+        RECORDER.add(value, is_product=recipe.is_product)
     return made
 
 

@@ -7,9 +7,11 @@ When an operator comes again with another number, its numbers become inputs, so 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,7 +29,16 @@ from dmlvk.graphs.expression import Expression
 from dmlvk.torch import operators
 from dmlvk.torch.decompositions import decompositions
 from dmlvk.torch.device.geometry import flattened
-from dmlvk.torch.lowering import Context, NotLowered, described, has_lowering, name_of, outputs_of
+from dmlvk.torch.lowering import (
+    LOWERINGS,
+    Context,
+    NotLowered,
+    described,
+    has_lowering,
+    name_of,
+    name_of_operator,
+    outputs_of,
+)
 from dmlvk.torch.sizes import Shown
 from dmlvk.torch.support import NOT_LOWERED
 from dmlvk.torch.types import DATA_TYPES, is_on_device
@@ -105,16 +116,14 @@ class Recipe:
 
     def __init__(self, module: GraphModule, device: Device) -> None:
         self._module = module
-        for node in module.graph.nodes:
-            if node.op not in ("placeholder", "output") and not has_lowering(node):
-                refusal = NotLowered(_why_not(node))
-                refusal.node = node
-                raise refusal
         given = next(iter(reversed(module.graph.nodes))).args[0]
         self.is_single = isinstance(given, Node)
         nodes = [given] if isinstance(given, Node) else given
         self.results = [self._result(number, node) for number, node in enumerate(nodes)]
         if any(result is not None and result.operation is not None for result in self.results):
+            for node in module.graph.nodes:
+                if node.op not in ("placeholder", "output") and not has_lowering(node):
+                    raise NotLowered(_why_not(node))
             described(module, device)
         names = {name_of(node).partition(".")[0] for node in module.graph.nodes}
         self.is_product = not names.isdisjoint(("mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward"))
@@ -166,6 +175,52 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
     return decompositions()
 
 
+def _nodes(operator: Any, tensors: Sequence[TensorForm], arguments: Any, numbers: Sequence[float]) -> GraphModule:
+    """As :func:`traced`, of an operator that the table has, with placeholders for its numbers, too."""
+    graph = torch.fx.Graph()
+    given: dict[Any, Node] = {one: graph.placeholder(f"tensor_{one.place}") for one in tensors}
+    given |= {NumberForm(place): graph.placeholder(f"number_{place}") for place in range(len(numbers))}
+
+    def filled(values: Mapping[Any, Any]) -> Any:
+        return tree_map(lambda form: values[form] if isinstance(form, TensorForm | NumberForm) else form, arguments)
+
+    with _faking():
+        examples = {one: torch.empty_strided(one.shape, one.strides, dtype=one.dtype, device="cpu") for one in tensors}
+        plain = examples | {NumberForm(place): value for place, value in enumerate(numbers)}
+        positional, named = filled(plain)
+        result = operator(*positional, **named)
+        number = torch.empty((), dtype=torch.float32, device="cpu") if numbers else None
+    for form, placeholder in given.items():
+        placeholder.meta["val"] = examples.get(form, number)
+    positional, named = filled(given)
+    node = graph.call_function(operator, tuple(positional), named)
+    node.meta["val"] = result
+    if isinstance(result, torch.Tensor):
+        graph.output(node)
+        return GraphModule({}, graph)
+    parts = []
+    for place, example in enumerate(result):
+        part = graph.call_function(getitem, (node, place))
+        part.meta["val"] = example
+        parts.append(part if isinstance(example, torch.Tensor) else None)
+    graph.output(tuple(parts))
+    return GraphModule({}, graph)
+
+
+@contextlib.contextmanager
+def _faking() -> Iterator[None]:
+    """For traces: nothing of what the program has switched on, and tensors without elements.
+
+    Raises:
+        NotLowered: PyTorch refuses the arguments, computes something from data, or has no shapes for the results.
+    """
+    try:
+        with _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad(), FakeTensorMode():
+            yield
+    except Exception as error:
+        raise NotLowered(f"its results cannot be told from shapes: {type(error).__name__}") from error
+
+
 def traced(
     operator: Callable[..., Any], tensors: Sequence[TensorForm], arguments: Any, numbers: Sequence[float]
 ) -> GraphModule:
@@ -187,12 +242,9 @@ def traced(
         positional, named = tree_map(filled, arguments)
         return operator(*positional, **named)
 
-    try:
-        with _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad(), FakeTensorMode():
-            fakes = [torch.empty_strided(one.shape, one.strides, dtype=one.dtype, device="cpu") for one in tensors]
-            made: GraphModule = make_fx(call, decomposition_table=_decompositions())(*fakes)
-    except Exception as error:  # what PyTorch refuses; what it computes from data; what it has no shapes for
-        raise NotLowered(f"its results cannot be told from shapes: {type(error).__name__}") from error
+    with _faking():
+        fakes = [torch.empty_strided(one.shape, one.strides, dtype=one.dtype, device="cpu") for one in tensors]
+        made: GraphModule = make_fx(call, decomposition_table=_decompositions())(*fakes)
     return made
 
 
@@ -209,6 +261,7 @@ class Family:
         self._operator, self._tensors, self._arguments = operator, tensors, arguments
         self._exact: dict[tuple[str, ...], Recipe] = {}
         self._of_all: Recipe | None = None
+        self._is_single = name_of_operator(operator) in LOWERINGS and operator not in _decompositions()
         self._is_tried = not all(one.dtype is torch.float32 for one in tensors if one.dtype.is_floating_point)
 
     def recipe(self, numbers: tuple[float, ...], device: Device) -> tuple[Recipe, bool]:
@@ -230,13 +283,26 @@ class Family:
                 return self._of_all, True
         if len(self._exact) >= _MOST_NUMBERS:
             self._exact.pop(next(iter(self._exact)))
-        made = Recipe(traced(self._operator, self._tensors, self._arguments, numbers), device)
-        self._exact[key] = made
+        if self._is_single:
+            arguments = tree_map(
+                lambda form: numbers[form.place] if isinstance(form, NumberForm) else form, self._arguments
+            )
+            module = _nodes(self._operator, self._tensors, arguments, ())
+        else:
+            module = traced(self._operator, self._tensors, self._arguments, numbers)
+        made = self._exact[key] = Recipe(module, device)
         return made, False
 
     def _with_numbers(self, count: int, device: Device) -> Recipe | None:
         """Takes numbers as operands; ``None``: what is computed depends on them otherwise."""
-        if count > len(_SENTINELS[0]) or not self._tensors:
+        if not self._tensors:
+            return None
+        if self._is_single:
+            try:
+                return Recipe(_nodes(self._operator, self._tensors, self._arguments, _SENTINELS[0][:1] * count), device)
+            except NotLowered:
+                return None
+        if count > len(_SENTINELS[0]):
             return None
         first, second = (traced(self._operator, self._tensors, self._arguments, sentinels) for sentinels in _SENTINELS)
         nodes = list(first.graph.nodes)

@@ -150,12 +150,12 @@ class Recorder:
         self.run()
         self._device, self._is_chosen = device, device is not None
 
-    def add(self, values: Sequence[Value], *, is_product: bool = False) -> None:
-        """Notes values that wait; runs what came before them where it is enough."""
+    def add(self, value: Value, *, is_product: bool = False) -> None:
+        """Notes a value that waits; runs what came before it where it is enough."""
         count = len(self._pending)
-        if count >= MOST_PENDING or (is_product and count >= _FEWEST_BEFORE_PRODUCT):
+        if count >= _FEWEST_BEFORE_PRODUCT and (is_product or count >= MOST_PENDING):
             self.run()
-        self._pending += values
+        self._pending.append(value)
 
     def run(self) -> None:
         """Hands everything that somebody still needs to the device, as one graph."""
@@ -183,7 +183,7 @@ RECORDER = Recorder()
 def deferred(operation: Operation, operands: Sequence[Value], data_type: DataType, shape: Shape) -> Value:
     """One result of an operation, recorded."""
     value = Value(RECORDER.device, data_type, shape, operation=operation, operands=tuple(operands))
-    RECORDER.add((value,))
+    RECORDER.add(value)
     return value
 
 
@@ -255,14 +255,27 @@ def record_of(tensor: torch.Tensor) -> Record:
     return record
 
 
+def lying(tensor: torch.Tensor) -> Value | None:
+    """A tensor's elements where they lie in its shape's row-major order; ``None``: they do not, or elsewhere."""
+    try:
+        record: Record = tensor.untyped_storage().record  # type: ignore[attr-defined]
+    except AttributeError:  # it is on the CPU
+        return None
+    value = record._value
+    if value is None or value.shape != tensor.shape or record.dtype is not tensor.dtype:
+        return None
+    return value if tensor.is_contiguous() and not tensor.storage_offset() else None
+
+
 def value_of(tensor: torch.Tensor) -> Value:
     """A tensor's elements, in its own shape."""
-    record: Record = record_of(tensor)
+    known = lying(tensor)
+    if known is not None:
+        return known
+    record = record_of(tensor)
     value = record.value
     assert value is not None, "callers leave tensors without elements out"
     shape: Shape = tuple(tensor.shape)
-    if value.shape == shape and record.dtype is tensor.dtype and tensor.is_contiguous() and not tensor.storage_offset():
-        return value
     if record.dtype is not tensor.dtype:
         return _reinterpreted(tensor, record)
     return _seen(record, value, Geometry(shape, tensor.stride(), tensor.storage_offset()))

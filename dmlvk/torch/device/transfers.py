@@ -181,6 +181,15 @@ def _as_strided(
     return made
 
 
+@_special("as_strided_")
+def _as_strided_in_place(
+    x: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> torch.Tensor:
+    offset = x.storage_offset() if storage_offset is None else storage_offset
+    tensors._set._op_dk(_META, x, x.untyped_storage(), offset, size, stride)
+    return x
+
+
 @_special("view")
 def _view(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
     made: torch.Tensor = _aten.view.default._op_dk(_META, x, size)
@@ -210,11 +219,7 @@ def _resize(x: torch.Tensor, size: Sequence[int], memory_format: torch.memory_fo
             value = _lengthened(record.value, value)
         reset(x, tuple(size), value)
         return x
-    strides = torch.empty(tuple(size), device="meta").stride()
-    made: torch.Tensor = _aten.as_strided_.default._op_dk(
-        torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional, x, size, strides, x.storage_offset()
-    )
-    return made
+    return _as_strided_in_place(x, size, torch.empty(tuple(size), device="meta").stride())
 
 
 def _lengthened(before: Value, value: Value) -> Value:
@@ -313,6 +318,26 @@ def _dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tenso
         return x.clone(), from_host(torch.ones_like(mask))
     chosen = from_host(torch.bernoulli(mask, 1 - p))
     return x * chosen * (1 / (1 - p) if p < 1 else 0.0), chosen
+
+
+def _scattered(seen: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A copy with other elements where a view shows them."""
+
+    def scattered(x: torch.Tensor, source: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        made = x.clone()
+        seen(made, *args, **kwargs).copy_(source)
+        return made
+
+    return scattered
+
+
+for _name, _seen in {
+    "diagonal_scatter": torch.diagonal,
+    "as_strided_scatter": torch.as_strided,
+    "select_scatter": torch.select,
+    "slice_scatter": _aten.slice.Tensor,
+}.items():
+    _special(_name)(_scattered(_seen))
 
 
 @_special("native_batch_norm")

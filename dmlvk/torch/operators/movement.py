@@ -132,6 +132,8 @@ def split(context: Context, x: Expression, sizes: Any = None, dim: int = 0) -> t
 @lowers("repeat.default", chooses=True)
 def repeat(context: Context, x: Expression, repeats: Sequence[int]) -> Expression:
     """Copies behind one another."""
+    if not repeats:  # of a tensor without axes
+        return x
     shape = (1,) * (len(repeats) - x.ndim) + x.sizes
     return F.tile(context.reshaped(x, shape), repeats=list(repeats))
 

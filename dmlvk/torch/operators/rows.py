@@ -140,6 +140,12 @@ def cumsum(context: Context, x: Expression, dim: int, **_: Any) -> Expression:
     return F.cumsum(context.tensor(x), axis=axis_of(dim, x.ndim))
 
 
+@lowers("cumprod.default")
+def cumprod(context: Context, x: Expression, dim: int, **_: Any) -> Expression:
+    """The running product."""
+    return F.cumprod(context.tensor(x), axis=axis_of(dim, x.ndim))
+
+
 @lowers("_softmax.default", "softmax.int")
 def softmax(context: Context, x: Expression, dim: int, *_: Any) -> Expression:
     """Shares of powers of e."""
