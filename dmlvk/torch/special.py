@@ -74,7 +74,7 @@ def _log_gamma_above(x: torch.Tensor) -> torch.Tensor:
 def _lgamma(x: torch.Tensor) -> torch.Tensor:
     is_low = x < 0.5
     above = _log_gamma_above(torch.where(is_low, 1 - x, x))
-    reflected = math.log(math.pi) - torch.log(torch.sin(math.pi * (x - torch.floor(x))).abs()) - above
+    reflected = math.log(math.pi) - torch.log(torch.sin(math.pi * (x - torch.round(x))).abs()) - above
     made = torch.where(is_low, reflected, above)
     return torch.where(x.abs() == math.inf, math.inf, made)
 
@@ -186,6 +186,47 @@ def _median(x: torch.Tensor) -> torch.Tensor:
     return made
 
 
+def _nanmedian_of_rows(x: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    if not x.dim() or not x.is_floating_point():
+        return _median_of_rows(x, dim, keepdim)
+    values, places = torch.sort(x, dim=dim, stable=True)
+    place = ((~torch.isnan(x)).sum(dim, True) - 1).clamp(min=0).div(2, rounding_mode="floor")
+    found, at = values.gather(dim, place), places.gather(dim, place)
+    return (found, at) if keepdim else (found.squeeze(dim).clone(), at.squeeze(dim).clone())
+
+
+def _nanmedian(x: torch.Tensor) -> torch.Tensor:
+    made: torch.Tensor = _nanmedian_of_rows(x.flatten(), 0)[0]
+    return made
+
+
+@in_float32
+def _hypot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    larger, smaller = torch.maximum(a.abs(), b.abs()), torch.minimum(a.abs(), b.abs())
+    share = torch.where(larger == smaller, 1.0, smaller / larger)
+    made = torch.where(larger == 0, 0.0, larger * torch.sqrt(1 + share * share))
+    return torch.where((a.abs() == math.inf) | (b.abs() == math.inf), math.inf, made)
+
+
+def _angle(x: torch.Tensor) -> Any:
+    if x.is_complex():
+        return NotImplemented
+    if not x.is_floating_point():
+        return torch.where(x < 0, math.pi, 0.0)
+    return torch.where(torch.isnan(x), x, torch.where(x < 0, math.pi, 0.0).to(x.dtype))
+
+
+def _vdot(a: torch.Tensor, b: torch.Tensor) -> Any:
+    return NotImplemented if a.is_complex() else torch.dot(a, b)
+
+
+def _largest_of_parts(x: torch.Tensor, size: Any) -> Any:
+    if any(own % count for own, count in zip(x.shape[-2:], size, strict=True)):
+        return NotImplemented
+    window = [own // count for own, count in zip(x.shape[-2:], size, strict=True)]
+    return _aten.max_pool2d_with_indices(x, window, window)
+
+
 def _put_in_place(
     x: torch.Tensor, indices: Any, values: torch.Tensor, accumulate: bool = False, unsafe: bool = False
 ) -> torch.Tensor:
@@ -208,6 +249,12 @@ SPECIAL: dict[Any, Callable[..., Any]] = {
     _aten.kthvalue.default: _kthvalue,
     _aten.median.default: _median,
     _aten.median.dim: _median_of_rows,
+    _aten.nanmedian.default: _nanmedian,
+    _aten.nanmedian.dim: _nanmedian_of_rows,
+    _aten.hypot.default: _hypot,
+    _aten.angle.default: _angle,
+    _aten.vdot.default: _vdot,
+    _aten.adaptive_max_pool2d.default: _largest_of_parts,
     _aten._index_put_impl.default: _put_in_place,
 }
 """By operator."""

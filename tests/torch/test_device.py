@@ -169,6 +169,55 @@ def test_eager_and_compiled_programs_have_the_same_bits(strict: str, any_device:
     assert torch.equal(eager.cpu(), compiled)
 
 
+_SPECIAL: dict[str, Any] = {
+    "erfc": torch.special.erfc,
+    "erfinv": lambda x: torch.special.erfinv(x / 10),
+    "lgamma": torch.lgamma,
+    "copysign": lambda x: torch.copysign(x.abs(), x.flip(0)),
+    "fmax": lambda x: torch.fmax(torch.where(x > 2, torch.nan, x), x.flip(0)),
+    "cumprod": lambda x: (x / 4).cumprod(0),
+    "cummax": lambda x: torch.cummax(x.sin(), 0).values,
+    "cummin": lambda x: torch.cummin(torch.where(x > 8, torch.nan, x.sin()), 0).indices,
+    "logcumsumexp": lambda x: torch.logcumsumexp(x, 0),
+    "kthvalue": lambda x: x.sin().kthvalue(17, 0).indices,
+    "median": lambda x: torch.stack([x.sin().median(), torch.where(x > 8, torch.nan, x).median()]),
+    "nanmedian": lambda x: torch.where(x > 8, torch.nan, x).nanmedian(),
+    "hypot": lambda x: torch.hypot(x, x.flip(0) * 3),
+}
+
+
+@pytest.mark.parametrize("name", _SPECIAL)
+def test_special_functions_are_as_near_as_floats_are(strict: str, name: str) -> None:
+    x = torch.linspace(-9.97, 9.91, 193)
+    wanted, found = _SPECIAL[name](x.double()), _SPECIAL[name](x.to(strict)).cpu()
+    near = wanted.abs().clamp(min=1) if wanted.is_floating_point() else 1
+    assert found.isnan().equal(wanted.isnan())
+    assert float(((found.double() - wanted).abs() / near).nan_to_num().max()) < 1e-5
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_training_with_autocast_and_a_scaler_learns_as_on_the_cpu(strict: str, half: str) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
+    x, y, losses = torch.randn(5, 8), torch.randint(0, 4, (5,)), dict[str, list[float]]()
+    for where in ("cpu", strict):
+        own = copy.deepcopy(model).to(where)
+        optimizer = torch.optim.SGD(own.parameters(), 0.1)
+        scaler = torch.amp.GradScaler(where, init_scale=64.0, growth_interval=2)
+        losses[where] = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            with torch.autocast(where, dtype=getattr(torch, half)):
+                given = own(x.to(where))
+                loss = functional.cross_entropy(given, y.to(where))
+            assert given.dtype is getattr(torch, half)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            losses[where].append(loss.item())
+        assert scaler.get_scale() == 128.0
+    assert losses[strict] == pytest.approx(losses["cpu"], abs=5e-3)
+
+
 def test_numbers_that_change_need_no_other_graphs(strict: str, any_device: dml.Device) -> None:
     x = torch.ones(5, device=strict)
     kept = any_device.arrays.programs._kept["program"]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import backend_registration
 
-from dmlvk.torch.device import module
+from dmlvk.torch.device import autocast, module
 from dmlvk.torch.device.kernels import Kernel, fallbacks, functional_of, set_fallback, tell
 from dmlvk.torch.device.tensors import NAME, DeviceStorage
 from dmlvk.torch.device.transfers import SPECIAL, stored
@@ -43,7 +43,8 @@ def _kernels() -> dict[str, Any]:
         functional = functional_of(operator)
         is_view = any(one.alias_info and not one.alias_info.is_write for one in operator._schema.returns)
         is_view |= torch.Tag.inplace_view in operator.tags
-        if functional is not None and str(functional) in known and not is_view:
+        is_empty = name.removeprefix("new_").startswith("empty")  # PyTorch makes it by empty_strided
+        if functional is not None and str(functional) in known and not is_view and not is_empty:
             made[rest] = Kernel(operator, functional)
     return made | SPECIAL
 
@@ -84,6 +85,7 @@ def register() -> bool:
         library.impl(name, kernel, "PrivateUse1")
     rest = torch.library.Library("_", "IMPL")
     rest.fallback(_fallback, "PrivateUse1")
+    autocast.register(library, rest)
     _libraries.extend((library, rest))
     torch.serialization.register_package(15, _tag, _restored)
     _help_pytorch()

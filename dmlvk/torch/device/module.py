@@ -128,7 +128,7 @@ def set_rng_state(new_state: torch.Tensor, device: Any = None) -> None:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """What ``torch.autocast`` may compute in."""
+    """What ``torch.autocast("dmlvk")`` may compute in."""
     return [torch.float16, torch.bfloat16]
 
 

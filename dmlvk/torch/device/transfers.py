@@ -147,6 +147,8 @@ def _to_copy(
 ) -> torch.Tensor:
     wanted = x.dtype if dtype is None else dtype
     target = x.device.type if device is None else device.type
+    if wanted is torch.float64 and device is None and not x.dim():
+        target = "cpu"  # as a number, which GradScaler takes the reciprocal of
     form: dict[str, Any] = {} if memory_format is None else {"memory_format": memory_format}
     if target == NAME:
         check_index(device)
@@ -360,6 +362,27 @@ def _batch_norm(
     write(mean, value_of(made[3]))
     write(variance, value_of(made[4]))
     return tuple(made[:3])
+
+
+@_special("_amp_foreach_non_finite_check_and_unscale_")
+def _unscale(gradients: Sequence[torch.Tensor], found: torch.Tensor, factor: torch.Tensor) -> None:
+    """For GradScaler: gradients by a factor, and whether any of them is no finite number."""
+    for gradient in gradients:
+        found.copy_(torch.maximum(found, (~torch.isfinite(gradient)).any().to(found.dtype)))
+        gradient.mul_(factor)
+
+
+@_special("_amp_update_scale_")
+def _update_scale(
+    scale: torch.Tensor, steps: torch.Tensor, found: torch.Tensor, growth: float, backoff: float, interval: int
+) -> torch.Tensor:
+    """For GradScaler: less after what is not finite, more after so many steps."""
+    is_bad, is_due = found != 0, steps + 1 == interval
+    larger = scale * growth
+    grown = torch.where(is_due & torch.isfinite(larger), larger, scale)
+    scale.copy_(torch.where(is_bad, scale * backoff, grown))
+    steps.copy_(torch.where(is_bad | is_due, 0, steps + 1))
+    return scale
 
 
 def stored(source: Any) -> torch.UntypedStorage:
