@@ -16,6 +16,7 @@ Exit status: 0 done, 1 something does not compile or --check found a difference,
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import zlib
@@ -34,7 +35,7 @@ from dmlvk.kernels.library.sources import SourceError, SourceTree
 from dmlvk.kernels.library.store import Store, remove_unfinished
 from dmlvk.kernels.variants import regular_variants
 from dmlvk.support.caches import write
-from scripts.shader_tools.progress import progress
+from dmlvk.support.progress import with_progress
 from scripts.shader_tools.project import (
     LIBRARY,
     SHADERS,
@@ -188,10 +189,10 @@ class Compilation:
         for path in stale:
             path.unlink()
         pending = [name for name, keys in families.items() if list(self._pack_differences(name, keys))]
-        with ThreadPoolExecutor(self.jobs) as pool, progress("Packing shaders", len(pending)) as advance:
-            for future in as_completed([pool.submit(self._pack, name, families[name]) for name in pending]):
+        with ThreadPoolExecutor(self.jobs) as pool:
+            futures = as_completed([pool.submit(self._pack, name, families[name]) for name in pending])
+            for future in with_progress(futures, len(pending), "families packed"):
                 future.result()
-                advance()
         remove_unfinished(self.directory)
         size = sum(path.stat().st_size for path in pack_paths(self.directory))
         print(f"{len(self.keys)} variants are packed in {len(families)} files, {size / 1e6:.1f} MB")
@@ -249,13 +250,11 @@ class Compilation:
         with ThreadPoolExecutor(self.jobs) as pool:
             futures = {pool.submit(self.compiler.compile, variant): variant for variant in variants}
             try:
-                with progress("Compiling shaders", len(variants)) as advance:
-                    for future in as_completed(futures):
-                        try:
-                            done(futures[future], future.result())
-                        except CompileError as error:
-                            failures.append(Failure(futures[future], str(error)))
-                        advance()
+                for future in with_progress(as_completed(futures), len(variants), "shaders compiled"):
+                    try:
+                        done(futures[future], future.result())
+                    except CompileError as error:
+                        failures.append(Failure(futures[future], str(error)))
             finally:
                 # Without this an interrupt would wait for everything that has not even begun.
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -297,4 +296,6 @@ def _print_variants(variants: Iterable[Variant]) -> None:
 
 
 if __name__ == "__main__":
+    if not sys.stdout.isatty():  # else the last line of the terminal tells how far it is
+        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     sys.exit(main())
