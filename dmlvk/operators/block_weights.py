@@ -65,7 +65,7 @@ def _sizes(desc: DequantizeBlocks | Draft) -> Mapping[str, Sequence[int]]:
         tensor = getattr(desc, member)
         if tensor is not None and tensor.data_type is DataType.UINT8 and tensor.strides is not None:
             refuse(desc, f"{member}.strides", f"must be absent: packed integers lie in order; got {tensor.strides}")
-    if desc.output_tensor.element_strides[1] != 1 and terms > 1:
+    if isinstance(desc, DequantizeBlocks) and desc.output_tensor.element_strides[1] != 1 and terms > 1:
         refuse(desc, "output_tensor.strides", f"must be 1 along the terms; got {desc.output_tensor.element_strides}")
     return {}
 

@@ -209,6 +209,32 @@ def test_tiles_of_rows_give_the_same_bits(device: dml.Device, monkeypatch: pytes
     check(device, weights, inputs)
 
 
+def test_blocks_of_models_are_packed_weights_of_graphs(device: dml.Device) -> None:
+    """DMLVK_DEQUANTIZE_BLOCKS, whose output's sizes nothing else decides."""
+    random = np.random.default_rng(6)
+    inputs: dict[str, Array] = {
+        "x": random.standard_normal((2, 64)).astype(np.float32),
+        "w": random.integers(0, 256, (5, 32), np.uint8),
+        "s": random.standard_normal((5, 2)).astype(np.float32),
+    }
+    results = []
+    for fuse in (True, False):
+        graph = dml.Graph(device)
+        weights = {
+            "packed_tensor": graph.input("w", dml.UINT8, (5, 32)),
+            "scale_tensor": graph.input("s", dml.FLOAT32, (5, 2)),
+        }
+        numbers = graph.apply("DMLVK_DEQUANTIZE_BLOCKS", weights, {"bits": 4, "block_size": 32}, output_sizes=(5, 64))
+        operands = {"a_tensor": graph.input("x", dml.FLOAT32, (2, 64)), "b_tensor": numbers}
+        attributes = {"trans_a": NONE, "trans_b": TRANSPOSE, "alpha": 1.0, "beta": 0.0}
+        model = graph.compile(y=graph.apply("GEMM", operands, attributes), fuse=fuse)
+        results.append(device.run(model, inputs)["y"])
+    integers = np.stack([inputs["w"] & 15, inputs["w"] >> 4], 2).reshape(5, 64).astype(float) - 8
+    expected = inputs["x"].astype(float) @ (integers * np.repeat(inputs["s"], 32, 1)).T
+    assert results[0].tobytes() == results[1].tobytes()
+    assert np.allclose(results[0], expected, atol=1e-3)
+
+
 def test_weights_that_are_an_output_too_are_made(device: dml.Device) -> None:
     """What a graph shows, or two operators read, is computed by DEQUANTIZE."""
     graph = dml.Graph(device)
