@@ -72,32 +72,32 @@ def cast(_graph: Graph, x: Expression, data_type: DataType) -> Expression:
 
 def truth(graph: Graph, x: Expression) -> Expression:
     """1 where an element is not 0, as UINT8."""
-    return F.not_equal(x, constant(graph, 0, x))
+    return x != 0
 
 
 def truncated(graph: Graph, x: Expression) -> Expression:
     """The integer part, with the sign."""
-    return F.where(F.less(x, constant(graph, 0.0, x)), F.ceil(x), F.floor(x))
+    return (x < 0.0).where(F.ceil(x), F.floor(x))
 
 
 def zero_minus(graph: Graph, x: Expression) -> Expression:
     """The negative of an unsigned integer, modulo its range."""
-    return F.subtract(constant(graph, 0, x), x)
+    return 0 - x
 
 
 def reciprocal(graph: Graph, x: Expression) -> Expression:
     """1 / x, correctly rounded."""
-    return F.divide(constant(graph, 1.0, x), x)
+    return 1.0 / x
 
 
 def square(_graph: Graph, x: Expression) -> Expression:
     """The square."""
-    return F.multiply(x, x)
+    return x * x
 
 
 def is_finite(graph: Graph, x: Expression) -> Expression:
     """1 for numbers, 0 for infinities and NaN."""
-    return F.less_equal(F.abs(x), constant(graph, _LARGEST, x))
+    return abs(x) <= _LARGEST
 
 
 def positive_sign(graph: Graph, x: Expression) -> Expression:
@@ -107,14 +107,14 @@ def positive_sign(graph: Graph, x: Expression) -> Expression:
 
 def sign_of_float(_graph: Graph, x: Expression) -> Expression:
     """-1, 0 or 1, and NaN of NaN."""
-    return F.where(F.isnan(x), x, F.sign(x))
+    return F.isnan(x).where(x, F.sign(x))
 
 
 def left_shift(graph: Graph, x: Expression, distance: Expression) -> Expression:
     """An integer times a power of two modulo its range; 0 where nothing of it is left."""
     plain, steps = _as_unsigned(x), _as_unsigned(distance)
     shifted = F.bit_shift_left(plain, _within(graph, steps))
-    return seen_as(F.where(_is_far(graph, steps), constant(graph, 0, plain), shifted), x.data_type)
+    return seen_as(_is_far(graph, steps).where(0, shifted), x.data_type)
 
 
 def right_shift(graph: Graph, x: Expression, distance: Expression) -> Expression:
@@ -123,12 +123,12 @@ def right_shift(graph: Graph, x: Expression, distance: Expression) -> Expression
 
     def shifted(of: Expression) -> Expression:
         made = F.bit_shift_right(of, _within(graph, steps))
-        return F.where(_is_far(graph, steps), constant(graph, 0, of), made)
+        return _is_far(graph, steps).where(0, made)
 
     if plain.data_type is x.data_type:
         return shifted(x)
-    is_negative = F.less(x, constant(graph, 0, x))
-    return seen_as(F.where(is_negative, F.bit_not(shifted(F.bit_not(plain))), shifted(plain)), x.data_type)
+    is_negative = x < 0
+    return seen_as(is_negative.where(F.bit_not(shifted(F.bit_not(plain))), shifted(plain)), x.data_type)
 
 
 def _as_unsigned(x: Expression) -> Expression:
@@ -136,114 +136,108 @@ def _as_unsigned(x: Expression) -> Expression:
 
 
 def _within(graph: Graph, steps: Expression) -> Expression:
-    return F.bit_and(steps, constant(graph, steps.data_type.size_in_bits - 1, steps))
+    return steps & steps.data_type.size_in_bits - 1
 
 
 def _is_far(graph: Graph, steps: Expression) -> Expression:
-    return F.greater_equal(steps, constant(graph, steps.data_type.size_in_bits, steps))
+    return steps >= steps.data_type.size_in_bits
 
 
 def floor_divided(_graph: Graph, a: Expression, b: Expression) -> Expression:
     """The quotient rounded down; of and by infinities what division gives, where Python has NaN and -1."""
     if not a.data_type.is_float:
         return a // b
-    return F.where(F.logical_or(F.isinf(a), F.isinf(b)), F.divide(a, b), a // b)
+    return (F.isinf(a) | F.isinf(b)).where(a / b, a // b)
 
 
 def sign_bit(graph: Graph, x: Expression) -> Expression:
     """1 where the sign is minus, of zeros and NaN, too."""
     bits = seen_as(x, DataType.INT32)
-    return F.less(bits, constant(graph, 0, bits))
+    return bits < 0
 
 
 def copied_sign(graph: Graph, x: Expression, sign: Expression) -> Expression:
     """The magnitude of one with the sign of another one."""
     magnitude, bits = seen_as(x, DataType.INT32), seen_as(sign, DataType.INT32)
-    kept = F.bit_and(magnitude, constant(graph, 2**31 - 1, magnitude))
-    return seen_as(F.bit_or(kept, F.bit_and(bits, constant(graph, _SIGN_BIT, bits))), DataType.FLOAT32)
+    kept = magnitude & 2**31 - 1
+    return seen_as(kept | bits & _SIGN_BIT, DataType.FLOAT32)
 
 
 def next_after(graph: Graph, a: Expression, b: Expression) -> Expression:
     """The next float from one toward another one, denormals among them."""
     first, second = _ordered(graph, a), _ordered(graph, b)
-    step = F.where(F.less(first, second), constant(graph, 1, first), constant(graph, -1, first))
-    moved = F.add(first, step)
-    back = F.where(
-        F.less(moved, constant(graph, 0, moved)), F.subtract(constant(graph, _SIGN_BIT, moved), moved), moved
-    )
-    near = F.where(F.equal(first, second), seen_as(b, DataType.INT32), back)
-    is_nan = F.logical_or(F.isnan(a), F.isnan(b))
-    return seen_as(F.where(is_nan, seen_as(F.add(a, b), DataType.INT32), near), DataType.FLOAT32)
+    step = (first < second).where(1, constant(graph, -1, first))
+    moved = first + step
+    back = (moved < 0).where(_SIGN_BIT - moved, moved)
+    near = (first == second).where(seen_as(b, DataType.INT32), back)
+    is_nan = F.isnan(a) | F.isnan(b)
+    return seen_as(is_nan.where(seen_as(a + b, DataType.INT32), near), DataType.FLOAT32)
 
 
 def _ordered(graph: Graph, x: Expression) -> Expression:
     """A float's place in the order of all floats: its bits as an integer, those below zero counted downwards."""
     bits = seen_as(x, DataType.INT32)
-    return F.where(F.less(bits, constant(graph, 0, bits)), F.subtract(constant(graph, _SIGN_BIT, bits), bits), bits)
+    return (bits < 0).where(_SIGN_BIT - bits, bits)
 
 
 def exp_minus_1(graph: Graph, x: Expression) -> Expression:
     """e^x - 1, exact near 0: Kahan's quotient of differences (Higham, Accuracy and Stability, 2002, section 1.14.1)."""
     one = constant(graph, 1.0, x)
     u = F.exp(x)
-    less = F.subtract(u, one)
-    near = F.divide(F.multiply(less, x), F.log(u))
-    is_plain = F.logical_or(F.logical_not(is_finite(graph, u)), F.equal(less, F.negate(one)))
-    return F.where(F.equal(u, one), x, F.where(is_plain, less, near))
+    less = u - one
+    near = less * x / F.log(u)
+    is_plain = ~is_finite(graph, u) | (less == -one)
+    return (u == one).where(x, is_plain.where(less, near))
 
 
 def log_of_1_plus(graph: Graph, x: Expression) -> Expression:
     """ln(1 + x), exact near 0: Kahan's correction of the logarithm of the rounded sum."""
     one = constant(graph, 1.0, x)
-    u = F.add(x, one)
+    u = x + one
     made = F.log(u)
-    near = F.multiply(made, F.divide(x, F.subtract(u, one)))
-    is_plain = F.logical_or(F.logical_not(is_finite(graph, u)), F.less_equal(u, constant(graph, 0.0, u)))
-    return F.where(F.equal(u, one), x, F.where(is_plain, made, near))
+    near = made * (x / (u - one))
+    is_plain = ~is_finite(graph, u) | (u <= 0.0)
+    return (u == one).where(x, is_plain.where(made, near))
 
 
 def log_base_2(graph: Graph, x: Expression) -> Expression:
     """The exponent, and the logarithm of the significand around 1: exact for powers of two."""
     bits = seen_as(x, DataType.INT32)
-    exponent = F.where(
-        F.greater_equal(F.bit_and(bits, constant(graph, 0x7FFFFF, bits)), constant(graph, 0x3504F3, bits)),
-        constant(graph, 1, bits),
-        constant(graph, 0, bits),
-    )
+    exponent = (bits & 0x7FFFFF >= 0x3504F3).where(1, constant(graph, 0, bits))
     biased = seen_as(
         F.bit_shift_right(seen_as(bits, DataType.UINT32), graph.constant(23, DataType.UINT32)), DataType.INT32
     )
-    power = F.add(F.subtract(biased, constant(graph, 127, bits)), exponent)
-    scaled = F.subtract(bits, F.multiply(power, constant(graph, 2**23, bits)))
+    power = biased - 127 + exponent
+    scaled = bits - power * 2**23
     significand = seen_as(scaled, DataType.FLOAT32)
-    made = F.add(cast(graph, power, DataType.FLOAT32), F.multiply(F.log(significand), constant(graph, 1 / _LN_2, x)))
-    is_normal = F.logical_and(F.greater(x, constant(graph, 0.0, x)), F.less_equal(x, constant(graph, _LARGEST, x)))
-    return F.where(is_normal, made, F.log(x))
+    made = cast(graph, power, DataType.FLOAT32) + F.log(significand) * (1 / _LN_2)
+    is_normal = (x > 0.0) & (x <= _LARGEST)
+    return is_normal.where(made, F.log(x))
 
 
 def log_base_10(graph: Graph, x: Expression) -> Expression:
     """ln(x) / ln(10)."""
-    return F.divide(F.log(x), constant(graph, math.log(10), x))
+    return F.log(x) / math.log(10)
 
 
 def log_of_sum_of_exp(graph: Graph, a: Expression, b: Expression) -> Expression:
     """ln(e^a + e^b) without overflow: the larger one, and what the other one adds to it."""
     most = F.maximum(a, b)
-    added = log_of_1_plus(graph, F.exp(F.negate(F.abs(F.subtract(a, b)))))
-    return F.where(F.logical_and(F.equal(a, b), F.isinf(a)), most, F.add(most, added))
+    added = log_of_1_plus(graph, F.exp(-abs(a - b)))
+    return ((a == b) & F.isinf(a)).where(most, most + added)
 
 
 def hypotenuse(graph: Graph, a: Expression, b: Expression) -> Expression:
     """The length of (a, b) without overflow: the larger one times the root of 1 + the square of the quotient."""
-    first, second = F.abs(a), F.abs(b)
-    most, least = F.where(F.less(first, second), second, first), F.where(F.less(first, second), first, second)
-    quotient = F.divide(least, most)
-    made = F.multiply(most, F.sqrt(F.add(F.multiply(quotient, quotient), constant(graph, 1.0, a))))
+    first, second = abs(a), abs(b)
+    most, least = (first < second).where(second, first), (first < second).where(first, second)
+    quotient = least / most
+    made = most * F.sqrt(quotient * quotient + 1.0)
     zero = constant(graph, 0.0, a)
-    are_zero = F.logical_and(F.equal(first, zero), F.equal(second, zero))
-    made = F.where(are_zero, zero, made)
-    is_infinite = F.logical_or(F.isinf(a), F.isinf(b))
-    return F.where(is_infinite, constant(graph, math.inf, a), made)
+    are_zero = (first == zero) & (second == zero)
+    made = are_zero.where(zero, made)
+    is_infinite = F.isinf(a) | F.isinf(b)
+    return is_infinite.where(math.inf, made)
 
 
 def power_of_integers(graph: Graph, base: Expression, exponent: Expression, bits: int) -> Expression:
@@ -251,10 +245,10 @@ def power_of_integers(graph: Graph, base: Expression, exponent: Expression, bits
     made = constant(graph, 1, base).broadcast_to(base.sizes)
     factor, zero = base, constant(graph, 0, exponent)
     for bit in range(bits):
-        has_bit = F.not_equal(F.bit_and(exponent, constant(graph, 1 << bit, exponent)), zero)
-        made = F.where(has_bit, F.multiply(made, factor), made)
+        has_bit = exponent & 1 << bit != zero
+        made = has_bit.where(made * factor, made)
         if bit + 1 < bits:
-            factor = F.multiply(factor, factor)
+            factor = factor * factor
     return made
 
 
@@ -272,7 +266,7 @@ def power_by_number(_graph: Graph, base: Expression, exponent: float) -> Express
 
 def chosen(_graph: Graph, condition: Expression, a: Expression, b: Expression) -> Any:
     """One of two where a condition is not 0, else the other one."""
-    return F.where(condition, a, b)
+    return condition.where(a, b)
 
 
 def broadcast(_graph: Graph, x: Expression, shape: tuple[int, ...]) -> Expression:

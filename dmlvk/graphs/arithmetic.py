@@ -53,6 +53,10 @@ class Arithmetic(abc.ABC):
             members: tensors, numbers in their place, and attributes, by their Python names.
         """
 
+    def where(self: Symbol, a: Any, b: Any) -> Symbol:
+        """One value where this is not 0, else another one; all broadcast, and one of the two may be a number."""
+        return self.elementwise("IF", condition_tensor=self, a_tensor=a, b_tensor=b)
+
     def __pos__(self: Symbol) -> Symbol:
         return self
 

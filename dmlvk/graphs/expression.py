@@ -273,8 +273,8 @@ class Expression(Arithmetic):
         that is rounded down to 0, times 0, is a zero of its sign.)
         """
 
-        def made(operator: str, a: Operand, b: Operand, **more: Operand) -> Expression:
-            return self.elementwise(operator, a_tensor=a, b_tensor=b, **more)
+        def made(operator: str, a: Operand, b: Operand) -> Expression:
+            return self.elementwise(operator, a_tensor=a, b_tensor=b)
 
         first, second = (
             self.graph.constant(each, self.data_type) if isinstance(each, (int, float)) else each
@@ -286,12 +286,12 @@ class Expression(Arithmetic):
             mode = RoundingMode.HALVES_TO_NEAREST_EVEN
             quotient = self.elementwise("ROUND", input_tensor=quotient, rounding_mode=mode)
         is_down = made("LOGICAL_EQUALS", made("MODULUS_FLOOR", first, second), remainder)
-        floored = made("IF", quotient, quotient - 1, condition_tensor=is_down)
+        floored = is_down.where(quotient, quotient - 1)
         if not self.data_type.is_float:
             return floored
         plain = made("DIVIDE", first, second)
-        signed = made("IF", plain * 0, floored, condition_tensor=floored == 0)
-        return made("IF", plain, signed, condition_tensor=made("LOGICAL_EQUALS", second, 0))
+        signed = (floored == 0).where(plain * 0, floored)
+        return made("LOGICAL_EQUALS", second, 0).where(plain, signed)
 
     def __divmod__(self, other: Operand) -> tuple[Expression, Expression]:
         return self // other, self % other

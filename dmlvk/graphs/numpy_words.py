@@ -201,15 +201,7 @@ def with_equal_zeros(a: Expression) -> Expression:
     """The elements, with +0 for -0: before places of extremes are sought, for whom both zeros are one number."""
     if not a.data_type.is_float:
         return a
-    return _chosen(a.graph, _compared("EQUALS", a.graph, a, 0), 0, a)
-
-
-def _compared(comparison: str, graph: Graph, a: Operand, b: Operand) -> Expression:
-    return graph.apply(f"ELEMENT_WISE_LOGICAL_{comparison}", {"a_tensor": a, "b_tensor": b})
-
-
-def _chosen(graph: Graph, condition: Expression, a: Operand, b: Operand) -> Expression:
-    return graph.apply("ELEMENT_WISE_IF", {"condition_tensor": condition, "a_tensor": a, "b_tensor": b})
+    return (a == 0).where(0, a)
 
 
 def _arg_extreme(word: str, a: Expression, axis: int | None, keepdims: bool) -> Expression:
@@ -267,9 +259,7 @@ def matmul(a: Operand, b: Operand) -> Expression:
 
 def _copied(expression: Expression) -> Expression:
     """Packed elements: themselves, or a copy."""
-    if expression.tensor.is_packed:
-        return expression
-    return expression.graph.apply("ELEMENT_WISE_IDENTITY", {"input_tensor": expression})
+    return expression if expression.tensor.is_packed else expression.elementwise("IDENTITY", input_tensor=expression)
 
 
 def _broadcast_sizes(word: str, shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -373,25 +363,26 @@ def _extreme_of_two(word: str, comparison: str, a: Operand, b: Operand) -> Expre
     both = {"a_tensor": a, "b_tensor": b}
     if not data_type.is_float:
         return graph.apply("ELEMENT_WISE_MAX" if word == "maximum" else "ELEMENT_WISE_MIN", both)
-    nan = graph.apply("ELEMENT_WISE_ADD", both)
-    second = _chosen(graph, _compared(f"{comparison}_OR_EQUAL", graph, b, a), b, nan)
-    return _chosen(graph, _compared(comparison, graph, a, b), a, second)
+
+    def compared(operator: str, first: Operand, second: Operand) -> Expression:
+        return graph.apply(f"ELEMENT_WISE_LOGICAL_{operator}", {"a_tensor": first, "b_tensor": second})
+
+    second = compared(f"{comparison}_OR_EQUAL", b, a).where(b, graph.apply("ELEMENT_WISE_ADD", both))
+    return compared(comparison, a, b).where(a, second)
 
 
 def clip(a: Expression, min: Operand | None = None, max: Operand | None = None) -> Expression:
     """Each element, but none below ``min`` and none above ``max``; NaN where it or a bound is."""
     if not a.data_type.is_float and isinstance(min, (int, float)) and isinstance(max, (int, float)):
-        return a.graph.apply("ELEMENT_WISE_CLIP", {"input_tensor": a}, {"min": min, "max": max})
+        return a.elementwise("CLIP", input_tensor=a, min=min, max=max)
     made = a if min is None else maximum(a, min)
     return made if max is None else minimum(made, max)
 
 
 def sign(a: Expression) -> Expression:
     """-1, 0 or 1; NaN of NaN."""
-    made = a.graph.apply("ELEMENT_WISE_SIGN", {"input_tensor": a})
-    if not a.data_type.is_float:
-        return made
-    return _chosen(a.graph, a.graph.apply("ELEMENT_WISE_IS_NAN", {"input_tensor": a}), a, made)
+    made = a.elementwise("SIGN", input_tensor=a)
+    return a.elementwise("IS_NAN", input_tensor=a).where(a, made) if a.data_type.is_float else made
 
 
 def not_equal(a: Operand, b: Operand) -> Expression:

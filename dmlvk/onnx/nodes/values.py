@@ -197,10 +197,6 @@ class Tensor(Arithmetic):
         """Where the elements are those of another tensor, or a number."""
         return self.elementwise("LOGICAL_EQUALS", a_tensor=self, b_tensor=other)
 
-    def where(self, a: Tensor | float, b: Tensor | float) -> Tensor:
-        """One value where this holds and another one where not, of which one is a tensor; all of them broadcast."""
-        return self.elementwise("IF", condition_tensor=self, a_tensor=a, b_tensor=b)
-
     @property
     def data_type(self) -> DataType:
         """DirectML's type of the elements."""
