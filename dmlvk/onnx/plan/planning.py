@@ -7,8 +7,6 @@ are known. A node whose shape depends on the contents of a small tensor waits fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from onnx import TensorProto
 
@@ -45,9 +43,6 @@ from dmlvk.onnx.plan.round_plans import (
 )
 from dmlvk.onnx.plan.round_values import RoundValues
 from dmlvk.support import faults
-
-if TYPE_CHECKING:
-    pass
 
 _NOT_TRANSLATED = "is not translated"
 
@@ -93,10 +88,6 @@ class Planner(RoundValues):
             self._looked_at,
             self._placements,
         )
-
-    # Values.
-
-    # Nodes.
 
     def _assign(self, step: Step) -> None:
         read = [self._value(name) for name in step.reads]

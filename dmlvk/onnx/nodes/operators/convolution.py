@@ -127,6 +127,16 @@ def widened(tensor: Tensor) -> Tensor:
     return tensor.with_axis(2) if tensor.rank == 3 else tensor
 
 
+def channels_first(tensor: Tensor) -> Tensor:
+    """A tensor whose channels come last, with the axes as operators have them."""
+    return tensor.transposed([0, tensor.rank - 1, *range(1, tensor.rank - 1)])
+
+
+def channels_last(tensor: Tensor) -> Tensor:
+    """A tensor with the channels behind the spatial axes."""
+    return tensor.transposed([0, *range(2, tensor.rank), 1])
+
+
 def narrowed(tensor: Tensor, rank: int) -> Tensor:
     """Without that axis, where the tensor that it is made of has so many dimensions."""
     return tensor.without_axes([2]) if rank == 3 else tensor

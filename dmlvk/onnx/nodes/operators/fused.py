@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.operators.activation import PLAIN_ACTIVATIONS, WITH_ATTRIBUTES
-from dmlvk.onnx.nodes.operators.convolution import channel_bias, convolved, transposed
+from dmlvk.onnx.nodes.operators.convolution import channel_bias, channels_first, channels_last, convolved, transposed
 from dmlvk.onnx.nodes.operators.elementwise import with_nan
 from dmlvk.onnx.nodes.operators.matrix import factors, matmul, product
 from dmlvk.onnx.nodes.operators.pooling import pool_window, pooled, pooled_sizes
@@ -66,14 +66,6 @@ def _named_numbers(node: Node) -> dict[str, float]:
     return {name: node.real(f"activation_{name}") for name in names if node.is_given(f"activation_{name}")}
 
 
-def _channels_first(tensor: Tensor) -> Tensor:
-    return tensor.transposed([0, tensor.rank - 1, *range(1, tensor.rank - 1)])
-
-
-def _channels_last(tensor: Tensor) -> Tensor:
-    return tensor.transposed([0, *range(2, tensor.rank), 1])
-
-
 @translates("FusedConv", by=["CONVOLUTION"], domain=MICROSOFT, shape=shapes.convolved)
 def fused_convolution(node: Node) -> None:
     """A convolution, what is added to it, and an activation."""
@@ -86,10 +78,10 @@ def fused_convolution(node: Node) -> None:
 
 @translates("NhwcConv", by=["CONVOLUTION"], domain=MICROSOFT)
 @translates("NhwcFusedConv", by=["CONVOLUTION"], domain=MICROSOFT)
-def convolution_of_channels_last(node: Node) -> None:
+def convolution_ofchannels_last(node: Node) -> None:
     """Channels come last in the input and the output, as in none of the weights."""
-    tensor, weights = _channels_first(node.tensor(0)), node.tensor(1)
-    made = _channels_last(convolved(node, tensor, weights, channel_bias(node, 2, weights.shape[0])))
+    tensor, weights = channels_first(node.tensor(0)), node.tensor(1)
+    made = channels_last(convolved(node, tensor, weights, channel_bias(node, 2, weights.shape[0])))
     if node.has(3):
         made = made + node.tensor(3)
     node.set(_activated(node, made, node.reals("activation_params")))
@@ -102,12 +94,12 @@ def transposed_convolution_with_pads(node: Node) -> None:
 
 
 @translates("NhwcMaxPool", by=["MAX_POOLING2"], domain=MICROSOFT)
-def max_pool_of_channels_last(node: Node) -> None:
+def max_pool_ofchannels_last(node: Node) -> None:
     """Channels come last in the input and the output."""
-    tensor = _channels_first(node.tensor(0))
+    tensor = channels_first(node.tensor(0))
     output = (*tensor.shape[:2], *pooled_sizes(node, tensor.shape[2:]))
     window = pool_window(node, tensor, output)
-    node.set(_channels_last(pooled(node, "MAX_POOLING2", tensor, window, output_indices_tensor=None)))
+    node.set(channels_last(pooled(node, "MAX_POOLING2", tensor, window, output_indices_tensor=None)))
 
 
 @translates("FusedGemm", by=["GEMM"], domain=MICROSOFT)

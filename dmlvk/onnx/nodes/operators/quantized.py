@@ -14,7 +14,7 @@ from dmlvk.onnx.nodes import batch_rules as batches
 from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.joining.pattern import JOINED
-from dmlvk.onnx.nodes.operators.convolution import narrowed, per_channel, widened
+from dmlvk.onnx.nodes.operators.convolution import channels_first, channels_last, narrowed, per_channel, widened
 from dmlvk.onnx.nodes.operators.matrix import largest_operand, product
 from dmlvk.onnx.nodes.operators.pooling import pool_window, pooled_sizes
 from dmlvk.onnx.nodes.operators.quantization import by_quotient, dynamically, matrices, of_matrix, rounded_to
@@ -233,15 +233,11 @@ def quantized_selection(node: Node) -> None:
 
 
 def _channels_first(node: Node, tensor: Tensor) -> Tensor:
-    if not node.integer("channels_last"):
-        return tensor
-    return tensor.transposed([0, tensor.rank - 1, *range(1, tensor.rank - 1)])
+    return channels_first(tensor) if node.integer("channels_last") else tensor
 
 
 def _with_channels_as_given(node: Node, tensor: Tensor) -> Tensor:
-    if not node.integer("channels_last"):
-        return tensor
-    return tensor.transposed([0, *range(2, tensor.rank), 1])
+    return channels_last(tensor) if node.integer("channels_last") else tensor
 
 
 def _pool_parameters(node: Node, rank: int) -> dict[str, Tensor | None]:
