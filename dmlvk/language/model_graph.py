@@ -97,8 +97,8 @@ class ModelGraph(ABC):
         if decoder.layers[layer].taps:
             more = self._convolved(layer, normed)
         else:
-            weights = self._weights(own, "attn_output", decoder.hidden, decoder.heads * decoder.head)
-            more = self._biased(self._attended(layer, normed), weights)
+            attended, width = self._attended(layer, normed), decoder.heads * decoder.head
+            more = self._biased(attended, self._weights(own, "attn_output", decoder.hidden, width))
         if decoder.has_post_norms:
             more = self._normed(more, f"{own}.post_attention_norm")
         state, normed = self._added(state, more, norms[0])

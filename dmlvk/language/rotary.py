@@ -75,7 +75,7 @@ def rotary(source: Source, base: float, size: int, context: int, scaling: Mappin
         steps = steps / _factors(source, source.vector("rope_freqs.weight", size // 2), size)
     if kind in ("default", "none"):
         return Rotary(tuple(steps))
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise source.refusal(f"rope_type {kind!r:.100}; {', '.join(('default', *_KINDS))} are run")
     return _KINDS[kind](_Scaling(source, scaling, base, size, context), steps)
 

@@ -330,6 +330,8 @@ def write_folder(folder: Path) -> None:
         ("anything_new", 3, "anything_new is 3"),
         ("hidden_act", "relu", "hidden_act is 'relu'; silu"),
         ("rope_scaling", {"rope_type": "dynamic", "factor": 2.0}, "rope_type 'dynamic'; default, linear"),
+        ("rope_scaling", {"rope_type": {}}, "rope_type {}; default, linear"),
+        ("use_bidirectional_attention", True, "use_bidirectional_attention is True"),
         ("layer_types", ["linear_attention"], "layer_types has 'linear_attention'"),
         ("num_key_value_heads", 3, "must be a multiple of head_count_kv 3"),
         ("hidden_size", 128, r"embed_tokens.weight must have the sizes \[260, 128\]; got \[260, 64\]"),
