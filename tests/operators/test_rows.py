@@ -14,12 +14,12 @@ from dmlvk.conformance.comparison import as_bits
 from dmlvk.conformance.execution import Judge, Workbench, describe
 from dmlvk.kernels import kernel as kernel_module
 from dmlvk.kernels.rows import along_axes
-from dmlvk.kernels.target import CPU
+from dmlvk.kernels.target import CPU, GPU
 from dmlvk.operators import OPERATORS, OperatorDesc
 from tests.effort import TAKES_TURNS
 from tests.operators.geometries import Geometry, packed
 from tests.operators.test_geometry import check_geometry
-from tests.targets import kernel_of
+from tests.targets import all_compute_as_gpus, kernel_of
 
 Array = npt.NDArray[Any]
 
@@ -133,6 +133,26 @@ def test_processors_and_gpus_compute_the_same_bits(
         assert kernel_of(desc, CPU).variant.endswith("alone" if rows == 1 else "in_registers")
         found |= {as_bits(_results(bench, desc, x)).tobytes() for bench in benches}
     assert len(found) == 1
+
+
+@EACH_NAMING_AXES
+def test_rows_that_begin_anywhere_in_a_vector_go_through_shared_memory_on_gpus(
+    case: ValueCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FLOAT16 of odd lengths, of which the last work group has fewer rows; with the bits that processors make."""
+    for length in (7, 77, 1001):
+        x = np.random.default_rng(length).normal(0, 4, (45, length)).astype(np.float16)
+        tensor = dml.TensorDesc(dml.FLOAT16, x.shape)
+        members: dict[str, Any] = {"input_tensor": tensor, "output_tensor": tensor}
+        desc = case.desc_class(**members, **axes_attributes(case.desc_class, (1,)))
+        kernel = kernel_of(desc, GPU)
+        assert isinstance(kernel, kernel_module.ElementwiseKernel)
+        assert kernel.geometry[-1] == kernel.work_group_size // kernel.geometry[0] * length
+        own = [_results(bench, desc, x) for bench in benches]
+        with monkeypatch.context() as patched:
+            all_compute_as_gpus(patched)
+            as_gpus = [_results(bench, desc, x) for bench in benches]
+        assert len({as_bits(result).tobytes() for result in (*own, *as_gpus)}) == 1
 
 
 @pytest.mark.combinations

@@ -108,8 +108,12 @@ class AttentionTile:
 TILES = (
     AttentionTile(2, 8, 64),
     AttentionTile(2, 2, 32),
+    AttentionTile(3, 8, 128),
+    AttentionTile(3, 2, 32),
     AttentionTile(4, 8, 64),
     AttentionTile(4, 2, 32),
+    AttentionTile(5, 4, 64),
+    AttentionTile(5, 2, 32),
     AttentionTile(6, 8, 64),
     AttentionTile(6, 2, 32),
     AttentionTile(8, 8, 32),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dmlvk.dynamic.sizes import is_multiple, typical
+from dmlvk.dynamic.sizes import is_dynamic, is_multiple, typical
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, ElementwiseKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order, open_ended
 from dmlvk.kernels.program import Program, of_kernel
@@ -17,6 +17,12 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
 FEWEST_LANES_OF_A_GROUP = 128
 """Work groups are small, for lanes of a group wait for each other; smaller ones would gain nothing more."""
+
+_WORD = 32
+"""Bits of which narrower elements share some with those of other rows: FLOAT32 gains nothing by shared memory."""
+
+_MOST_STAGED = 2048
+"""Elements of a work group's rows that go through shared memory: STAGED_SPACE in patterns/rows/along_axes.glsl."""
 
 ROWS_FOR_PROCESSORS = 16
 """From so many rows on a processor's invocations take whole rows: with fewer it would have nothing for its vectors."""
@@ -51,9 +57,13 @@ def lower(desc: OperatorDesc, target: Target) -> ElementwiseKernel:
     rows_of_a_group = size // lanes
     if target.is_cpu and fits_registers and typical(count) >= ROWS_FOR_PROCESSORS:
         access_order, size, rows_of_a_group = "alone", WORK_GROUP_SIZE, WORK_GROUP_SIZE
+    staged = 0
+    is_alone = target.is_cpu or access_order != "in_registers"
+    if types[-1].size_in_bits < _WORD and not is_alone and _lie_behind_one_another(row, rows, geometry[-2:]):
+        staged = rows_of_a_group * length
     return ElementwiseKernel(
         variant=variant_name(shader_name(type(desc)), types, access_order),
-        geometry=(*geometry, size),
+        geometry=(*geometry, size, staged if staged <= _MOST_STAGED else 0),
         work_groups=launch_size(desc.operator_name, -(-count // rows_of_a_group) * size, size),
         work_items=count,
         attributes=(),
@@ -87,6 +97,16 @@ def _has_blocks(row: FoldedLayout, rows: FoldedLayout, operand: int) -> bool:
     within = len(row.sizes) == 1 or (len(row.sizes) > 1 and is_multiple(row.sizes[0], BLOCK))
     further = (*strides[1:], *rows.strides[operand])
     return within and strides[0] == 1 and all(is_multiple(stride, BLOCK) for stride in further)
+
+
+def _lie_behind_one_another(row: FoldedLayout, rows: FoldedLayout, has_blocks: Sequence[int]) -> bool:
+    """Whether rows fill memory one behind the other, but not in blocks: in the input and in the output."""
+    if all(has_blocks) or len(row.sizes) != 1 or len(rows.sizes) > 1 or is_dynamic(row.sizes[0]):
+        return False
+    return all(
+        along == (1,) and (not rows.sizes or from_row == (row.sizes[0],))
+        for along, from_row in zip(row.strides, rows.strides or ((), ()), strict=True)
+    )
 
 
 def _lanes_are_neighbours(row: FoldedLayout, rows: FoldedLayout) -> bool:

@@ -47,6 +47,9 @@ layout(constant_id = 30) const bool LANES_ARE_NEIGHBOURS = true; // neighbouring
 layout(constant_id = 31) const bool INPUT_HAS_BLOCKS = false;
 layout(constant_id = 32) const bool OUTPUT_HAS_BLOCKS = false;
 layout(constant_id = 33) const uint INVOCATIONS = 256u; // of a work group; the host sets the group's size to it
+// Elements of a work group's rows, where these lie behind one another, and blocks at no multiples of four elements: they go through
+// shared memory, so that neighbouring invocations load and store neighbours. 0: each loads and stores its own.
+layout(constant_id = 34) const uint STAGED = 0u;
 
 #define CHAINS (LANES_PER_ROW < 8u ? LANES_PER_ROW : LANES_PER_ROW < 128u ? 8u : 16u)
 #define LANES_IN_CHAIN (LANES_PER_ROW / CHAINS)
@@ -161,9 +164,26 @@ uint narrowed_f16(uint x) { return float16_from_float32(x); }
 #define IS_WHOLE(first) (ROW_LENGTH % 4u == 0u || first + 3u < ROW_LENGTH)
 #endif
 
+#if ROW_ACCESS_ORDER == IN_REGISTERS
+#define STAGED_SPACE 2048
+shared uint staged[STAGED_SPACE];
+uint staged_row; // where this invocation's row begins in it
+#define IS_STAGED (STAGED != 0u)
+#define STAGED_AT(element) staged[staged_row + (element)]
+#else
+#define IS_STAGED false
+#define STAGED_AT(element) words_output[0]
+#endif
+
 // Four neighbours as float32.
 void load_block(uint first, out uint x[4])
 {
+    if (IS_STAGED) {
+        for (uint k = 0u; k < 4u; ++k) {
+            x[k] = first + k < ROW_LENGTH ? STAGED_AT(first + k) : BEHIND_THE_ROW;
+        }
+        return;
+    }
     if (INPUT_HAS_BLOCKS && IS_WHOLE(first)) {
         uint block = offset_in_input(first) >> 2u;
 #if INPUT_0_BITS == 32
@@ -191,6 +211,14 @@ void load_block(uint first, out uint x[4])
 // Four neighbours, of which some may lie behind the row's end.
 void store_block(uint first, uint results[4])
 {
+    if (IS_STAGED) {
+        for (uint k = 0u; k < 4u; ++k) {
+            if (first + k < ROW_LENGTH) {
+                STAGED_AT(first + k) = FORM(narrowed, OUTPUT)(results[k]); // where it has its own element from
+            }
+        }
+        return;
+    }
     if (OUTPUT_HAS_BLOCKS && IS_WHOLE(first)) {
         uint block = offset_in_output(first) >> 2u;
 #if OUTPUT_BITS == 32

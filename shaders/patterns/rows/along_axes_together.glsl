@@ -114,6 +114,45 @@ uvec3 row_words_of_lanes(Double own, PowerBasis basis)
 #define ADD_NEAR_TERMS(name, first) { sum = with_near_terms(sum, terms_##name); }
 #define ADD_ALL_TERMS(name, first) { sum = with_terms(sum, terms_##name); }
 
+#if ROW_ACCESS_ORDER == IN_REGISTERS
+// All rows of the work group, from an element of the tensor on.
+void load_rows(uint first, uint count)
+{
+    uint begin = BASE(INPUT_0_BITS, input_0) + first;
+    for (uint element = slot; element < count; element += INVOCATIONS) {
+        staged[element] = FORM(widened, INPUT_0)(LOAD(INPUT_0, words_input_0, begin + element));
+    }
+    barrier();
+}
+
+// Words that hold elements of others, too, are changed by atomics.
+void store_rows(uint first, uint count)
+{
+    barrier();
+    uint begin = BASE(OUTPUT_BITS, output) + first;
+#if OUTPUT_BITS == 32
+    for (uint element = slot; element < count; element += INVOCATIONS) {
+        words_output[begin + element] = staged[element];
+    }
+#else
+    uint last = begin + count; // behind it
+    for (uint word = (begin >> 1u) + slot; 2u * word < last; word += INVOCATIONS) {
+        bool has_low = 2u * word >= begin;
+        bool has_high = 2u * word + 1u < last;
+        uint low = has_low ? staged[2u * word - begin] : 0u;
+        uint high = has_high ? staged[2u * word + 1u - begin] : 0u;
+        if (has_low && has_high) {
+            words_output[word] = low | (high << 16);
+        } else if (has_low) {
+            STORE_16(words_output, 2u * word, low);
+        } else {
+            STORE_16(words_output, 2u * word + 1u, high);
+        }
+    }
+#endif
+}
+#endif
+
 #define DECLARE_X(name) uint x_##name[4];
 #define DECLARE_TERMS(name) Double terms_##name[4];
 
@@ -127,6 +166,14 @@ void main()
     bool is_row = row_number < parameters.work_items;
     move_to_row(min(row_number, parameters.work_items - 1u));
 
+#if ROW_ACCESS_ORDER == IN_REGISTERS
+    uint group_row = group * ROWS_PER_GROUP;
+    uint group_elements = (min(group_row + ROWS_PER_GROUP, parameters.work_items) - min(group_row, parameters.work_items)) * ROW_LENGTH;
+    if (IS_STAGED) {
+        staged_row = (min(row_number, parameters.work_items - 1u) - min(group_row, parameters.work_items - 1u)) * ROW_LENGTH;
+        load_rows(group_row * ROW_LENGTH, group_elements);
+    }
+#endif
     EACH_NAME(DECLARE_X)
     Extremes seen = NO_EXTREMES;
     EACH_BLOCK(SEE_BLOCK)
@@ -175,4 +222,9 @@ void main()
     if (is_row) {
         EACH_BLOCK(STORE_BLOCK)
     }
+#if ROW_ACCESS_ORDER == IN_REGISTERS
+    if (IS_STAGED) {
+        store_rows(group_row * ROW_LENGTH, group_elements);
+    }
+#endif
 }
