@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dmlvk.kernels.movement.copies import FoldedCopy
 
 _WIDTHS = (8, 16)
-_TILES = ((64, 64), (128, 32), (32, 128), (256, 16), (16, 256))
+_TILES = ((64, 32), (32, 64), (128, 16), (16, 128))
 """Elements along the target's neighbours, and along the source's."""
 
 _SHORTEST = 3

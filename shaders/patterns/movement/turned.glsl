@@ -24,10 +24,10 @@ BUFFER(1, target)
 ALL_STRIDES(source, 12)
 ALL_STRIDES(target, 20)
 layout(constant_id = 28) const uint TILE_ALONG = 64u; // powers of two; their product is TILE_ELEMENTS
-layout(constant_id = 29) const uint TILE_LINES = 64u;
+layout(constant_id = 29) const uint TILE_LINES = 32u;
 
-#define TILE_ELEMENTS 4096u
-#define MOST_ALONG 256u
+#define TILE_ELEMENTS 2048u
+#define MOST_ALONG 128u
 #define PER_WORD (32u / BITS)
 #define MASK (0xffffffffu >> (32u - BITS))
 #define PITCH (TILE_LINES + 1u) // odd: neither way through the tile meets one bank again and again
