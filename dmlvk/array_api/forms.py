@@ -113,8 +113,8 @@ def sign_of_float(_graph: Graph, x: Expression) -> Expression:
 def left_shift(graph: Graph, x: Expression, distance: Expression) -> Expression:
     """An integer times a power of two modulo its range; 0 where nothing of it is left."""
     plain, steps = _as_unsigned(x), _as_unsigned(distance)
-    shifted = F.bit_shift_left(plain, _within(graph, steps))
-    return seen_as(_is_far(graph, steps).where(0, shifted), x.data_type)
+    shifted = F.bit_shift_left(plain, _within(steps))
+    return seen_as(_is_far(steps).where(0, shifted), x.data_type)
 
 
 def right_shift(graph: Graph, x: Expression, distance: Expression) -> Expression:
@@ -122,8 +122,8 @@ def right_shift(graph: Graph, x: Expression, distance: Expression) -> Expression
     plain, steps = _as_unsigned(x), _as_unsigned(distance)
 
     def shifted(of: Expression) -> Expression:
-        made = F.bit_shift_right(of, _within(graph, steps))
-        return _is_far(graph, steps).where(0, made)
+        made = F.bit_shift_right(of, _within(steps))
+        return _is_far(steps).where(0, made)
 
     if plain.data_type is x.data_type:
         return shifted(x)
@@ -135,11 +135,11 @@ def _as_unsigned(x: Expression) -> Expression:
     return seen_as(x, _UNSIGNED[x.data_type]) if x.data_type in _UNSIGNED else x
 
 
-def _within(graph: Graph, steps: Expression) -> Expression:
+def _within(steps: Expression) -> Expression:
     return steps & steps.data_type.size_in_bits - 1
 
 
-def _is_far(graph: Graph, steps: Expression) -> Expression:
+def _is_far(steps: Expression) -> Expression:
     return steps >= steps.data_type.size_in_bits
 
 
@@ -165,7 +165,7 @@ def copied_sign(graph: Graph, x: Expression, sign: Expression) -> Expression:
 
 def next_after(graph: Graph, a: Expression, b: Expression) -> Expression:
     """The next float from one toward another one, denormals among them."""
-    first, second = _ordered(graph, a), _ordered(graph, b)
+    first, second = _ordered(a), _ordered(b)
     step = (first < second).where(1, constant(graph, -1, first))
     moved = first + step
     back = (moved < 0).where(_SIGN_BIT - moved, moved)
@@ -174,7 +174,7 @@ def next_after(graph: Graph, a: Expression, b: Expression) -> Expression:
     return seen_as(is_nan.where(seen_as(a + b, DataType.INT32), near), DataType.FLOAT32)
 
 
-def _ordered(graph: Graph, x: Expression) -> Expression:
+def _ordered(x: Expression) -> Expression:
     """A float's place in the order of all floats: its bits as an integer, those below zero counted downwards."""
     bits = seen_as(x, DataType.INT32)
     return (bits < 0).where(_SIGN_BIT - bits, bits)

@@ -66,7 +66,7 @@ class Expression(Arithmetic):
 
     ``+ - * / // % @ **``, unary ``-``, ``abs``, comparisons, ``& | ^ ~ << >>`` make further expressions; what they are
     combined with may be an expression, a number or an array. Comparisons give UINT8 of 0 and 1; ``~`` of such an
-    expression is its logical negation, of any other one the negation of all bits.
+    expression is its logical negation, of any other one the negation of all bits. ``(x < 0).where(a, b)`` chooses.
 
     Attributes:
         graph: the graph that it belongs to.

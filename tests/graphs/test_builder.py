@@ -32,6 +32,15 @@ def test_arithmetic_broadcasts_as_numpy_does(device: dml.Device, function: Calla
         assert (got == function(a, shifted)).all()
 
 
+def test_a_condition_chooses_between_tensors_and_numbers(any_device: dml.Device) -> None:
+    graph = dml.Graph(any_device)
+    x = graph.input("x", dml.FLOAT32, (2, 3))
+    array = np.array([[-1, 0, 2], [3, -4, 5]], np.float32)
+    chosen = any_device.run(graph.compile(y=(x < 0).where(0, x), z=(x > 1).where(x, -x)), {"x": array})
+    np.testing.assert_array_equal(chosen["y"], np.where(array < 0, 0, array))
+    np.testing.assert_array_equal(chosen["z"], np.where(array > 1, array, -array))
+
+
 @pytest.mark.parametrize(
     "function", [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne], ids=lambda f: f.__name__
 )

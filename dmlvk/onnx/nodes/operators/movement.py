@@ -210,8 +210,8 @@ def gather(node: Node) -> None:
     lead = rank - tensor.rank
     made = node.apply(
         "GATHER",
-        input_tensor=_leading(node, tensor, rank),
-        indices_tensor=_leading(node, indices, rank),
+        input_tensor=_leading(tensor, rank),
+        indices_tensor=_leading(indices, rank),
         axis=axis + lead,
         index_dimensions=indices.rank,
     )
@@ -244,7 +244,7 @@ def _gathered_of_parts(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     return made
 
 
-def _leading(node: Node, tensor: Tensor, rank: int) -> Tensor:
+def _leading(tensor: Tensor, rank: int) -> Tensor:
     missing = rank - tensor.rank
     return tensor.viewed((1,) * missing + tensor.shape, (0,) * missing + tensor.strides)
 
@@ -271,8 +271,8 @@ def gather_nd(node: Node) -> None:
     rank = max(tensor.rank, indices.rank, len(output.shape), 1)
     made = node.apply(
         "GATHER_ND1",
-        input_tensor=_leading(node, tensor, rank),
-        indices_tensor=_leading(node, indices, rank),
+        input_tensor=_leading(tensor, rank),
+        indices_tensor=_leading(indices, rank),
         input_dimension_count=tensor.rank,
         indices_dimension_count=indices.rank,
         batch_dimension_count=node.integer("batch_dims"),
@@ -312,9 +312,9 @@ def scatter_nd(node: Node) -> None:
     rank = max(tensor.rank, indices.rank, updates.rank)
     made = node.apply(
         "SCATTER_ND",
-        input_tensor=_leading(node, tensor, rank),
-        indices_tensor=_leading(node, indices, rank),
-        updates_tensor=_leading(node, updates, rank),
+        input_tensor=_leading(tensor, rank),
+        indices_tensor=_leading(indices, rank),
+        updates_tensor=_leading(updates, rank),
         input_dimension_count=tensor.rank,
         indices_dimension_count=indices.rank,
     )
@@ -331,7 +331,7 @@ def one_hot(node: Node) -> None:
         node.apply(
             "ONE_HOT",
             indices_tensor=indices.with_axis(axis),
-            values_tensor=_leading(node, values, len(output.shape)),
+            values_tensor=_leading(values, len(output.shape)),
             output_tensor=output,
             axis=axis,
         )

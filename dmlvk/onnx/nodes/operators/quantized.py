@@ -291,7 +291,7 @@ def quantized_global_average_pool(node: Node) -> None:
     node.set(_with_channels_as_given(node, made.viewed((*tensor.shape[:2], *[1] * (tensor.rank - 2)))))
 
 
-def _other_sign(node: Node, tensor: Tensor) -> Tensor:
+def _other_sign(tensor: Tensor) -> Tensor:
     """Bytes with 128 less, or more: those of UINT8 as INT8, and the other way round."""
     element = TensorProto.INT8 if tensor.element == TensorProto.UINT8 else TensorProto.UINT8
     made = tensor.viewed(tensor.shape, tensor.strides, TensorProto.UINT8) ^ _SIGN_OF_BYTE
@@ -319,7 +319,7 @@ def integer_product(node: Node, a: _Factor, b: _Factor, bias: int | None) -> Ten
     if left.element != b[0].element:
         if zero is None:
             zero = node.scalar(0, left.element).viewed((1,) * max(left.rank, b[0].rank))
-        left, zero = _other_sign(node, left), _other_sign(node, zero)
+        left, zero = _other_sign(left), _other_sign(zero)
     first, second, shape = matrices(node, left, b[0])
     return node.apply(
         "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",

@@ -28,10 +28,10 @@ def _members(node: Node, each: int) -> Iterator[tuple[list[Tensor], list[int]]]:
 
 def _rate(node: Node) -> Tensor:
     """The learning rate: a single number."""
-    return _single(node, node.tensor(0))
+    return _single(node.tensor(0))
 
 
-def _single(node: Node, tensor: Tensor) -> Tensor:
+def _single(tensor: Tensor) -> Tensor:
     if any(size != 1 for size in tensor.shape):
         raise NotOnDevice("the learning rate and the count of steps are single numbers")
     return tensor.viewed((1,))
@@ -39,7 +39,7 @@ def _single(node: Node, tensor: Tensor) -> Tensor:
 
 def _count(node: Node) -> Tensor:
     """How many steps were made before, a single INT64."""
-    return _single(node, node.tensor(1))
+    return _single(node.tensor(1))
 
 
 def _chosen(count: Tensor, later: Tensor, at_first: Tensor) -> Tensor:
