@@ -10,6 +10,7 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.nn import functional
 
 from dmlvk.torch.activations import ACTIVATIONS, LOWERED
+from dmlvk.torch.recurrent import RECURRENT
 from dmlvk.torch.special import SPECIAL
 
 _aten = torch.ops.aten
@@ -43,7 +44,7 @@ _KEPT = [_aten.embedding_dense_backward.default, *LOWERED]
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Those of Core ATen and others, by operator."""
     found: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
-    found |= {**get_decompositions(_DECOMPOSED), **ACTIVATIONS, **SPECIAL, **_OWN}
+    found |= {**get_decompositions(_DECOMPOSED), **ACTIVATIONS, **SPECIAL, **RECURRENT, **_OWN}
     for kept in _KEPT:
         found.pop(kept, None)
     return found

@@ -169,6 +169,16 @@ def test_eager_and_compiled_programs_have_the_same_bits(strict: str, any_device:
     assert torch.equal(eager.cpu(), compiled)
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_and_their_gradients_are_on_the_device(strict: str, kind: str) -> None:
+    layer, x = getattr(nn, kind)(3, 4), torch.randn(2, 2, 3)
+    found = copy.deepcopy(layer).to(strict)
+    (layer(x)[0] * 2).square().sum().backward()
+    (found(x.to(strict))[0] * 2).square().sum().backward()
+    for (name, a), b in zip(layer.named_parameters(), found.parameters(), strict=True):
+        assert torch.allclose(a.grad, b.grad.cpu(), rtol=1e-4, atol=1e-5), name
+
+
 _SPECIAL: dict[str, Any] = {
     "erfc": torch.special.erfc,
     "erfinv": lambda x: torch.special.erfinv(x / 10),
