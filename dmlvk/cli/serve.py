@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dmlvk.cli.selection import arithmetic_option, device_selector
 from dmlvk.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from dmlvk.language.batch import Drafter
 
 
 @click.command()
@@ -18,6 +23,7 @@ from dmlvk.errors import UnsupportedError
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any that is free.")
 @click.option("--name", help="What clients call the model; else the path's last part.")
 @click.option("--sequences", "-n", type=click.IntRange(1, 64), default=8, show_default=True, help="Answers at once.")
+@click.option("--draft", metavar="lookup|PATH", help="What guesses tokens, which changes no answer: a smaller model.")
 @click.option("--max-length", type=click.IntRange(1), help="Tokens of a prompt and its answer; else the model decides.")
 @click.option("--key", envvar="DMLVK_API_KEY", default="", help="What clients must show (or DMLVK_API_KEY).")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="Of pages whose scripts may ask; * for any.")
@@ -33,6 +39,7 @@ def serve(
     port: int,
     name: str | None,
     sequences: int,
+    draft: str | None,
     max_length: int | None,
     key: str,
     allow_origin: tuple[str, ...],
@@ -47,6 +54,7 @@ def serve(
     device. A signal (Ctrl-C) ends it: answers under way are finished within --grace, or told.
     """
     from dmlvk.language import LanguageModel
+    from dmlvk.language.drafting import ModelDrafter, PromptLookup
 
     try:
         from dmlvk.serving.app import Bounds
@@ -56,13 +64,24 @@ def serve(
     selected = None if device is None else device_selector(device)
     is_local = host in ("127.0.0.1", "localhost", "::1")
     bounds = Bounds(most_body, queue, seconds, key, allow_origin, is_local)
-    with LanguageModel(path, selected, max_length=max_length, sequences=sequences, arithmetic=arithmetic) as model:
+    with contextlib.ExitStack() as opened:
+        guesses = draft is not None
+        model = LanguageModel(
+            path, selected, max_length=max_length, sequences=sequences, drafts=guesses, arithmetic=arithmetic
+        )
+        opened.enter_context(model)
+        drafter: Drafter | None = None
+        if draft == "lookup":
+            drafter = PromptLookup()
+        elif draft is not None:
+            smaller = LanguageModel(draft, model.device, arithmetic=arithmetic)
+            drafter = ModelDrafter(opened.enter_context(smaller), model)
         called = name or path.stem
 
         def started(address: str) -> None:
             click.echo(f"{called} on {model.device.info.name}: {address}/v1", err=True)
 
-        run(model, called, bounds, host=host, port=port, grace=grace, started=started)
+        run(model, called, bounds, drafter=drafter, host=host, port=port, grace=grace, started=started)
 
 
 @click.command()

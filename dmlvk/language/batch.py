@@ -11,14 +11,14 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.language.sampling import MOST_TOP, Sampler, Sampling
-from dmlvk.language.slots import Slot, common_length
+from dmlvk.language.slots import Slot, checked_tokens, common_length
 
 if TYPE_CHECKING:
     from dmlvk.language.chain import StepChain
@@ -37,6 +37,11 @@ _MOST_CHAINED = 64
 
 _FEWEST_CHAINED = 3
 
+_DRAFTED = (4, 8)
+"""Tokens of a step that has guesses: the last one of the text, and what may follow."""
+
+_MOST_DRAFTED = _DRAFTED[-1] - 1
+
 _FEWEST_COPIED = 64
 """Tokens that a text must have in common with what stands in another place to be worth a copy."""
 
@@ -49,6 +54,13 @@ class Constraint(Protocol):
 
     def accept(self, token: int) -> None:
         """A token that was chosen."""
+
+
+class Drafter(Protocol):
+    """What guesses how a text goes on. Guesses change nothing but the time that its tokens take."""
+
+    def draft(self, tokens: Sequence[int], most: int) -> Sequence[int]:
+        """Tokens that may follow, at most so many; none where nothing is known."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,17 +85,33 @@ class Wishes:
         constraint: which tokens may come; ``None``: any.
         forced: tokens that come first, whatever is chosen.
         hashes: whether a hash over the bits of all logits is kept.
+        drafter: what guesses how it goes on, while it is alone; of a model that was opened with ``drafts``.
     """
 
     likeliest: int | None = None
     constraint: Constraint | None = None
     forced: Sequence[int] = ()
     hashes: bool = False
+    drafter: Drafter | None = None
 
     @property
     def needs_host(self) -> bool:
         """Whether the host takes part in each step."""
         return self.likeliest is not None or self.constraint is not None or bool(self.forced) or self.hashes
+
+
+class Step(NamedTuple):
+    """A token that came.
+
+    Attributes:
+        text: in which.
+        token: the token.
+        likelihood: of the token, where it is wanted.
+    """
+
+    text: BatchText
+    token: int
+    likelihood: Likelihood | None = None
 
 
 class BatchText:
@@ -182,12 +210,12 @@ class Batch:
             self._uses[text.slot] = next(self._ticks)
             text.slot = None
 
-    def step(self) -> list[tuple[BatchText, Likelihood | None]]:
+    def step(self) -> list[Step]:
         """Runs some of the prompts that are left, and a token of each text whose prompt stands in the caches.
 
         Returns:
-            The texts that now have one token more, with how likely it was where they want to know. None of them is
-            looked at here: who finds an end among them, or no more :attr:`BatchText.room`, removes the text.
+            The tokens that came, one of each text, or several of a text that was drafted. None of them is looked at
+            here: who finds an end among them, or no more :attr:`BatchText.room`, removes the text.
 
         Raises:
             DmlError: the device cannot do it; texts are as before, and the step may be tried again.
@@ -201,18 +229,21 @@ class Batch:
                     text.slot.holder = None
             raise
 
-    def _step(self) -> list[tuple[BatchText, Likelihood | None]]:
+    def _step(self) -> list[Step]:
         self._caches.check_open()
         waiting = [text for text in self._texts if not self._stands(text)]
+        drafted = [] if waiting else self._drafted()
         if self._chain is not None:
             wanted = self._range([text.slot for text in self._texts if text.slot is not None])
             is_known = all(text in self._chained for text in self._texts)
-            if self._left and not waiting and is_known and wanted[1] == len(self._chained):
+            if self._left and not waiting and not drafted and is_known and wanted[1] == len(self._chained):
                 return self._steps_on_device(self._chain)
             if self._chain.pending:
                 return self._read(self._chain)
             self._chain = None
             waiting = [text for text in self._texts if not self._stands(text)]
+        if drafted:
+            return self._drafted_step(self._texts[0], drafted)
         budget = _PROMPT_TOKENS
         for text in waiting:
             budget = self._run_prompt(text, budget)
@@ -292,21 +323,21 @@ class Batch:
         self._chained = rows
         return self._chain
 
-    def _steps_on_device(self, chain: StepChain) -> list[tuple[BatchText, Likelihood | None]]:
+    def _steps_on_device(self, chain: StepChain) -> list[Step]:
         """The next tokens, while the step behind theirs is submitted already."""
         while chain.pending < min(self._left, 2):
             chain.submit()
         return self._read(chain)
 
-    def _read(self, chain: StepChain) -> list[tuple[BatchText, Likelihood | None]]:
+    def _read(self, chain: StepChain) -> list[Step]:
         found = chain.tokens()
         self._left -= 1
-        given: list[tuple[BatchText, Likelihood | None]] = []
+        steps = []
         for row, token in zip(self._chained, found, strict=True):
             if row is not None and row.slot is not None:
                 self._take(row, token)
-                given.append((row, None))
-        return given
+                steps.append(Step(row, token))
+        return steps
 
     @staticmethod
     def _take(text: BatchText, token: int) -> None:
@@ -314,7 +345,7 @@ class Batch:
         text.slot.tokens.append(text.tokens[-1])
         text.tokens.append(token)
 
-    def _single_step(self, ready: list[BatchText]) -> list[tuple[BatchText, Likelihood | None]]:
+    def _single_step(self, ready: list[BatchText]) -> list[Step]:
         """A step of which the host sees the logits."""
         first, rows, tokens, pasts = self._rows(ready, 1)
         logits = self._caches.logits(first, tokens, pasts)
@@ -340,7 +371,36 @@ class Batch:
                 self._take(text, token)
                 if text.wishes.constraint is not None:
                     text.wishes.constraint.accept(token)
-        return [(text, likelihoods.get(row)) for row, text in enumerate(rows) if text is not None]
+        return [Step(text, found[row], likelihoods.get(row)) for row, text in enumerate(rows) if text is not None]
+
+    def _drafted(self) -> Sequence[int]:
+        """What may follow in the only text that there is."""
+        text = self._texts[0] if len(self._texts) == 1 else None
+        if text is None or text.wishes.drafter is None or text.wishes.needs_host or not self._caches.takes_drafts:
+            return ()
+        return text.wishes.drafter.draft(text.tokens, _MOST_DRAFTED) if text.room >= _DRAFTED[0] else ()
+
+    def _drafted_step(self, text: BatchText, drafted: Sequence[int]) -> list[Step]:
+        """Runs a text's last token and what may follow; what is chosen as it was guessed counts, and what comes next.
+
+        The logits behind each are those that it has alone, if all before it were guessed well. So the tokens are those
+        that steps one by one choose (Y. Leviathan, M. Kalman and Y. Matias, "Fast inference from transformers via
+        speculative decoding", ICML 2023, where choices are repeated exactly).
+        """
+        slot = text.slot
+        assert slot is not None  # it takes part
+        sizes = [size for size in _DRAFTED if size <= text.room]  # few, so that few plans are needed
+        count = next((size for size in sizes if size > len(drafted)), sizes[-1])
+        guesses = [*checked_tokens(slot.folder, drafted), *[0] * count][: count - 1]
+        logits = self._caches.drafted_logits(slot.place, [text.tokens[-1], *guesses], len(slot.tokens))
+        sampler = Sampler(self._choices, [text.sampling] * count)
+        texts = [[*text.tokens, *guesses[:place]] for place in range(count)]
+        sampler.resume(texts, [text.generated + place for place in range(count)])
+        chosen = [int(token) for token in sampler.token(logits).numpy()[:, 0]]
+        right = next((place for place, guess in enumerate(guesses) if guess != chosen[place]), len(guesses))
+        for token in chosen[: right + 1]:
+            self._take(text, token)
+        return [Step(text, token) for token in chosen[: right + 1]]
 
     def _allowed(self, rows: Sequence[BatchText | None]) -> npt.NDArray[np.uint8]:
         made = np.ones((len(rows), self._choices.vocabulary), np.uint8)
@@ -373,4 +433,14 @@ class Batch:
         }
 
 
-__all__ = ["MOST_SEQUENCES", "MOST_TOP", "Batch", "BatchText", "Constraint", "Likelihood", "Wishes"]
+__all__ = [
+    "MOST_SEQUENCES",
+    "MOST_TOP",
+    "Batch",
+    "BatchText",
+    "Constraint",
+    "Drafter",
+    "Likelihood",
+    "Step",
+    "Wishes",
+]

@@ -10,6 +10,9 @@ from onnx import TensorProto, helper
 
 from dmlvk.language.model_graph import MICROSOFT, ModelGraph
 
+POSITIONS = "logit_positions"
+"""The initializer that says behind which of a run's tokens logits are wanted: the last one."""
+
 
 class DecoderGraph(ModelGraph):
     """Tokens, mask and past in; the last position's logits and the new past out."""
@@ -21,7 +24,7 @@ class DecoderGraph(ModelGraph):
         embedding = source.matrix("token_embd.weight", decoder.vocabulary, decoder.hidden).unpacked()
         embedding = embedding.quantized(source.quantize)
         last = self._node(
-            "Gather", [self._states(embedding), self._constant("last", np.array([-1]))], "last_state", axis=1
+            "Gather", [self._states(embedding), self._constant(POSITIONS, np.array([-1]))], "last_state", axis=1
         )
         head, name = embedding, "token_embd"
         if source.is_tied is True:

@@ -16,6 +16,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError, InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.language.batch import MOST_SEQUENCES, Batch
 from dmlvk.language.conversion import opened_folder
+from dmlvk.language.decoder_graph import POSITIONS
 from dmlvk.language.sampling import Choices, Sampling
 from dmlvk.language.sequence_caches import SequenceCaches
 from dmlvk.language.slots import Slot, TokenSequence, checked_tokens
@@ -51,6 +52,7 @@ class LanguageModel:
         device: where to run: a device, which stays open, or what ``dmlvk.Device`` takes to choose one.
         max_length: tokens that there is room for; ``None``: what the folder wants.
         sequences: texts that :meth:`batch` continues together, at most; each has room for max_length tokens.
+        drafts: whether texts of a batch may be drafted (:attr:`Wishes.drafter`).
         arithmetic: as for ``dmlvk.Device``.
         quantize: bits of the integers in which plain weights are packed, 4 or 8; ``None``: they stay as they are.
 
@@ -69,6 +71,7 @@ class LanguageModel:
         *,
         max_length: int | None = None,
         sequences: int = 1,
+        drafts: bool = False,
         arithmetic: str | None = None,
         quantize: int | None = None,
     ) -> None:
@@ -89,14 +92,18 @@ class LanguageModel:
                     f"{self.folder.path}: sequences must be from 1 to {MOST_SEQUENCES}; got {sequences!r}"
                 )
             options = {} if arithmetic is None else {"arithmetic": arithmetic}
-            self._session = onnx.InferenceSession(self.folder.model, device=device, **options)
+            self._opened = self._session = onnx.InferenceSession(self.folder.model, device=device, **options)
         try:
+            if drafts:
+                self._session = self._with_positions()
             self._inputs = {item.name: item for item in self._session.get_inputs()}
             self._data_type = self._checked()
             arrays, states = self._new_caches(sequences), self._state_names()
+            if drafts and states:
+                raise UnsupportedError(f"{self.folder.model}: has states, which forget no draft that was wrong")
             caches = SequenceCaches(self._session, self.folder, arrays, self.max_length, states)
         except BaseException:
-            self._session.close()
+            self._close_sessions()
             raise
         self._slots = [Slot(caches, place) for place in range(sequences)]
         self._choices = Choices(self.device, self.folder.vocabulary, self._data_type)
@@ -113,9 +120,20 @@ class LanguageModel:
     def close(self) -> None:
         """Frees what lies on the device."""
         self._slot.caches.close()
-        self._session.close()
+        self._close_sessions()
         if self.folder.is_converted:  # where systems delete no file that is mapped
             shutil.rmtree(self.folder.model.parent, ignore_errors=True)
+
+    def _with_positions(self) -> Any:
+        """The session in which a run says behind which of its tokens logits are wanted."""
+        try:
+            return self._opened.with_inputs(frozenset([POSITIONS]))
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{error}: it gives logits of last tokens only, and drafts need more") from error
+
+    def _close_sessions(self) -> None:
+        for session in dict.fromkeys([self._session, self._opened]):
+            session.close()
 
     @property
     def device(self) -> Device:
@@ -213,7 +231,7 @@ class LanguageModel:
         names = folder.names
         patterns = [past for past in (names.past_key, names.past_value, names.past_conv) if past]
         caches = "|".join(re.escape(past).replace("%d", r"\d+") for past in patterns)
-        known = (names.input_ids, names.attention_mask, names.position_ids)
+        known = (names.input_ids, names.attention_mask, names.position_ids, POSITIONS)
         others = [name for name in self._inputs if name not in known and not re.fullmatch(caches, name)]
         if others:
             raise UnsupportedError(

@@ -16,6 +16,7 @@ from dmlvk import functions as F
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.graphs.builder import Graph
 from dmlvk.language.chain import StepChain, counters
+from dmlvk.language.decoder_graph import POSITIONS
 
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
@@ -43,6 +44,7 @@ class SequenceCaches:
         folder: what the decoder is.
         max_length: tokens that there is room for in each sequence.
         has_states: whether there are states.
+        takes_drafts: whether a run gives the logits behind several of its tokens.
 
     Args:
         session: of the decoder.
@@ -66,6 +68,7 @@ class SequenceCaches:
         self.has_states = bool(self._states)
         self._session, self.folder, self._arrays, self.max_length = session, folder, arrays, max_length
         self._has_positions = any(item.name == folder.names.position_ids for item in session.get_inputs())
+        self.takes_drafts = any(item.name == POSITIONS for item in session.get_inputs())
         self._parts: dict[tuple[int, int], dict[tuple[str, str], OrtValue]] = {}
         self._chains: dict[Any, StepChain] = {}
         self._copy: CompiledGraph | None = None
@@ -108,7 +111,7 @@ class SequenceCaches:
                 self._thread = 0
 
     def run(
-        self, first: int, tokens: Sequence[Sequence[int]], pasts: Sequence[int], wanted: Sequence[str]
+        self, first: int, tokens: Sequence[Sequence[int]], pasts: Sequence[int], wanted: Sequence[str], kept: int = 1
     ) -> list[OrtValue]:
         """Runs tokens of sequences that lie side by side.
 
@@ -117,13 +120,14 @@ class SequenceCaches:
             tokens: of each, as many of one as of another.
             pasts: how many tokens stand before, of each.
             wanted: outputs.
+            kept: the last tokens behind which logits are wanted.
 
         Returns:
             The outputs that are wanted.
         """
         self.check_open()
         binding = self._session.io_binding()
-        for name, value in self._feed(tokens, pasts).items():
+        for name, value in self._feed(tokens, pasts, kept).items():
             binding.bind_cpu_input(name, value)
         for name in wanted:
             binding.bind_output(name, "dml")
@@ -149,14 +153,23 @@ class SequenceCaches:
 
     def logits(self, first: int, tokens: Sequence[int], pasts: Sequence[int]) -> Array:
         """Runs a token of each of some sequences; the logits behind it, [sequences, vocabulary]."""
-        (found,) = self.run(first, [[token] for token in tokens], pasts, [self.folder.names.logits])
-        logits: Array | None = found.array()
+        return self._logits(
+            self.run(first, [[token] for token in tokens], pasts, [self.folder.names.logits]), len(tokens), 1
+        )
+
+    def drafted_logits(self, place: int, tokens: Sequence[int], past: int) -> Array:
+        """Runs tokens of one sequence; the logits behind each of them, [tokens, vocabulary]."""
+        found = self.run(place, [tokens], [past], [self.folder.names.logits], len(tokens))
+        return self._logits(found, 1, len(tokens))
+
+    def _logits(self, outputs: Sequence[OrtValue], rows: int, count: int) -> Array:
+        logits: Array | None = outputs[0].array()
         if logits is None:
             raise UnsupportedError(f"{self.folder.model}: its logits are computed on the host")
-        shape = (len(tokens), 1, self.folder.vocabulary)
+        shape = (rows, count, self.folder.vocabulary)
         if logits.shape != shape:
             raise ModelFileError(f"{self.folder.model}: its logits are {list(logits.shape)}, not {list(shape)}")
-        return logits[:, -1, :]
+        return logits.reshape(-1, shape[2])
 
     def stands(self, place: int, length: int) -> bool:
         """Whether the states of a sequence, if there are any, have seen so many tokens."""
@@ -251,7 +264,7 @@ class SequenceCaches:
             }
         return self._parts[first, count]
 
-    def _feed(self, tokens: Sequence[Sequence[int]], pasts: Sequence[int]) -> dict[str, Any]:
+    def _feed(self, tokens: Sequence[Sequence[int]], pasts: Sequence[int], kept: int = 1) -> dict[str, Any]:
         """The inputs of tokens behind so many others, but for the caches."""
         names, count = self.folder.names, len(tokens[0])
         before = np.array(pasts, np.int64)[:, None]
@@ -259,6 +272,8 @@ class SequenceCaches:
             names.input_ids: np.array(tokens, np.int64),
             names.attention_mask: (np.arange(max(pasts) + count) < before + count).astype(np.int64),
         }
+        if self.takes_drafts:
+            feed[POSITIONS] = np.arange(-kept, 0, dtype=np.int64)
         if self._has_positions:
             feed[names.position_ids] = before + np.arange(count, dtype=np.int64)
         return feed

@@ -31,6 +31,7 @@ from dmlvk.serving.fields import parsed
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from dmlvk.language.batch import Drafter
     from dmlvk.language.generation import LanguageModel
 
 _BODY_SECONDS = 30.0
@@ -72,11 +73,12 @@ class Server:
         model: what answers.
         name: what clients call it.
         bounds: what they may ask for.
+        drafter: what guesses tokens, where texts are not many.
     """
 
-    def __init__(self, model: LanguageModel, name: str, bounds: Bounds) -> None:
+    def __init__(self, model: LanguageModel, name: str, bounds: Bounds, drafter: Drafter | None = None) -> None:
         self._model, self._name, self._bounds = model, name, bounds
-        self._reader = Reader(model, name, Grammars(model))
+        self._reader = Reader(model, name, Grammars(model), drafter)
         self.engine = Engine(model, bounds.most_waiting)
         routes = [
             Route("/health", self._health, methods=["GET"]),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError
-from dmlvk.language.batch import MOST_TOP, Constraint, Wishes
+from dmlvk.language.batch import MOST_TOP, Constraint, Drafter, Wishes
 from dmlvk.language.conversation import chat_prompt
 from dmlvk.serving.constraints import Grammars
 from dmlvk.serving.engine import Generation
@@ -89,10 +89,11 @@ class Reader:
         model: whose tokens and template are used.
         name: what clients call it.
         grammars: for answers of a given form.
+        drafter: what guesses tokens; ``None``: nothing does.
     """
 
-    def __init__(self, model: LanguageModel, name: str, grammars: Grammars) -> None:
-        self._model, self._name, self._grammars = model, name, grammars
+    def __init__(self, model: LanguageModel, name: str, grammars: Grammars, drafter: Drafter | None = None) -> None:
+        self._model, self._name, self._grammars, self._drafter = model, name, grammars, drafter
 
     def chat(self, body: Mapping[str, Any]) -> Asked:
         """A request of /v1/chat/completions.
@@ -293,7 +294,7 @@ class Reader:
         made = []
         for choice in asked.choices:
             constraint: Constraint | None = self._grammars.constraint(asked.grammar) if asked.grammar else None
-            wishes = Wishes(asked.likeliest, constraint, choice.forced, asked.wants_receipt)
+            wishes = Wishes(asked.likeliest, constraint, choice.forced, asked.wants_receipt, self._drafter)
             start = choice.prompt[:1] if choice.forced else choice.prompt
             made.append(Generation(start, choice.sampling, wishes, len(choice.forced) + asked.most))
         return made

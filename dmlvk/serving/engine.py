@@ -15,7 +15,7 @@ from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.serving.errors import SERVER, ApiError, overloaded
 
 if TYPE_CHECKING:
-    from dmlvk.language.batch import Batch, BatchText, Likelihood, Wishes
+    from dmlvk.language.batch import Batch, BatchText, Likelihood, Step, Wishes
     from dmlvk.language.generation import LanguageModel
     from dmlvk.language.sampling import Sampling
 
@@ -49,6 +49,7 @@ class Generation:
 
     Attributes:
         events: what came of it, for its reader, who has the event loop.
+        count: tokens that came.
 
     Args:
         tokens: the prompt.
@@ -60,7 +61,7 @@ class Generation:
     def __init__(self, tokens: Sequence[int], sampling: Sampling, wishes: Wishes, most: int) -> None:
         self.tokens, self.sampling, self.wishes, self.most = tokens, sampling, wishes, most
         self.events: asyncio.Queue[Event] = asyncio.Queue()
-        self.is_cancelled = False
+        self.is_cancelled, self.count = False, 0
 
 
 class Engine:
@@ -148,8 +149,7 @@ class Engine:
                         return
                     continue
                 with self._changed:
-                    events = [self._event(batch, *each) for each in found if each[0] in self._under_way]
-                    self._tell(events)
+                    self._tell([self._event(batch, step) for step in found if step.text in self._under_way])
         finally:
             self.refuse(ApiError(503, reason, SERVER), ends_all=True)
 
@@ -174,16 +174,16 @@ class Engine:
                     return True
                 self._changed.wait()
 
-    def _event(self, batch: Batch, text: BatchText, likelihood: Likelihood | None) -> tuple[Generation, Token]:
-        generation, token = self._under_way[text], text.tokens[-1]
-        is_free = text.generated > len(generation.wishes.forced)
-        ends = is_free and token in self._model.folder.end_tokens
-        is_last = ends or text.generated >= generation.most or text.room <= 0
+    def _event(self, batch: Batch, step: Step) -> tuple[Generation, Token]:
+        generation, text, token = self._under_way[step.text], step.text, step.token
+        generation.count += 1
+        ends = generation.count > len(generation.wishes.forced) and token in self._model.folder.end_tokens
+        is_last = ends or generation.count >= generation.most
         if is_last:
             del self._under_way[text]
             batch.remove(text)
         digest = text.hash.hexdigest() if generation.wishes.hashes else ""
-        return generation, Token(token, likelihood, is_last, ends, digest)
+        return generation, Token(token, step.likelihood, is_last, ends, digest)
 
     def _fail(self, error: ApiError, *, waiting: bool = True) -> None:
         """Tells all texts that they end; the lock is held."""

@@ -13,6 +13,7 @@ from dmlvk.serving.app import Bounds, Server
 from dmlvk.serving.errors import overloaded
 
 if TYPE_CHECKING:
+    from dmlvk.language.batch import Drafter
     from dmlvk.language.generation import LanguageModel
 
 _MOST_CONNECTIONS = 1024
@@ -57,6 +58,7 @@ def serve(
     name: str,
     bounds: Bounds,
     *,
+    drafter: Drafter | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     grace: float = 30.0,
@@ -68,12 +70,13 @@ def serve(
         model: what answers; nobody else may use it meanwhile.
         name: what clients call it.
         bounds: what they may ask for.
+        drafter: what guesses tokens; the model was opened with ``drafts`` then.
         host: the address to listen at.
         port: likewise; 0: any that is free.
         grace: seconds for which answers under way may go on when a signal has come.
         started: is told the address when it listens.
     """
-    server = Server(model, name, bounds)
+    server = Server(model, name, bounds, drafter)
     config = uvicorn.Config(
         server.app,
         host=host,

@@ -83,7 +83,7 @@ def answers(batch: Batch, requests: Sequence[Request], choose: random.Random, mo
             number, request = left.pop(0)
             under_way[batch.add(request.tokens, request.sampling, request.wishes())] = number
             found[number] = []
-        for text, likelihood in batch.step():
+        for text, _, likelihood in batch.step():
             number = under_way[text]
             found[number].append(likelihood)
             if text.generated == requests[number].most:
@@ -142,7 +142,7 @@ def test_a_text_that_is_too_long_or_has_no_place_is_refused_and_changes_nothing(
         with pytest.raises(dml.InvalidArgumentError, match=message):
             batch.add(wrong, Sampling())
     assert batch.free == 1
-    assert {id(text) for text, _ in batch.step()} == {id(text) for text in texts[1:]}
+    assert {id(text) for text, *_ in batch.step()} == {id(text) for text in texts[1:]}
 
 
 def test_random_numbers_are_those_of_philox_by_seed_and_place() -> None:
@@ -156,7 +156,7 @@ def test_random_numbers_are_those_of_philox_by_seed_and_place() -> None:
 def test_likelihoods_are_logarithms_of_a_softmax(model: LanguageModel) -> None:
     batch, tokens = model.batch(), [70, 80, 90]
     text = batch.add(tokens, Sampling(), Wishes(likeliest=5))
-    ((_, likelihood),) = batch.step()
+    ((_, _, likelihood),) = batch.step()
     batch.remove(text)
     logits = model.sequence().logits(tokens).numpy()[0].astype(np.float64)
     expected = logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())

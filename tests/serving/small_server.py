@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 
 from dmlvk.language import LanguageModel
+from dmlvk.language.batch import Drafter
 from dmlvk.serving.app import Bounds, Server
 from dmlvk.serving.running import EndingServer
 
@@ -49,9 +50,11 @@ class RunningServer:
 
 
 @contextlib.contextmanager
-def running(model: LanguageModel, bounds: Bounds | None = None, grace: float = 1.0) -> Iterator[RunningServer]:
+def running(
+    model: LanguageModel, bounds: Bounds | None = None, grace: float = 1.0, drafter: Drafter | None = None
+) -> Iterator[RunningServer]:
     """A server in a thread, until the block ends."""
-    server = Server(model, NAME, bounds or Bounds())
+    server = Server(model, NAME, bounds or Bounds(), drafter)
     config = uvicorn.Config(
         server.app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=5, lifespan="on"
     )

@@ -18,6 +18,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.language import LanguageModel
+from dmlvk.language.drafting import PromptLookup
 from dmlvk.serving.app import Bounds
 from dmlvk.serving.engine import Generation
 from tests.effort import IS_QUICK
@@ -77,6 +78,18 @@ def test_the_bytes_of_an_answer_are_the_same_alone_in_company_and_on_another_dev
     with LanguageModel(folder, device, max_length=ROOM, sequences=3) as model, running(model) as another:
         few = order[: len(order) // 4]
         assert together(another, [requests[place] for place in few]) == [alone[place] for place in few]
+
+
+def test_drafts_change_no_byte(server: RunningServer, folder: Path) -> None:
+    choose = random.Random(8)
+    requests = [(TEXT, {"prompt": "abcabcab" * 3, "max_tokens": 40, "temperature": t}) for t in (0, 0.5, 1)]
+    requests += [random_request(choose) for _ in range(3)]
+    alone = [server.ask(*request) for request in requests]
+    with (
+        LanguageModel(folder, max_length=ROOM, sequences=2, drafts=True) as model,
+        running(model, drafter=PromptLookup()) as another,
+    ):
+        assert [another.ask(*request) for request in requests] == alone
 
 
 HOSTILE: dict[str, tuple[str, Any, int, str]] = {

@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 
 from dmlvk.device import Device
-from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError
+from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.objects.recording import KernelTime
@@ -176,12 +176,25 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
             self._close_device()
             raise
 
-    def _with_inputs(self, names: frozenset[str]) -> InferenceSession:
-        """The model with some of its initializers as inputs that must be given."""
+    def with_inputs(self, names: frozenset[str]) -> InferenceSession:
+        """The model with some of its initializers as inputs that must be given. dmlvk's own.
+
+        Those that it does not list as inputs have one dimension, of any length.
+
+        Raises:
+            UnsupportedError: it has no such initializer.
+        """
         self._check_open()
         origin = self._made_from()
+        if missing := names.difference(origin.constants):
+            raise UnsupportedError(f"{self._model.name}: has no initializer {', '.join(sorted(missing))}")
         kept = {name: array for name, array in origin.constants.items() if name not in names}
-        made = dataclasses.replace(origin, constants=kept).made(self.device)
+        proto = onnx.ModelProto.FromString(origin.contents)
+        for name in names.difference(info.name for info in proto.graph.input):
+            element = onnx.helper.np_dtype_to_tensor_dtype(origin.constants[name].dtype)
+            proto.graph.input.append(onnx.helper.make_tensor_value_info(name, element, [f"length of {name}"]))
+        contents = proto.SerializeToString(deterministic=True)
+        made = dataclasses.replace(origin, contents=contents, constants=kept).made(self.device)
         made._options = self._options
         return made
 
@@ -268,7 +281,7 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
             UnsupportedError: when ``strict`` refuses it.
             DeviceLimitError, OutOfMemoryError: when the device cannot do it.
         """
-        other = self._overriding.session_for(input_feed, self._with_inputs)
+        other = self._overriding.session_for(input_feed, self.with_inputs)
         if other is not None:
             return other.run(output_names, input_feed, run_options)
         signature = None if self._options.enable_profiling else signature_of(output_names, input_feed)
@@ -337,7 +350,7 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
         Raises:
             DmlError: as for :meth:`run`.
         """
-        other = self._overriding.session_for(feed, self._with_inputs)
+        other = self._overriding.session_for(feed, self.with_inputs)
         if other is not None:
             return other.run_where_it_is(names, feed, kept, targets)
         wanted = self._checked_outputs(names)
