@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--name", help="What clients call the model; else the path's last part.")
 @click.option("--sequences", "-n", type=click.IntRange(1, 64), default=8, show_default=True, help="Answers at once.")
 @click.option("--draft", metavar="lookup|PATH", help="What guesses tokens, which changes no answer: a smaller model.")
+@click.option("--embeddings", type=click.Path(path_type=Path), help="A model that makes vectors of texts, besides.")
 @click.option("--max-length", type=click.IntRange(1), help="Tokens of a prompt and its answer; else the model decides.")
 @click.option("--key", envvar="DMLVK_API_KEY", default="", help="What clients must show (or DMLVK_API_KEY).")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="Of pages whose scripts may ask; * for any.")
@@ -40,6 +41,7 @@ def serve(
     name: str | None,
     sequences: int,
     draft: str | None,
+    embeddings: Path | None,
     max_length: int | None,
     key: str,
     allow_origin: tuple[str, ...],
@@ -53,12 +55,13 @@ def serve(
     PATH is what `dmlvk chat` takes. An answer's bytes are the same alone, in company, after a restart and on another
     device. A signal (Ctrl-C) ends it: answers under way are finished within --grace, or told.
     """
-    from dmlvk.language import LanguageModel
+    from dmlvk.language import EmbeddingModel, LanguageModel
     from dmlvk.language.drafting import ModelDrafter, PromptLookup
 
     try:
         from dmlvk.serving.app import Bounds
         from dmlvk.serving.running import serve as run
+        from dmlvk.serving.vectors import Vectors
     except ImportError as error:
         raise UnsupportedError(f"a server needs the extra serve: pip install dmlvk[serve] ({error})") from error
     selected = None if device is None else device_selector(device)
@@ -76,12 +79,16 @@ def serve(
         elif draft is not None:
             smaller = LanguageModel(draft, model.device, arithmetic=arithmetic)
             drafter = ModelDrafter(opened.enter_context(smaller), model)
+        vectors: Vectors | None = None
+        if embeddings is not None:
+            encoder = opened.enter_context(EmbeddingModel(embeddings, model.device, arithmetic=arithmetic))
+            vectors = Vectors(encoder, embeddings.name)
         called = name or path.stem
 
         def started(address: str) -> None:
             click.echo(f"{called} on {model.device.info.name}: {address}/v1", err=True)
 
-        run(model, called, bounds, drafter=drafter, host=host, port=port, grace=grace, started=started)
+        run(model, called, bounds, drafter=drafter, vectors=vectors, host=host, port=port, grace=grace, started=started)
 
 
 @click.command()

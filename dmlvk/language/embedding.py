@@ -96,6 +96,10 @@ class _TextEncoder:
         """Tokens of a text as it is run, those that the tokenizer adds among them."""
         return len(self._encodings([text])[0].ids)
 
+    def is_cut(self, text: str) -> bool:
+        """Whether a text has more than ``max_length`` tokens, of which those behind are left out."""
+        return bool(self._encodings([text])[0].overflowing)
+
     def _encodings(self, texts: Sequence[Any]) -> list[Any]:
         try:
             made: list[Any] = tokenized(lambda: self.tokenizer.encode_batch(list(texts)))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from dmlvk.language.batch import Drafter
     from dmlvk.language.generation import LanguageModel
+    from dmlvk.serving.vectors import Vectors
 
 _BODY_SECONDS = 30.0
 """For which a client may send a request's body."""
@@ -74,9 +75,18 @@ class Server:
         name: what clients call it.
         bounds: what they may ask for.
         drafter: what guesses tokens, where texts are not many.
+        vectors: what makes vectors of texts; ``None``: nothing does.
     """
 
-    def __init__(self, model: LanguageModel, name: str, bounds: Bounds, drafter: Drafter | None = None) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        name: str,
+        bounds: Bounds,
+        drafter: Drafter | None = None,
+        vectors: Vectors | None = None,
+    ) -> None:
+        self._vectors = vectors
         self._model, self._name, self._bounds = model, name, bounds
         self._reader = Reader(model, name, Grammars(model), drafter)
         self.engine = Engine(model, bounds.most_waiting)
@@ -86,6 +96,7 @@ class Server:
             Route("/v1/models/{name:path}", self._guarded(self._one_model), methods=["GET"]),
             Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
             Route("/v1/completions", self._guarded(self._completion), methods=["POST"]),
+            Route("/v1/embeddings", self._guarded(self._embedded), methods=["POST"]),
         ]
         cors = Middleware(
             CORSMiddleware,
@@ -133,7 +144,8 @@ class Server:
         }
 
     async def _models(self, _request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [self._described()]})
+        others = [] if self._vectors is None else [self._vectors.described()]
+        return JSONResponse({"object": "list", "data": [self._described(), *others]})
 
     async def _one_model(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -146,6 +158,16 @@ class Server:
 
     async def _completion(self, request: Request) -> Response:
         return await self._answered(request, self._reader.completion)
+
+    async def _embedded(self, request: Request) -> Response:
+        if self._vectors is None:
+            raise ApiError(404, "this server was started without --embeddings", NOT_FOUND)
+        body = await self._body(request)
+        until = asyncio.to_thread(self._vectors.answer, body)
+        try:
+            return JSONResponse(await asyncio.wait_for(until, self._bounds.seconds))
+        except asyncio.TimeoutError as error:
+            raise ApiError(504, "the answer took longer than this server allows", TIMEOUT) from error
 
     async def _answered(self, request: Request, read: Callable[[dict[str, Any]], Asked]) -> Response:
         until = time.monotonic() + self._bounds.seconds

@@ -15,6 +15,7 @@ from dmlvk.serving.errors import overloaded
 if TYPE_CHECKING:
     from dmlvk.language.batch import Drafter
     from dmlvk.language.generation import LanguageModel
+    from dmlvk.serving.vectors import Vectors
 
 _MOST_CONNECTIONS = 1024
 _LAST_SECONDS = 2
@@ -59,6 +60,7 @@ def serve(
     bounds: Bounds,
     *,
     drafter: Drafter | None = None,
+    vectors: Vectors | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     grace: float = 30.0,
@@ -71,12 +73,13 @@ def serve(
         name: what clients call it.
         bounds: what they may ask for.
         drafter: what guesses tokens; the model was opened with ``drafts`` then.
+        vectors: what makes vectors of texts.
         host: the address to listen at.
         port: likewise; 0: any that is free.
         grace: seconds for which answers under way may go on when a signal has come.
         started: is told the address when it listens.
     """
-    server = Server(model, name, bounds, drafter)
+    server = Server(model, name, bounds, drafter, vectors)
     config = uvicorn.Config(
         server.app,
         host=host,

@@ -16,6 +16,7 @@ from dmlvk.language import LanguageModel
 from dmlvk.language.batch import Drafter
 from dmlvk.serving.app import Bounds, Server
 from dmlvk.serving.running import EndingServer
+from dmlvk.serving.vectors import Vectors
 
 NAME = "small"
 
@@ -51,10 +52,14 @@ class RunningServer:
 
 @contextlib.contextmanager
 def running(
-    model: LanguageModel, bounds: Bounds | None = None, grace: float = 1.0, drafter: Drafter | None = None
+    model: LanguageModel,
+    bounds: Bounds | None = None,
+    grace: float = 1.0,
+    drafter: Drafter | None = None,
+    vectors: Vectors | None = None,
 ) -> Iterator[RunningServer]:
     """A server in a thread, until the block ends."""
-    server = Server(model, NAME, bounds or Bounds(), drafter)
+    server = Server(model, NAME, bounds or Bounds(), drafter, vectors)
     config = uvicorn.Config(
         server.app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=5, lifespan="on"
     )
