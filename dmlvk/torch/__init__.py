@@ -13,11 +13,15 @@ and weights stay on the device between calls. What the device lacks is computed 
 what.
 """
 
-from dmlvk.torch import device
+import torch
+
 from dmlvk.torch.compiler import backend, load
 from dmlvk.torch.lazy import DeviceTensor
 from dmlvk.torch.optimizer import Adam
 
 __all__ = ["Adam", "DeviceTensor", "backend", "load"]
 
-device.register()
+if hasattr(torch._C, "_acc"):  # without it, PyTorch is too old for devices that are written in Python
+    from dmlvk.torch import device
+
+    device.register()

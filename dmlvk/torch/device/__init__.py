@@ -75,7 +75,7 @@ def register() -> bool:
     before = torch._C._get_privateuse1_backend_name()
     if before == NAME:
         return True
-    if before != "privateuseone" or not hasattr(torch._C, "_acc"):
+    if before != "privateuseone":
         _log.warning("torch: no device %s: PyTorch has another one, %s", NAME, before)
         return False
     backend_registration._setup_privateuseone_for_python_backend(NAME, module, _Hooks())
