@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -35,6 +37,11 @@ class EndingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, server: Server, grace: float, started: Callable[[str], object]) -> None:
         super().__init__(config)
         self._engine, self._grace, self._started = server.engine, grace, started
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Ends the server, and not the process, which has things to put away: a second Ctrl-C ends it at once."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to listen."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import gc
+import http.client
 import json
 import random
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -227,6 +231,25 @@ def test_answers_under_way_are_finished_or_told_when_the_server_ends(folder: Pat
         server.ending.should_exit = True
         client.join(60)
         assert b"[DONE]" in found[0] or b"the answer was cut off" in found[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
+def test_the_command_ends_well_on_a_signal(folder: Path) -> None:
+    start, options = "import dmlvk.cli; dmlvk.cli.main()", ["--port", "0", "--max-length", "64"]
+    command = [sys.executable, "-c", start, "serve", str(folder), *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        found = re.search(r"http://127.0.0.1:(\d+)/v1", process.stderr.readline())
+        assert found
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
+        body = {"prompt": "a", "max_tokens": 60, "n": 3, "stream": True}
+        connection.request("POST", TEXT, json.dumps(body))
+        answer = connection.getresponse()
+        first = answer.readline()
+        process.send_signal(signal.SIGTERM)
+        assert first.startswith(b"data: ") and answer.read().endswith(b"data: [DONE]\n\n")
+        connection.close()
+        assert (process.wait(60), process.stderr.read()) == (0, "")
 
 
 def test_likelihoods_of_a_prompt_are_those_of_its_tokens_one_by_one(server: RunningServer) -> None:
