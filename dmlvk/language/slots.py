@@ -72,8 +72,8 @@ class Slot:
         del self.tokens[same:]
         left = list(tokens[same:])
         if left:
-            count = next((size for size in CHUNKS if size <= len(left)), len(left))
-            self._run_chunk(left[:count])
+            size = self._chunk(len(left))
+            self._run_chunk(left[:size], size)
         self.caches.check_open()
         if len(self.tokens) < len(tokens):
             return False
@@ -100,14 +100,21 @@ class Slot:
         self.tokens.append(tokens[-1])
         return last
 
-    def _run_chunk(self, tokens: list[int]) -> None:
-        """Runs tokens whose logits nobody wants; fewer than the least chunk together with some that do not count.
+    def _chunk(self, count: int) -> int:
+        """Tokens of the next run where so many are left: some of a nearly full chunk, or of the least, do not count.
 
-        What these leave in the caches behind the others is written over.
+        What these leave in the caches behind the others is written over; states would keep it.
         """
-        filled = [*tokens, *[0] * (CHUNKS[-1] - len(tokens))]
-        if len(self.tokens) + len(filled) > self.max_length or self.caches.has_states:
-            filled = tokens
+        room = 0 if self.caches.has_states else self.max_length - len(self.tokens)
+        for size in CHUNKS:
+            is_nearly_full = 4 * count >= 3 * size or size == CHUNKS[-1]
+            if size <= count or (is_nearly_full and size <= room):
+                return size
+        return count
+
+    def _run_chunk(self, tokens: list[int], size: int) -> None:
+        """Runs tokens whose logits nobody wants, with as many others behind them as are missing of a chunk."""
+        filled = [*tokens, *[0] * (size - len(tokens))]
         self.caches.run(self.place, [filled], [len(self.tokens)], [])
         self.tokens += tokens
 
