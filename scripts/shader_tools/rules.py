@@ -316,7 +316,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
     *(
         Exemption(
             "contraction",
-            f"{family}.float32.*.device",
+            f"{family}.float32.*.device*",
             "*Fma*",
             "compiled for those only who permit a device to round sums of products as it likes",
         )
