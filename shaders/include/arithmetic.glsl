@@ -107,11 +107,12 @@ uint multiply_f32(uint a, uint b)
     uint number = magnitude <= int(SMALLEST_NORMAL_F32) ? tiny : bits;
     return magnitude > int(INFINITY_F32) ? NAN_F32 : number;
 }
-// Exact in float32, and never below 2^-48.
+// Exact in float32, and never below 2^-48. Metal's products are never -0, so the sign of a zero is that of the operands.
 uint multiply_f16(uint a, uint b)
 {
     precise float product = as_float16(a) * as_float16(b);
-    return as_float16_result(product);
+    uint bits = as_float16_result(product);
+    return (bits & 0x7fffu) == 0u ? (a ^ b) & 0x8000u : bits;
 }
 
 // (a + b) / 2, rounded once. 21 operations. The sum is halved in its exponent; where it may overflow, the operands are
