@@ -34,6 +34,9 @@ class EndingServer(uvicorn.Server):
         started: is told the address when it listens.
     """
 
+    should_exit: bool
+    force_exit: bool
+
     def __init__(self, config: uvicorn.Config, server: Server, grace: float, started: Callable[[str], object]) -> None:
         super().__init__(config)
         self._engine, self._grace, self._started = server.engine, grace, started
