@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")  # CI has it in a check of its own
 
 import dmlvk.torch  # noqa: E402 - needs PyTorch
 from dmlvk.errors import DataTypeError, DeviceNotFoundError, DmlError, InvalidArgumentError, UnsupportedError  # noqa: E402
+from dmlvk.support import faults  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
 NAME = "dmlvk"
@@ -252,6 +253,21 @@ def test_what_the_device_lacks_is_told_once_or_refused(on: str, caplog: pytest.L
     finally:
         torch.dmlvk.set_fallback("warn")
     assert caplog.text.count("the CPU computes linalg_inv") <= 1 and sum(torch.dmlvk.fallbacks().values()) > before
+
+
+def test_what_pytorch_refuses_is_one_error(on: str, caplog: pytest.LogCaptureFixture) -> None:
+    x = torch.ones(3, 4, device=on)
+    with pytest.raises(RuntimeError, match="3x4 and 3x4"):
+        torch.mm(x, x)
+    assert caplog.text == ""
+
+
+def test_a_fault_of_a_decomposition_is_no_refusal(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmlvk.torch.special.math", None)
+    x = torch.ones(3, 5, device=on)
+    with pytest.raises(faults.FaultError, match=r"tracing hypot\.default: AttributeError"):
+        torch.hypot(x, x)
+    faults.reported.clear()
 
 
 def test_types_and_devices_are_refused_by_name(strict: str) -> None:

@@ -17,9 +17,10 @@ from dmlvk.array_api.lazy import number
 from dmlvk.arrays.values import Value
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.support import faults
 from dmlvk.support.recent import Recent
 from dmlvk.torch.device import tensors
-from dmlvk.torch.device.recipes import Family, NumberForm, Recipe, TensorForm
+from dmlvk.torch.device.recipes import Family, NumberForm, Recipe, TensorForm, fault_of
 from dmlvk.torch.device.tensors import NAME, RECORDER, from_host, host_of, lying, reset, tensor_of, value_of, write
 from dmlvk.torch.lowering import NotLowered
 from dmlvk.torch.types import DATA_TYPES
@@ -107,8 +108,11 @@ class Kernel:
             targets = [kwargs.pop(name) for name in list(kwargs) if name in self._out]
         try:
             recipe, operands = self._found(args, kwargs)
-        except NotLowered as reason:
-            return self._by_host(args, kwargs, targets, str(reason))
+        except NotLowered as refusal:
+            made = self._by_host(args, kwargs, targets, str(refusal))
+            if (fault := fault_of(refusal)) is not None:
+                faults.report(fault, f"tracing {self.name}")
+            return made
         results = _recorded(recipe, operands)
         if not targets:
             made = [

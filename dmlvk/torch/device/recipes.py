@@ -10,8 +10,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import logging
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import getitem
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +27,7 @@ from torch.utils._pytree import tree_map
 from dmlvk.array_api.lazy import Operation
 from dmlvk.arrays.values import Shape
 from dmlvk.datatypes import DataType
+from dmlvk.errors import DmlError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.torch import operators
@@ -50,6 +54,9 @@ assert operators  # importing it registers the lowerings
 
 _SENTINELS = (0.7310585786300049, 0.2689414213699951), (1.3132616875182228, 0.6931471805599453)
 """Numbers that no decomposition has: two traces with others tell what follows from a number."""
+
+_PYTORCH_LOG = logging.getLogger("torch._subclasses.fake_tensor")
+_PACKAGE = str(Path(__file__).parents[2])
 
 _MOST_NUMBERS = 8
 """Sets of numbers for which an operator has graphs of its own, where they cannot be inputs."""
@@ -211,14 +218,32 @@ def _nodes(operator: Any, tensors: Sequence[TensorForm], arguments: Any, numbers
 def _faking() -> Iterator[None]:
     """For traces: nothing of what the program has switched on, and tensors without elements.
 
+    PyTorch logs whatever a trace raises; who called the operator gets it from the CPU, once.
+
     Raises:
         NotLowered: PyTorch refuses the arguments, computes something from data, or has no shapes for the results.
     """
+    was_disabled, _PYTORCH_LOG.disabled = _PYTORCH_LOG.disabled, True
     try:
         with _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad(), FakeTensorMode():
             yield
     except Exception as error:
         raise NotLowered(f"its results cannot be told from shapes: {type(error).__name__}") from error
+    finally:
+        _PYTORCH_LOG.disabled = was_disabled
+
+
+def fault_of(refusal: NotLowered) -> Exception | None:
+    """What a decomposition of dmlvk's raised and should not have, where that is why there is no trace.
+
+    Arguments that PyTorch refuses raise likewise: then its CPU refuses them, too.
+    """
+    cause = refusal.__cause__
+    if not isinstance(cause, Exception) or isinstance(cause, (RuntimeError, NotImplementedError, DmlError)):
+        return None
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(cause.__traceback__)]
+    is_own = any(file.startswith(_PACKAGE) and file != __file__ for file in files)
+    return cause if is_own else None
 
 
 def traced(
