@@ -42,7 +42,8 @@ def _planned(desc: dml.OperatorDesc) -> list[tuple[object, ...]]:
     assert has_rows == (kernel.work_groups[1] > 1)
     assert not has_offsets
     sizes, output, source = (geometry[8 * i : 8 * i + 8] for i in range(3))
-    row_axes, length, _, *has_blocks, invocations = geometry[24:]
+    row_axes, length, _, *has_blocks, invocations, staged = geometry[24:]
+    assert staged == 0, "words need no staging"
     assert lanes in (1, 2, 4, 8, 16, 32, 64, 128, 256)
     assert lanes * 16 >= min(length, 4096)
     assert lanes == 1 or lanes * 8 < min(length, 4096), "half the lanes would do"
@@ -80,8 +81,8 @@ def _check_on_processors(kernel: ElementwiseKernel, alone: ElementwiseKernel, le
         assert alone == kernel
         return
     assert alone.variant == kernel.variant.removesuffix("in_registers") + "alone"
-    assert (alone.geometry[:-1], alone.work_items) == (kernel.geometry[:-1], kernel.work_items)
-    assert alone.work_group_size == alone.geometry[-1] == 256
+    assert (alone.geometry[:-2], alone.work_items) == (kernel.geometry[:-2], kernel.work_items)
+    assert alone.work_group_size == alone.geometry[-2] == 256
     assert math.prod(alone.work_groups) == -(-kernel.work_items // 256)
 
 
