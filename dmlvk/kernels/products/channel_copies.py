@@ -17,6 +17,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels.products.matrix import Product
 from dmlvk.kernels.products.matrix_choice import choose
 from dmlvk.kernels.products.matrix_tiles import MatrixTile
+from dmlvk.kernels.products.padded_products import copy_with_zeros_behind
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.operators import (
@@ -24,8 +25,6 @@ from dmlvk.operators import (
     ConvolutionDirection,
     ConvolutionMode,
     ElementWiseIdentity,
-    Padding,
-    PaddingMode,
 )
 from dmlvk.tensors import TensorDesc
 
@@ -181,22 +180,8 @@ def lower_channel_copies(desc: Convolution, made: ChannelCopies, target: Target)
 
 def _copy(builder: ProgramBuilder, source: TensorDesc, copy: TensorDesc, name: str, written: Region) -> None:
     """Adds the steps that copy an input, with zeros behind it where the copy is larger."""
-    regions = [builder.reads[name]], [written]
-    label = f"{name} in eights of channels"
-    missing = [whole - size for whole, size in zip(copy.sizes, source.sizes, strict=True)]
-    if not any(missing):
-        builder.operator(ElementWiseIdentity(input_tensor=source, output_tensor=copy), *regions, label)
-        return
-    padding = Padding(
-        input_tensor=source,
-        output_tensor=copy,
-        padding_mode=PaddingMode.CONSTANT,
-        padding_value=0.0,
-        dimension_count=len(missing),
-        start_padding=[0] * len(missing),
-        end_padding=missing,
-    )
-    builder.operator(padding, *regions, label)
+    operator = copy_with_zeros_behind(source, copy)
+    builder.operator(operator, [builder.reads[name]], [written], f"{name} in eights of channels")
 
 
 def _filters(desc: Convolution, made: ChannelCopies) -> tuple[TensorDesc, TensorDesc]:

@@ -15,7 +15,7 @@ from dmlvk.kernels.products.matrix import Product, gemm_product
 from dmlvk.kernels.products.matrix_choice import choose
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
-from dmlvk.operators import ElementWiseIdentity, Gemm, MatrixTransform, Padding, PaddingMode
+from dmlvk.operators import ElementWiseIdentity, Gemm, MatrixTransform, OperatorDesc, Padding, PaddingMode
 from dmlvk.tensors import TensorDesc
 
 _EIGHT, _STEP = 8, 64
@@ -118,22 +118,29 @@ def _copy_of(tensor: TensorDesc, sizes: tuple[int, ...]) -> tuple[tuple[TensorDe
     return (source, copy), TensorDesc(tensor.data_type, sizes, strides)
 
 
+def copy_with_zeros_behind(source: TensorDesc, copy: TensorDesc) -> OperatorDesc:
+    """What copies a tensor, with zeros behind it along the axes that the copy has longer."""
+    missing = [whole - size for whole, size in zip(copy.sizes, source.sizes, strict=True)]
+    if not any(missing):
+        return ElementWiseIdentity(input_tensor=source, output_tensor=copy)
+    return Padding(
+        input_tensor=source,
+        output_tensor=copy,
+        padding_mode=PaddingMode.CONSTANT,
+        padding_value=0.0,
+        dimension_count=len(missing),
+        start_padding=[0] * len(missing),
+        end_padding=missing,
+    )
+
+
 def lower_padded(desc: Gemm, padded: PaddedGemm, target: Target) -> Program:
     """The steps of such a GEMM."""
     builder = ProgramBuilder(desc, target)
     reads = dict(builder.reads)
     for name, (source, copy) in padded.copies.items():
         reads[name] = builder.scratch(copy.size_in_bytes)
-        missing = [whole - size for whole, size in zip(copy.sizes, source.sizes, strict=True)]
-        operator = Padding(
-            input_tensor=source,
-            output_tensor=copy,
-            padding_mode=PaddingMode.CONSTANT,
-            padding_value=0.0,
-            dimension_count=len(missing),
-            start_padding=[0] * len(missing),
-            end_padding=missing,
-        )
+        operator = copy_with_zeros_behind(source, copy)
         builder.operator(operator, [builder.reads[name]], [reads[name]], f"{name} in whole vectors")
     output = builder.writes["output_tensor"]
     result: Region = output
@@ -146,4 +153,4 @@ def lower_padded(desc: Gemm, padded: PaddedGemm, target: Target) -> Program:
     return builder.program()
 
 
-__all__ = ["PaddedGemm", "lower_padded", "padded_gemm"]
+__all__ = ["PaddedGemm", "copy_with_zeros_behind", "lower_padded", "padded_gemm"]
