@@ -41,6 +41,7 @@ from dmlvk.running.resident_runs import ResidentRuns
 from dmlvk.running.streaming import ChunkRuns
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
+from dmlvk.spirv.specialization import SUMS_OF_MATRICES_ARE_EXACT
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic, default_arithmetic
 from dmlvk.support.collection import collection_paused
 from dmlvk.support.recent import Recent
@@ -51,6 +52,9 @@ from dmlvk.trials.device_trials import TRIALS
 
 if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph
+
+_SUBGROUP = 32
+"""Invocations that multiply matrices for kernels that count on exact sums."""
 
 _KEPT_OPERATORS = 64
 """Operators that ``run`` keeps compiled for descriptions it saw before."""
@@ -178,7 +182,12 @@ class Device(DeviceRuns):
     @property
     def target(self) -> Target:
         """What the choice of kernels may know of the device."""
-        return Target.of(self.info, self.engine.enabled_features)
+        target = Target.of(self.info, self.engine.enabled_features)
+        if not target.has_cooperative_halves or target.subgroup_size != _SUBGROUP:
+            return target
+        with self.engine.afterwards, self.engine.lock:
+            are_exact = self.engine.shaders.does(SUMS_OF_MATRICES_ARE_EXACT)
+        return dataclasses.replace(target, has_exact_halves=are_exact)
 
     def target_for(self, flags: ExecutionFlags) -> Target:
         """What it may know where something is compiled with these flags, and with its own."""

@@ -156,7 +156,7 @@ class TensorDesc:
         """Number of logical elements: the product of the sizes."""
         return math.prod(self.sizes)
 
-    @property
+    @functools.cached_property  # runs ask at each input
     def element_strides(self) -> tuple[int, ...]:
         """The strides in elements, the packed ones where none were given."""
         return packed_strides(self.sizes) if self.strides is None else tuple(self.strides)
@@ -186,7 +186,7 @@ class TensorDesc:
             for size, stride, packed in zip(self.sizes, self.element_strides, packed_strides(self.sizes), strict=True)
         )
 
-    @property
+    @functools.cached_property
     def binding_alignment(self) -> int:
         """Bytes of which a binding offset of this tensor must be a multiple."""
         return max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, self.guaranteed_base_offset_alignment)

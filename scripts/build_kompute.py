@@ -48,8 +48,7 @@ PROGRAM = NATIVE / "kompute_library.cpp"
 
 LICENSE = "LICENSE"
 
-LIBRARY_FOLDER = "dmlvk_kompute"
-"""Where its wheel puts the library: as a namespace package, beside other packages."""
+LIBRARY_FOLDER = "dmlvk_kompute"  # Where its wheel puts the library: as a namespace package, beside other packages
 
 _DEFINITIONS = (
     # Without this Kompute switches the Vulkan validation layer on by itself wherever it is installed: slow, and dmlvk
@@ -74,7 +73,6 @@ def apply_patch(patch: Path, source: Path) -> None:
 
     Args:
         patch: what is said before the first ``---`` is for readers.
-        source: the tree.
 
     Raises:
         CrossBuildError: a line is not there; the tree is then of no use.
@@ -102,9 +100,6 @@ def default_cache() -> Path:
 
 def fetch_source(folder: Path) -> Path:
     """Kompute's source distribution from PyPI, whose hash pip checks, unpacked.
-
-    Args:
-        folder: where it goes.
 
     Raises:
         CrossBuildError: it is not to be had.
@@ -155,8 +150,6 @@ def build(target: Platform = HERE, *, is_cached_only: bool = False, is_new: bool
     """The library for a system, in the user's cache, with Kompute's licence beside it.
 
     Args:
-        target: the system.
-        is_cached_only: build nothing.
         is_new: build it also where the cache has it.
 
     Returns:

@@ -36,8 +36,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts import build_kompute, build_provider, check_wheels
-from scripts.cross import glslang, moltenvk, parts
+from scripts import build_kompute, check_wheels
+from scripts.cross import glslang, moltenvk, parts, provider
 from scripts.cross.targets import CPYTHONS, TARGETS, CrossBuildError, Platform, tools_python
 from scripts.cross.wheel import with_tag
 
@@ -59,7 +59,8 @@ import dmlvk as dml
 tensor = dml.TensorDesc(dml.FLOAT32, (2, 3))
 desc = dml.operator_desc("ELEMENT_WISE_SIGN", InputTensor=tensor, OutputTensor=tensor)
 x = np.array([[-2.5, -1.0, 0.0], [np.nan, 0.5, np.inf]], np.float32)
-devices = [info for info in dml.list_devices() if info.usable]
+known = dml.list_devices()
+devices = [info for info in known if info.usable]
 for info in devices:
     with dml.Device(info.index) as device:
         y = device.run(desc, {"InputTensor": x})["OutputTensor"]
@@ -69,7 +70,9 @@ for info in devices:
         z = device.run(model, {"a": x[0]})["y"]
     assert y.tolist() == [[-1, -1, 0], [0, 1, 1]], (info.name, y)
     assert z.tolist() == [6, 3, 1], (info.name, z)
-print(f"dmlvk {dml.__version__}: a first result on {', '.join(i.name for i in devices) or 'no device: there is none'}")
+said = f"a first result on {', '.join(info.name for info in devices)}"
+bad = ", ".join(f"{info.name}: {info.unusable_reason}" for info in known) or "there is none"
+print(f"dmlvk {dml.__version__}: {said if devices else f'no device: {bad}'}")
 """
 
 
@@ -79,11 +82,6 @@ class WheelError(Exception):
 
 def run(command: Sequence[str | Path], *, folder: Path = ROOT, more: Mapping[str, str] | None = None) -> str:
     """Run a command and return its standard output; what it says otherwise goes to the error stream.
-
-    Args:
-        command: the words.
-        folder: where it runs.
-        more: environment variables.
 
     Raises:
         WheelError: the command failed.
@@ -156,25 +154,18 @@ def natives(target: Platform, folder: Path, jobs: int) -> tuple[Path, Path, Path
     """What is compiled for a system: Kompute, the compiler of kernels, the library that ONNX Runtime loads."""
     kompute = build_kompute.build(target)
     assert kompute is not None
-    return kompute, glslang.build(target, jobs=jobs), build_provider.for_target(target, folder / target.name)
+    return kompute, glslang.build(target, jobs=jobs), provider.build(target, folder / target.name)
 
 
 def assembled(base: Path, target: Platform, compiled: tuple[Path, Path, Path], output: Path) -> Path:
-    """The wheel for a system.
-
-    Args:
-        base: :func:`build_base`'s.
-        target: the system.
-        compiled: :func:`natives`'s.
-        output: the folder of wheels.
-    """
-    kompute, compiler, provider = compiled
+    """The wheel for a system."""
+    kompute, compiler, onnxruntime = compiled
     version = base.name.split("-")[1]
     info = f"dmlvk-{version}.dist-info"
     added = {f"{info}/{name}": text for name, text in parts.files(parts.parts(target, *compiled[:2]), version).items()}
     added |= {
         f"{parts.NATIVE}/{kompute.name}": kompute.read_bytes(),
-        f"dmlvk/onnxruntime/{provider.name}": provider.read_bytes(),
+        f"dmlvk/onnxruntime/{onnxruntime.name}": onnxruntime.read_bytes(),
         f"dmlvk-{version}.data/scripts/{compiler.name}": compiler.read_bytes(),
     }
     if target.system == "darwin":

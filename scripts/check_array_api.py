@@ -61,7 +61,6 @@ def judged(outcomes: Mapping[str, str], expected: Mapping[str, str]) -> tuple[li
 
     Args:
         outcomes: ``passed``, ``failed``, … by test.
-        expected: reasons by pattern.
     """
     failed = [test for test, outcome in outcomes.items() if outcome in ("failed", "error")]
     known = [test for test in failed if any(matches(test, pattern) for pattern in expected)]

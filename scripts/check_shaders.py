@@ -37,19 +37,13 @@ ALL_REASONS = {**REASONS, **LIBRARY_REASONS, **SOURCE_REASONS}
 
 
 def main(
-    argv: Sequence[str] | None = None,
+    argv: Sequence[str] | None = None,  # command line without the program's name; the process's own when None
     *,
-    variants: Sequence[Variant] | None = None,
-    shaders: Path = SHADERS,
+    variants: Sequence[Variant] | None = None,  # what the library was made from; the project's list when None
+    shaders: Path = SHADERS,  # directory of the GLSL sources
     exemptions: Sequence[Exemption] = EXEMPTIONS,
 ) -> int:
     """Run the script.
-
-    Args:
-        argv: command line without the program's name; the process's own when None.
-        variants: what the library was made from; the project's list when None.
-        shaders: directory of the GLSL sources.
-        exemptions: permissions to break rules.
 
     Returns:
         The exit status.
@@ -146,7 +140,8 @@ def _with_positions(compiler: Compiler, variant: Variant, findings: Sequence[Fin
         index = seen[finding.rule]
         seen[finding.rule] += 1
         if index < len(same_rule):
-            finding = dataclasses.replace(finding, file=same_rule[index].file, line=same_rule[index].line)
+            file = same_rule[index].file.removeprefix(f"{compiler.tree.root.resolve().parent.as_posix()}/")
+            finding = dataclasses.replace(finding, file=file, line=same_rule[index].line)
         result.append(finding)
     return result
 

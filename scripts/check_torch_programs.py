@@ -318,8 +318,6 @@ def check(seed: int, count: int, device: str = "cpu") -> str | None:
     """What is wrong with a program; ``None``: it cannot be compared.
 
     Args:
-        seed: of the program.
-        count: of its steps.
         device: where its tensors are; only those on the CPU are compiled for.
     """
     dice = random.Random(seed)

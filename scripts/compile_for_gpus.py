@@ -60,14 +60,13 @@ from scripts.shader_tools.side_by_side import Opening, Rows, described, outcomes
 MOST_SECONDS = 2.0
 
 KNOWN: Mapping[str, Sequence[tuple[str, str, str]]] = {
-    "anv": (("register_rows", "takes", "the slow path stands in it twice, behind either sum: 1.4 to 2.3 s"),),
+    "anv": (("register_rows", "takes", "the slow path stands in it twice, behind either sum: 1.4 to 2.3 s"),)
 }
 """Modules by pattern, how what is bad about them begins, and why nothing is done about it: shown, but not counted. By
 the driver, or the family."""
 
 _SPILLS = ("Spilled VGPRs", "Spill Count", "TMU Spills", "STP Count")
-_SCRATCH = ("Scratch size", "Scratch Memory Size", "Spill Size")
-"""By the drivers' names."""
+_SCRATCH = ("Scratch size", "Scratch Memory Size", "Spill Size")  # By the drivers' names
 
 _FOLDERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d")
 
@@ -134,7 +133,6 @@ def chosen_launches(options: argparse.Namespace, target: str) -> list[RealLaunch
     compiled.
 
     Args:
-        options: the command line's.
         target: the device for which kernels are chosen, by its name in ``TARGETS``.
     """
     launches = [
@@ -207,9 +205,6 @@ def compiled_launches(
     What takes too long beside others is compiled again afterwards, alone: the time is to be the compiler's.
 
     Args:
-        opening: opens the driver.
-        launches: what to compile.
-        options: the command line's.
         end: when no further one is begun, by the monotonic clock.
     """
     most = options.most_seconds

@@ -108,23 +108,14 @@ def main(
 
 @dataclass(frozen=True)
 class Compilation:
-    """One run over the library.
+    """One run over the library."""
 
-    Attributes:
-        compiler: the compiler.
-        directory: the library.
-        every: all variants of the project.
-        wanted: the variants asked for.
-        keys: content key of every variant.
-        jobs: number of compilations at the same time.
-    """
-
-    compiler: Compiler
-    directory: Path
-    every: Sequence[Variant]
-    wanted: Sequence[Variant]
-    keys: dict[str, str]
-    jobs: int
+    compiler: Compiler  # the compiler
+    directory: Path  # the library
+    every: Sequence[Variant]  # all variants of the project
+    wanted: Sequence[Variant]  # the variants asked for
+    keys: dict[str, str]  # content key of every variant
+    jobs: int  # number of compilations at the same time
 
     @property
     def store(self) -> Store:

@@ -33,14 +33,11 @@ import numpy.typing as npt
 
 TARGET = Path(__file__).resolve().parent.parent / "dmlvk" / "kernels" / "library" / "coefficients.bin"
 
-DIGITS = 50
-"""Of the decimal numbers: derivatives are differences of functions, which takes most of them."""
+DIGITS = 50  # Of the decimal numbers: derivatives are differences of functions, which takes most of them
 
-INTERVALS = 128
-"""In an interval of length 1, or from a power of two to the next."""
+INTERVALS = 128  # In an interval of length 1, or from a power of two to the next
 
-CLOSENESS = 2.0**-8
-"""How far from a float32 a function may be at an interval's point, in units in the last place."""
+CLOSENESS = 2.0**-8  # How far from a float32 a function may be at an interval's point, in units in the last place
 
 Row = tuple[Decimal, Decimal, Decimal, Decimal]
 Pair = tuple[Decimal, Decimal]
@@ -49,15 +46,10 @@ Float64Array = npt.NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True)
 class Smooth:
-    """A function that is smooth where it has rows.
+    """A function that is smooth where it has rows."""
 
-    Attributes:
-        exact: it, to about as many digits as decimal numbers have.
-        approximate: it to 2^-40 of itself or better, for arrays.
-    """
-
-    exact: Callable[[Decimal], Decimal]
-    approximate: Callable[[Float64Array], Float64Array]
+    exact: Callable[[Decimal], Decimal]  # it, to about as many digits as decimal numbers have
+    approximate: Callable[[Float64Array], Float64Array]  # it to 2^-40 of itself or better, for arrays
 
 
 def float32(value: Decimal) -> float:
@@ -239,9 +231,7 @@ ROWS: dict[str, Callable[[], Iterator[Row]]] = {
 }
 """What the file holds, in order."""
 
-PAIRS: dict[str, Callable[[], Iterator[Pair]]] = {
-    "LOGARITHM_TERM": lambda: power_pairs(90, 130),
-}
+PAIRS: dict[str, Callable[[], Iterator[Pair]]] = {"LOGARITHM_TERM": lambda: power_pairs(90, 130)}
 """What follows: of 8 bytes each, not 16, for functions whose other coefficients are the same in all intervals."""
 
 

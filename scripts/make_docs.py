@@ -9,9 +9,7 @@ site.
     python scripts/make_docs.py                   write all of them
     python scripts/make_docs.py --check           say which of those in git are stale, and write the others
     python scripts/make_docs.py --take FILE       take the errors from FILE (dmlvk conformance --exhaustive --json FILE)
-    python scripts/make_docs.py --products FILE   take those of products (dmlvk bench product-errors --json FILE)
     python scripts/make_docs.py --count           count the operations of the compiled shaders anew
-    python scripts/make_docs.py --roofline FILE   draw docs/pictures/roofline.svg from FILE (dmlvk bench --json FILE)
 
 Exit status: 0 done, 1 --check found stale documents, 2 wrong usage.
 """
@@ -33,15 +31,11 @@ from scripts.docs_tools.function_stubs import function_stubs
 from scripts.docs_tools.measured import Measured
 from scripts.docs_tools.onnx_models import onnx_page
 from scripts.docs_tools.operators import operators_page
-from scripts.docs_tools.product_errors import product_errors_section
 from scripts.docs_tools.readme import readme_page
-from scripts.docs_tools.roofline import roofline_picture
 from scripts.shader_tools.operations import operations_by_operator
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 ACCURACY = "accuracy.md"
-
-ROOFLINE = "pictures/roofline.svg"
 STUBS = "../dmlvk/functions.pyi"
 NOT_IN_GIT = ("operators.md", "decisions.md", STUBS)
 
@@ -67,9 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="say which documents in git are stale; write the others")
     parser.add_argument("--take", type=Path, metavar="FILE", help="a run's JSON document, to take the errors from")
-    parser.add_argument("--products", type=Path, metavar="FILE", help="what dmlvk bench product-errors --json wrote")
     parser.add_argument("--count", action="store_true", help="count the operations of the compiled shaders anew")
-    parser.add_argument("--roofline", type=Path, metavar="FILE", help="what dmlvk bench --json wrote, to draw it")
     parser.add_argument("--docs", type=Path, default=DOCS, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     measured = Measured.read((options.docs / ACCURACY).read_text(encoding="utf-8"))
@@ -79,14 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (OSError, ValueError, KeyError, TypeError) as error:
             print(f"{options.take}: cannot take measurements from it: {error}", file=sys.stderr)
             return 2
-    if options.products is not None:
-        section = "\n".join(product_errors_section(options.products)).rstrip()
-        measured = dataclasses.replace(measured, products=section)
     if options.count:
         measured = dataclasses.replace(measured, operations=operations_by_operator())
-    if options.roofline is not None:
-        picture = roofline_picture(options.roofline, operations_by_operator())
-        (options.docs / ROOFLINE).write_text(picture, encoding="utf-8")
     changed, stale, made = 0, [], pages(options.docs, measured)
     for name, make in made.items():
         path, text = options.docs / name, make()

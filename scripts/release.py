@@ -18,18 +18,21 @@ import argparse
 import datetime
 import hashlib
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.cross.targets import CrossBuildError, tools_python
 
 ROOT = Path(__file__).resolve().parent.parent
 
 MOST_LINES, MOST_CHARACTERS = 60, 120
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-
-_NOT_YET = "not released yet"
 
 
 class ReleaseError(Exception):
@@ -52,21 +55,18 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
             return 1
         if not options.check:
             write_version(options.version, root, datetime.date.today())
-            commit_and_tag(options.version, root)
-            print(what_to_upload(options.version, root, built(options.version, root)))
-    except (ReleaseError, OSError) as error:
+            commit(options.version, root)
+            files = built(options.version, root)
+            tag(options.version, root)  # Last: whoever mends what does not build begins again
+            print(what_to_upload(options.version, root, files))
+    except (ReleaseError, CrossBuildError, OSError) as error:
         print(f"release.py: {error}", file=sys.stderr)
         return 1
     return 0
 
 
 def in_the_way(version: str, root: Path) -> Iterator[str]:
-    """What a release must have and does not, a line each.
-
-    Args:
-        version: of the release.
-        root: of the checkout.
-    """
+    """What a release must have and does not, a line each."""
     if changed := git(root, "status", "--porcelain", "--untracked-files=no").rstrip():
         yield f"uncommitted: {', '.join(line[3:] for line in changed.splitlines())}"
     tags = [tag[1:] for tag in git(root, "tag", "--list", "v*").split() if _VERSION.fullmatch(tag[1:])]
@@ -98,7 +98,7 @@ def write_version(version: str, root: Path, day: datetime.date) -> None:
     for name, pattern, new in (
         ("pyproject.toml", r'^version = ".*"$', f'version = "{version}"'),
         ("dmlvk/__init__.py", r'^__version__ = ".*"$', f'__version__ = "{version}"'),
-        ("CHANGELOG.md", rf"^## {re.escape(version)}(, {_NOT_YET})?$", f"## {version}, {day.isoformat()}"),
+        ("CHANGELOG.md", rf"^## {re.escape(version)}(,.*)?$", f"## {version}, {day.isoformat()}"),
     ):
         path = root / name
         text, count = re.subn(pattern, new, path.read_text(encoding="utf-8"), flags=re.M)
@@ -107,10 +107,14 @@ def write_version(version: str, root: Path, day: datetime.date) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def commit_and_tag(version: str, root: Path) -> None:
-    """Commits what :func:`write_version` wrote, and tags it with the section of the changes."""
+def commit(version: str, root: Path) -> None:
+    """Commits what :func:`write_version` wrote."""
     if git(root, "status", "--porcelain", "--untracked-files=no").strip():
         git(root, "commit", "--quiet", "--all", "--message", f"dmlvk {version}")
+
+
+def tag(version: str, root: Path) -> None:
+    """Tags the last commit with the section of the changes."""
     lines = section(version, (root / "CHANGELOG.md").read_text(encoding="utf-8"))
     signs = ["--sign"] if git(root, "config", "--default", "", "--get", "user.signingkey").strip() else ["--annotate"]
     message = "\n".join([f"dmlvk {version}", "", *lines])
@@ -125,13 +129,16 @@ def built(version: str, root: Path) -> list[Path]:
         ReleaseError: one cannot be built, or is not as it must be.
     """
     output = root / "dist" / version
+    shutil.rmtree(output, ignore_errors=True)  # What is there is uploaded
+    source = output / f"dmlvk-{version}.tar.gz"
     for command in (
         [sys.executable, "scripts/build_wheels.py", "--output", str(output)],
-        [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(output)],
+        [str(tools_python()), "-m", "build", "--sdist", "--no-isolation", "--outdir", str(output)],
+        [str(tools_python()), "-m", "twine", "check", "--strict", str(source)],
     ):
         if subprocess.run(command, cwd=root, stdout=sys.stderr, check=False).returncode != 0:
             raise ReleaseError(f"exit status not 0: {' '.join(command[1:])}")
-    return sorted([*output.glob("*.whl"), *output.glob("*.tar.gz")])
+    return [*sorted(output.glob("*.whl")), source]
 
 
 def what_to_upload(version: str, root: Path, files: Sequence[Path]) -> str:

@@ -30,7 +30,7 @@ if [[ $extent == -* ]] && ! names_tests "$@"; then
 fi
 case ${1:---quick} in
     --quick) export DMLVK_TEST_QUICK=1 DMLVK_TEST_TURNS=1 && shift $(($# > 0)) ;;
-    --measure) export DMLVK_TEST_QUICK=1 DMLVK_TEST_TURNS=1 DMLVK_TEST_MEASURE=1 && shift ;;
+    --measure) export DMLVK_TEST_TURNS=1 DMLVK_TEST_MEASURE=1 && shift ;;
     --all) export DMLVK_TEST_TURNS=1 && shift ;;
     --every-driver) shift ;;
 esac

@@ -21,11 +21,9 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-CHANNELS = (12, 24)
-"""Channels of the two convolutions."""
+CHANNELS = (12, 24)  # Channels of the two convolutions
 
-PICTURED = 7
-"""The digit of the picture."""
+PICTURED = 7  # The digit of the picture
 
 Floats = npt.NDArray[np.float32]
 Parameters = dict[str, Floats]

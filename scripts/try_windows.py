@@ -45,8 +45,7 @@ NUMPY = "numpy==1.26.4"
 
 PACKAGES = (NUMPY, "pip>=24", "click>=8.1", "rich>=13", "pillow>=9.1", "colorama", "onnx>=1.17,<1.19", "protobuf<6")
 
-CONFORMANCE = ("--patterns", "1024", "--attribute-sets", "1", "--jobs", "1")
-"""Few values of each case."""
+CONFORMANCE = ("--patterns", "1024", "--attribute-sets", "1", "--jobs", "1")  # Few values of each case
 
 _CONFORMS = """
 import sys
@@ -92,14 +91,10 @@ class Wine:
 
     Args:
         python: the folder of ``python.exe``.
-        display: of the X server.
-
-    Attributes:
-        python: the same folder.
     """
 
     def __init__(self, python: Path, display: str) -> None:
-        self.python = python
+        self.python = python  # the same folder
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "DMLVK_CACHE"))},
             "WINEPREFIX": str(default_cache() / "windows" / "prefix"),

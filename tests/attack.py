@@ -40,13 +40,18 @@ import numpy as np
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.models import load_model, run_model
-from tests.attack_commands import command_line
+from dmlvk.support import faults as support_faults
 from tests.attack_dask import dask_array
-from tests.attack_descriptions import description
-from tests.attack_folders import language_model
-from tests.attack_frameworks import provider, torch_program, torch_weights
-from tests.attack_graphs import graph
-from tests.attack_open_sizes import contradicting_caches, decoder, open_sizes
+from tests.attack_frameworks import provider, torch_device, torch_program, torch_weights
+from tests.attack_inputs import (
+    command_line,
+    contradicting_caches,
+    decoder,
+    description,
+    graph,
+    language_model,
+    open_sizes,
+)
 from tests.onnx.models import two_branches
 from tests.onnx.mutations import try_damaged
 
@@ -245,26 +250,13 @@ def asynchronous(seed: int, device: dml.Device) -> str:
 
 
 ATTACKS: tuple[tuple[Attack, int], ...] = (
-    (onnx_model, 60),
-    (description, 25),
-    (graph, 15),
-    (open_sizes, 4),
-    (decoder, 4),
-    (contradicting_caches, 4),
-    (dask_array, 10),
-    (provider, 10),
-    (language_model, 2),
-    (command_line, 8),
-    (json_model, 20),
-    (npy_file, 10),
-    (interrupts, 6),
-    (life_cycle, 5),
-    (asynchronous, 4),
-    (kernel_cache, 1),
+    *((onnx_model, 60), (description, 25), (graph, 15), (open_sizes, 4), (decoder, 4), (contradicting_caches, 4)),
+    *((dask_array, 10), (provider, 10), (language_model, 2), (command_line, 8), (json_model, 20), (npy_file, 10)),
+    *((interrupts, 6), (life_cycle, 5), (asynchronous, 4), (kernel_cache, 1)),
 )
 
 
-_OF_TORCH: tuple[Attack, ...] = (torch_program, torch_weights)
+_OF_TORCH: tuple[Attack, ...] = (torch_device, torch_program, torch_weights)
 
 BY_NAME: dict[str, Attack] = {attack.__name__: attack for attack in (*(attack for attack, _ in ATTACKS), *_OF_TORCH)}
 """Those that ``--only`` takes; those of PyTorch need what is not everywhere, and are not among the others."""
@@ -293,6 +285,7 @@ def work(first: int, only: str | None, end: float) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (there + MOST_BYTES, there + MOST_BYTES))
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
+    support_faults.raise_all()
     with dml.Device() as device:
         for attack, seed in cases(first, only):
             print(f"begin {attack.__name__} {seed}", flush=True)

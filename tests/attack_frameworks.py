@@ -66,6 +66,53 @@ def torch_program(seed: int, device: dml.Device) -> str:
     return "runs"
 
 
+def torch_device(seed: int, device: dml.Device) -> str:
+    """Programs of tensors on PyTorch's device have the same bits compiled and not, and what the CPU computes."""
+    import torch
+
+    import dmlvk.torch
+
+    assert dmlvk.torch.__doc__  # importing it registers the device
+    warnings.simplefilter("ignore")
+    steps = _steps(random.Random(seed))
+    drawn = [_tensor(random.Random(f"{seed} {index}")) for index in range(2)]
+    on_cpu = [one.float() if one.dtype is torch.float64 else one for one in drawn]
+
+    def program(x: Any, y: Any) -> Any:
+        for step in steps:
+            x, y = step(x, y), x
+        return x, y
+
+    torch.dmlvk.use(device)
+    try:
+        given = [one.to("dmlvk") for one in on_cpu]
+        wanted, eager = _outcome(program, on_cpu), _outcome(program, given)
+        found = _compiled(program, given, backend="dmlvk")
+        if isinstance(found, str) != isinstance(eager, str):  # what PyTorch checks of shapes alone is another matter
+            by_pytorch = _compiled(program, on_cpu, backend="aot_eager")
+            assert isinstance(by_pytorch, str), f"{found}; not compiled {eager}; by PyTorch {by_pytorch}"
+            return "is not refused alike by PyTorch"
+        if isinstance(eager, str):
+            lacks = any(word in eager for word in ("DataTypeError", "UnsupportedError"))
+            assert lacks or isinstance(wanted, str), f"{eager}; on the CPU {wanted}"
+            return "is refused"
+        # Indices are not looked at, as docs/how-to/pytorch.md says, and the CPU lacks some types.
+        known = ("index out of range", "out of DATA bounds", "axis dim should be positive", "NotImplementedError")
+        is_known = not isinstance(wanted, str) or any(words in wanted for words in known)
+        assert is_known, f"{eager}; on the CPU {wanted}"
+        results = [[one.cpu() for one in each] for each in (eager, found)]
+    finally:
+        torch.dmlvk.use(None)
+    for one, other, plain in zip(*results, results[0] if isinstance(wanted, str) else wanted, strict=True):
+        assert one.dtype is other.dtype is plain.dtype, f"{one.dtype}, {other.dtype}, {plain.dtype}"
+        strides = [torch.empty_strided(each.shape, each.stride(), device="meta").squeeze() for each in (one, other)]
+        assert strides[0].stride() == strides[1].stride(), f"{one.shape}: {one.stride()}, compiled {other.stride()}"
+        torch.testing.assert_close(other, one, rtol=0, atol=0, equal_nan=True)
+        is_finite = plain.isfinite()  # sums that overflow do so elsewhere
+        torch.testing.assert_close(one[is_finite], plain[is_finite], rtol=1e-2, atol=1e-2)
+    return "runs"
+
+
 def torch_weights(seed: int, device: dml.Device) -> str:
     """Weights and inputs that a program changes in any way between calls are read as they are."""
     import dmlvk.torch
@@ -78,12 +125,17 @@ def torch_weights(seed: int, device: dml.Device) -> str:
 
 
 def _compiled(program: Any, given: Any, **how: Any) -> Any:
-    """What a program gives; an error's words where PyTorch refuses it."""
+    """As :func:`_outcome`, compiled."""
     import torch
 
     torch._dynamo.reset()
+    return _outcome(torch.compile(program, **how), given)
+
+
+def _outcome(program: Any, given: Any) -> Any:
+    """What a program gives; an error's words where PyTorch refuses it."""
     try:
-        return torch.compile(program, **how)(*given)
+        return program(*given)
     except Exception as error:  # noqa: BLE001  # by whatever PyTorch refuses it
         return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
@@ -125,10 +177,10 @@ def _steps(choose: random.Random) -> list[Any]:
         lambda x, y: functional.pad(x, (size, 1)),
         lambda x, y: torch.cumsum(x, axis),
         lambda x, y: x.max(axis)[0],
-        lambda x, y: x.index_select(0, torch.tensor([size])),
+        lambda x, y: x.index_select(0, torch.tensor([size], device=x.device)),
         lambda x, y: functional.max_pool2d(x, 2, padding=max(size, 0) % 4),
         lambda x, y: x.permute(*range(x.dim())[::-1]),
-        lambda x, y: torch.zeros(size, 3) + 1,
+        lambda x, y: torch.zeros(size, 3, device=x.device) + 1,
         lambda x, y: x.mean() if x.numel() else x,
     )
     return [choose.choice(every) for _ in range(choose.randint(1, 5))]

@@ -7,6 +7,7 @@ import gc
 import glob
 import os
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -29,14 +30,7 @@ import dmlvk as dml  # noqa: E402  # the driver choice must come first
 from dmlvk.spirv.specialization import NAIVE_DRIVERS  # noqa: E402
 from dmlvk.support import faults  # noqa: E402  # likewise
 from tests import costs  # noqa: E402  # likewise
-from tests.effort import (  # noqa: E402  # likewise
-    IS_QUICK,
-    TAKES_TURNS,
-    OfTurn,
-    items_of_turns,
-    quick_items,
-    t_way_items,
-)
+from tests.effort import IS_QUICK, TAKES_TURNS, TURN, OfTurn, items_of_number, items_of_turns, quick_items, t_way_items  # noqa: E402  # likewise
 from tests.reversal import TURNS_AROUND, turn_around_what_nothing_orders  # noqa: E402  # likewise
 
 if TURNS_AROUND:
@@ -58,6 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:], left_out = quick_items(items)
     items[:], repeated = t_way_items(items)
     items[:], others = items_of_turns(items, {_short_name(info): info for info in _DEVICES})
+    items[:], of_other_numbers = items_of_number(items, costs.read())
     if costs.MEASURES:
         counts = collections.Counter(costs.function_of(item.nodeid) for item in items)
         for item in items:
@@ -68,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = costs.fast_first(items, costs.read())
     else:
         beyond = []
-    config.hook.pytest_deselected(items=left_out + repeated + others + beyond)
+    config.hook.pytest_deselected(items=left_out + repeated + others + of_other_numbers + beyond)
 
 
 def is_whole(config: pytest.Config) -> bool:
@@ -108,11 +103,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What all tests took of the processor, and for ``--measure`` each of them."""
-    reports = [report for found in terminalreporter.stats.values() for report in found]
+    found = [report for reports in terminalreporter.stats.values() for report in reports]
+    reports: list[Any] = [report for report in found if isinstance(report, pytest.TestReport)]  # others are of warnings
     taken = {
         report.nodeid: seconds
         for report in reports
-        for name, seconds in getattr(report, "user_properties", ())
+        for name, seconds in report.user_properties
         if name == "processor seconds"
     }
     if taken:
@@ -121,10 +117,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         properties = {report.nodeid: dict(report.user_properties) for report in reports if report.nodeid in taken}
         counts = {costs.function_of(name): found["tests of its function"] for name, found in properties.items()}
         costs.write(taken, counts)
-    elif IS_QUICK:
+    elif IS_QUICK or TURN is not None:
         for function, seconds in costs.not_measured(taken, costs.read()).items():
             terminalreporter.write_line(
-                f"{function} takes {seconds:.0f} s; scripts/test.sh --measure has it in the budget"
+                f"{function} takes {seconds:.0f} s; scripts/test.sh --measure has it in the budget and in turns"
             )
 
 

@@ -1,13 +1,14 @@
-"""What tests take of the processor, and which of them the quick command can afford.
+"""What tests take of the processor, by which tests take turns in CI, and which of them the quick command can afford.
 
 ``tests/costs.json`` has for each test function what one of its tests takes, measured: ``scripts/test.sh --measure``
-writes it. :func:`affordable` cuts what takes most: no function's tests take longer together than a limit that follows
-from the budget and from what all functions take. So a new expensive test makes others fewer, not the command longer.
-What is not in the file is taken to cost nothing, until it is measured.
+writes it, of tests as ``--all`` has them. :func:`affordable` cuts what takes most: no function's tests take longer
+together than a limit that follows from the budget and from what all functions take. So a new expensive test makes
+others fewer, not the command longer. What is not in the file is taken to cost nothing, until it is measured.
 """
 
 from __future__ import annotations
 
+import bisect
 import collections
 import json
 import os
@@ -25,20 +26,19 @@ FILE = Path(__file__).with_name("costs.json")
 MEASURES = os.environ.get("DMLVK_TEST_MEASURE") == "1"
 """Whether this command measures what the quick command can afford: a few tests of each function."""
 
-BUDGET = 120.0
-"""Seconds of a processor core for what the file has; what is not in it takes as much again.
+BUDGET = 60.0
+"""Seconds of a processor core for what the file has; what is not in it takes up to four times as much.
+
+Below it lies what always runs: few cases of each operator, and a test of each function that is not far too expensive.
 
 Together they take less than three minutes of two cores, with what it takes to begin.
 """
 
-CHEAP = 0.05
-"""Seconds; a function of which a test takes less is not in the file."""
+CHEAP = 0.05  # Seconds; a function of which a test takes less is not in the file
 
-CHEAP_TOGETHER = 0.3
-"""Nor is one whose tests take less than so many seconds together."""
+CHEAP_TOGETHER = 0.3  # Nor is one whose tests take less than so many seconds together
 
-FAR_BEYOND = 8.0
-"""Of a function one test runs, unless it takes so many times as long as all tests of a function may."""
+FAR_BEYOND = 8.0  # Of a function one test runs, unless it takes so many times as long as all tests of a function may
 
 _Item = TypeVar("_Item", bound=Any)
 
@@ -53,9 +53,7 @@ def write(seconds: Mapping[str, float], counts: Mapping[str, int], file: Path = 
     """Puts what tests took, by their node identifiers, in place of the file's entries for their functions.
 
     Args:
-        seconds: of each test.
         counts: how many tests each function has.
-        file: where.
     """
     measured = _means(seconds)
     cheap = {name for name, cost in measured.items() if cost * counts.get(name, 1) < CHEAP_TOGETHER}
@@ -103,7 +101,6 @@ def affordable(
     tests those come first that show values of parameters which the others do not.
 
     Args:
-        items: all tests.
         costs: seconds that a test of a function takes; 0 where it is missing.
         budget: seconds.
     """
@@ -111,10 +108,14 @@ def affordable(
     for item in items:
         functions[function_of(item.nodeid)].append(item)
     limit = sum(costs.get(name, 0.0) * len(alike) for name, alike in functions.items())  # then all of them run
-    while sum(costs.get(name, 0.0) * count for name, count in _counts(functions, costs, limit).items()) > budget:
-        limit *= 0.95
-        if limit < CHEAP:  # not even one test of each file can be afforded
-            break
+    limits = [limit]
+    while limits[-1] >= CHEAP:  # below it not even one test of each file can be afforded
+        limits.append(0.95 * limits[-1])
+
+    def fits(limit: float) -> bool:
+        return sum(costs.get(name, 0.0) * count for name, count in _counts(functions, costs, limit).items()) <= budget
+
+    limit = limits[min(bisect.bisect_left(limits, True, key=fits), len(limits) - 1)]
     taken: set[int] = set()
     for name, count in _counts(functions, costs, limit).items():
         alike = functions[name]

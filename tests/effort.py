@@ -11,6 +11,12 @@ of them that meet in any; ``t_way(1)`` has each value in one of them. Most fault
 and hardly any more than three
 (D. R. Kuhn, D. R. Wallace, A. M. Gallo, Software Fault Interactions and Implications for Software Testing, 2004).
 
+With a number in ``DMLVK_TEST_TURN``, as CI has it (that of the commit), functions whose tests take long together, by
+what was measured (tests/costs.py), take turns: each n-th test runs, others for the next number, ``MOST_TURNS`` commits
+have all of them. ``DMLVK_TEST_CHANGED`` has the files that a change touches: of test files among them, and of those
+that import one of them which few others import, all tests run. Where operators' sources are among them, of
+``each_operator`` a few cases of every operator run with each number.
+
 The quick command, ``scripts/test.sh`` without arguments, has every operator on every driver, data types in turn, and
 as much of all else as three minutes of two cores can have: what tests take decides how many of a function's tests run
 (tests/costs.py). What repeats a promise that other tests have is left out before. There are six ways to say what does:
@@ -29,23 +35,43 @@ as much of all else as three minutes of two cores can have: what tests take deci
 
 from __future__ import annotations
 
+import ast
 import collections
+import functools
 import heapq
 import itertools
+import math
 import os
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import pytest
 
-IS_QUICK = os.environ.get("DMLVK_TEST_QUICK") == "1"
-"""Whether this is the quick command."""
+IS_QUICK = os.environ.get("DMLVK_TEST_QUICK") == "1"  # Whether this is the quick command
 
 TAKES_TURNS = os.environ.get("DMLVK_TEST_TURNS") == "1"
 """Whether a test runs on one of the drivers, unless it is marked."""
 
+TURN = int(os.environ["DMLVK_TEST_TURN"]) if os.environ.get("DMLVK_TEST_TURN") else None
+"""Whose turn it is of what runs with one number in several; ``None``: of all."""
+
+MOST_TURNS = 5  # So many numbers have all tests
+
+LONG = 1.0  # Seconds of a processor core that a function's tests take with one number, if so many are enough
+
+CHANGED = frozenset(os.environ.get("DMLVK_TEST_CHANGED", "").split("\n")) - {""}
+"""Files that a change touches: what tests them directly runs whole."""
+
+FEW_IMPORT_IT = 6  # A file that more test files import is none that these are about
+
+SOURCES_OF_OPERATORS = ("shaders/", "dmlvk/kernels/", "dmlvk/operators/", "dmlvk/spirv/")
+
+ROOT = Path(__file__).parent.parent
+
 _Item = TypeVar("_Item")
+_Test = TypeVar("_Test", bound=pytest.Item)
 
 
 def some(values: Iterable[Any], step: int) -> list[Any]:
@@ -143,7 +169,6 @@ def items_of_turns(items: Sequence[_Item], devices: Mapping[str, object]) -> tup
     Which one it is follows from a test's name; where a function has several tests, no device is without any.
 
     Args:
-        items: all tests.
         devices: the fixture's parameters, by what tests are named after.
     """
     families: dict[str, dict[str, dict[str, _Item]]] = {}
@@ -188,18 +213,80 @@ def t_way_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[p
     return [item for item in items if id(item) not in left_out], [item for item in items if id(item) in left_out]
 
 
+def items_of_number(
+    items: Sequence[_Test], costs: Mapping[str, float], number: int | None = TURN, changed: Set[str] = CHANGED
+) -> tuple[list[_Test], list[_Test]]:
+    """Of functions whose tests take long together the tests of a number, and the others.
+
+    Args:
+        costs: seconds that a test of a function takes; 0 where it is missing.
+        changed: files all of whose tests run; of sources of operators, a few tests of each operator.
+    """
+    if number is None:
+        return list(items), []
+    functions: collections.defaultdict[str, list[_Test]] = collections.defaultdict(list)
+    for item in items:
+        functions[item.nodeid.partition("[")[0]].append(item)
+    left_out: set[_Test] = set()
+    about = _about({function.partition("::")[0] for function in functions}, changed)
+    for function, alike in functions.items():
+        turns = min(math.ceil(costs.get(function, 0.0) * len(alike) / LONG), MOST_TURNS)
+        if turns > 1 and function.partition("::")[0] not in about:
+            alike.sort(key=lambda item: (_hash(item.nodeid), item.nodeid))
+            first = _hash(function) + number
+            left_out |= {item for place, item in enumerate(alike, first) if place % turns}
+    if any(file.startswith(SOURCES_OF_OPERATORS) for file in changed):
+        left_out -= set(_few_of_each_operator(items)[0])
+    return [item for item in items if item not in left_out], [item for item in items if item in left_out]
+
+
+def _about(test_files: Iterable[str], changed: Set[str]) -> set[str]:
+    """Files of tests that changed, and those that import what changed and what few of them import."""
+    touched = {file: changed & _files_of(file) for file in test_files} if changed else {}
+    counts = collections.Counter(name for names in touched.values() for name in names)
+    return {file for file, names in touched.items() if any(counts[name] <= FEW_IMPORT_IT for name in names)}
+
+
+@functools.cache
+def _files_of(test_file: str) -> Set[str]:
+    """A file of tests and those of this repository's that it imports by name."""
+    found = {test_file}
+    for node in ast.walk(ast.parse((ROOT / test_file).read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        found |= {name.replace(".", "/") + ".py" for name in names}
+    return found
+
+
+def _few_of_each_operator(items: Sequence[_Test]) -> tuple[list[_Test], list[_Test]]:
+    """Of tests marked ``each_operator`` a case or two of each; the others."""
+    of_functions: dict[str, list[tuple[_Test, Any]]] = {}
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", None)
+        if parameters is not None and item.get_closest_marker("each_operator"):
+            of_functions.setdefault(item.nodeid.partition("[")[0], []).append((item, parameters["case"]))
+    kept: list[_Test] = []
+    others: list[_Test] = []
+    for with_cases in of_functions.values():
+        taken = some_of_each_operator([case for _, case in with_cases])
+        for item, case in with_cases:
+            (kept if case in taken else others).append(item)
+    return kept, others
+
+
 def quick_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """What the quick command runs of all tests, and what it leaves out."""
     combined: dict[str, list[tuple[pytest.Item, set[object]]]] = {}
-    of_operators: dict[str, list[tuple[pytest.Item, Any]]] = {}
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", None)
-        if parameters is None or item.get_closest_marker("sweep"):
+        if parameters is None or item.get_closest_marker("sweep") or item.get_closest_marker("each_operator"):
             continue  # what is left out shows nothing
         test = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("each_operator"):
-            of_operators.setdefault(test, []).append((item, parameters["case"]))
-        elif item.get_closest_marker("combinations"):
+        if item.get_closest_marker("combinations"):
             combined.setdefault(test, []).append((item, shown(parameters)))
         elif _ON_DEVICES & set(getattr(item, "fixturenames", ())):
             chosen = _chosen_of_lists(item, parameters)
@@ -208,9 +295,7 @@ def quick_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[p
     left_out = {item for item in items if item.get_closest_marker("sweep")}
     for thinned in combined.values():
         left_out |= {item for item, _ in thinned} - set(covering(thinned))
-    for with_cases in of_operators.values():
-        taken = some_of_each_operator([case for _, case in with_cases])
-        left_out |= {item for item, case in with_cases if case not in taken}
+    left_out |= set(_few_of_each_operator([item for item in items if not item.get_closest_marker("sweep")])[1])
     return [item for item in items if item not in left_out], [item for item in items if item in left_out]
 
 
@@ -222,7 +307,7 @@ def _chosen_of_lists(item: pytest.Item, parameters: Mapping[str, Any]) -> set[ob
     found: set[object] = set()
     for mark in item.iter_markers("parametrize"):
         names = mark.args[0].replace(",", " ").split() if isinstance(mark.args[0], str) else mark.args[0]
-        found.add((*names, *(repr(parameters[name]) for name in names)))
+        found.add((*names, *(_text(parameters[name]) for name in names)))
     return found
 
 
@@ -269,8 +354,16 @@ def shown(parameters: Mapping[str, Any]) -> set[object]:
             found |= {(operator, *member) for member in data_types}
             found.add((operator, *(member for member, _ in data_types)))
         elif name != "device":
-            found.add((name, repr(value)))
+            found.add((name, _text(value)))
     return found
+
+
+def _text(value: object) -> str | int:
+    """Tells a parameter's values from one another, those too of whose digits Python writes no text."""
+    try:
+        return repr(value)
+    except ValueError:
+        return id(value)
 
 
 def covering(items: Iterable[tuple[_Item, set[object]]]) -> list[_Item]:

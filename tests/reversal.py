@@ -17,12 +17,7 @@ TURNS_AROUND = os.environ.get("DMLVK_TEST_REVERSED") == "1"
 
 
 class TurnedAround:
-    """A sequence of Kompute's that is given what comes between two other operations, dispatches, the last one first.
-
-    Args:
-        sequence: that one.
-        dispatch: the class of dispatches.
-    """
+    """A sequence of Kompute's that is given what comes between two other operations, dispatches, the last one first."""
 
     def __init__(self, sequence: Any, dispatch: type[object]) -> None:
         self._sequence, self._dispatch = sequence, dispatch

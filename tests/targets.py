@@ -37,8 +37,6 @@ def all_compute_as_gpus(monkeypatch: pytest.MonkeyPatch, *, as_gpus: bool = True
     """Every device is given the kernels of GPUs, or each its own again.
 
     Args:
-        monkeypatch: ends it.
-        as_gpus: which of the two.
         registers: those that an invocation of such a GPU has; ``None`` for as many as follow from the device's own
             subgroups, which on processors are small.
     """

@@ -19,17 +19,13 @@ from dmlvk.objects.portable import default_device
 from dmlvk.support.integers import UINT64_MAX, checked_integer, checked_integers
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
-_LARGEST_EMPTY = 2**56
-"""Elements that the other axes of an empty array have at most: NumPy multiplies them, too."""
+_LARGEST_EMPTY = 2**56  # Elements that the other axes of an empty array have at most: NumPy multiplies them, too
 
-_MOST_ELEMENTS = 2**32 - 1
-"""Of one of DirectML's tensors."""
+_MOST_ELEMENTS = 2**32 - 1  # Of one of DirectML's tensors
 
-_ALWAYS_THERE = 2**27
-"""Bytes of a buffer that every Vulkan device has (maxStorageBufferRange)."""
+_ALWAYS_THERE = 2**27  # Bytes of a buffer that every Vulkan device has (maxStorageBufferRange)
 
-_MOST_ITEMS = 64
-"""Sizes and axes that are looked at; an array has fewer."""
+_MOST_ITEMS = 64  # Sizes and axes that are looked at; an array has fewer
 
 
 def check_computable(arrays: Sequence[Array], where: str) -> None:

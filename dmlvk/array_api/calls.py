@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dmlvk import functions as F
 from dmlvk.array_api import forms
 from dmlvk.array_api.array import broadcast, check_computable, check_room
 from dmlvk.array_api.dtypes import FLOATS, DType, device_type
@@ -17,22 +18,14 @@ from dmlvk.device import Device
 
 
 def applied(
-    where: str,
+    where: str,  # the function, for messages
     form: Callable[..., Any],
-    arrays: list[Array],
+    arrays: list[Array],  # its operands, of one device
     dtype: DType,
-    attributes: tuple[Any, ...] = (),
-    shape: Shape | None = None,
+    attributes: tuple[Any, ...] = (),  # what else the form takes
+    shape: Shape | None = None,  # of the result; ``None``: to which the operands broadcast
 ) -> Array:
     """The result of an element-wise form, which is computed when it is needed.
-
-    Args:
-        where: the function, for messages.
-        form: of :mod:`dmlvk.array_api.forms`.
-        arrays: its operands, of one device.
-        dtype: of the result.
-        attributes: what else the form takes.
-        shape: of the result; ``None``: to which the operands broadcast.
 
     Raises:
         InvalidArgumentError: the shapes do not broadcast.
@@ -50,22 +43,15 @@ def applied(
 
 
 def computed_now(
-    where: str,
+    where: str,  # the function, for messages
+    # a function of the operands' expressions (of the graph, where there are none) and the attributes
     form: Callable[..., Any],
-    arrays: Sequence[Array],
-    results: Sequence[tuple[DType, Shape]],
-    attributes: tuple[Any, ...] = (),
-    device: Device | None = None,
+    arrays: Sequence[Array],  # the operands, of one device; none is empty
+    results: Sequence[tuple[DType, Shape]],  # type and shape of each; none is empty
+    attributes: tuple[Any, ...] = (),  # what else the form takes
+    device: Device | None = None,  # where, if there are no operands
 ) -> list[Array]:
     """The results of any form, computed now, in one graph with what its operands wait for.
-
-    Args:
-        where: the function, for messages.
-        form: a function of the graph, the operands' expressions and the attributes, of one expression or several.
-        arrays: the operands, of one device; none is empty.
-        results: type and shape of each; none is empty.
-        attributes: what else the form takes.
-        device: where, if there are no operands.
 
     Raises:
         DeviceLimitError: the device cannot have a result.
@@ -95,7 +81,7 @@ def seen(x: Array, memory: TensorMemory | None, shape: Shape) -> Array:
 
 def copied(x: Array) -> Array:
     """The same elements in memory of their own, when they are needed."""
-    return applied("copy", forms.NAMED["identity"], [x], x.dtype)
+    return applied("copy", F.identity, [x], x.dtype)
 
 
 def converted(x: Array, dtype: DType, where: str = "astype") -> Array:

@@ -323,11 +323,11 @@ def eye(
     return made
 
 
-def _triangle(graph: Graph, x: Expression, k: int, is_lower: bool) -> Expression:
-    offsets = _offsets(graph, *x.sizes[-2:])
-    limit = graph.constant(k, DataType.INT32)
+def _triangle(x: Expression, k: int, is_lower: bool) -> Expression:
+    offsets = _offsets(x.graph, *x.sizes[-2:])
+    limit = x.graph.constant(k, DataType.INT32)
     is_kept = F.less_equal(offsets, limit) if is_lower else F.greater_equal(offsets, limit)
-    return F.where(is_kept, x, graph.constant(0, x.data_type))
+    return F.where(is_kept, x, x.graph.constant(0, x.data_type))
 
 
 def _triangular(name: str, x: Any, k: int, is_lower: bool) -> Array:

@@ -12,8 +12,7 @@ import numpy as np
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DataTypeError, InvalidArgumentError
 
-DType: TypeAlias = "np.dtype[Any]"
-"""NumPy's objects stand for the standard's data types."""
+DType: TypeAlias = "np.dtype[Any]"  # NumPy's objects stand for the standard's data types
 
 
 _PYTHON_BOOL = builtins.bool
@@ -48,8 +47,7 @@ _REFUSED = {
     complex128: "Vulkan has no complex numbers: keep real and imaginary parts in two arrays",
 }
 
-LARGEST = int(np.finfo(np.float64).max)
-"""What Python makes a float of."""
+LARGEST = int(np.finfo(np.float64).max)  # What Python makes a float of
 
 _KINDS: dict[str, tuple[DType, ...]] = {
     "bool": (bool,),

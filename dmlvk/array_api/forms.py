@@ -1,23 +1,19 @@
 """What the standard's element-wise functions are in DirectML's operators.
 
-Each function is given the graph and the operands' expressions, whose shapes broadcast, and computes the standard's
-special values where the operator of that name has others. FLOAT32 denormals count as zero, as everywhere in dmlvk.
+Each function is given the operands' expressions, whose shapes broadcast, and computes the standard's special values
+where the operator of that name has others. FLOAT32 denormals count as zero, as everywhere in dmlvk.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
-from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
-
-Form = Callable[..., Expression]
 
 _UNSIGNED = {
     DataType.INT8: DataType.UINT8,
@@ -30,34 +26,9 @@ _SIGN_BIT = -(2**31)
 _LN_2 = math.log(2)
 
 
-def named(name: str) -> Form:
-    """The function of ``dmlvk.functions`` of that name."""
-    function = getattr(F, name)
-
-    def form(_graph: Graph, *operands: Expression) -> Expression:
-        made: Expression = function(*operands)
-        return made
-
-    form.__name__ = name
-    return form
-
-
-NAMED = {
-    name: named(name)
-    for name in (
-        "add", "subtract", "multiply", "divide", "abs", "negate", "sqrt", "exp", "log", "ceil", "floor", "round",
-        "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "atan_yx",
-        "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "identity",
-        "logical_and", "logical_or", "logical_xor", "logical_not", "bit_and", "bit_or", "bit_xor", "bit_not", "where",
-        "max", "min", "sign", "maximum", "minimum", "remainder",
-    )
-}  # fmt: skip
-"""What is an operator of DirectML as it is."""
-
-
-def constant(graph: Graph, value: float, like: Expression) -> Expression:
+def constant(value: float, like: Expression) -> Expression:
     """A number in the type of an operand."""
-    return graph.constant(value, like.data_type)
+    return like.graph.constant(value, like.data_type)
 
 
 def seen_as(x: Expression, data_type: DataType) -> Expression:
@@ -65,59 +36,59 @@ def seen_as(x: Expression, data_type: DataType) -> Expression:
     return x.reinterpret(x.sizes, x.tensor.element_strides, data_type)
 
 
-def cast(_graph: Graph, x: Expression, data_type: DataType) -> Expression:
+def cast(x: Expression, data_type: DataType) -> Expression:
     """The elements in another type: floats lose their fractions, integers too large wrap around."""
     return x if x.data_type is data_type else F.cast(x, output_data_type=data_type)
 
 
-def truth(graph: Graph, x: Expression) -> Expression:
+def truth(x: Expression) -> Expression:
     """1 where an element is not 0, as UINT8."""
     return x != 0
 
 
-def truncated(graph: Graph, x: Expression) -> Expression:
+def truncated(x: Expression) -> Expression:
     """The integer part, with the sign."""
     return (x < 0.0).where(F.ceil(x), F.floor(x))
 
 
-def zero_minus(graph: Graph, x: Expression) -> Expression:
+def zero_minus(x: Expression) -> Expression:
     """The negative of an unsigned integer, modulo its range."""
     return 0 - x
 
 
-def reciprocal(graph: Graph, x: Expression) -> Expression:
+def reciprocal(x: Expression) -> Expression:
     """1 / x, correctly rounded."""
     return 1.0 / x
 
 
-def square(_graph: Graph, x: Expression) -> Expression:
+def square(x: Expression) -> Expression:
     """The square."""
     return x * x
 
 
-def is_finite(graph: Graph, x: Expression) -> Expression:
+def is_finite(x: Expression) -> Expression:
     """1 for numbers, 0 for infinities and NaN."""
     return abs(x) <= _LARGEST
 
 
-def positive_sign(graph: Graph, x: Expression) -> Expression:
+def positive_sign(x: Expression) -> Expression:
     """The sign of unsigned integers: 0 or 1."""
-    return cast(graph, truth(graph, x), x.data_type)
+    return cast(truth(x), x.data_type)
 
 
-def sign_of_float(_graph: Graph, x: Expression) -> Expression:
+def sign_of_float(x: Expression) -> Expression:
     """-1, 0 or 1, and NaN of NaN."""
     return F.isnan(x).where(x, F.sign(x))
 
 
-def left_shift(graph: Graph, x: Expression, distance: Expression) -> Expression:
+def left_shift(x: Expression, distance: Expression) -> Expression:
     """An integer times a power of two modulo its range; 0 where nothing of it is left."""
     plain, steps = _as_unsigned(x), _as_unsigned(distance)
     shifted = F.bit_shift_left(plain, _within(steps))
     return seen_as(_is_far(steps).where(0, shifted), x.data_type)
 
 
-def right_shift(graph: Graph, x: Expression, distance: Expression) -> Expression:
+def right_shift(x: Expression, distance: Expression) -> Expression:
     """An integer divided by a power of two, rounded down."""
     plain, steps = _as_unsigned(x), _as_unsigned(distance)
 
@@ -143,30 +114,30 @@ def _is_far(steps: Expression) -> Expression:
     return steps >= steps.data_type.size_in_bits
 
 
-def floor_divided(_graph: Graph, a: Expression, b: Expression) -> Expression:
+def floor_divided(a: Expression, b: Expression) -> Expression:
     """The quotient rounded down; of and by infinities what division gives, where Python has NaN and -1."""
     if not a.data_type.is_float:
         return a // b
     return (F.isinf(a) | F.isinf(b)).where(a / b, a // b)
 
 
-def sign_bit(graph: Graph, x: Expression) -> Expression:
+def sign_bit(x: Expression) -> Expression:
     """1 where the sign is minus, of zeros and NaN, too."""
     bits = seen_as(x, DataType.INT32)
     return bits < 0
 
 
-def copied_sign(graph: Graph, x: Expression, sign: Expression) -> Expression:
+def copied_sign(x: Expression, sign: Expression) -> Expression:
     """The magnitude of one with the sign of another one."""
     magnitude, bits = seen_as(x, DataType.INT32), seen_as(sign, DataType.INT32)
     kept = magnitude & 2**31 - 1
     return seen_as(kept | bits & _SIGN_BIT, DataType.FLOAT32)
 
 
-def next_after(graph: Graph, a: Expression, b: Expression) -> Expression:
+def next_after(a: Expression, b: Expression) -> Expression:
     """The next float from one toward another one, denormals among them."""
     first, second = _ordered(a), _ordered(b)
-    step = (first < second).where(1, constant(graph, -1, first))
+    step = (first < second).where(1, constant(-1, first))
     moved = first + step
     back = (moved < 0).where(_SIGN_BIT - moved, moved)
     near = (first == second).where(seen_as(b, DataType.INT32), back)
@@ -180,70 +151,70 @@ def _ordered(x: Expression) -> Expression:
     return (bits < 0).where(_SIGN_BIT - bits, bits)
 
 
-def exp_minus_1(graph: Graph, x: Expression) -> Expression:
+def exp_minus_1(x: Expression) -> Expression:
     """e^x - 1, exact near 0: Kahan's quotient of differences (Higham, Accuracy and Stability, 2002, section 1.14.1)."""
-    one = constant(graph, 1.0, x)
+    one = constant(1.0, x)
     u = F.exp(x)
     less = u - one
     near = less * x / F.log(u)
-    is_plain = ~is_finite(graph, u) | (less == -one)
+    is_plain = ~is_finite(u) | (less == -one)
     return (u == one).where(x, is_plain.where(less, near))
 
 
-def log_of_1_plus(graph: Graph, x: Expression) -> Expression:
+def log_of_1_plus(x: Expression) -> Expression:
     """ln(1 + x), exact near 0: Kahan's correction of the logarithm of the rounded sum."""
-    one = constant(graph, 1.0, x)
+    one = constant(1.0, x)
     u = x + one
     made = F.log(u)
     near = made * (x / (u - one))
-    is_plain = ~is_finite(graph, u) | (u <= 0.0)
+    is_plain = ~is_finite(u) | (u <= 0.0)
     return (u == one).where(x, is_plain.where(made, near))
 
 
-def log_base_2(graph: Graph, x: Expression) -> Expression:
+def log_base_2(x: Expression) -> Expression:
     """The exponent, and the logarithm of the significand around 1: exact for powers of two."""
     bits = seen_as(x, DataType.INT32)
-    exponent = (bits & 0x7FFFFF >= 0x3504F3).where(1, constant(graph, 0, bits))
+    exponent = (bits & 0x7FFFFF >= 0x3504F3).where(1, constant(0, bits))
     biased = seen_as(
-        F.bit_shift_right(seen_as(bits, DataType.UINT32), graph.constant(23, DataType.UINT32)), DataType.INT32
+        F.bit_shift_right(seen_as(bits, DataType.UINT32), x.graph.constant(23, DataType.UINT32)), DataType.INT32
     )
     power = biased - 127 + exponent
     scaled = bits - power * 2**23
     significand = seen_as(scaled, DataType.FLOAT32)
-    made = cast(graph, power, DataType.FLOAT32) + F.log(significand) * (1 / _LN_2)
+    made = cast(power, DataType.FLOAT32) + F.log(significand) * (1 / _LN_2)
     is_normal = (x > 0.0) & (x <= _LARGEST)
     return is_normal.where(made, F.log(x))
 
 
-def log_base_10(graph: Graph, x: Expression) -> Expression:
+def log_base_10(x: Expression) -> Expression:
     """ln(x) / ln(10)."""
     return F.log(x) / math.log(10)
 
 
-def log_of_sum_of_exp(graph: Graph, a: Expression, b: Expression) -> Expression:
+def log_of_sum_of_exp(a: Expression, b: Expression) -> Expression:
     """ln(e^a + e^b) without overflow: the larger one, and what the other one adds to it."""
     most = F.maximum(a, b)
-    added = log_of_1_plus(graph, F.exp(-abs(a - b)))
+    added = log_of_1_plus(F.exp(-abs(a - b)))
     return ((a == b) & F.isinf(a)).where(most, most + added)
 
 
-def hypotenuse(graph: Graph, a: Expression, b: Expression) -> Expression:
+def hypotenuse(a: Expression, b: Expression) -> Expression:
     """The length of (a, b) without overflow: the larger one times the root of 1 + the square of the quotient."""
     first, second = abs(a), abs(b)
     most, least = (first < second).where(second, first), (first < second).where(first, second)
     quotient = least / most
     made = most * F.sqrt(quotient * quotient + 1.0)
-    zero = constant(graph, 0.0, a)
+    zero = constant(0.0, a)
     are_zero = (first == zero) & (second == zero)
     made = are_zero.where(zero, made)
     is_infinite = F.isinf(a) | F.isinf(b)
     return is_infinite.where(math.inf, made)
 
 
-def power_of_integers(graph: Graph, base: Expression, exponent: Expression, bits: int) -> Expression:
+def power_of_integers(base: Expression, exponent: Expression, bits: int) -> Expression:
     """base^exponent modulo the type's range, by squaring, for exponents of so many bits that are not below 0."""
-    made = constant(graph, 1, base).broadcast_to(base.sizes)
-    factor, zero = base, constant(graph, 0, exponent)
+    made = constant(1, base).broadcast_to(base.sizes)
+    factor, zero = base, constant(0, exponent)
     for bit in range(bits):
         has_bit = exponent & 1 << bit != zero
         made = has_bit.where(made * factor, made)
@@ -252,23 +223,23 @@ def power_of_integers(graph: Graph, base: Expression, exponent: Expression, bits
     return made
 
 
-def power_of_floats(_graph: Graph, base: Expression, exponent: Expression) -> Expression:
+def power_of_floats(base: Expression, exponent: Expression) -> Expression:
     """base^exponent."""
     made: Expression = F.pow(base, exponent)
     return made
 
 
-def power_by_number(_graph: Graph, base: Expression, exponent: float) -> Expression:
+def power_by_number(base: Expression, exponent: float) -> Expression:
     """base^exponent for one number."""
     made: Expression = base**exponent
     return made
 
 
-def chosen(_graph: Graph, condition: Expression, a: Expression, b: Expression) -> Any:
+def chosen(condition: Expression, a: Expression, b: Expression) -> Any:
     """One of two where a condition is not 0, else the other one."""
     return condition.where(a, b)
 
 
-def broadcast(_graph: Graph, x: Expression, shape: tuple[int, ...]) -> Expression:
+def broadcast(x: Expression, shape: tuple[int, ...]) -> Expression:
     """The elements repeated along axes."""
     return x.broadcast_to(shape or (1,))

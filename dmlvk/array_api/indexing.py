@@ -18,7 +18,6 @@ from dmlvk.array_api.manipulation import broadcast_arrays, broadcast_to, moveaxi
 from dmlvk.arrays.array import Array
 from dmlvk.arrays.values import Shape
 from dmlvk.errors import DataTypeError, IndexRangeError, InvalidArgumentError
-from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.support.integers import checked_integer
 
@@ -111,7 +110,7 @@ def _part(x: Array, items: tuple[Any, ...]) -> Array:
     return seen(x, part.reshape(made or (1,)), made)
 
 
-def _rows(_graph: Graph, x: Expression, index: Expression) -> Expression:
+def _rows(x: Expression, index: Expression) -> Expression:
     """Rows (n, rest) at a vector of places."""
     folded = x.reshape(1, *x.sizes) if x.tensor.is_packed else F.identity(x).reshape(1, *x.sizes)
     made: Expression = F.gather(folded, index.reshape(1, 1, -1), axis=1, index_dimensions=1)
@@ -181,7 +180,7 @@ def _masked(x: Array, mask: Array) -> Array:
     return reshape(_taken(_folded(x, mask.ndim), indices), (indices.shape[0], *rest))
 
 
-def _scattered(_graph: Graph, x: Expression, index: Expression, updates: Expression) -> Expression:
+def _scattered(x: Expression, index: Expression, updates: Expression) -> Expression:
     made: Expression = F.scatter(x, index, updates, axis=0)
     return made
 
@@ -238,7 +237,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     return moveaxis(made, list(range(index.ndim)), list(range(dimension, dimension + index.ndim)))
 
 
-def _along(_graph: Graph, x: Expression, index: Expression, axis: int) -> Expression:
+def _along(x: Expression, index: Expression, axis: int) -> Expression:
     made: Expression = F.gather_elements(x, index, axis=axis)
     return made
 
@@ -274,7 +273,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
     return made
 
 
-def _counted(_graph: Graph, x: Expression) -> tuple[Expression, ...]:
+def _counted(x: Expression) -> tuple[Expression, ...]:
     return tuple(F.nonzero_coordinates(x))
 
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
 
-MOST_PENDING = 32
-"""Operations that are gathered into one graph at most: what is longer is computed on the way."""
+MOST_PENDING = 32  # Operations that are gathered into one graph at most: what is longer is computed on the way
 
 
 class Settings(threading.local):
@@ -45,7 +44,7 @@ class Operation:
     """What is computed: a function of expressions, and of numbers that belong to the graph.
 
     Attributes:
-        function: called with the graph, the operands' expressions, and the attributes.
+        function: called with the operands' expressions, or the graph where there are none, and the attributes.
         attributes: whatever has a text that tells it from others.
         is_elementwise: whether it may wait for what else is done with its result.
     """
@@ -67,15 +66,7 @@ class Operation:
 def deferred(
     device: Device, operation: Operation, operands: Sequence[Value], data_type: DataType, shape: Shape
 ) -> Value:
-    """The result of an element-wise operation, which is computed when it is needed.
-
-    Args:
-        device: where the operands are.
-        operation: of one result.
-        operands: all on the device.
-        data_type: of the result.
-        shape: of the result.
-    """
+    """The result of an element-wise operation, which is computed when it is needed."""
     made = tuple(operands)
     if 1 + sum(one.weight for one in made) > MOST_PENDING:
         for one in made:
@@ -92,9 +83,7 @@ def computed(
     """The results of an operation, computed now, in one graph with what its operands wait for.
 
     Args:
-        device: where the operands are.
         operation: of as many results as are described.
-        operands: all on the device.
         results: data type and shape of each.
     """
     values = [Value(device, data_type, shape) for data_type, shape in results]
@@ -125,7 +114,6 @@ def settle(device: Device, values: Sequence[Value]) -> None:
     """Computes values that wait, in one graph with what they wait for.
 
     Args:
-        device: where they are.
         values: each of which is somebody's.
     """
     _run(device, _ShapePlan(None, tuple(values)), ())
@@ -136,7 +124,10 @@ def _run(device: Device, plan: _ShapePlan, results: Sequence[Value]) -> dict[str
     key = (*plan.key, tuple((one.data_type, one.memory_shape) for one in results))
     programs = device.arrays.programs
     program = programs.get("program", key) or programs.keep("program", key, plan.compiled(device, results))
-    made = device.arrays.execute(program, {point.name: plan.inputs[point.name] for point in program.inputs})
+    targets = {number: value.target() for number, value in plan.others if value.target is not None}
+    wishes = {f"value {number}": one.spare for number, one in targets.items() if one is not None and one.spare}
+    inputs = {point.name: plan.inputs[point.name] for point in program.inputs}
+    made = device.arrays.execute(program, inputs, wishes=wishes)
     for number, value in plan.others:
         value.settle(made[f"value {number}"])
     return made
@@ -147,7 +138,6 @@ class _ShapePlan:
 
     Args:
         operation: the last one; ``None``: nothing but what the operands wait for is computed.
-        operands: of it.
 
     Attributes:
         inputs: arrays by the names of the graph's inputs.
@@ -178,8 +168,8 @@ class _ShapePlan:
         self.key: tuple[Hashable, ...] = (
             () if operation is None else operation.key,
             () if operation is None else tuple(self._indices[id(one)] for one in operands),
-            tuple(self._key_of(index) for index in range(len(self._steps))),
-            tuple(index for index, _ in self.others),
+            tuple([self._key_of(index) for index in range(len(self._steps))]),
+            tuple([index for index, _ in self.others]),
         )
 
     def _add(self, root: Value) -> None:
@@ -202,7 +192,7 @@ class _ShapePlan:
             tensor = self.inputs[f"input {index}"].tensor
             return tensor.data_type, tensor.sizes, tensor.strides
         assert isinstance(value.operation, Operation)  # what waits has one
-        return value.operation.key, value.shape, tuple(self._indices[id(part)] for part in parts)
+        return value.operation.key, value.shape, tuple([self._indices[id(part)] for part in parts])
 
     def compiled(self, device: Device, results: Sequence[Value]) -> CompiledGraph:
         """The graph, ready to run; inputs on which nothing depends are left out."""
@@ -241,7 +231,7 @@ class _ShapePlan:
 
 
 def _applied(graph: Graph, operation: Operation, operands: Sequence[Expression]) -> Any:
-    return operation.function(graph, *operands, *operation.attributes)
+    return operation.function(*(operands or (graph,)), *operation.attributes)
 
 
 def _shaped(expression: Expression, value: Value) -> Expression:

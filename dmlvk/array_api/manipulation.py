@@ -26,12 +26,10 @@ from dmlvk.arrays.array import Array
 from dmlvk.arrays.values import Shape
 from dmlvk.device import Device
 from dmlvk.errors import DataTypeError, IndexRangeError, InvalidArgumentError
-from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.support.integers import checked_integer
 
-_FARTHEST = 2**63
-"""Places by which elements are moved."""
+_FARTHEST = 2**63  # Places by which elements are moved
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Device | None = None) -> Array:
@@ -162,7 +160,7 @@ def broadcast_arrays(*arrays: Any) -> list[Array]:
     return [broadcast_to(one, shape) for one in given]
 
 
-def _joined(_graph: Graph, *arguments: Any) -> Expression:
+def _joined(*arguments: Any) -> Expression:
     *tensors, axis = arguments
     return F.concatenate(tensors, axis) if len(tensors) > 1 else F.identity(tensors[0])
 

@@ -16,16 +16,13 @@ from dmlvk.array_api.manipulation import broadcast_to, concat, permute_dims, res
 from dmlvk.array_api.statistics import sum as summed
 from dmlvk.arrays.array import Array
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import ReduceFunction
 from dmlvk.support.integers import checked_integer
 
-_MOST_AXES = 64
-"""Of any array."""
+_MOST_AXES = 64  # Of any array
 
-_MOST_PRODUCTS = 2**24
-"""Products of integers that are in memory at once."""
+_MOST_PRODUCTS = 2**24  # Products of integers that are in memory at once
 
 
 def matrix_transpose(x: Any, /) -> Array:
@@ -41,11 +38,11 @@ def matrix_transpose(x: Any, /) -> Array:
     return permute_dims(array, (*order[:-2], order[-1], order[-2]))
 
 
-def _product(_graph: Graph, a: Expression, b: Expression) -> Expression:
+def _product(a: Expression, b: Expression) -> Expression:
     return F.matmul(a, b)
 
 
-def _integer_product(_graph: Graph, a: Expression, b: Expression) -> Expression:
+def _integer_product(a: Expression, b: Expression) -> Expression:
     """(batch, m, k) times (batch, k, n): all products, added up."""
     batch, rows, terms = a.sizes
     products = F.multiply(

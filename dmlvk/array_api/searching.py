@@ -9,15 +9,7 @@ from dmlvk import functions as F
 from dmlvk.array_api.array import checked, checked_axis, operands
 from dmlvk.array_api.calls import computed_now, converted, one_now, seen
 from dmlvk.array_api.creation import zeros
-from dmlvk.array_api.dtypes import (
-    NUMERIC,
-    SUPPORTED,
-    check_is,
-    int64,
-    promoted,
-    uint8,
-    uint32,
-)
+from dmlvk.array_api.dtypes import NUMERIC, SUPPORTED, check_is, int64, promoted, uint8, uint32
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.elementwise import by_float32, not_equal, subtract
 from dmlvk.array_api.indexing import nonzero_indices, take
@@ -26,13 +18,12 @@ from dmlvk.array_api.statistics import cumulative_sum, without_axes
 from dmlvk.arrays.array import Array
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.graphs.numpy_words import with_equal_zeros
 from dmlvk.operators.members import AxisDirection
 
 
-def _arg_extreme(_graph: Graph, x: Expression, axes: tuple[int, ...], is_max: builtins.bool) -> Expression:
+def _arg_extreme(x: Expression, axes: tuple[int, ...], is_max: builtins.bool) -> Expression:
     function = F.argmax if is_max else F.argmin
     made: Expression = function(
         with_equal_zeros(x), axes=list(axes), axis_direction=AxisDirection.INCREASING, output_data_type="INT64"
@@ -75,7 +66,7 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: builtins.bool = Fals
     return _checked_arg_extreme("argmin", x, axis, keepdims, False)
 
 
-def _in_order(_graph: Graph, x: Expression, axis: int, is_descending: builtins.bool) -> tuple[Expression, ...]:
+def _in_order(x: Expression, axis: int, is_descending: builtins.bool) -> tuple[Expression, ...]:
     direction = AxisDirection.DECREASING if is_descending else AxisDirection.INCREASING
     values, places = F.top_k1(with_equal_zeros(x), axis=axis, k=x.sizes[axis], axis_direction=direction)
     return F.gather_elements(x, places, axis=axis) if x.data_type.is_float else values, places
@@ -117,25 +108,25 @@ def argsort(x: Any, /, *, axis: int = -1, descending: builtins.bool = False, sta
     return _sorted("argsort", x, axis, descending)[1]
 
 
-def _searched(graph: Graph, ordered: Expression, wanted: Expression, is_left: builtins.bool) -> Expression:
+def _searched(ordered: Expression, wanted: Expression, is_left: builtins.bool) -> Expression:
     """How many come before each of the wanted: halves of what is left, all at once."""
     (count,), (number,) = ordered.sizes, wanted.sizes
-    last = graph.constant(count - 1, DataType.INT64)
-    position = graph.constant(0, DataType.INT64).broadcast_to((number,))
+    last = ordered.graph.constant(count - 1, DataType.INT64)
+    position = ordered.graph.constant(0, DataType.INT64).broadcast_to((number,))
     for bit in reversed(range(count.bit_length())):
-        next_position = F.add(position, graph.constant(1 << bit, DataType.INT64))
-        within = F.min(F.subtract(next_position, graph.constant(1, DataType.INT64)), last)
+        next_position = F.add(position, ordered.graph.constant(1 << bit, DataType.INT64))
+        within = F.min(F.subtract(next_position, ordered.graph.constant(1, DataType.INT64)), last)
         element = F.gather(ordered.reshape(1, 1, -1), within.reshape(1, 1, -1), axis=2, index_dimensions=1).reshape(
             number
         )
         # NaN comes behind all numbers.
-        is_nan = F.isnan(element) if element.data_type.is_float else graph.constant(0, DataType.UINT8)
-        wants_nan = F.isnan(wanted) if wanted.data_type.is_float else graph.constant(0, DataType.UINT8)
+        is_nan = F.isnan(element) if element.data_type.is_float else ordered.graph.constant(0, DataType.UINT8)
+        wants_nan = F.isnan(wanted) if wanted.data_type.is_float else ordered.graph.constant(0, DataType.UINT8)
         if is_left:
             comes_before = F.logical_or(F.less(element, wanted), F.logical_and(wants_nan, F.logical_not(is_nan)))
         else:
             comes_before = F.logical_or(F.less_equal(element, wanted), wants_nan)
-        fits = F.less_equal(next_position, graph.constant(count, DataType.INT64))
+        fits = F.less_equal(next_position, ordered.graph.constant(count, DataType.INT64))
         position = F.where(F.logical_and(comes_before, fits), next_position, position)
     return position
 
@@ -185,7 +176,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Array
 
 
-def _put(_graph: Graph, order: Expression, numbers: Expression) -> Expression:
+def _put(order: Expression, numbers: Expression) -> Expression:
     """Numbers at the places that an order names."""
     made: Expression = F.scatter(numbers, order, numbers, axis=0)
     return made

@@ -29,23 +29,22 @@ from dmlvk.array_api.manipulation import concat
 from dmlvk.arrays.array import Array
 from dmlvk.arrays.values import Shape
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import AxisDirection, ReduceFunction
 from dmlvk.support.integers import checked_integer
 
 
-def reduced(_graph: Graph, x: Expression, function: ReduceFunction, axes: tuple[int, ...]) -> Expression:
+def reduced(x: Expression, function: ReduceFunction, axes: tuple[int, ...]) -> Expression:
     """REDUCE to the same type; the axes stay with a size of 1."""
     made: Expression = F.reduce(x, function=function, axes=list(axes), output_data_type=x.data_type)
     return made
 
 
-def _extreme(graph: Graph, x: Expression, function: ReduceFunction, axes: tuple[int, ...]) -> Expression:
+def _extreme(x: Expression, function: ReduceFunction, axes: tuple[int, ...]) -> Expression:
     """An extreme of floats; NaN where one of them is, which REDUCE passes over."""
-    made = reduced(graph, x, function, axes)
-    has_nan = reduced(graph, F.isnan(x), ReduceFunction.MAX, axes)
-    return F.where(has_nan, graph.constant(math.nan, x.data_type), made)
+    made = reduced(x, function, axes)
+    has_nan = reduced(F.isnan(x), ReduceFunction.MAX, axes)
+    return F.where(has_nan, x.graph.constant(math.nan, x.data_type), made)
 
 
 def without_axes(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
@@ -191,7 +190,7 @@ def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: built
     return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
-def _running(_graph: Graph, x: Expression, axis: int, is_sum: builtins.bool) -> Expression:
+def _running(x: Expression, axis: int, is_sum: builtins.bool) -> Expression:
     direction = AxisDirection.INCREASING
     if is_sum:
         return F.cumulative_summation(x, axis=axis, axis_direction=direction, has_exclusive_sum=False)
@@ -259,6 +258,6 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
     return array
 
 
-def norm_of_squares(graph: Graph, x: Expression, axes: tuple[int, ...]) -> Expression:
+def norm_of_squares(x: Expression, axes: tuple[int, ...]) -> Expression:
     """The root of the sum of squares (REDUCE L2)."""
-    return reduced(graph, x, ReduceFunction.L2, axes)
+    return reduced(x, ReduceFunction.L2, axes)

@@ -28,8 +28,7 @@ VERSION = "2024.12"
 
 _VERSIONS = (None, "2021.12", "2022.12", "2023.12", VERSION)
 
-_DLPACK_CPU = 1
-"""DLPack's number of main memory (kDLCPU)."""
+_DLPACK_CPU = 1  # DLPack's number of main memory (kDLCPU)
 
 _NUMPY_DEFAULTS = (np.dtype(np.float64), np.dtype(np.int64))
 """Types that NumPy gives numbers which have none: beside an array they take the array's, where no value changes."""

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError
 
-Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
-"""NumPy's words for what may be converted."""
+Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]  # NumPy's words for what may be converted
 
 CASTINGS: tuple[str, ...] = typing.get_args(Casting)
 
@@ -33,7 +32,6 @@ def converted(
 
     Args:
         values: of any data type; of numbers, where ``casting`` is ``None``.
-        wanted: the data type.
         where: operator and member, for messages.
         casting: what NumPy's ``astype`` may convert; ``None``: whatever keeps every value.
 

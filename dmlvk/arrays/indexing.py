@@ -18,17 +18,11 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 @dataclasses.dataclass(frozen=True)
 class AxisPart:
-    """The elements that are taken along an axis.
+    """The elements that are taken along an axis."""
 
-    Attributes:
-        start: index of the first one.
-        count: how many.
-        step: how far apart they lie; below 0 backwards.
-    """
-
-    start: int
-    count: int
-    step: int
+    start: int  # index of the first one
+    count: int  # how many
+    step: int  # how far apart they lie; below 0 backwards
 
     @property
     def window(self) -> tuple[int, int]:
@@ -39,15 +33,11 @@ class AxisPart:
 
 @dataclasses.dataclass(frozen=True)
 class TensorSlice:
-    """A part of a tensor.
+    """A part of a tensor."""
 
-    Attributes:
-        axes: what is taken along each axis of the tensor.
-        shown: the axes of the part: the tensor's by number, ``None`` for a new one of size 1. Those which an integer
-            chooses from are not among them.
-    """
-
-    axes: tuple[AxisPart, ...]
+    axes: tuple[AxisPart, ...]  # what is taken along each axis of the tensor
+    # the axes of the part: the tensor's by number, ``None`` for a new one of size 1. Those which an integer chooses
+    # from are not among them
     shown: tuple[int | None, ...]
 
 
@@ -55,7 +45,6 @@ def part_of(sizes: Sequence[int], key: object, whole: str) -> TensorSlice:
     """The part that an index names.
 
     Args:
-        sizes: of the tensor.
         key: what stands between the brackets.
         whole: the tensor, for messages.
 

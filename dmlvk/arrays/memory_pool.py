@@ -7,6 +7,7 @@ bound to it anew.
 from __future__ import annotations
 
 import functools
+import heapq
 import weakref
 from collections.abc import Callable
 from typing import Protocol
@@ -20,8 +21,7 @@ KEPT_BYTES = 256 * 2**20
 _KEPT_PART = {"CPU": 32}
 """Which part of a device's memory is kept where that is more: of a CPU's, which is everybody's, less than an eighth."""
 
-_GRANULE = 64
-"""Bytes of which a chunk's size is a multiple."""
+_GRANULE = 64  # Bytes of which a chunk's size is a multiple
 
 
 class MemoryPool:
@@ -34,7 +34,9 @@ class MemoryPool:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._kept: dict[Allocation, None] = {}  # the oldest first
+        self._by_size: dict[int, list[tuple[int, Allocation]]] = {}  # heaps
         self._size = 0
+        self._taken = self._most_taken = self._most_of_all = 0
         self._most = max(KEPT_BYTES, engine.info.memory // _KEPT_PART.get(engine.info.kind, 8))
         self._listener: weakref.WeakMethod[Callable[[Allocation], object]] | None = None
 
@@ -43,12 +45,42 @@ class MemoryPool:
         """Bytes that are kept."""
         return self._size
 
+    @property
+    def taken_in_bytes(self) -> int:
+        """Bytes that somebody has."""
+        return self._taken
+
+    @property
+    def most_taken_in_bytes(self) -> int:
+        """The most that somebody had since :meth:`forget_most`."""
+        return self._most_taken
+
+    @property
+    def most_in_bytes(self) -> int:
+        """Likewise of what somebody had and what was kept together."""
+        return self._most_of_all
+
+    def forget_most(self) -> None:
+        """Begins anew to note the most there were."""
+        self._most_taken, self._most_of_all = self._taken, self._taken + self._size
+
+    def _count(self, size_in_bytes: int) -> None:
+        """Notes that somebody has so many bytes more, or less."""
+        self._taken += size_in_bytes
+        self._most_taken = max(self._most_taken, self._taken)
+        self._most_of_all = max(self._most_of_all, self._taken + self._size)
+
     def when_freed(self, listener: Callable[[Allocation], object]) -> None:
         """Sets the method that is called with each chunk that is freed, before it is, as long as its object lives."""
         self._listener = weakref.WeakMethod(listener)
 
-    def take(self, size_in_bytes: int, owner: object) -> Allocation:
+    def take(self, size_in_bytes: int, owner: object, wish: Allocation | None = None) -> Allocation:
         """A chunk of at least so many bytes, whose contents are undefined, for one who gives it back.
+
+        Args:
+            size_in_bytes: how many.
+            owner: whom it is for.
+            wish: what it is where that is free.
 
         Raises:
             DeviceLimitError, OutOfMemoryError: when the device cannot have it.
@@ -56,19 +88,29 @@ class MemoryPool:
         size = -(-size_in_bytes // _GRANULE) * _GRANULE
         with self.engine.afterwards, self.engine.lock:
             self.engine.check_open()
-            for allocation in reversed(self._kept):  # the newest one is most likely still bound to the right kernels
-                if allocation.size_in_bytes == size:
-                    allocation.owner = weakref.ref(owner)
-                    del self._kept[allocation]
-                    self._size -= size
-                    return allocation
-            try:
-                return self.engine.allocate(size, zeroed=False, owner=owner)
-            except OutOfMemoryError:
-                if not self._kept:
-                    raise
-                self.clear()
-                return self.engine.allocate(size, zeroed=False, owner=owner)
+            allocation = wish if wish in self._kept and wish.size_in_bytes == size else None
+            if allocation is not None:
+                self._drop(allocation)
+            if allocation is None and (heap := self._by_size.get(size)):
+                # Whatever came back in which order, the same one: what repeats finds the kernels bound that it wants.
+                _, allocation = heapq.heappop(heap)
+            if allocation is not None:
+                allocation.owner = weakref.ref(owner)
+                del self._kept[allocation]
+                self._size -= size
+            else:
+                allocation = self._allocated(size, owner)
+            self._count(size)
+            return allocation
+
+    def _allocated(self, size: int, owner: object) -> Allocation:
+        try:
+            return self.engine.allocate(size, zeroed=False, owner=owner)
+        except OutOfMemoryError:
+            if not self._kept:
+                raise
+            self.clear()
+            return self.engine.allocate(size, zeroed=False, owner=owner)
 
     def give_back(self, allocation: Allocation) -> None:
         """Takes a chunk back; never waits, since finalizers call it."""
@@ -77,10 +119,10 @@ class MemoryPool:
     def free(self, allocation: Allocation) -> None:
         """Frees a chunk that was taken; in the middle of a call of the same thread when that call is over."""
         if self.engine.afterwards.in_call():
-            self.engine.afterwards.put_off(functools.partial(self._free, allocation))
+            self.engine.afterwards.put_off(functools.partial(self._free_taken, allocation))
             return
         with self.engine.afterwards, self.engine.lock:
-            self._free(allocation)
+            self._free_taken(allocation)
 
     def clear(self) -> None:
         """Frees everything that is kept."""
@@ -91,11 +133,14 @@ class MemoryPool:
     def _keep(self, allocation: Allocation) -> None:
         if self.engine.is_closed or not self.engine.has(allocation):
             return  # the device has freed it, or another process has it
+        self._count(-allocation.size_in_bytes)
         allocation.owner = weakref.ref(self)
         if allocation.size_in_bytes > self._most:
             self._free(allocation)
             return
         self._kept[allocation] = None
+        if not allocation.is_reserved:
+            self._share(allocation)
         self._size += allocation.size_in_bytes
         while self._size > self._most:
             self._free_oldest()
@@ -103,7 +148,34 @@ class MemoryPool:
     def _free_oldest(self) -> None:
         allocation = next(iter(self._kept))
         del self._kept[allocation]
+        self._drop(allocation)
         self._size -= allocation.size_in_bytes
+        self._free(allocation)
+
+    def _share(self, allocation: Allocation) -> None:
+        heap, entry = self._by_size.setdefault(allocation.size_in_bytes, []), (allocation.number, allocation)
+        if entry not in heap:
+            heapq.heappush(heap, entry)
+
+    def _drop(self, allocation: Allocation) -> None:
+        """Reserved ones may be among those for everybody, where they came back before they were."""
+        heap, entry = self._by_size.get(allocation.size_in_bytes, []), (allocation.number, allocation)
+        if entry in heap:
+            heap.remove(entry)
+            heapq.heapify(heap)
+
+    def unreserve(self, allocation: Allocation) -> None:
+        """Has a chunk for everybody again; never waits, since finalizers call it."""
+
+        def change() -> None:
+            allocation.is_reserved = False
+            if allocation in self._kept:
+                self._share(allocation)
+
+        self.engine.afterwards.put_off(change)
+
+    def _free_taken(self, allocation: Allocation) -> None:
+        self._count(-allocation.size_in_bytes)
         self._free(allocation)
 
     def _free(self, allocation: Allocation) -> None:
@@ -126,14 +198,17 @@ class Storage:
     Args:
         pool: where it comes from, and goes.
         size_in_bytes: how much.
+        wish: as :meth:`MemoryPool.take` has it.
 
     Attributes:
+        size_in_bytes: how much there is.
         waiting: what still has to be computed from its contents.
     """
 
-    def __init__(self, pool: MemoryPool, size_in_bytes: int) -> None:
+    def __init__(self, pool: MemoryPool, size_in_bytes: int, wish: Allocation | None = None) -> None:
         self._pool = pool
-        self._allocation = pool.take(size_in_bytes, self)
+        self._allocation = pool.take(size_in_bytes, self, wish)
+        self.size_in_bytes = self._allocation.size_in_bytes
         self._release = weakref.finalize(self, pool.give_back, self._allocation)
         self.waiting: weakref.WeakSet[Waiting] | None = None
 

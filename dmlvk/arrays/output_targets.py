@@ -17,7 +17,6 @@ def checked_targets(compiled: CompiledOperator, out: object) -> dict[str, Tensor
     """The arrays that outputs are to be written to, by DirectML's names.
 
     Args:
-        compiled: what is run.
         out: by the outputs' names, DirectML's or Python's.
 
     Raises:

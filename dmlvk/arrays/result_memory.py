@@ -15,14 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-LEAST_BYTES = 8 * 2**20
-"""Of results that have such memory."""
+LEAST_BYTES = 8 * 2**20  # Of results that have such memory
 
-MOST_IDLE_BYTES = 256 * 2**20
-"""Kept for results to come; what is in use by arrays does not count."""
+MOST_IDLE_BYTES = 256 * 2**20  # Kept for results to come; what is in use by arrays does not count
 
-_STEP = 2**20
-"""Sizes are multiples of it, so that results of nearly the same size share memory."""
+_STEP = 2**20  # Sizes are multiples of it, so that results of nearly the same size share memory
 
 Memory = npt.NDArray[np.uint8]
 
@@ -36,7 +33,6 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     Its memory is taken back when it and all views of it are gone.
 
     Args:
-        shape: of the array.
         dtype: of its elements, which are no Python objects.
     """
     nbytes = math.prod(shape) * dtype.itemsize

@@ -188,8 +188,6 @@ def lay_out(array: npt.NDArray[Any], tensor: TensorDesc, buffer: npt.NDArray[np.
     """Writes a logical array into a buffer's bytes, where the tensor's strides put its elements.
 
     Args:
-        array: as :func:`checked_array` gives it.
-        tensor: its description.
         buffer: at least the tensor's size in bytes.
         where: operator and member, for the message.
 

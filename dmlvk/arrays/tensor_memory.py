@@ -22,24 +22,16 @@ if TYPE_CHECKING:
 
 
 class TensorMemory:
-    """A tensor in the device's memory, which views share.
-
-    Attributes:
-        device: whose memory it is in.
-        storage: the memory; freed, or kept for others, when nobody refers to it any more.
-        tensor: data type, sizes and strides (in elements).
-        offset: of its first element in its memory, in bytes.
-        is_whole: whether nothing else is in its memory.
-    """
+    """A tensor in the device's memory, which views share."""
 
     def __init__(
         self, device: Device, storage: Storage, tensor: TensorDesc, offset: int = 0, *, is_whole: bool = True
     ) -> None:
-        self.device = device
-        self.storage = storage
-        self.tensor = tensor
-        self.offset = offset
-        self.is_whole = is_whole
+        self.device = device  # whose memory it is in
+        self.storage = storage  # the memory; freed, or kept for others, when nobody refers to it any more
+        self.tensor = tensor  # data type, sizes and strides (in elements)
+        self.offset = offset  # of its first element in its memory, in bytes
+        self.is_whole = is_whole  # whether nothing else is in its memory
 
     @property
     def data_type(self) -> DataType:
@@ -159,14 +151,17 @@ class TensorMemory:
 
         Along axes that the tensor repeats by strides of 0 the array may have one element.
         """
-        axes = zip(self.shape, self.tensor.element_strides, tensor.sizes, tensor.element_strides, strict=True)
-        return (
+        is_inside = (
             self.offset % tensor.binding_alignment == 0
-            and self.offset + tensor.size_in_bytes <= self.storage.allocation.size_in_bytes
-            and all(
-                size == 1 or (length == size and own == stride) or (length == 1 and stride == 0)
-                for length, own, size, stride in axes
-            )
+            and self.offset + tensor.size_in_bytes <= self.storage.size_in_bytes
+        )
+        own = self.tensor
+        if own.sizes == tensor.sizes and own.element_strides == tensor.element_strides:
+            return is_inside
+        axes = zip(own.sizes, own.element_strides, tensor.sizes, tensor.element_strides, strict=True)
+        return is_inside and all(
+            size == 1 or (length == size and step == stride) or (length == 1 and stride == 0)
+            for length, step, size, stride in axes
         )
 
 

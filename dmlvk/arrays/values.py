@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from dmlvk.arrays.tensor_memory import TensorMemory
@@ -10,6 +10,7 @@ from dmlvk.datatypes import DataType
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+    from dmlvk.runtime.work import Allocation
 
 Shape = tuple[int, ...]
 
@@ -19,6 +20,19 @@ class Computation(Protocol):
 
     def evaluated(self, device: Device, operands: tuple[Value, ...], results: Sequence[Value]) -> list[TensorMemory]:
         """Computes results, with everything that the operands wait for."""
+
+
+class Target(Protocol):
+    """What gets other elements again and again: two chunks of memory in turn, so that what repeats stays bound.
+
+    Attributes:
+        spare: the chunk that it had before the present one.
+    """
+
+    spare: Allocation | None
+
+    def turn(self) -> None:
+        """Notes that it has new elements."""
 
 
 class Value:
@@ -32,6 +46,7 @@ class Value:
         handles: how many arrays of the user's have this value.
         uses: operations that wait for it.
         weight: how many operations wait with it, itself among them; one operand's count each time that it is used.
+        target: whose elements it is; ``None``: that does not matter.
     """
 
     __slots__ = (
@@ -43,6 +58,7 @@ class Value:
         "handles",
         "operation",
         "shape",
+        "target",
         "uses",
         "weight",
     )
@@ -58,10 +74,11 @@ class Value:
     ) -> None:
         self.device, self.data_type, self.shape = device, data_type, shape
         self.operation = operation
+        self.target: Callable[[], Target | None] | None = None
         self.handles = self.uses = 0
         self._memory = memory
         self._operands: tuple[Value, ...] | None = operands
-        self.weight: int = 0 if memory is not None else 1 + sum(one.weight for one in operands)
+        self.weight: int = 0 if memory is not None else 1 + sum([one.weight for one in operands])
         for one in operands:
             one.uses += 1
             if one._memory is not None:  # which a run may overwrite or a program close, before this is computed
@@ -87,6 +104,8 @@ class Value:
         operands = self._operands or ()
         self._memory = memory
         self._operands = None
+        if self.target is not None and (target := self.target()) is not None:
+            target.turn()
         self.weight = 0
         for one in operands:
             one.uses -= 1

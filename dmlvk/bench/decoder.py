@@ -18,14 +18,12 @@ from dmlvk.device import Device
 from dmlvk.language.chain import StepChain, counters
 from dmlvk.language.sampling import Choices, Kind
 
-_PROMPTS = 5
-"""Runs of a prompt, of which the median is taken, behind one that does not count."""
+_PROMPTS = 5  # Runs of a prompt, of which the median is taken, behind one that does not count
 
 _NUMBERS = re.compile(r"(\(\d+ of \d+\))|\d+")
 """Of a kernel's label, by which it differs from those of other layers; which of a node's kernels it is stays."""
 
-_WARM_UP = 4
-"""Tokens that do not count."""
+_WARM_UP = 4  # Tokens that do not count
 
 _WARM_UP_SECONDS = 0.4
 """For which a GPU works before anything counts: an idle one has a fifth of its clock, and models take long to open."""
@@ -36,19 +34,13 @@ _OWN_MEMORY = re.compile(r"^RssAnon:\s+(\d+) kB", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class MemoryUse:
-    """What a decoder takes once it has run.
+    """What a decoder takes once it has run."""
 
-    Attributes:
-        device_bytes: of weights and whatever lies between kernels, without the caches of keys and values.
-        cache_bytes: of these.
-        file_bytes: of the model's files.
-        host_bytes: that the process has for itself on the host, its mapped files not counted; the device's memory is
-            among it where that is the host's. ``None``: the system does not say.
-    """
-
-    device_bytes: int
-    cache_bytes: int
-    file_bytes: int
+    device_bytes: int  # of weights and whatever lies between kernels, without the caches of keys and values
+    cache_bytes: int  # of these
+    file_bytes: int  # of the model's files
+    # that the process has for itself on the host, its mapped files not counted; the device's memory is among it where
+    # that is the host's. ``None``: the system does not say
     host_bytes: int | None
 
     @classmethod
@@ -62,45 +54,27 @@ class MemoryUse:
 
 @dataclasses.dataclass(frozen=True)
 class TokenTimes:
-    """What tokens took behind a text.
+    """What tokens took behind a text."""
 
-    Attributes:
-        length: tokens of the text.
-        seconds: the median for a step, by the wall.
-        slowest: what a step took that nine of ten did not exceed.
-        host_seconds: the median of what the host takes to submit a step, while the device runs the one before.
-        device_seconds: of the kernels of a step, by the device's clock; ``None``: it has none.
-        launches: of kernels, in a step.
-    """
-
-    length: int
-    seconds: float
-    slowest: float
-    host_seconds: float
-    device_seconds: float | None
-    launches: int
+    length: int  # tokens of the text
+    seconds: float  # the median for a step, by the wall
+    slowest: float  # what a step took that nine of ten did not exceed
+    host_seconds: float  # the median of what the host takes to submit a step, while the device runs the one before
+    device_seconds: float | None  # of the kernels of a step, by the device's clock; ``None``: it has none
+    launches: int  # of kernels, in a step
 
 
 class DecoderBench:
-    """A decoder of :func:`dmlvk.bench.decoder_models.write_decoder` on a device.
-
-    Args:
-        device: where.
-        file: the model.
-        size: its sizes.
-        capacity: tokens that the caches have room for.
-        batch: sequences.
-        data_type: of everything but the weights.
-    """
+    """A decoder of :func:`dmlvk.bench.decoder_models.write_decoder` on a device."""
 
     def __init__(
         self,
         device: Device,
         file: Path,
         size: DecoderSize,
-        capacity: int,
+        capacity: int,  # tokens that the caches have room for
         batch: int = 1,
-        data_type: DataType = DataType.FLOAT16,
+        data_type: DataType = DataType.FLOAT16,  # of everything but the weights
     ) -> None:
         from dmlvk.onnx import InferenceSession, OrtValue
 
@@ -135,7 +109,6 @@ class DecoderBench:
         """The logits behind tokens (those of every sequence), as an array on the device.
 
         Args:
-            tokens: what is run.
             past: how many tokens of the caches stand before.
         """
         binding = self.session.io_binding()
@@ -171,10 +144,9 @@ class DecoderBench:
     def _chain(self, past: int, *, timestamps: bool = False) -> StepChain:
         caches = {f"past_key_values.{name}": cache for name, cache in self._caches.items()}
         present = {f"present.{name}": cache for name, cache in self._caches.items()}
-        now, then = (
-            self.session.standing_step({**self._feed([1], length), **caches}, present) for length in (past, past + 1)
-        )
-        growing = None if now is None or then is None else counters(now, then, "input_ids")
+        now = self.session.standing_step({**self._feed([1], past), **caches}, present)
+        then = None if now is None else now.again(self._feed([1], past + 1))
+        growing = None if now is None or then is None else counters(now.given, then, "input_ids")
         assert now is not None and growing is not None  # the model is one whose steps are all the same
         choices = Choices(self._device, self._size.vocabulary, self._data_type)
         chooser = choices.chooser(Kind(self._batch), {name: now.given[name] for name in growing})
@@ -231,7 +203,6 @@ class DecoderBench:
         """A hash of the logits of steps behind a prompt, each with the likeliest token of the one before.
 
         Args:
-            steps: how many.
             chunks: how many tokens of the prompt are run at once, and then at once, and so on.
         """
         tokens, past = self._some_tokens(sum(chunks)), 0
@@ -247,6 +218,3 @@ class DecoderBench:
             logits = self.run([int(rows[0].argmax())], past)
             past += 1
         return found.hexdigest()[:16]
-
-
-__all__ = ["DecoderBench", "MemoryUse", "TokenTimes"]

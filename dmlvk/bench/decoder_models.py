@@ -10,34 +10,22 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-_BLOCK = 32
-"""Elements of a row of weights that share a scale."""
+_BLOCK = 32  # Elements of a row of weights that share a scale
 
-_PATTERN_BYTES = 2**24
-"""Random bytes that large weights repeat: what a step takes does not depend on them."""
+_PATTERN_BYTES = 2**24  # Random bytes that large weights repeat: what a step takes does not depend on them
 
 
 @dataclasses.dataclass(frozen=True)
 class DecoderSize:
-    """A llama's sizes.
+    """A llama's sizes."""
 
-    Attributes:
-        layers: how many.
-        hidden: elements of a token's state.
-        heads: of queries.
-        key_heads: of keys and values.
-        head: elements of a head.
-        inner: elements between gate and down projection.
-        vocabulary: tokens.
-    """
-
-    layers: int
-    hidden: int
-    heads: int
-    key_heads: int
-    head: int
-    inner: int
-    vocabulary: int
+    layers: int  # how many
+    hidden: int  # elements of a token's state
+    heads: int  # of queries
+    key_heads: int  # of keys and values
+    head: int  # elements of a head
+    inner: int  # elements between gate and down projection
+    vocabulary: int  # tokens
 
 
 SIZES = {
@@ -53,7 +41,6 @@ def write_decoder(path: Path, size: DecoderSize, positions: int, data_type: npt.
 
     Args:
         path: of the .onnx file; its weights go to one beside it with ``.data`` behind its name.
-        size: of it.
         positions: tokens for which there are angles.
         data_type: of everything but the weights.
     """
@@ -92,10 +79,7 @@ class _DecoderWriter:
         for layer in range(size.layers):
             x, normed = self._layer(layer, x, normed)
             for part in ("key", "value"):
-                for infos, name, rows in (
-                    (inputs, "past_key_values", "past"),
-                    (outputs, "present", "total"),
-                ):
+                for infos, name, rows in ((inputs, "past_key_values", "past"), (outputs, "present", "total")):
                     shape: list[int | str | None] = ["batch", size.key_heads, rows, size.head]
                     infos.append(helper.make_tensor_value_info(f"{name}.{layer}.{part}", self._element, shape))
         last = self._node("Gather", [normed, self._constant("last", np.array([-1]))], "last_token", axis=1)
@@ -207,6 +191,3 @@ def _made(operator: str, inputs: list[str], outputs: list[str], **attributes: An
 
     domain = "com.microsoft" if operator in _MICROSOFT else ""
     return helper.make_node(operator, inputs, outputs, name=outputs[0], domain=domain, **attributes)
-
-
-__all__ = ["SIZES", "DecoderSize", "write_decoder"]

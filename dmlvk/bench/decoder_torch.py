@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlvk.bench.cuda_graphs import captured
 from dmlvk.bench.decoder_models import DecoderSize
 
 
@@ -15,9 +16,7 @@ class TorchDecoder:
     """A llama of random weights on the current CUDA device.
 
     Args:
-        size: its sizes.
         capacity: tokens that the caches have room for.
-        batch: sequences.
 
     Raises:
         ImportError: PyTorch is not installed, or finds no CUDA device.
@@ -86,17 +85,8 @@ class TorchDecoder:
         """Runs a step again and again on the same memory."""
         torch = self._torch
         tokens = torch.zeros((self._batch, count), dtype=torch.int64, device="cuda")
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())  # which makes what the step reads
-        with torch.no_grad(), torch.cuda.stream(side):
-            for _ in range(3):
-                self._step(tokens, past)
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.no_grad(), torch.cuda.graph(graph):
-            self._step(tokens, past)
-        replay: Callable[[], object] = graph.replay
-        return replay
+        with torch.no_grad():
+            return captured(torch, lambda: self._step(tokens, past))
 
     def seconds(self, count: int, past: int, runs: int) -> float:
         """The median of a step of so many tokens behind a text, each waited for."""
@@ -108,6 +98,3 @@ class TorchDecoder:
             self._torch.cuda.synchronize()
             taken.append(time.perf_counter() - start)
         return float(np.median(taken[4:]))
-
-
-__all__ = ["TorchDecoder"]

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import numpy.typing as npt
 
+from dmlvk.bench.cuda_graphs import captured
 from dmlvk.bench.libraries import module
 
 
@@ -16,10 +17,7 @@ class TorchvisionNetwork:
     """A network of random weights for pictures.
 
     Args:
-        torch: the module.
         name: torchvision's, else timm's.
-        data_type: of weights and pictures.
-        batch: pictures.
 
     Raises:
         click.UsageError: neither package has it.
@@ -73,17 +71,4 @@ class TorchvisionNetwork:
         torch = self._torch
         self._network = self._network.to(memory_format=torch.channels_last)
         self._pictures = self._pictures.to(memory_format=torch.channels_last)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                self._run()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._run()
-        replayed: Callable[[], object] = graph.replay
-        return replayed
-
-
-__all__ = ["TorchvisionNetwork"]
+        return captured(torch, self._run)

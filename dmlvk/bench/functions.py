@@ -83,20 +83,16 @@ INTEGER_DOMAINS: dict[str, tuple[int, int]] = {
 
 @dataclasses.dataclass(frozen=True)
 class LibraryFunction:
-    """A function in other libraries' words; an empty text where a library does not have it.
+    """A function in other libraries' words; an empty text where a library does not have it."""
 
-    Attributes:
-        numpy: the name in NumPy, called with the inputs, ``extra`` and ``out=``; functions that take more
-            than one call are in :mod:`dmlvk.bench.numpy_expressions`.
-        torch: the name in PyTorch, called likewise; without ``out=`` where it has none. Functions that take more
-            than one call, or have no attributes, are in :mod:`dmlvk.bench.torch_expressions`.
-        onnx: the ONNX operator.
-        extra: more arguments of the NumPy and PyTorch functions; a name is that of the operator's attribute.
-    """
-
+    # the name in NumPy, called with the inputs, ``extra`` and ``out=``; functions that take more than one call are in
+    # :mod:`dmlvk.bench.numpy_expressions`
     numpy: str = ""
+    # the name in PyTorch, called likewise; without ``out=`` where it has none. Functions that take more than one
+    # call, or have no attributes, are in :mod:`dmlvk.bench.torch_expressions`
     torch: str = ""
-    onnx: str = ""
+    onnx: str = ""  # the ONNX operator
+    # more arguments of the NumPy and PyTorch functions; a name is that of the operator's attribute
     extra: tuple[float | str, ...] = ()
 
     def arguments(self, desc: OperatorDesc) -> list[float]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from dmlvk.bench.workload import Array, Workload
+from dmlvk.bench.task import Array, Task
 
 
 class Prepared(Protocol):
-    """A workload whose inputs are where the library computes."""
+    """A task whose inputs are where the library computes."""
 
     def result(self) -> Array:
-        """Computes once, and brings the output to NumPy, of shape ``sizes``."""
+        """Computes once, and brings the first output to NumPy."""
 
     def seconds(self, repeats: int) -> float:
         """Computes several times back to back; the time of one on the device, or by the wall where it has no clock."""
@@ -27,20 +27,26 @@ class Prepared(Protocol):
 
 
 class Library(Protocol):
-    """Something that can compute a workload.
+    """Something that can compute a task.
 
     Attributes:
         name: as it is known.
         version: its version.
         device: what it computes on.
+        on_gpu: whether that is a GPU.
     """
 
     name: str
     version: str
     device: str
+    on_gpu: bool
 
-    def prepare(self, workload: Workload) -> Prepared | None:
-        """Makes a workload ready; ``None`` where the library does not have the function, the type or the layout."""
+    def prepare(self, task: Task, inputs: Mapping[str, Array]) -> Prepared | None:
+        """Makes a task ready; ``None`` where the library does not have the function, the type or the layout.
+
+        Args:
+            inputs: the task's.
+        """
 
 
 def module(name: str) -> Any:
@@ -56,8 +62,7 @@ _MODULES = {
     "torch": ("dmlvk.bench.torch_library", "TorchLibrary"),
     "onnxruntime": ("dmlvk.bench.onnx_runtime_library", "OnnxRuntimeLibrary"),
 }
-LIBRARIES = tuple(_MODULES)
-"""The libraries to compare with."""
+LIBRARIES = tuple(_MODULES)  # The libraries to compare with
 
 
 @contextlib.contextmanager

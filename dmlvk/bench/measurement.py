@@ -12,39 +12,47 @@ from typing import Literal
 
 import numpy as np
 
-from dmlvk.bench.functions import FUNCTIONS
 from dmlvk.bench.libraries import Library, Prepared
-from dmlvk.bench.workload import Array, Workload
+from dmlvk.bench.task import Array, Task
 from dmlvk.conformance.execution import Judge
-from dmlvk.conformance.references import expected_output
-from dmlvk.errors import DmlError, OutOfMemoryError
+from dmlvk.errors import DeviceLimitError, DmlError, OutOfMemoryError
 
 _WARM_UP_SECONDS = 0.4
 """An idle GPU clocks low, as while inputs are made. So long the first library works before anything counts, the others
 a quarter of it; and all go on while that makes them faster."""
 
 _MOST_WARM_UPS = 20
-_FASTER = 0.98
-"""A smaller part of the time that it took before is faster."""
+_FASTER = 0.98  # A smaller part of the time that it took before is faster
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 5, 25
-_SAMPLE_SECONDS = 0.002
-"""So long a sample takes at least: small operators are repeated within it."""
+_SAMPLE_SECONDS = 0.002  # So long a sample takes at least: small operators are repeated within it
 
 _SHORT_SECONDS = 0.001
 """What takes less by the wall is timed five times in a row: a GPU takes up to 0.2 ms (an H200) to go over from one
 library's context to another's, for which the first call would wait."""
 
-_MOST_REPEATS = 64
-_VERIFIED_ELEMENTS = 2**16
+_SETTLING_SECONDS = 0.06
+"""So long each works again before its turn counts, where arithmetic limits it: at the limit of its power a device's
+clock is what the work of the last milliseconds has left it, and that was the other one's. So an NVIDIA H100 (700 W)
+gives cuBLAS's FLOAT16 products 728 TFLOP/s in turns of 3 ms beside what takes less power, and 640 by themselves."""
 
-_TOLERANCES = {16: (2e-3, 6e-4), 32: (2e-4, 4e-6), 64: (0.0, 0.0)}
-"""By the bits of a float type, how far a library's results may be off: as a part of each result, and as a part of the
-largest or of 1, whichever is less, for results near zero.
+_MOST_REPEATS = 64
+_COMPARED_ELEMENTS = 2**20  # Of results, so many are compared, or up to twice as many
+
+_TOLERANCES = {
+    (True, 16): (2e-3, 6e-4),
+    (True, 32): (2e-4, 4e-6),
+    (True, 64): (0.0, 0.0),
+    (False, 16): (0.0, 2e-2),
+    (False, 32): (0.0, 2e-4),
+    (False, 64): (0.0, 1e-6),
+}
+"""By whether an operator is element-wise, and the bits of a float type, how far a library's results may be off: as a
+part of each result, and as a part of the largest (of element-wise ones, of 1 if that is less), for results near zero.
 
 FLOAT16: libraries round each intermediate result to it, or flush its denormals; near zeros of HARD_SWISH NumPy is off
 by 4.9e-4. FLOAT32: what is left of sums that cancel, and drivers' functions near their zeros; the most that llvmpipe
-and SwiftShader need is 3.6e-7, for SIN, and GPUs have functions of their own. FLOAT64: its operators only move bits.
+and SwiftShader need is 3.6e-7, for SIN, and GPUs have functions of their own. FLOAT64: element-wise ones move bits.
 """
 
 
@@ -64,147 +72,140 @@ class Spread:
 
 
 @dataclasses.dataclass(frozen=True)
-class TaskTiming:
-    """What one library took for one workload.
+class Timing:
+    """What one library took for one task."""
 
-    Attributes:
-        library: its name.
-        status: ``"measured"``; or ``"different results"`` or ``"out of memory"``, with no times.
-        detail: what is different.
-        seconds: on the device, one of many back to back; where a library has no clock of the device, by the wall.
-        wall_seconds: one alone, from the call until the result is there; if that is short, the median of five in a row.
-    """
-
-    library: str
-    status: Literal["measured", "different results", "out of memory"]
-    detail: str = ""
+    library: str  # its name
+    # ``"measured"``; or why there are no times
+    status: Literal["measured", "different results", "not measured"]
+    detail: str = ""  # what is different, or why it was not measured
+    # on the device, one of many back to back; where a library has no clock of the device, by the wall
     seconds: Spread | None = None
+    # one alone, from the call until the result is there; if that is short, the median of five in a row
     wall_seconds: Spread | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """All libraries on one workload.
+    """All libraries on one task."""
 
-    Attributes:
-        operator: DirectML's name.
-        data_type: its name.
-        layout: one of ``LAYOUTS``.
-        elements: of the output.
-        bytes_moved: read and written.
-        timings: dmlvk's first.
-        attributes: the operator's numbers, by name.
-    """
-
-    operator: str
-    data_type: str
+    operator: str  # DirectML's name
+    name: str  # the task's, as all that follows up to the timings
+    data_type: str  # its name
     layout: str
-    elements: int
-    bytes_moved: int
-    timings: tuple[TaskTiming, ...]
-    attributes: dict[str, float] = dataclasses.field(default_factory=dict)
+    work: int
+    unit: Literal["B/s", "OP/s"]
+    series: str
+    extent: int
+    attributes: dict[str, float]
+    timings: tuple[Timing, ...]  # dmlvk's first
 
-    def bandwidth(self, library: str) -> float | None:
-        """Bytes a second on the device; ``None`` where the library was not measured."""
+    def speed(self, library: str, *, alone: bool = False) -> float | None:
+        """Work in a second on the device, or of one alone; ``None`` where the library was not measured."""
         for timing in self.timings:
-            if timing.library == library and timing.seconds is not None:
-                return self.bytes_moved / timing.seconds.median
+            spread = timing.wall_seconds if alone else timing.seconds
+            if timing.library == library and spread is not None:
+                return self.work / spread.median
         return None
 
 
-def measure(workload: Workload, libraries: Sequence[Library], seconds: float = 2.0) -> Result:
-    """Verifies and times one workload.
+def measure(task: Task, libraries: Sequence[Library], seconds: float = 2.0) -> Result:
+    """Verifies and times one task.
 
     Args:
-        workload: what is computed.
-        libraries: dmlvk first.
+        libraries: dmlvk first, with whose results those of the others are compared.
         seconds: about so long each library may take for it.
     """
-    small = workload.of_size(min(workload.elements, _VERIFIED_ELEMENTS))
-    timings: dict[str, TaskTiming] = {}
+    if task.judged is not None:
+        _judge(libraries[0], task.judged)
+    inputs, own = task.inputs(), None
+    timings: dict[str, Timing] = {}
     with contextlib.ExitStack() as stack:
         runners: dict[str, Prepared] = {}
         for library in libraries:
-            fault = _verified(library, small)
-            if fault is None:
-                continue
-            if fault:
-                timings[library.name] = TaskTiming(library.name, "different results", fault)
-                continue
             try:
-                prepared = library.prepare(workload)
-            except (MemoryError, OutOfMemoryError):
-                timings[library.name] = TaskTiming(library.name, "out of memory")
-                continue
-            if prepared is not None:
+                prepared = library.prepare(task, inputs)
+                if prepared is None:
+                    continue
                 stack.callback(prepared.close)
-                runners[library.name] = prepared
-                timings[library.name] = TaskTiming(library.name, "measured")
-        for name, (device, wall) in _in_turn(runners, seconds).items():
-            timings[name] = TaskTiming(name, "measured", seconds=Spread.of(device), wall_seconds=Spread.of(wall))
-    return Result(
-        workload.operator.operator_name,
-        workload.data_type.name.lower(),
-        workload.layout,
-        math.prod(workload.geometry.sizes),
-        workload.bytes_moved,
-        tuple(timings.values()),
-        workload.given_attributes,
-    )
+                result = _some(prepared.result())
+            except (MemoryError, OutOfMemoryError, DeviceLimitError) as error:
+                timings[library.name] = Timing(library.name, "not measured", str(error) or "out of memory")
+                if own is None:
+                    break
+                continue
+            own = result if own is None else own
+            if fault := difference(result, own, task):
+                timings[library.name] = Timing(library.name, "different results", fault)
+                continue
+            runners[library.name] = prepared
+            timings[library.name] = Timing(library.name, "measured")
+        settling = _SETTLING_SECONDS if task.unit == "OP/s" and libraries[0].on_gpu and seconds > 0 else 0.0
+        for name, (device, wall) in _in_turn(runners, seconds, settling).items():
+            timings[name] = Timing(name, "measured", seconds=Spread.of(device), wall_seconds=Spread.of(wall))
+    facts = (task.name, task.data_type.name.lower(), task.layout, task.work, task.unit, task.series, task.extent)
+    return Result(task.operator_name, *facts, dict(task.attributes), tuple(timings.values()))
 
 
-def _verified(library: Library, workload: Workload) -> str | None:
-    """What is wrong with a library's results, or nothing; ``None`` where it cannot compute this."""
-    prepared = library.prepare(workload)
-    if prepared is None:
-        return None
+def _some(result: Array) -> Array:
+    """Elements at equal distances."""
+    return result.reshape(-1)[:: max(1, result.size // _COMPARED_ELEMENTS)].copy()
+
+
+def _judge(own: Library, task: Task) -> None:
+    """Checks dmlvk's own results by what the operator promises.
+
+    Raises:
+        DmlError: when they are wrong.
+    """
+    inputs = task.inputs()
+    prepared = own.prepare(task, inputs)
+    assert prepared is not None  # dmlvk has every task
     with contextlib.closing(prepared):
-        got = prepared.result().reshape(workload.geometry.sizes)
-    if library.name == "dmlvk":
-        fault = Judge(workload.desc, [np.ascontiguousarray(view) for view in workload.views]).fault("", got)
-        if fault is not None:
-            raise DmlError(f"{workload.name}: dmlvk's own results are wrong: {fault}")
-        return ""
-    return difference(got, workload)
+        fault = Judge(task.desc, [np.ascontiguousarray(array) for array in inputs.values()]).fault(
+            "", prepared.result()
+        )
+    if fault is not None:
+        raise DmlError(f"{task.name}: dmlvk's own results are wrong: {fault}")
 
 
-def difference(got: Array, workload: Workload) -> str:
-    """Whether a library computes the same function at all: within what a sloppy float32 or float16 function may err."""
-    expected = expected_results(workload)
-    if not workload.data_type.is_float:
-        same = got.astype(np.int64) == expected.astype(np.int64)
+def difference(got: Array, expected: Array, task: Task) -> str:
+    """Whether a library computes the same function at all: within what a sloppy float32 or float16 function may err.
+
+    Returns:
+        What is different, or nothing.
+    """
+    if got.size != expected.size:
+        return f"{got.size} results instead of {expected.size}"
+    is_elementwise = bool(task.layout)
+    if expected.dtype.kind == "f":
+        tolerances = _TOLERANCES[is_elementwise, 8 * expected.itemsize]
+        most = 1.0 if is_elementwise else np.inf
+        same = _near(got.astype(np.float64), expected.astype(np.float64), *tolerances, most)
     else:
-        same = _near(got.astype(np.float64), expected.astype(np.float64), *_TOLERANCES[workload.data_type.size_in_bits])
+        same = got.astype(np.int64) == expected.astype(np.int64)
     wrong = np.flatnonzero(~same)
-    if not wrong.size:
+    if wrong.size <= (0 if is_elementwise or expected.dtype.kind == "f" else got.size // 1000):
         return ""
     first = int(wrong[0])
     return f"{wrong.size} of {got.size} results; the first is {got.flat[first]!r} instead of {expected.flat[first]!r}"
 
 
-def _near(got: Array, expected: Array, relative: float, absolute: float) -> Array:
+def _near(got: Array, expected: Array, relative: float, absolute: float, most: float) -> Array:
     """Which results are the expected ones, within what ``_TOLERANCES`` says; all NaNs are one."""
     largest = np.max(np.abs(expected), where=np.isfinite(expected), initial=0.0)
     with np.errstate(invalid="ignore"):  # infinities
-        near: Array = np.abs(got - expected) <= relative * np.abs(expected) + absolute * min(1.0, largest)
+        near: Array = np.abs(got - expected) <= relative * np.abs(expected) + absolute * min(most, largest)
     near &= np.isfinite(expected)
     near |= got == expected
     near |= np.isnan(got) & np.isnan(expected)
     return near
 
 
-def expected_results(workload: Workload) -> Array:
-    """The true values, by a function of NumPy in float64 or, where there is none, by the operator's reference."""
-    function = FUNCTIONS.get(workload.operator.operator_name)
-    # Other attributes than the ordinary ones may make it another function than NumPy's: ROUND toward zero is no rint.
-    if workload.attributes or function is None or not function.numpy:
-        return expected_output(workload.desc, [np.ascontiguousarray(view) for view in workload.views])
-    inputs = [view.astype(np.float64) if view.dtype.kind == "f" else view for view in workload.views]
-    values: Array = getattr(np, function.numpy)(*inputs, *function.arguments(workload.desc))
-    return values
-
-
-def _in_turn(runners: dict[str, Prepared], seconds: float) -> dict[str, tuple[list[float], list[float]]]:
+def _in_turn(
+    runners: dict[str, Prepared], seconds: float, settling: float
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Times on the device and by the wall of each, all in turn; each turn after so many seconds of its own work."""
     warm_up = _WARM_UP_SECONDS if seconds > 0 else 0.0
     repeats = {
         name: _warmed_up(runner, warm_up / (4 if number else 1))
@@ -217,6 +218,9 @@ def _in_turn(runners: dict[str, Prepared], seconds: float) -> dict[str, tuple[li
         if round_number >= _FEWEST_ROUNDS and time.perf_counter() > end:
             break
         for name, runner in runners.items():
+            settled = time.perf_counter() + settling
+            while time.perf_counter() < settled:
+                runner.seconds(repeats[name])
             device[name].append(runner.seconds(repeats[name]))
             wall[name].append(_alone(runner))
     return {name: (device[name], wall[name]) for name in runners}

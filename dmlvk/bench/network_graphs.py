@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable
@@ -11,90 +12,104 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk import functions as F
-from dmlvk.bench.networks import BenchNetwork, NetworkOperations
+from dmlvk.bench.networks import BenchNetwork
+from dmlvk.bench.own import BoundRun
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.compiled import CompiledGraph
-from dmlvk.objects.binding import BufferBinding
 from dmlvk.operators.attention import MultiheadAttentionMaskType
 
-_RUNS = 10
-"""Runs that are recorded behind one another on a GPU, so that waiting for the device does not count."""
+_RUNS = 10  # Runs that are recorded behind one another on a GPU, so that waiting for the device does not count
 
 _SECONDS = 0.5
 
 
-class GraphOperations(NetworkOperations):
-    """Operations that draw a graph.
+class GraphOperations:
+    """What networks are drawn with: operations that draw a graph; PyTorch's are a subclass.
+
+    Pictures are (batch, channels, rows, columns), texts (batch, length, width). Weights are the same random numbers in
+    every implementation: those of one seed, in the order in which they are asked for.
 
     Args:
         device: where it will be compiled.
-        data_type: of input and weights.
     """
 
     def __init__(self, device: Device, data_type: DataType) -> None:
-        super().__init__()
         self.graph = Graph(device)
         self._data_type = data_type
+        self._random = np.random.default_rng(1)
+
+    def weights(self, *sizes: int, terms: int) -> Any:
+        """Random weights by which sums of so many terms keep the variance of what is summed (He et al., 2015)."""
+        bound = (6 / terms) ** 0.5
+        return self.constant(self._random.uniform(-bound, bound, sizes).astype(np.float32))
+
+    def scales(self, *sizes: int) -> Any:
+        """Random positive numbers about 1."""
+        return self.constant(self._random.uniform(0.5, 1.5, sizes).astype(np.float32))
+
+    def shifts(self, *sizes: int) -> Any:
+        """Random numbers about 0."""
+        return self.constant(self._random.uniform(-0.1, 0.1, sizes).astype(np.float32))
 
     def constant(self, values: npt.NDArray[np.float32]) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Weights of the network's data type."""
         return self.graph.constant(values.astype(self._data_type.numpy_dtype))
 
     def input(self, *sizes: int) -> Any:
-        """See :class:`NetworkOperations`."""
+        """The network's input."""
         return self.graph.input("x", self._data_type, sizes)
 
     def sizes(self, x: Any) -> tuple[int, ...]:
-        """See :class:`NetworkOperations`."""
+        """Of a value."""
         return tuple(x.sizes)
 
     def reshape(self, x: Any, *sizes: int) -> Any:
-        """See :class:`NetworkOperations`."""
+        """The same elements, in order."""
         return x.reshape(sizes)
 
     def transpose(self, x: Any, *axes: int) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Axes in another order."""
         return x.transpose(axes)
 
     def convolution(self, x: Any, filters: Any, bias: Any, strides: tuple[int, int], padding: tuple[int, int]) -> Any:
-        """See :class:`NetworkOperations`."""
+        """A convolution of pictures; ``bias`` of shape (1, channels, 1, 1) or ``None``."""
         return F.convolution(x, filters, bias, strides=strides, start_padding=padding, end_padding=padding)
 
     def batch_normalization(self, x: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Of pictures, by what was learned: all of shape (1, channels, 1, 1)."""
         return F.batch_normalization(x, mean, variance, scale, shift, True, 1e-5)
 
     def group_normalization(self, x: Any, groups: int, scale: Any, shift: Any) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Of pictures, each of so many groups of channels by itself; scale and shift of shape (1, channels, 1, 1)."""
         batch, channels, rows, columns = x.sizes
         grouped = x.reshape((batch, groups, channels // groups, rows * columns))
         made = F.mean_variance_normalization1(grouped, (2, 3), True, 1e-5)
         return made.reshape((batch, channels, rows, columns)) * scale + shift
 
     def layer_normalization(self, x: Any, scale: Any, shift: Any) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Of texts along their width; scale and shift of shape (1, 1, width)."""
         scale, shift = (each.broadcast_to(x.sizes) for each in (scale, shift))
         return F.mean_variance_normalization1(x, (2,), True, 1e-5, scale, shift)
 
     def max_pooling(self, x: Any, window: int, stride: int, padding: int) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Of pictures."""
         both = (padding, padding)
         return F.max_pooling(x, (window, window), strides=(stride, stride), start_padding=both, end_padding=both)
 
     def global_average(self, x: Any) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Of each channel of pictures: (batch, channels, 1, 1)."""
         return F.average_pooling(x, tuple(x.sizes[2:]), False)
 
     def linear(self, x: Any, weights: Any, bias: Any) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Of texts: products with (width, new width), and a bias of shape (1, 1, new width)."""
         batch, length, width = x.sizes
         made = x.reshape((batch * length, width)) @ weights
         return made.reshape((batch, length, weights.sizes[1])) + bias
 
     def attention(self, query: Any, key: Any, value: Any, heads: int) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Of texts, without a mask, scaled by the root of a head's width."""
         scale = (query.sizes[2] / heads) ** -0.5
         made: Any = F.multihead_attention(
             scale, -10000.0, heads, MultiheadAttentionMaskType.NONE, query=query, key=key, value=value
@@ -102,15 +117,15 @@ class GraphOperations(NetworkOperations):
         return made[0] if isinstance(made, tuple) else made
 
     def relu(self, x: Any) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Of each element: max(x, 0)."""
         return F.activation_relu(x)
 
     def gelu(self, x: Any) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Of each element: x / 2 * (1 + erf(x / sqrt(2)))."""
         return F.activation_gelu(x)
 
     def silu(self, x: Any) -> Any:
-        """See :class:`NetworkOperations`."""
+        """Of each element: x / (1 + exp(-x))."""
         return x * F.activation_sigmoid(x)
 
 
@@ -120,10 +135,7 @@ def compiled_network(
     """A network with random weights as a graph from ``x`` to ``y``.
 
     Args:
-        device: where.
-        network: which.
         batch: pictures or texts at once.
-        data_type: of input and weights.
         small: whether with the sizes by which it computes the same way in a moment.
     """
     operations = GraphOperations(device, data_type)
@@ -133,17 +145,9 @@ def compiled_network(
 
 def network_seconds(device: Device, compiled: CompiledGraph) -> float:
     """What a run takes whose input and result stay on the device: of several recorded behind one another, the best."""
-    table = device.create_binding_table(compiled)
-    table.bind_inputs(_bindings(device, compiled.inputs))
-    table.bind_outputs(_bindings(device, compiled.outputs))
-    temporary = compiled.binding_properties.temporary_resource_size
-    if temporary:
-        table.bind_temporary_resource(BufferBinding(device.create_buffer(temporary), 0, temporary))
-    recorder = device.create_command_recorder()
     runs = 1 if device.info.kind == "CPU" else _RUNS
-    for _ in range(runs):
-        recorder.record_dispatch(compiled, table)
-    return best_seconds(recorder.execute) / runs
+    with contextlib.closing(BoundRun(device, compiled, runs)) as bound:
+        return best_seconds(bound.recorder.execute) / runs
 
 
 def kernel_seconds(device: Device, compiled: CompiledGraph) -> dict[str, tuple[float, int]]:
@@ -174,14 +178,3 @@ def best_seconds(run: Callable[[], object]) -> float:
         run()
         best = min(best, time.perf_counter() - start)
     return best
-
-
-def _bindings(device: Device, points: Any) -> list[BufferBinding | None]:
-    made: list[BufferBinding | None] = []
-    for point in points:
-        buffer = device.create_buffer(point.size_in_bytes) if point.tensor is not None else None
-        made.append(BufferBinding(buffer, 0, point.size_in_bytes) if buffer is not None else None)
-    return made
-
-
-__all__ = ["GraphOperations", "best_seconds", "compiled_network", "kernel_seconds", "network_seconds"]

@@ -8,29 +8,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.bench.network_graphs import best_seconds
-from dmlvk.bench.networks import BenchNetwork, NetworkOperations
+from dmlvk.bench.cuda_graphs import captured
+from dmlvk.bench.network_graphs import GraphOperations, best_seconds
+from dmlvk.bench.networks import BenchNetwork
 
-_RUNS = 10
-"""Runs behind one another, so that waiting for the device does not count."""
+_RUNS = 10  # Runs behind one another, so that waiting for the device does not count
 
 
-class TorchOperations(NetworkOperations):
+class _TorchOperations(GraphOperations):
     """Operations that PyTorch computes at once.
 
     Args:
-        torch: the module.
-        values: the network's input.
         weights: those of an earlier run with the same network, which are used again; filled where it is empty.
     """
 
     def __init__(self, torch: Any, values: Any, weights: list[Any]) -> None:
-        super().__init__()
+        self._random = np.random.default_rng(1)
         self._torch, self._functional, self._values = torch, torch.nn.functional, values
         self._weights, self._is_new, self._next = weights, not weights, 0
 
     def constant(self, values: npt.NDArray[np.float32]) -> Any:
-        """See :class:`NetworkOperations`."""
         if self._is_new:
             made = self._torch.from_numpy(values).to(self._values.device, self._values.dtype)
             if values.ndim == 4:
@@ -40,65 +37,50 @@ class TorchOperations(NetworkOperations):
         return self._weights[self._next - 1]
 
     def weights(self, *sizes: int, terms: int) -> Any:
-        """See :class:`NetworkOperations`."""
         return super().weights(*sizes, terms=terms) if self._is_new else self.constant(_NONE)
 
     def scales(self, *sizes: int) -> Any:
-        """See :class:`NetworkOperations`."""
         return super().scales(*sizes) if self._is_new else self.constant(_NONE)
 
     def shifts(self, *sizes: int) -> Any:
-        """See :class:`NetworkOperations`."""
         return super().shifts(*sizes) if self._is_new else self.constant(_NONE)
 
     def input(self, *sizes: int) -> Any:
-        """See :class:`NetworkOperations`."""
         assert tuple(self._values.shape) == sizes
         return self._values
 
     def sizes(self, x: Any) -> tuple[int, ...]:
-        """See :class:`NetworkOperations`."""
         return tuple(x.shape)
 
     def reshape(self, x: Any, *sizes: int) -> Any:
-        """See :class:`NetworkOperations`."""
         return x.reshape(sizes)
 
     def transpose(self, x: Any, *axes: int) -> Any:
-        """See :class:`NetworkOperations`."""
         return x.permute(axes)
 
     def convolution(self, x: Any, filters: Any, bias: Any, strides: tuple[int, int], padding: tuple[int, int]) -> Any:
-        """See :class:`NetworkOperations`."""
         return self._functional.conv2d(x, filters, None if bias is None else bias.flatten(), strides, padding)
 
     def batch_normalization(self, x: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
-        """See :class:`NetworkOperations`."""
         mean, variance, scale, shift = (each.flatten() for each in (mean, variance, scale, shift))
         return self._functional.batch_norm(x, mean, variance, scale, shift, False, 0.0, 1e-5)
 
     def group_normalization(self, x: Any, groups: int, scale: Any, shift: Any) -> Any:
-        """See :class:`NetworkOperations`."""
         return self._functional.group_norm(x, groups, scale.flatten(), shift.flatten(), 1e-5)
 
     def layer_normalization(self, x: Any, scale: Any, shift: Any) -> Any:
-        """See :class:`NetworkOperations`."""
         return self._functional.layer_norm(x, x.shape[-1:], scale.flatten(), shift.flatten(), 1e-5)
 
     def max_pooling(self, x: Any, window: int, stride: int, padding: int) -> Any:
-        """See :class:`NetworkOperations`."""
         return self._functional.max_pool2d(x, window, stride, padding)
 
     def global_average(self, x: Any) -> Any:
-        """See :class:`NetworkOperations`."""
         return x.mean((2, 3), keepdim=True)
 
     def linear(self, x: Any, weights: Any, bias: Any) -> Any:
-        """See :class:`NetworkOperations`."""
         return self._functional.linear(x, weights.T, bias.flatten())
 
     def attention(self, query: Any, key: Any, value: Any, heads: int) -> Any:
-        """See :class:`NetworkOperations`."""
         batch, length, width = query.shape
         query, key, value = (
             each.reshape(batch, each.shape[1], heads, -1).transpose(1, 2) for each in (query, key, value)
@@ -107,15 +89,12 @@ class TorchOperations(NetworkOperations):
         return made.transpose(1, 2).reshape(batch, length, width)
 
     def relu(self, x: Any) -> Any:
-        """See :class:`NetworkOperations`."""
         return self._functional.relu(x)
 
     def gelu(self, x: Any) -> Any:
-        """See :class:`NetworkOperations`."""
         return self._functional.gelu(x)
 
     def silu(self, x: Any) -> Any:
-        """See :class:`NetworkOperations`."""
         return self._functional.silu(x)
 
 
@@ -126,9 +105,7 @@ class TorchNetwork:
     """A network with the weights that dmlvk's has.
 
     Args:
-        network: which.
         values: its input, of the data type and on the device that it shall have.
-        small: as for dmlvk's.
 
     Raises:
         ImportError: PyTorch is not installed.
@@ -144,38 +121,23 @@ class TorchNetwork:
     def run(self) -> Any:
         """The network's result."""
         with self._torch.no_grad():
-            operations = TorchOperations(self._torch, self._values, self._weights)
+            operations = _TorchOperations(self._torch, self._values, self._weights)
             return self._network.draw(operations, self._values.shape[0], **self._sizes)
 
     def replay(self, runs: int) -> Any:
         """A call that runs it so often as a CUDA graph, and waits."""
-        torch = self._torch
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                self.run()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.run()
+        replay = captured(self._torch, self.run)
 
         def replayed() -> None:
             for _ in range(runs):
-                graph.replay()
-            torch.cuda.synchronize()
+                replay()
+            self._torch.cuda.synchronize()
 
         return replayed
 
 
 def torch_seconds(network: BenchNetwork, sizes: Sequence[int], data_type: str, *, small: bool = False) -> float:
     """What a run takes on the current CUDA device, of several as a CUDA graph behind one another, the best.
-
-    Args:
-        network: which.
-        sizes: of its input.
-        data_type: PyTorch's name of it.
-        small: as for dmlvk's.
 
     Raises:
         ImportError: PyTorch is not installed, or finds no CUDA device.
@@ -186,6 +148,3 @@ def torch_seconds(network: BenchNetwork, sizes: Sequence[int], data_type: str, *
         raise ImportError("PyTorch finds no CUDA device")
     values = torch.rand(*sizes, dtype=getattr(torch, data_type), device="cuda")
     return best_seconds(TorchNetwork(network, values, small=small).replay(_RUNS)) / _RUNS
-
-
-__all__ = ["TorchNetwork", "TorchOperations", "torch_seconds"]

@@ -2,105 +2,16 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-
-class NetworkOperations(abc.ABC):
-    """What networks are drawn with. Values are of whatever kind an implementation has.
-
-    Pictures are (batch, channels, rows, columns), texts (batch, length, width). Weights are the same random numbers in
-    every implementation: those of one seed, in the order in which they are asked for.
-    """
-
-    def __init__(self) -> None:
-        self._random = np.random.default_rng(1)
-
-    def weights(self, *sizes: int, terms: int) -> Any:
-        """Random weights by which sums of so many terms keep the variance of what is summed (He et al., 2015)."""
-        bound = (6 / terms) ** 0.5
-        return self.constant(self._random.uniform(-bound, bound, sizes).astype(np.float32))
-
-    def scales(self, *sizes: int) -> Any:
-        """Random positive numbers about 1."""
-        return self.constant(self._random.uniform(0.5, 1.5, sizes).astype(np.float32))
-
-    def shifts(self, *sizes: int) -> Any:
-        """Random numbers about 0."""
-        return self.constant(self._random.uniform(-0.1, 0.1, sizes).astype(np.float32))
-
-    @abc.abstractmethod
-    def constant(self, values: npt.NDArray[np.float32]) -> Any:
-        """Weights of the network's data type."""
-
-    @abc.abstractmethod
-    def input(self, *sizes: int) -> Any:
-        """The network's input."""
-
-    @abc.abstractmethod
-    def sizes(self, x: Any) -> tuple[int, ...]:
-        """Of a value."""
-
-    @abc.abstractmethod
-    def reshape(self, x: Any, *sizes: int) -> Any:
-        """The same elements, in order."""
-
-    @abc.abstractmethod
-    def transpose(self, x: Any, *axes: int) -> Any:
-        """Axes in another order."""
-
-    @abc.abstractmethod
-    def convolution(self, x: Any, filters: Any, bias: Any, strides: tuple[int, int], padding: tuple[int, int]) -> Any:
-        """A convolution of pictures; ``bias`` of shape (1, channels, 1, 1) or ``None``."""
-
-    @abc.abstractmethod
-    def batch_normalization(self, x: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
-        """Of pictures, by what was learned: all of shape (1, channels, 1, 1)."""
-
-    @abc.abstractmethod
-    def group_normalization(self, x: Any, groups: int, scale: Any, shift: Any) -> Any:
-        """Of pictures, each of so many groups of channels by itself; scale and shift of shape (1, channels, 1, 1)."""
-
-    @abc.abstractmethod
-    def layer_normalization(self, x: Any, scale: Any, shift: Any) -> Any:
-        """Of texts along their width; scale and shift of shape (1, 1, width)."""
-
-    @abc.abstractmethod
-    def max_pooling(self, x: Any, window: int, stride: int, padding: int) -> Any:
-        """Of pictures."""
-
-    @abc.abstractmethod
-    def global_average(self, x: Any) -> Any:
-        """Of each channel of pictures: (batch, channels, 1, 1)."""
-
-    @abc.abstractmethod
-    def linear(self, x: Any, weights: Any, bias: Any) -> Any:
-        """Of texts: products with (width, new width), and a bias of shape (1, 1, new width)."""
-
-    @abc.abstractmethod
-    def attention(self, query: Any, key: Any, value: Any, heads: int) -> Any:
-        """Of texts, without a mask, scaled by the root of a head's width."""
-
-    @abc.abstractmethod
-    def relu(self, x: Any) -> Any:
-        """Of each element: max(x, 0)."""
-
-    @abc.abstractmethod
-    def gelu(self, x: Any) -> Any:
-        """Of each element: x / 2 * (1 + erf(x / sqrt(2)))."""
-
-    @abc.abstractmethod
-    def silu(self, x: Any) -> Any:
-        """Of each element: x / (1 + exp(-x))."""
+if TYPE_CHECKING:
+    from dmlvk.bench.network_graphs import GraphOperations
 
 
 def _convolution(
-    o: NetworkOperations,
+    o: GraphOperations,
     x: Any,
     channels: int,
     side: int,
@@ -117,31 +28,31 @@ def _convolution(
     return o.convolution(x, filters, bias, strides, (rows // 2, side // 2))
 
 
-def _normalized(o: NetworkOperations, x: Any) -> Any:
+def _normalized(o: GraphOperations, x: Any) -> Any:
     sizes = (1, o.sizes(x)[1], 1, 1)
     return o.batch_normalization(x, o.shifts(*sizes), o.scales(*sizes), o.scales(*sizes), o.shifts(*sizes))
 
 
-def _linear(o: NetworkOperations, x: Any, width: int) -> Any:
+def _linear(o: GraphOperations, x: Any, width: int) -> Any:
     given = o.sizes(x)[-1]
     return o.linear(x, o.weights(given, width, terms=2 * given), o.shifts(1, 1, width))
 
 
-def _layer_normalized(o: NetworkOperations, x: Any) -> Any:
+def _layer_normalized(o: GraphOperations, x: Any) -> Any:
     width = o.sizes(x)[-1]
     return o.layer_normalization(x, o.scales(1, 1, width), o.shifts(1, 1, width))
 
 
-def _attended(o: NetworkOperations, x: Any, width: int, heads: int) -> Any:
+def _attended(o: GraphOperations, x: Any, width: int, heads: int) -> Any:
     query, key, value = (_linear(o, x, width) for _ in range(3))
     return _linear(o, o.attention(query, key, value, heads), width)
 
 
-def _fed_forward(o: NetworkOperations, x: Any, inner: int) -> Any:
+def _fed_forward(o: GraphOperations, x: Any, inner: int) -> Any:
     return _linear(o, o.gelu(_linear(o, x, inner)), o.sizes(x)[-1])
 
 
-def _pre_normalized_layers(o: NetworkOperations, x: Any, layers: int, heads: int) -> Any:
+def _pre_normalized_layers(o: GraphOperations, x: Any, layers: int, heads: int) -> Any:
     """Layers of a transformer whose sums are not normalized; what goes into attention and products is."""
     width = o.sizes(x)[-1]
     for _ in range(layers):
@@ -150,7 +61,7 @@ def _pre_normalized_layers(o: NetworkOperations, x: Any, layers: int, heads: int
     return _layer_normalized(o, x)
 
 
-def resnet(o: NetworkOperations, batch: int, side: int, depths: tuple[int, ...], width: int) -> Any:
+def resnet(o: GraphOperations, batch: int, side: int, depths: tuple[int, ...], width: int) -> Any:
     """ResNet with bottlenecks (He et al., Deep Residual Learning, 2016, table 1), up to its logits."""
 
     def unit(x: Any, channels: int, side: int, stride: int = 1) -> Any:
@@ -167,7 +78,7 @@ def resnet(o: NetworkOperations, batch: int, side: int, depths: tuple[int, ...],
     return _convolution(o, o.global_average(x), 1000, 1)
 
 
-def vgg(o: NetworkOperations, batch: int, side: int, depths: tuple[int, ...], width: int) -> Any:
+def vgg(o: GraphOperations, batch: int, side: int, depths: tuple[int, ...], width: int) -> Any:
     """VGG (Simonyan and Zisserman, 2015, table 1, column E for 2, 2, 4, 4, 4), up to its logits."""
     x = o.input(batch, 3, side, side)
     for stage, depth in enumerate(depths):
@@ -182,7 +93,7 @@ def vgg(o: NetworkOperations, batch: int, side: int, depths: tuple[int, ...], wi
 
 
 def vision_transformer(
-    o: NetworkOperations, batch: int, side: int, patch: int, width: int, layers: int, heads: int
+    o: GraphOperations, batch: int, side: int, patch: int, width: int, layers: int, heads: int
 ) -> Any:
     """ViT (Dosovitskiy et al., 2021), up to the logits from the mean of its places."""
     pictures = o.input(batch, 3, side, side)
@@ -195,7 +106,7 @@ def vision_transformer(
     return _convolution(o, x, 1000, 1)
 
 
-def bert(o: NetworkOperations, batch: int, length: int, width: int, layers: int, heads: int) -> Any:
+def bert(o: GraphOperations, batch: int, length: int, width: int, layers: int, heads: int) -> Any:
     """BERT's encoder (Devlin et al., 2019) from embedded tokens to the last layer's states."""
     x = _layer_normalized(o, o.input(batch, length, width))
     for _ in range(layers):
@@ -204,7 +115,7 @@ def bert(o: NetworkOperations, batch: int, length: int, width: int, layers: int,
     return x
 
 
-def whisper_encoder(o: NetworkOperations, batch: int, length: int, width: int, layers: int, heads: int) -> Any:
+def whisper_encoder(o: GraphOperations, batch: int, length: int, width: int, layers: int, heads: int) -> Any:
     """Whisper's encoder (Radford et al., 2022), from a spectrogram of 80 bands and twice as many moments as places."""
     x = o.input(batch, 80, 1, 2 * length)
     for stride in (1, 2):
@@ -213,7 +124,7 @@ def whisper_encoder(o: NetworkOperations, batch: int, length: int, width: int, l
     return _pre_normalized_layers(o, x, layers, heads)
 
 
-def unet_block(o: NetworkOperations, batch: int, side: int, channels: int, heads: int) -> Any:
+def unet_block(o: GraphOperations, batch: int, side: int, channels: int, heads: int) -> Any:
     """A residual block and a transformer block over places, as a latent diffusion model's UNet has (Rombach, 2022)."""
 
     def half(x: Any) -> Any:
@@ -229,29 +140,19 @@ def unet_block(o: NetworkOperations, batch: int, side: int, channels: int, heads
 
 @dataclasses.dataclass(frozen=True)
 class BenchNetwork:
-    """A network that is timed.
+    """A network that is timed."""
 
-    Attributes:
-        draw: given operations, a batch, and its sizes.
-        sizes: those that it is known by.
-        small: sizes by which it computes the same way in a moment.
-    """
-
-    draw: Callable[..., Any]
-    sizes: Mapping[str, Any]
-    small: Mapping[str, Any]
+    draw: Callable[..., Any]  # given operations, a batch, and its sizes
+    sizes: Mapping[str, Any]  # those that it is known by
+    small: Mapping[str, Any]  # sizes by which it computes the same way in a moment
 
 
 NETWORKS: Mapping[str, BenchNetwork] = {
     "ResNet-50": BenchNetwork(
-        resnet,
-        {"side": 224, "depths": (3, 4, 6, 3), "width": 64},
-        {"side": 32, "depths": (1, 2), "width": 8},
+        resnet, {"side": 224, "depths": (3, 4, 6, 3), "width": 64}, {"side": 32, "depths": (1, 2), "width": 8}
     ),
     "VGG-19": BenchNetwork(
-        vgg,
-        {"side": 224, "depths": (2, 2, 4, 4, 4), "width": 64},
-        {"side": 16, "depths": (1, 2), "width": 8},
+        vgg, {"side": 224, "depths": (2, 2, 4, 4, 4), "width": 64}, {"side": 16, "depths": (1, 2), "width": 8}
     ),
     "ViT-B/16": BenchNetwork(
         vision_transformer,
@@ -264,9 +165,7 @@ NETWORKS: Mapping[str, BenchNetwork] = {
         {"length": 12, "width": 32, "layers": 2, "heads": 2},
     ),
     "UNet block": BenchNetwork(
-        unet_block,
-        {"side": 32, "channels": 640, "heads": 10},
-        {"side": 8, "channels": 32, "heads": 2},
+        unet_block, {"side": 32, "channels": 640, "heads": 10}, {"side": 8, "channels": 32, "heads": 2}
     ),
     "Whisper encoder": BenchNetwork(
         whisper_encoder,
@@ -275,6 +174,3 @@ NETWORKS: Mapping[str, BenchNetwork] = {
     ),
 }
 """By name: Whisper's is its base size, the UNet's block one of Stable Diffusion's middle ones."""
-
-
-__all__ = ["NETWORKS", "BenchNetwork", "NetworkOperations"]

@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import dmlvk as dml
-from dmlvk.bench.workload import Array
+from dmlvk.bench.task import Array
 
 Clipped: TypeAlias = dml.ElementWiseClip | dml.ElementWiseClip1 | dml.ElementWiseClipGrad | dml.ElementWiseClipGrad1
-Expression = Callable[..., Array]
-"""Called with the description and the inputs."""
+Expression = Callable[..., Array]  # Called with the description and the inputs
 
 
 def _bounds(desc: Clipped, x: Array) -> tuple[Any, Any]:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dmlvk.bench.functions import FUNCTIONS
 from dmlvk.bench.numpy_expressions import EXPRESSIONS
-from dmlvk.bench.workload import Array, Workload
+from dmlvk.bench.task import Array, Task
 
 
-def _computation(workload: Workload) -> Callable[[], Any] | None:
-    """What computes a workload into the same output each time where NumPy can do that; ``None``: NumPy cannot."""
-    name, inputs = workload.operator.operator_name, workload.views
+def _computation(task: Task, inputs: Sequence[Array]) -> Callable[[], Any] | None:
+    """What computes a task into the same output each time where NumPy can do that; ``None``: NumPy cannot."""
+    name = task.operator_name
     expression = EXPRESSIONS.get(name)
     if expression is not None:
         # Where inputs are no packed tensors, neither is what is made of them; but the output of the operator is.
-        return lambda: np.ascontiguousarray(expression(workload.desc, *inputs))
+        return lambda: np.ascontiguousarray(expression(task.desc, *inputs))
     function = FUNCTIONS.get(name)
     if function is None or not function.numpy:
         return None
     call = getattr(np, function.numpy)
-    arguments = [*inputs, *(inputs[0].dtype.type(value) for value in function.arguments(workload.desc))]
-    output = np.empty(workload.geometry.sizes, call(*(argument.flat[:1] for argument in arguments)).dtype)
+    arguments = [*inputs, *(inputs[0].dtype.type(value) for value in function.arguments(task.desc))]
+    output = np.empty(inputs[0].shape, call(*(argument.flat[:1] for argument in arguments)).dtype)
     return functools.partial(call, *arguments, out=output)
 
 
@@ -36,16 +36,17 @@ class NumPyLibrary:
     name = "NumPy"
     version = np.__version__
     device = "one core of the host"
+    on_gpu = False
 
     @classmethod
     def open(cls, _: object) -> NumPyLibrary | str:
         """It is always there."""
         return cls()
 
-    def prepare(self, workload: Workload) -> _PreparedNumpy | None:
-        """Any workload whose function NumPy has, for the data type."""
+    def prepare(self, task: Task, inputs: Mapping[str, Array]) -> _PreparedNumpy | None:
+        """Any element-wise operator whose function NumPy has, for the data type."""
         try:
-            compute = _computation(workload)
+            compute = _computation(task, list(inputs.values()))
             if compute is None:
                 return None
             compute()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dmlvk.bench.functions import FUNCTIONS
 from dmlvk.bench.libraries import module
-from dmlvk.bench.workload import Array, Workload
+from dmlvk.bench.task import Array, Task
 from dmlvk.datatypes import DataType
 
 _ELEMENT_TYPES = {
@@ -21,8 +22,7 @@ _ELEMENT_TYPES = {
 """ONNX's TensorProto.DataType."""
 
 _BOOL = 9
-_LOGICAL = ("Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual")
-"""Whose output has booleans."""
+_LOGICAL = ("Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual")  # Whose output has booleans
 
 
 class OnnxRuntimeLibrary:
@@ -33,27 +33,28 @@ class OnnxRuntimeLibrary:
     def __init__(self, runtime: Any) -> None:
         self._runtime = runtime
         self.version = str(runtime.__version__)
-        self._cuda = "CUDAExecutionProvider" in runtime.get_available_providers()
-        self.device = "CUDA" if self._cuda else "the host"
+        self.on_gpu = "CUDAExecutionProvider" in runtime.get_available_providers()
+        self.device = "CUDA" if self.on_gpu else "the host"
 
     @classmethod
     def open(cls, _: object) -> OnnxRuntimeLibrary | str:
         """Where it is installed."""
         runtime = module("onnxruntime")
-        if runtime is None:
-            return "not installed"
+        if runtime is None or module("onnx") is None:
+            return "not installed, or without the package onnx"
         runtime.set_default_logger_severity(4)
         return cls(runtime)
 
-    def prepare(self, workload: Workload) -> _PreparedOnnxRuntime | None:
+    def prepare(self, task: Task, inputs: Mapping[str, Array]) -> _PreparedOnnxRuntime | None:
         """Packed tensors only; ONNX knows no strides."""
-        function = FUNCTIONS.get(workload.operator.operator_name)
-        if not function or not function.onnx or not workload.is_packed:
+        function = FUNCTIONS.get(task.operator_name)
+        arrays = list(inputs.values())
+        if not function or not function.onnx or not all(array.flags.c_contiguous for array in arrays):
             return None
-        if workload.data_type not in _ELEMENT_TYPES:
+        if task.data_type not in _ELEMENT_TYPES:
             return None
         try:
-            return _PreparedOnnxRuntime(self._runtime, self._cuda, workload, function.onnx)
+            return _PreparedOnnxRuntime(self._runtime, self.on_gpu, task, arrays, function.onnx)
         except Exception as error:  # its own exceptions have no common base that is public
             if type(error).__module__.startswith("onnxruntime"):
                 return None  # not for this data type
@@ -61,11 +62,11 @@ class OnnxRuntimeLibrary:
 
 
 class _PreparedOnnxRuntime:
-    def __init__(self, runtime: Any, cuda: bool, workload: Workload, onnx: str) -> None:
-        arrays = [array != 0 if onnx == "Where" and i == 0 else array for i, array in enumerate(workload.views)]
-        element = _ELEMENT_TYPES[workload.data_type]
+    def __init__(self, runtime: Any, cuda: bool, task: Task, views: Sequence[Array], onnx: str) -> None:
+        arrays = [array != 0 if onnx == "Where" and i == 0 else array for i, array in enumerate(views)]
+        element = _ELEMENT_TYPES[task.data_type]
         inputs = [(f"x{i}", _BOOL if array.dtype == bool else element) for i, array in enumerate(arrays)]
-        model = _model(onnx, inputs, _BOOL if onnx in _LOGICAL else element, workload.geometry.sizes)
+        model = _model(onnx, inputs, _BOOL if onnx in _LOGICAL else element, arrays[-1].shape)
         provider = "CUDAExecutionProvider" if cuda else "CPUExecutionProvider"
         self._session = runtime.InferenceSession(model, providers=[provider])
         self._binding = self._session.io_binding()
@@ -98,31 +99,11 @@ class _PreparedOnnxRuntime:
 
 
 def _model(operator: str, inputs: list[tuple[str, int]], output_type: int, sizes: tuple[int, ...]) -> bytes:
-    """A model of one node in ONNX's protobuf format: a message is fields, each a number, a wire type and a value."""
-    node = b"".join(_field(1, name.encode()) for name, _ in inputs) + _field(2, b"y") + _field(4, operator.encode())
-    graph = _field(1, node) + _field(2, b"g")
-    graph += b"".join(_field(11, _value_info(name, element, sizes)) for name, element in inputs)
-    graph += _field(12, _value_info("y", output_type, sizes))
-    operator_set = _field(1, b"") + _field(2, 17)
-    return _field(1, 8) + _field(7, graph) + _field(8, operator_set)
+    """A model of one node."""
+    from onnx import helper
 
-
-def _value_info(name: str, element: int, sizes: tuple[int, ...]) -> bytes:
-    shape = b"".join(_field(1, _field(1, size)) for size in sizes)
-    tensor = _field(1, element) + _field(2, shape)
-    return _field(1, name.encode()) + _field(2, _field(1, tensor))
-
-
-def _field(number: int, value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    values = [helper.make_tensor_value_info(name, element, sizes) for name, element in (*inputs, ("y", output_type))]
+    node = helper.make_node(operator, [name for name, _ in inputs], ["y"])
+    graph = helper.make_graph([node], "node", values[:-1], values[-1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())

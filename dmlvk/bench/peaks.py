@@ -23,10 +23,6 @@ A fused multiply-add counts as two. Names that are part of another stand behind 
 
 
 def peak_of(device_name: str) -> float | None:
-    """What a device can compute at most with FLOAT32, operations a second; ``None`` where that is not known.
-
-    Args:
-        device_name: what Vulkan calls it.
-    """
+    """What a device can compute at most with FLOAT32, operations a second; ``None`` where that is not known."""
     padded = f" {device_name} "
     return next((peak for name, peak in PEAKS.items() if f" {name} " in padded), None)

@@ -1,32 +1,29 @@
-"""Draws a benchmark: bandwidth over size, one line for each library; and every operator beside the copy's ceiling.
-
-As SVG, or as a picture through Pillow, by the name of the file.
-"""
+"""Charts: speeds over a size as lines, and bars; as SVG, or as a picture through Pillow, by the name of the file."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from PIL import Image, ImageDraw
 
-from dmlvk.bench.report import BenchReport
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.support.files import write_whole, written_whole
 
 _WIDTH = 960
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 190, 40, 46
+_LEFT, _RIGHT, _TOP, _BOTTOM = 86, 210, 40, 46
 _PANEL_HEIGHT = 300
-_FIGURES = 200
-"""The width of the column to the right of bars: a bandwidth and a library's name."""
-_LETTER = 7.6
-"""What a letter of an operator's name takes at most, in the fonts that browsers have for ``sans-serif``."""
+_FIGURES = 250  # The width of the column to the right of bars: their figures
+_LETTER = 7.6  # What a letter takes at most, in the fonts that browsers have for ``sans-serif``
 _LINE = 16
+_BAR = 20
 _COLOURS = ("#0b5fa5", "#d1495b", "#66a182", "#edae49", "#7a5195", "#8d6b48", "#444444", "#00a6a6")
+_GREY = "#555555"
 _FORMATS = (".svg", ".png", ".webp", ".jpg")
 
 
@@ -152,153 +149,139 @@ def canvas_for(path: Path, width: int, height: int) -> Canvas:
     return (SvgCanvas if path.suffix.lower() == ".svg" else PictureCanvas)(width, height)
 
 
-def write_plot(report: BenchReport, path: Path) -> None:
-    """Draws a report.
+Ceiling: TypeAlias = tuple[float, str]  # A speed that nothing gets above, and what it is
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """Lines over a size; both scales are logarithmic."""
+
+    title: str  # what is drawn
+    lines: Mapping[str, Sequence[tuple[float, float]]]  # points (size, value) by name, by rising size
+    extent: str  # what the sizes are
+    size_text: Callable[[int], str]  # a size in words
+    value_text: Callable[[float], str]  # a value in words
+    ceilings: Sequence[Ceiling] = ()  # values that stand beside the lines
+
+    height = _PANEL_HEIGHT
+
+    def draw(self, canvas: Canvas, top: float, colours: Mapping[str, str]) -> None:
+        """Draws it below ``top``."""
+        points = [point for line in self.lines.values() for point in line]
+        sizes = sorted({size for size, _ in points})
+        values = [value for _, value in points] + [value for value, _ in self.ceilings]
+        low_x, high_x = math.log2(sizes[0]), math.log2(sizes[-1])
+        low_y, high_y = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+        bottom, right = top + _PANEL_HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+
+        def pixel(size: float, value: float) -> tuple[float, float]:
+            x = (math.log2(size) - low_x) / max(high_x - low_x, 1e-9)
+            y = (math.log10(value) - low_y) / max(high_y - low_y, 1e-9)
+            return _LEFT + x * (right - _LEFT), bottom - y * (bottom - top - _TOP)
+
+        canvas.text(_LEFT, top + _TOP - 14, self.title, colour="#000000")
+        for exponent in range(low_y, high_y + 1):
+            y = pixel(sizes[0], 10.0**exponent)[1]
+            canvas.line([(_LEFT, y), (right, y)], "#dddddd")
+            canvas.text(_LEFT - 6, y + 4, self.value_text(10.0**exponent), "end")
+        last = -math.inf
+        for size in sizes:
+            x = pixel(size, values[0])[0]
+            canvas.line([(x, bottom), (x, bottom + 5)], _GREY)
+            if x - last > 8 * _LETTER:  # where there is room for the number
+                canvas.text(x, bottom + 18, self.size_text(int(size)), "middle")
+                last = x
+        canvas.text(right, bottom + 34, self.extent, "end")
+        labels: list[tuple[float, str, str]] = []
+        for value, what in self.ceilings:
+            y = pixel(sizes[0], value)[1]
+            canvas.line([(_LEFT, y), (right, y)], _GREY, dashed=True)
+            labels.append((y, what, "#222222"))
+        for name, line in self.lines.items():
+            drawn = [pixel(*point) for point in line]
+            ends = drawn if len(drawn) > 1 else [*drawn, (drawn[0][0] + 4, drawn[0][1])]
+            canvas.line(ends, colours[name], width=2.5 if name == "dmlvk" else 1.5)
+            labels.append((drawn[-1][1], name, colours[name]))
+        lowest = -math.inf
+        for y, text, colour in sorted(labels):  # beside the lines' ends, or below where another one stands
+            lowest = max(y + 4, lowest + _LINE)
+            canvas.text(right + 8, lowest, text, colour=colour)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bars:
+    """Bars below one another."""
+
+    title: str  # what is drawn
+    rows: Sequence[tuple[str, str, float, str]]  # label, name, length, and a figure in words
+    ceilings: Sequence[Ceiling] = ()  # lengths that stand beside the bars
+
+    @property
+    def height(self) -> int:
+        """In units of the canvas."""
+        return _TOP + _BOTTOM + _BAR * len(self.rows)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The names."""
+        return [name for _, name, _, _ in self.rows]
+
+    def draw(self, canvas: Canvas, top: float, colours: Mapping[str, str]) -> None:
+        """Draws them below ``top``."""
+        # Figures stand in a column of their own, where neither bars nor a ceiling's line come.
+        left = _LETTER * max(len(label) for label, _, _, _ in self.rows) + 28
+        width = max(100.0, _WIDTH - left - _FIGURES)
+        full = max([length for _, _, length, _ in self.rows] + [length for length, _ in self.ceilings])
+        canvas.text(16, top + _TOP - 18, self.title, colour="#000000")
+        previous = ""
+        for number, (label, name, length, figure) in enumerate(self.rows):
+            y = top + _TOP + _BAR * number
+            if label != previous:
+                canvas.text(16, y + 14, label)
+            previous = label
+            canvas.rectangle(left, y + 3, width, 14, "#f3f3f3")  # leads the eye from the bar to its figure
+            canvas.rectangle(left, y + 3, max(1.0, length / full * width), 14, colours[name])
+            canvas.text(left + width + 8, y + 14, figure)
+        for length, what in self.ceilings:
+            x = left + length / full * width
+            canvas.line([(x, top + _TOP), (x, top + _TOP + _BAR * len(self.rows))], "#222222", dashed=True)
+            canvas.text(x, top + _TOP - 3, what, "middle")
+
+
+def write_charts(path: Path, heading: Sequence[str], charts: Sequence[Panel | Bars]) -> None:
+    """Draws charts below one another, each name in one colour.
 
     Args:
-        report: what was measured.
         path: a file that ends in .svg, .png, .webp or .jpg.
+        heading: what was measured, and where: lines of text.
 
     Raises:
         InvalidArgumentError: when the name ends in something else.
     """
-    curves = _curves(report)
-    bars = _bars(report)
-    height = 46 + _PANEL_HEIGHT * len(curves) + (_TOP + _BOTTOM + 20 * len(bars) if bars else 0)
-    canvas = canvas_for(path, _WIDTH, height)
-    canvas.text(16, 20, f"{report.device}, {report.driver}", colour="#000000")
-    canvas.text(16, 36, "; ".join(f"{each['name']} {each['version']}" for each in report.libraries), colour="#555555")
-    names = [each["name"] for each in report.libraries]
-    colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)}
-    top = 46.0
-    for title, lines in curves.items():
-        _draw_curves(canvas, top, title, lines, colours, report.ceiling())
-        top += _PANEL_HEIGHT
-    if bars:
-        _draw_bars(canvas, top, bars, colours, report.ceiling())
+    top = 10.0 + 18 * len(heading)
+    canvas = canvas_for(path, _WIDTH, int(top) + sum(chart.height for chart in charts))
+    for number, line in enumerate(heading):
+        canvas.text(16, 20 + 16 * number, line, colour="#000000" if number == 0 else _GREY)
+    names = dict.fromkeys(name for chart in charts for name in chart.lines)
+    colours = {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
+    for chart in charts:
+        chart.draw(canvas, top, colours)
+        top += chart.height
     canvas.write(path)
 
 
-def _curves(report: BenchReport) -> dict[str, dict[str, list[tuple[int, float]]]]:
-    """By operator, data type and layout, by library: (bytes, bytes a second), for what has several sizes."""
-    found: dict[str, dict[str, list[tuple[int, float]]]] = {}
-    for result in report.results:
-        title = f"{result.operator}, {result.data_type}, {result.layout}"
-        for timing in result.timings:
-            if timing.wall_seconds is not None:
-                lines = found.setdefault(title, {})
-                bandwidth = result.bytes_moved / timing.wall_seconds.median
-                lines.setdefault(timing.library, []).append((result.bytes_moved, bandwidth))
-    return {
-        title: {name: sorted(points) for name, points in lines.items()}
-        for title, lines in found.items()
-        if any(len(points) > 2 for points in lines.values())
-    }
+def speed_text(speed: float, unit: str = "B/s") -> str:
+    """``17.7 TFLOP/s``, ``3.98 TB/s``: ``unit`` is ``"OP/s"`` or ``"B/s"``."""
+    word = "FLOP/s" if unit == "OP/s" else "B/s"
+    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if speed >= factor:
+            return f"{speed / factor:.3g} {prefix}{word}"
+    return f"{speed:.3g} {word}"
 
 
-def _bars(report: BenchReport) -> list[tuple[str, str, float]]:
-    """Operator, library and bytes a second of the largest size of everything."""
-    largest: dict[tuple[str, str, str], int] = {}
-    for result in report.results:
-        key = (result.operator, result.data_type, result.layout)
-        largest[key] = max(largest.get(key, 0), result.elements)
-    return [
-        (
-            f"{result.operator.removeprefix('ELEMENT_WISE_')} {result.data_type} {result.layout}",
-            timing.library,
-            bandwidth,
-        )
-        for result in report.results
-        if result.elements == largest[result.operator, result.data_type, result.layout]
-        for timing in result.timings
-        if (bandwidth := result.bandwidth(timing.library)) is not None
-    ]
-
-
-def _draw_curves(
-    canvas: Canvas,
-    top: float,
-    title: str,
-    lines: dict[str, list[tuple[int, float]]],
-    colours: dict[str, str],
-    ceiling: float | None,
-) -> None:
-    every = [point for points in lines.values() for point in points]
-    low_x, high_x = math.log2(min(x for x, _ in every)), math.log2(max(x for x, _ in every))
-    low_y = math.floor(math.log10(min([y for _, y in every] + ([ceiling] if ceiling else []))))
-    high_y = math.ceil(math.log10(max([y for _, y in every] + ([ceiling] if ceiling else []))))
-    bottom = top + _PANEL_HEIGHT - _BOTTOM
-    width, height = _WIDTH - _LEFT - _RIGHT, bottom - top - _TOP
-
-    def pixel(size: float, bandwidth: float) -> tuple[float, float]:
-        x = _LEFT + (math.log2(size) - low_x) / max(high_x - low_x, 1e-9) * width
-        return x, bottom - (math.log10(bandwidth) - low_y) / max(high_y - low_y, 1e-9) * height
-
-    canvas.text(_LEFT, top + _TOP - 14, f"{title}: one operator alone, submitted and waited for", colour="#000000")
-    for exponent in range(low_y, high_y + 1):
-        y = pixel(2**low_x, 10.0**exponent)[1]
-        canvas.line([(_LEFT, y), (_LEFT + width, y)], "#dddddd")
-        canvas.text(_LEFT - 6, y + 4, _bandwidth_text(10.0**exponent), "end")
-    for exponent in range(math.ceil(low_x), math.floor(high_x) + 1, 4):
-        x = pixel(2.0**exponent, 10.0**low_y)[0]
-        canvas.line([(x, bottom), (x, bottom + 5)], "#555555")
-        canvas.text(x, bottom + 18, _size_text(2**exponent), "middle")
-    canvas.text(_LEFT + width, bottom + 34, "bytes read and written", "end")
-    copy_y = None
-    if ceiling:
-        y = pixel(2**low_x, ceiling)[1]
-        canvas.line([(_LEFT, y), (_LEFT + width, y)], "#555555", dashed=True)
-        copy_y = y - 2
-        canvas.text(_LEFT + width + 8, copy_y, _copy_label(ceiling))
-    label_y = top + _TOP + 30
-    for name, points in lines.items():
-        canvas.line([pixel(*point) for point in points], colours[name], width=2.5 if name == "dmlvk" else 1.5)
-        if copy_y is not None and abs(label_y - copy_y) < _LINE:
-            label_y = copy_y + _LINE
-        canvas.text(_LEFT + width + 8, label_y, name, colour=colours[name])
-        label_y += _LINE
-
-
-def _draw_bars(
-    canvas: Canvas,
-    top: float,
-    bars: list[tuple[str, str, float]],
-    colours: dict[str, str],
-    ceiling: float | None,
-) -> None:
-    # Figures stand in a column of their own, where neither bars nor the copy's line come.
-    left = _LETTER * max(len(label) for label, _, _ in bars) + 28
-    width = _WIDTH - left - _FIGURES
-    full = max([bandwidth for _, _, bandwidth in bars] + ([ceiling] if ceiling else []))
-    canvas.text(16, top + _TOP - 18, "Largest size, device time: bytes read and written a second", colour="#000000")
-    previous = ""
-    for number, (label, library, bandwidth) in enumerate(bars):
-        y = top + _TOP + 20 * number
-        if label != previous:
-            canvas.text(16, y + 14, label)
-        previous = label
-        canvas.rectangle(left, y + 3, width, 14, "#f3f3f3")  # leads the eye from the bar to its figure
-        canvas.rectangle(left, y + 3, max(1.0, bandwidth / full * width), 14, colours[library])
-        canvas.text(left + width + 8, y + 14, f"{_bandwidth_text(bandwidth)} {library}")
-    if ceiling:
-        x = left + ceiling / full * width
-        canvas.line([(x, top + _TOP), (x, top + _TOP + 20 * len(bars))], "#222222", dashed=True)
-        canvas.text(x, top + _TOP - 3, _copy_label(ceiling), "middle")
-
-
-def _copy_label(ceiling: float) -> str:
-    return f"copy, {_bandwidth_text(ceiling)}"
-
-
-def _bandwidth_text(bytes_per_second: float) -> str:
-    for unit, factor in (("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
-        if bytes_per_second >= factor:
-            return f"{bytes_per_second / factor:.3g} {unit}"
-    return f"{bytes_per_second:.3g} B/s"
-
-
-def _size_text(size: int) -> str:
+def size_text(size: int) -> str:
+    """``64 MiB``."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size >= factor:
-            return f"{size // factor} {unit}"
+            return f"{size / factor:.3g} {unit}"
     return f"{size} B"

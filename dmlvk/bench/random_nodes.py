@@ -13,67 +13,28 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 _CHANNELS = (
-    3,
-    8,
-    12,
-    16,
-    21,
-    24,
-    32,
-    40,
-    48,
-    64,
-    72,
-    80,
-    96,
-    100,
-    112,
-    128,
-    160,
-    192,
-    240,
-    256,
-    320,
-    384,
-    512,
-    640,
-    960,
-)
-_MOST_PRODUCTS = 2**36
-"""Multiplications of a node: 5 ms where a second has 27 T of them."""
+    3, 8, 12, 16, 21, 24, 32, 40, 48, 64, 72, 80, 96, 100, 112, 128, 160, 192, 240, 256, 320, 384, 512, 640, 960
+)  # fmt: skip
+_MOST_PRODUCTS = 2**36  # Multiplications of a node: 5 ms where a second has 27 T of them
 
 _SMALL_PRODUCTS = 2**21
-_BLOCK = 2**16 + 1
-"""Random numbers of which larger arrays are repetitions, by a number that is no multiple of any row."""
+_BLOCK = 2**16 + 1  # Random numbers of which larger arrays are repetitions, by a number that is no multiple of any row
 
 
 @dataclasses.dataclass(frozen=True)
 class RandomNode:
-    """A node and its peer.
+    """A node and its peer."""
 
-    Attributes:
-        kind: by which nodes are chosen: ``conv``, ``matmul``, …
-        operator: ONNX's name.
-        inputs: their values; ``None``: left out.
-        peer: PyTorch's function of the module and a tensor for each input.
-        attributes: the node's.
-        weights: numbers of inputs that the model has, as files have them.
-        label: sizes, and whatever else tells it from others of its kind.
-        domain: of the operator.
-        outputs: how many it has; the first is compared.
-        opset: of the standard.
-    """
-
-    kind: str
-    operator: str
-    inputs: tuple[Array | None, ...]
-    peer: Callable[..., Any]
-    attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    weights: tuple[int, ...] = ()
-    label: str = ""
-    domain: str = ""
-    outputs: int = 1
-    opset: int = 21
+    kind: str  # by which nodes are chosen: ``conv``, ``matmul``, …
+    operator: str  # ONNX's name
+    inputs: tuple[Array | None, ...]  # their values; ``None``: left out
+    peer: Callable[..., Any]  # PyTorch's function of the module and a tensor for each input
+    attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # the node's
+    weights: tuple[int, ...] = ()  # numbers of inputs that the model has, as files have them
+    label: str = ""  # sizes, and whatever else tells it from others of its kind
+    domain: str = ""  # of the operator
+    outputs: int = 1  # how many it has; the first is compared
+    opset: int = 21  # of the standard
 
     @property
     def name(self) -> str:
@@ -542,7 +503,6 @@ def random_node(seed: int, data_type: str, kinds: tuple[str, ...] = (), *, small
     """The node of a seed.
 
     Args:
-        seed: any number.
         data_type: ``float32`` or ``float16``.
         kinds: of ``KINDS``; none: all.
         small: whether it shall be computed in a moment.
@@ -550,6 +510,3 @@ def random_node(seed: int, data_type: str, kinds: tuple[str, ...] = (), *, small
     draw = Draw(seed, data_type, small=small)
     kind = draw.pick(*(each for each in kinds or KINDS for _ in range(_SHARES.get(each, 1))))
     return KINDS[kind](draw)
-
-
-__all__ = ["KINDS", "Draw", "RandomNode", "random_node"]

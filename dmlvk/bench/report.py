@@ -9,16 +9,19 @@ import platform
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dmlvk
 from dmlvk.bench.libraries import Library
 from dmlvk.bench.measurement import Result
+from dmlvk.bench.peaks import peak_of
 from dmlvk.runtime.vulkan import DeviceInfo
 from dmlvk.support.files import write_whole
 
-_ON_THE_HOST = ("NumPy", "ONNX Runtime")
-"""What computes in caches of the host, or (ONNX's Identity) nothing at all."""
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+_ON_THE_HOST = ("NumPy", "ONNX Runtime")  # What computes in caches of the host, or (ONNX's Identity) nothing at all
 
 
 def named(library: Library) -> dict[str, str]:
@@ -49,53 +52,39 @@ def write_json(path: Path, contents: dict[str, Any]) -> None:
 
 def write_measured(
     path: Path,
-    device: DeviceInfo,
-    libraries: Iterable[dict[str, str]],
+    device: DeviceInfo,  # the one that was measured
+    libraries: Iterable[dict[str, str]],  # name, version and device of each that was measured
     results: Sequence[dict[str, Any]],
 ) -> None:
-    """Writes results that were measured a moment ago, with the environment as ``dmlvk bench --json`` has it.
-
-    Args:
-        path: the file.
-        device: the one that was measured.
-        libraries: name, version and device of each that was measured.
-        results: one entry for each.
-    """
+    """Writes results that were measured a moment ago, with the environment as ``dmlvk bench --json`` has it."""
     write_json(path, {**environment(device, libraries), "results": list(results), "dmlvk": dmlvk.__version__})
 
 
 @dataclasses.dataclass(frozen=True)
 class BenchReport:
-    """One run of ``dmlvk bench``.
+    """One run of ``dmlvk bench``."""
 
-    Attributes:
-        date: when, as ISO 8601 in UTC.
-        device: the Vulkan device, by what it calls itself.
-        driver: its driver, with version.
-        device_kind: ``discrete GPU``, ``CPU`` …
-        host: the machine's system and processors.
-        libraries: name, version and device of each that was measured.
-        absent: for each that was not, why.
-        results: in the order in which they were measured.
-    """
-
-    date: str
-    device: str
-    driver: str
-    device_kind: str
-    host: str
-    libraries: tuple[dict[str, str], ...]
-    absent: dict[str, str]
-    results: tuple[Result, ...]
+    date: str  # when, as ISO 8601 in UTC
+    device: str  # the Vulkan device, by what it calls itself
+    driver: str  # its driver, with version
+    device_kind: str  # ``discrete GPU``, ``CPU`` …
+    host: str  # the machine's system and processors
+    libraries: tuple[dict[str, str], ...]  # name, version and device of each that was measured
+    arithmetic: str  # ``portable`` or ``device``
+    absent: dict[str, str]  # for each library that was not measured, why
+    results: tuple[Result, ...]  # in the order in which they were measured
 
     @classmethod
     def of(
-        cls, device: DeviceInfo, libraries: Sequence[Library], absent: dict[str, str], results: Sequence[Result]
+        cls, device: Device, libraries: Sequence[Library], absent: dict[str, str], results: Sequence[Result]
     ) -> BenchReport:
         """Of results that were measured a moment ago."""
-        return cls(
-            **environment(device, [named(library) for library in libraries]), absent=absent, results=tuple(results)
-        )
+        facts = environment(device.info, [named(library) for library in libraries])
+        return cls(**facts, arithmetic=device.arithmetic, absent=absent, results=tuple(results))
+
+    def peak(self) -> float | None:
+        """FLOAT32 operations a second that the device can do at most; ``None``: not known."""
+        return peak_of(self.device)
 
     def ceiling(self) -> float | None:
         """The best bandwidth of a packed copy (IDENTITY) of any library on the device, in bytes a second.
@@ -103,26 +92,23 @@ class BenchReport:
         Of the largest size: smaller ones fit into caches.
         """
         copies = [r for r in self.results if r.operator == "ELEMENT_WISE_IDENTITY" and r.layout == "contiguous"]
-        largest = max((result.bytes_moved for result in copies), default=0)
+        largest = max((result.work for result in copies), default=0)
         bandwidths = [
             bandwidth
             for result in copies
-            if result.bytes_moved == largest
+            if result.work == largest
             for timing in result.timings
-            if timing.library not in _ON_THE_HOST and (bandwidth := result.bandwidth(timing.library)) is not None
+            if timing.library not in _ON_THE_HOST and (bandwidth := result.speed(timing.library)) is not None
         ]
         return max(bandwidths, default=None)
 
-    def as_json(self) -> dict[str, Any]:
-        """Everything, with the bandwidths worked out."""
+    def write(self, path: Path) -> None:
+        """Writes everything as JSON, with the speeds worked out."""
         contents = dataclasses.asdict(self)
         contents["dmlvk"] = dmlvk.__version__
         contents["copy_ceiling_in_bytes_per_second"] = self.ceiling()
+        contents["peak_in_operations_per_second"] = self.peak()
         for result, entry in zip(self.results, contents["results"], strict=True):
             for timing in entry["timings"]:
-                timing["bytes_per_second"] = result.bandwidth(timing["library"])
-        return contents
-
-    def write(self, path: Path) -> None:
-        """Writes the JSON file."""
-        write_json(path, self.as_json())
+                timing["speed"] = result.speed(timing["library"])
+        write_json(path, contents)

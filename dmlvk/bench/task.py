@@ -1,4 +1,4 @@
-"""What is timed: an operator on certain tensors, and the same in PyTorch."""
+"""What is timed: an operator on certain tensors, and the same in other libraries."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.arrays.tensor_bytes import has_views, lay_out
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, Field, OperatorDesc, operator_desc
 from dmlvk.operators.members import directml_name
-from dmlvk.tensors import TensorDesc
+from dmlvk.tensors import TensorDesc, packed_strides
 
 Array: TypeAlias = npt.NDArray[Any]
 InTorch: TypeAlias = Callable[[Any, Sequence[Any]], Any]
@@ -21,37 +22,36 @@ InTorch: TypeAlias = Callable[[Any, Sequence[Any]], Any]
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """An operator on certain tensors.
+    """An operator on certain tensors."""
 
-    Attributes:
-        name: ``"CONVOLUTION 3x3, 32x64x56x56 -> 64"``.
-        desc: the description.
-        data_type: of the first tensor, or of the numbers that integers stand for.
-        work: bytes that must be read and written, each once; or floating-point (or integer) operations.
-        unit: of what ``work`` counts, a second.
-        in_torch: the same in PyTorch, if it has it.
-        indices: for inputs that are indices, by DirectML's names, what they must be below.
-        permuted: whether indices along the last axis are each there once, so that their order does not matter.
-        deviation: of normal numbers: as small as weights are, where others would drive a network into its limits.
-        series: what tasks have in common that differ in one extent only: ``"GEMM n x n x n"``; empty: nothing.
-        extent: that one, of this task.
-        others: makes inputs that are none of these, by DirectML's names.
-        weights: what makes numbers of packed weights, the second matrix of a GEMM: both are timed as one graph.
-    """
-
-    name: str
-    desc: OperatorDesc
-    data_type: DataType
-    work: int
-    unit: Literal["B/s", "OP/s"]
-    in_torch: InTorch | None = None
+    name: str  # ``"CONVOLUTION 3x3, 32x64x56x56 -> 64"``
+    desc: OperatorDesc  # the description
+    data_type: DataType  # of the first tensor, or of the numbers that integers stand for
+    work: int  # bytes that must be read and written, each once; or floating-point (or integer) operations
+    unit: Literal["B/s", "OP/s"]  # of what ``work`` counts, a second
+    in_torch: InTorch | None = None  # the same in PyTorch, if it has it
+    # for inputs that are indices, by DirectML's names, what they must be below
     indices: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    # whether indices along the last axis are each there once, so that their order does not matter
     permuted: bool = False
+    # of normal numbers: as small as weights are, where others would drive a network into its limits
     deviation: float = 1.0
-    series: str = ""
-    extent: int = 0
+    series: str = ""  # what tasks have in common that differ in one extent only: ``"GEMM n x n x n"``; empty: nothing
+    extent: int = 0  # that one, of this task
+    # makes inputs that are none of these, by DirectML's names
     others: Callable[[np.random.Generator], Mapping[str, Array]] | None = None
+    # what makes numbers of packed weights, the second matrix of a GEMM: both are timed as one graph
     weights: OperatorDesc | None = None
+    layout: str = ""  # of an element-wise operator's tensors
+    # of an element-wise operator: values of its inputs, by DirectML's names, from and to
+    domains: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    attributes: Mapping[str, float] = dataclasses.field(default_factory=dict)  # its numbers, by name
+    judged: Task | None = None  # the same on few elements, by whose results the operator's promise is checked
+
+    @property
+    def operator_name(self) -> str:
+        """DirectML's."""
+        return self.desc.operator_name
 
     def reads(self) -> list[tuple[Field, TensorDesc]]:
         """The inputs that are there; of a graph those of the product first, without what the weights become."""
@@ -62,7 +62,7 @@ class Task:
         return found
 
     def inputs(self) -> dict[str, Array]:
-        """An array for each input, the same ones each time: normal numbers, or integers of the whole type."""
+        """An array for each input, the same ones each time, with the tensor's strides; see :func:`in_memory`."""
         random = np.random.default_rng(1)
         others = {} if self.others is None else self.others(random)
         made: dict[str, Array] = {}
@@ -70,19 +70,46 @@ class Task:
             if field.name in others:
                 made[field.name] = others[field.name]
                 continue
-            dtype = tensor.data_type.numpy_dtype
-            if field.name in self.indices and self.permuted:
-                order = random.permutation(self.indices[field.name])
-                made[field.name] = np.broadcast_to(order, tensor.sizes).astype(dtype)
-            elif field.name in self.indices:
-                made[field.name] = random.integers(0, self.indices[field.name], tensor.sizes).astype(dtype)
-            elif tensor.data_type.is_float:
-                numbers = random.standard_normal(tensor.sizes, np.float32)
-                made[field.name] = (numbers * np.float32(self.deviation)).astype(dtype)
-            else:
-                least, greatest = tensor.data_type.integer_limits
-                made[field.name] = random.integers(least, greatest, tensor.sizes, dtype, endpoint=True)
+            values = self._values(field, tensor, random)
+            steps = tensor.element_strides if has_views(tensor) else packed_strides(tensor.sizes)
+            made[field.name] = np.lib.stride_tricks.as_strided(
+                values, tensor.sizes, [step * values.itemsize for step in steps]
+            )
         return made
+
+    def _values(self, field: Field, tensor: TensorDesc, random: np.random.Generator) -> Array:
+        """An input's elements as they lie in memory: of its domain, indices, normal numbers, or any integers."""
+        dtype, count = tensor.data_type.numpy_dtype, tensor.span_in_elements
+        if field.name in self.domains:
+            low, high = self.domains[field.name]
+            few = min(count, _FRESH_ELEMENTS)
+            if tensor.data_type.is_float:
+                return np.resize(random.uniform(low, high, few).astype(dtype), count)
+            return np.resize(random.integers(int(low), int(high), few).astype(dtype), count)
+        if field.name in self.indices:
+            below = self.indices[field.name]
+            if self.permuted:
+                return np.resize(random.permutation(below), count).astype(dtype)
+            return random.integers(0, below, count).astype(dtype)
+        if tensor.data_type.is_float:
+            return (random.standard_normal(count, np.float32) * np.float32(self.deviation)).astype(dtype)
+        least, greatest = tensor.data_type.integer_limits
+        return random.integers(least, greatest, count, dtype, endpoint=True)
+
+
+_FRESH_ELEMENTS = 2**20  # After so many, values of a domain come again: large tensors are filled soon
+
+
+def in_memory(tensor: TensorDesc, array: Array) -> Array:
+    """An input's elements in the order of their addresses, gaps among them; of 4-bit types the bytes."""
+    if has_views(tensor):
+        span = 1 + sum(
+            (size - 1) * step // array.itemsize for size, step in zip(array.shape, array.strides, strict=True)
+        )
+        return np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
+    contents = np.zeros(tensor.size_in_bytes, np.uint8)
+    lay_out(array, tensor, contents, "bench")
+    return contents
 
 
 def moving(words: str, desc: OperatorDesc, in_torch: InTorch | None = None, **more: Any) -> Task:
@@ -110,8 +137,6 @@ def described(
     """A description by DirectML's names, whose tensors all have one data type but those among ``members``.
 
     Args:
-        operator: DirectML's name.
-        data_type: of the tensors.
         inputs: sizes of the tensors that are read, by name.
         outputs: sizes of those that are written, in DirectML's order, but for those among ``members``.
         members: all else, but for numbers of entries.

@@ -16,8 +16,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, DequantizeBlocks, fused_activation, operator_desc
 from dmlvk.tensors import TensorDesc
 
-ROW = 8192
-"""Elements of a row, where rows are reduced or chosen from."""
+ROW = 8192  # Elements of a row, where rows are reduced or chosen from
 
 
 def tasks(operator_name: str, data_type: DataType, size_in_bytes: int) -> list[Task]:
@@ -25,7 +24,6 @@ def tasks(operator_name: str, data_type: DataType, size_in_bytes: int) -> list[T
 
     Args:
         operator_name: ``"GEMM"``.
-        data_type: of the first tensor.
         size_in_bytes: of the largest tensor, roughly: of a square matrix, for products.
     """
     make = MAKERS.get(operator_name)
@@ -478,5 +476,4 @@ for _module in pkgutil.iter_modules(bench.__path__):  # some have tasks of their
     if _module.name.endswith("_tasks"):
         importlib.import_module(f"{bench.__name__}.{_module.name}")
 
-OPERATORS_WITH_TASKS = tuple(sorted(MAKERS))
-"""The operators that have tasks."""
+OPERATORS_WITH_TASKS = tuple(sorted(MAKERS))  # The operators that have tasks

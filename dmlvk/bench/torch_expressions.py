@@ -7,8 +7,7 @@ from typing import Any
 
 import dmlvk as dml
 
-Expression = Callable[..., Any]
-"""Called with PyTorch, the description, and the tensors."""
+Expression = Callable[..., Any]  # Called with PyTorch, the description, and the tensors
 
 
 def _hard_sigmoid(desc: dml.ActivationHardSigmoid | dml.ActivationHardSwish, x: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from dmlvk.bench.measurement import Result
     from dmlvk.bench.report import BenchReport
     from dmlvk.bench.task import Task
-    from dmlvk.bench.task_measurement import TaskResult
-    from dmlvk.bench.workload import Workload
     from dmlvk.datatypes import DataType
     from dmlvk.support.arithmetic import Arithmetic
 
@@ -106,32 +105,25 @@ def bench(
         return
     from dmlvk.bench.libraries import LIBRARIES, opened
     from dmlvk.bench.own import OwnLibrary
-    from dmlvk.bench.plot import check_plot_path, write_plot
+    from dmlvk.bench.plot import check_plot_path
+    from dmlvk.bench.plots import write_plot
     from dmlvk.bench.report import BenchReport
     from dmlvk.device import Device
 
     if plot is not None:
         check_plot_path(plot)
-    regular, with_tasks = _by_kind(_operator_names(operators))
-    if with_tasks:
-        if regular and (json_file or plot) is not None:
-            raise click.UsageError(
-                f"--json and --plot: {with_tasks[0]} is timed with tasks of its own, {regular[0]} in layouts and "
-                "sizes; ask for them apart"
-            )
-        _bench_tasks(with_tasks, device, arithmetic, data_types, sizes, json_file, plot)
-        if not regular:
-            return
-    workloads = _workloads(",".join(regular), parsed_attributes(attributes), data_types, layouts, sizes)
+    tasks = _tasks(operators, parsed_attributes(attributes), data_types, layouts, sizes)
     names = LIBRARIES if libraries == "all" else () if libraries == "none" else tuple(libraries.split(","))
     if unknown := sorted(set(names) - set(LIBRARIES)):
         raise click.UsageError(f"--libraries: {unknown[0]!r} is none of {', '.join(LIBRARIES)}")
     selector = None if device is None else device_selector(device)
     with Device(selector, arithmetic=arithmetic) as opened_device, opened(names, opened_device) as (others, absent):
         measured = [OwnLibrary(opened_device), *others]
-        results, is_stopped = _measured(workloads, measured, seconds)
-        report = BenchReport.of(opened_device.info, measured, absent, results)
-    _show(report)
+        _show_heading(BenchReport.of(opened_device, measured, absent, []))
+        results, is_stopped = _measured(tasks, measured, seconds)
+        report = BenchReport.of(opened_device, measured, absent, results)
+    if (ceiling := report.ceiling()) is not None:
+        click.echo(f"A packed copy reached {ceiling / 1e9:.4g} GB/s.")
     if json_file is not None:
         report.write(json_file)
     if plot is not None and results:
@@ -140,115 +132,79 @@ def bench(
         raise KeyboardInterrupt
 
 
-def _measured(workloads: Sequence[Workload], libraries: Sequence[Library], seconds: float) -> tuple[list[Result], bool]:
+def _measured(tasks: Sequence[Task], libraries: Sequence[Library], seconds: float) -> tuple[list[Result], bool]:
     """The results of all, or of those until an interrupt, and whether there was one."""
     from dmlvk.bench.measurement import measure
+    from dmlvk.bench.peaks import peak_of
 
     results: list[Result] = []
-    is_stopped = False
     try:
-        for number, workload in enumerate(workloads):
-            if sys.stderr.isatty():
-                click.echo(f"\r{number + 1} of {len(workloads)}: {workload.name}\x1b[K", nl=False, err=True)
-            results.append(measure(workload, libraries, seconds))
+        for task in tasks:
+            results.append(measure(task, libraries, seconds))
+            _show(results[-1], peak_of(libraries[0].device))
     except KeyboardInterrupt:
-        is_stopped = True
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[K", nl=False, err=True)
-    return results, is_stopped
+        return results, True
+    return results, False
 
 
 bench.add_command(decoder)
 bench.add_command(models)
 
 
-def _by_kind(names: list[str]) -> tuple[list[str], list[str]]:
-    """Those that are timed in layouts and sizes of their only shape, and those that have tasks."""
+def _tasks(operators: str, attributes: dict[str, float], data_types: str, layouts: str, sizes: str) -> list[Task]:
+    """What is timed; operators without tasks, and those whose tasks fail, are named.
+
+    Raises:
+        click.UsageError: when there is none.
+    """
+    from dmlvk.bench.layouts import LAYOUTS, regular_tasks
     from dmlvk.bench.tasks import OPERATORS_WITH_TASKS
+    from dmlvk.conformance.facets import FacetError, result_of
     from dmlvk.operators import REGULAR_OPERATORS
 
-    regular = [name for name in names if name in REGULAR_OPERATORS]
-    lacking = [name for name in names if name not in REGULAR_OPERATORS and name not in OPERATORS_WITH_TASKS]
-    with_tasks = [name for name in names if name in OPERATORS_WITH_TASKS]
-    if not regular and not with_tasks:
-        raise click.UsageError(
-            f"--operators: {names[0]} has no bench task in dmlvk/bench/tasks.py; "
-            f"those that have: {', '.join(OPERATORS_WITH_TASKS)}"
-        )
-    if lacking:
+    chosen = tuple(LAYOUTS) if layouts == "all" else tuple(layouts.split(","))
+    if unknown := [layout for layout in chosen if layout not in LAYOUTS]:
+        raise click.UsageError(f"--layouts: {unknown[0]!r} is none of {', '.join(LAYOUTS)}")
+    types, byte_sizes, names = _data_types(data_types), parsed_sizes(sizes), _operator_names(operators)
+    timed = {*REGULAR_OPERATORS, *OPERATORS_WITH_TASKS}
+    if lacking := [name for name in names if name not in timed]:
+        if len(lacking) == len(names):
+            raise click.UsageError(
+                f"--operators: {names[0]} has no bench task in dmlvk/bench/tasks.py; "
+                f"those that have: {', '.join(OPERATORS_WITH_TASKS)}"
+            )
         click.echo(f"not timed, for there is no bench task in dmlvk/bench/tasks.py: {', '.join(lacking)}", err=True)
-    return regular, with_tasks
 
+    def regular(name: str, data_types: list[DataType], layouts: Sequence[str]) -> list[Task]:
+        every = itertools.product(data_types, layouts, byte_sizes)
+        return [task for asked in every for task in regular_tasks(name, *asked, attributes)]
 
-def _bench_tasks(
-    names: list[str],
-    device: str | None,
-    arithmetic: Arithmetic | None,
-    data_types: str,
-    sizes: str,
-    json_file: Path | None,
-    plot: Path | None,
-) -> None:
-    """Operators whose tensors have sizes of their own, beside PyTorch."""
-    import dataclasses
-    import functools
-    import itertools
-
-    from dmlvk.bench.peaks import peak_of
-    from dmlvk.bench.report import environment, write_json
-    from dmlvk.bench.task_measurement import measure_task
-    from dmlvk.bench.task_plot import write_task_plot
-    from dmlvk.bench.tasks import tasks
-    from dmlvk.conformance.facets import FacetError, result_of
-    from dmlvk.device import Device
-    from dmlvk.errors import DeviceLimitError, OutOfMemoryError
-
-    every, asked = [], list(itertools.product(_data_types(data_types), parsed_sizes(sizes)))
-
-    def tasks_of(name: str) -> list[Task]:
-        return [task for data_type, size in asked for task in tasks(name, data_type, size)]
-
+    found: list[Task] = []
     for name in names:
-        try:
-            every += result_of(name, "bench task", functools.partial(tasks_of, name))
-        except FacetError as error:
-            click.echo(f"not timed: {error}", err=True)
-    chosen = list({(task.name, task.data_type): task for task in every}.values())  # some are the same for every size
-    if not chosen:
-        raise click.UsageError(f"no operator of these takes such data types: {', '.join(names)}; {data_types}")
-    selector = None if device is None else device_selector(device)
-    with Device(selector, arithmetic=arithmetic) as opened_device:
-        info, is_portable = opened_device.info, opened_device.arithmetic == "portable"
-        peak = peak_of(info.name)
-        words = "" if is_portable else ", device arithmetic"
-        click.echo(f"{info.name} ({info.kind}), {info.driver}{words}")
-        results = []
-        for task in chosen:
+        if name in REGULAR_OPERATORS:
+            found += regular(name, types, chosen)
+        elif name in timed:
+            asked = list(itertools.product(types, byte_sizes))
             try:
-                made = measure_task(opened_device, task)
-            except (DeviceLimitError, OutOfMemoryError) as error:
-                click.echo(f"{task.name:58} {task.data_type.name.lower():8} not measured: {error}")
-                continue
-            results.append(made)
-            _show_task(made, peak)
-        facts = environment(info, [])
-    if json_file is not None:
-        more = {"arithmetic": "portable" if is_portable else "device", "peak_in_operations_per_second": peak}
-        write_json(json_file, {**facts, **more, "results": [dataclasses.asdict(made) for made in results]})
-    if plot is not None:
-        write_task_plot(results, facts, peak, plot, is_portable=is_portable)
+                found += result_of(name, "bench task", functools.partial(_tasks_of, name, asked))
+            except FacetError as error:
+                click.echo(f"not timed: {error}", err=True)
+    if not found:
+        raise click.UsageError(
+            f"no operator of these takes such data types and layouts: {operators}; {data_types}; {layouts}"
+        )
+    copy = "ELEMENT_WISE_IDENTITY"  # what those in layouts are compared with
+    if any(task.layout for task in found) and not any(
+        task.operator_name == copy and task.layout == "contiguous" for task in found
+    ):
+        found += regular(copy, types[:1], ["contiguous"])
+    return list({(task.name, task.data_type): task for task in found}.values())  # some are the same for every size
 
 
-def _show_task(made: TaskResult, peak: float | None) -> None:
-    """One line: the speed, the share of what the device can do at most, and PyTorch's speed."""
-    scale, unit = (1e9, "GB/s") if made.unit == "B/s" else (1e12, "TFLOP/s")
-    if made.unit == "OP/s" and max(made.speed, made.torch_speed or 0.0) < 1e12:
-        scale, unit = 1e9, "GFLOP/s"
-    share = "" if peak is None or made.unit == "B/s" else f"{made.speed / peak:.0%} of peak; "
-    beside = made.remark
-    if made.torch_speed is not None:
-        beside = f"PyTorch {made.torch_speed / scale:.4g}, {made.speed / made.torch_speed:.2f} x"
-    click.echo(f"{made.name:58} {made.data_type:8} {made.speed / scale:9.4g} {unit:8} {share}{beside}")
+def _tasks_of(name: str, asked: Sequence[tuple[DataType, int]]) -> list[Task]:
+    from dmlvk.bench.tasks import tasks
+
+    return [task for data_type, size in asked for task in tasks(name, data_type, size)]
 
 
 def _data_types(text: str) -> list[DataType]:
@@ -260,37 +216,6 @@ def _data_types(text: str) -> list[DataType]:
             raise click.UsageError(f"--data-types: {name!r} is no data type; such are float32, float16, int8")
         types.append(DataType[name.upper()])
     return types
-
-
-def _workloads(
-    operators: str, attributes: dict[str, float], data_types: str, layouts: str, sizes: str
-) -> list[Workload]:
-    from dmlvk.bench.workload import LAYOUTS, workload
-
-    types = _data_types(data_types)
-    chosen = tuple(LAYOUTS) if layouts == "all" else tuple(layouts.split(","))
-    if unknown := [layout for layout in chosen if layout not in LAYOUTS]:
-        raise click.UsageError(f"--layouts: {unknown[0]!r} is none of {', '.join(LAYOUTS)}")
-    byte_sizes = parsed_sizes(sizes)
-
-    def sized(name: str, data_type: DataType, layout: str) -> list[Workload]:
-        counts = [max(1, size // data_type.size_in_bytes) for size in byte_sizes]
-        made = [workload(name, data_type, layout, count, attributes) for count in counts]
-        return [each for each in made if each is not None]
-
-    found = []
-    for name in _operator_names(operators):
-        for data_type in types:
-            for layout in chosen:
-                found += sized(name, data_type, layout)
-    if not found:
-        raise click.UsageError(
-            f"no operator of these takes such data types and layouts: {operators}; {data_types}; {layouts}"
-        )
-    copy = "ELEMENT_WISE_IDENTITY"  # what everything is compared with
-    if not any(each.operator.operator_name == copy and each.layout == "contiguous" for each in found):
-        found += sized(copy, types[0], "contiguous")
-    return found
 
 
 def _operator_names(text: str) -> list[str]:
@@ -352,44 +277,35 @@ def _size(text: str) -> int:
     return size
 
 
-def _show(report: BenchReport) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console() if sys.stdout.isatty() else Console(width=140)
-    console.print(f"{report.device} ({report.device_kind}), {report.driver}", markup=False, highlight=False)
+def _show_heading(report: BenchReport) -> None:
+    words = "" if report.arithmetic == "portable" else ", device arithmetic"
+    click.echo(f"{report.device} ({report.device_kind}), {report.driver}{words}")
     for library in report.libraries:
-        console.print(f"  {library['name']} {library['version']} on {library['device']}", markup=False, highlight=False)
+        click.echo(f"  {library['name']} {library['version']} on {library['device']}")
     for name, reason in report.absent.items():
-        console.print(f"  {name}: {reason}", markup=False, highlight=False)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("operator", "type", "layout", "MiB", "library", "GB/s", "spread", "alone", "dmlvk is faster"):
-        table.add_column(
-            heading, justify="right" if heading in ("MiB", "GB/s", "spread", "alone", "dmlvk is faster") else "left"
-        )
-    for result in report.results:
-        _add_rows(table.add_row, result)
-    console.print(table)
-    if (ceiling := report.ceiling()) is not None:
-        console.print(f"A packed copy reached {ceiling / 1e9:.4g} GB/s.", markup=False, highlight=False)
+        click.echo(f"  {name}: {reason}")
 
 
-def _add_rows(add_row: object, result: Result) -> None:
-    assert callable(add_row)
-    own = result.bandwidth("dmlvk")
-    for number, timing in enumerate(result.timings):
-        first = number == 0
-        start = (
-            result.operator.removeprefix("ELEMENT_WISE_") if first else "",
-            result.data_type if first else "",
-            result.layout if first else "",
-            f"{result.bytes_moved / 2**20:.4g}" if first else "",
-            timing.library,
-        )
-        if timing.seconds is None or timing.wall_seconds is None:
-            add_row(*start, "", "", "", timing.status)
-            continue
-        bandwidth = result.bytes_moved / timing.seconds.median
-        spread = (timing.seconds.high - timing.seconds.low) / timing.seconds.median
-        faster = f"{own / bandwidth:.2f} x" if own is not None and timing.library != "dmlvk" else ""
-        add_row(*start, f"{bandwidth / 1e9:.4g}", f"{spread:.0%}", f"{timing.wall_seconds.median * 1e6:.4g} µs", faster)
+def _show(result: Result, peak: float | None) -> None:
+    """One line: the speed, one alone, the share of what the device can do at most; and the speed of each library."""
+    own = result.speed("dmlvk")
+    start = f"{result.name:58} {result.data_type:8}"
+    if own is None:
+        click.echo(f"{start} not measured: {result.timings[0].detail}")
+        return
+    fastest = max(result.speed(timing.library) or 0.0 for timing in result.timings)
+    scale, unit = (1e9, "GB/s") if result.unit == "B/s" else (1e12, "TFLOP/s")
+    if result.unit == "OP/s" and fastest < 1e12:
+        scale, unit = 1e9, "GFLOP/s"
+    words = []
+    for timing in result.timings:
+        speed = result.speed(timing.library)
+        if timing.seconds is None or timing.wall_seconds is None or speed is None:
+            words.append(f"{timing.library}: {timing.status}: {timing.detail}")
+        elif timing.library == "dmlvk":
+            spread = (timing.seconds.high - timing.seconds.low) / timing.seconds.median
+            words.append(f"spread {spread:.0%}, alone {timing.wall_seconds.median * 1e6:.4g} µs")
+            words += [] if peak is None or result.unit == "B/s" else [f"{speed / peak:.0%} of peak"]
+        else:
+            words.append(f"{timing.library} {speed / scale:.4g}, {own / speed:.2f} x")
+    click.echo(f"{start} {own / scale:9.4g} {unit:8} {'; '.join(words)}")

@@ -101,7 +101,7 @@ def decoder(
     if json_file is not None:
         write_whole(json_file, json.dumps(results, indent=2))
     if plot is not None:
-        from dmlvk.bench.decoder_plot import write_decoder_plot
+        from dmlvk.bench.plots import write_decoder_plot
 
         write_decoder_plot(results, f"{size}, {opened.info.name}", plot)
 
@@ -209,6 +209,3 @@ def _hash_all(device: Device, file: Path, size: DecoderSize, data_type: str) -> 
 
 def _are_one(hashes: Mapping[str, str]) -> bool:
     return len(set(hashes.values())) == 1
-
-
-__all__ = ["decoder"]

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.support.arithmetic import Arithmetic
 
-_KERNELS = 12
-"""Kinds of kernels that are listed, the slowest ones."""
+_KERNELS = 12  # Kinds of kernels that are listed, the slowest ones
 
 
 @click.command()
@@ -78,7 +77,7 @@ def models(
     if json_file is not None:
         write_whole(json_file, json.dumps(results, indent=2))
     if plot is not None:
-        from dmlvk.bench.network_plot import write_network_plot
+        from dmlvk.bench.plots import write_network_plot
 
         write_network_plot(results, facts, plot)
 
@@ -130,6 +129,3 @@ def _torch_seconds(name: str, tensor: Any, *, small: bool) -> tuple[float | None
         return None, f"  (not beside PyTorch: {error})"
     except RuntimeError as error:  # memory that the device does not have, most often
         return None, f"  (PyTorch stopped: {' '.join(str(error).split())[:120]})"
-
-
-__all__ = ["models"]

@@ -21,29 +21,20 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.onnx import InferenceSession, NodeArg
 
-DEFAULT_ITERATIONS = 10
-"""Runs that --timing measures, where --iterations says nothing else."""
+DEFAULT_ITERATIONS = 10  # Runs that --timing measures, where --iterations says nothing else
 _SHOWN = 5
 
 
 def run_onnx_model(
     model: Path,
     device: Device,
-    given: Sequence[str],
+    given: Sequence[str],  # inputs, ``NAME=FILE``, or ``FILE`` for a model with one input
     output_dir: Path,
     *,
-    iterations: int | None,
-    trace: Path | None,
+    iterations: int | None,  # how often to run it to measure times; ``None``: once, without
+    trace: Path | None,  # where to write what the kernels took
 ) -> None:
     """Runs a model, writes its outputs as .npy files and says what is in them.
-
-    Args:
-        model: the file.
-        device: where.
-        given: inputs, ``NAME=FILE``, or ``FILE`` for a model with one input.
-        output_dir: where outputs go.
-        iterations: how often to run it to measure times; ``None``: once, without.
-        trace: where to write what the kernels took.
 
     Raises:
         DmlError, OSError: when something is missing or not valid.
@@ -138,7 +129,6 @@ def random_input(argument: NodeArg, open_size: int = 1) -> npt.NDArray[Any]:
     """Random numbers for an input, the same every time: of 0 to 1, integers 0 and 1.
 
     Args:
-        argument: the input.
         open_size: what sizes are that the model leaves open.
 
     Raises:

@@ -23,31 +23,20 @@ from dmlvk.operators import OPERATORS, Field, OperatorDesc, accepts_data_type
 
 Array = npt.NDArray[Any]
 
-BLOCK = 2**22
-"""Elements that are computed by one dispatch."""
+BLOCK = 2**22  # Elements that are computed by one dispatch
 
-PATTERNS = 2**24
-"""Patterns of a type of more than 16 bits that are tried."""
+PATTERNS = 2**24  # Patterns of a type of more than 16 bits that are tried
 
-SWEPT = {
-    "ELEMENT_WISE_IF",
-    "ELEMENT_WISE_LOGICAL_GREATER_THAN",
-    "ELEMENT_WISE_SIGN",
-    "ELEMENT_WISE_THRESHOLD",
-}
+SWEPT = {"ELEMENT_WISE_IF", "ELEMENT_WISE_LOGICAL_GREATER_THAN", "ELEMENT_WISE_SIGN", "ELEMENT_WISE_THRESHOLD"}
 """Operators that stand for many: the tests try their wider types with 2**24 patterns, the others with fewer."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ValueCase:
-    """An operator with a data type for each tensor that is given.
+    """An operator with a data type for each tensor that is given."""
 
-    Attributes:
-        desc_class: its description.
-        data_types: by tensor member (Python names), in order; optional tensors that are absent have none.
-    """
-
-    desc_class: type[OperatorDesc]
+    desc_class: type[OperatorDesc]  # its description
+    # by tensor member (Python names), in order; optional tensors that are absent have none
     data_types: tuple[tuple[str, DataType], ...]
 
     @property
@@ -100,19 +89,12 @@ def independent_tensors(desc_class: type[OperatorDesc]) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Input arrays of one dimension and equal length, and the attributes to use with them.
+    """Input arrays of one dimension and equal length, and the attributes to use with them."""
 
-    Attributes:
-        name: what is special about them.
-        attributes: by Python name.
-        inputs: an array for each input tensor that is given.
-        sizes: of the tensors, where they matter to the results; else ``None``.
-    """
-
-    name: str
-    attributes: Mapping[str, Any]
-    inputs: tuple[Array, ...]
-    sizes: tuple[int, ...] | None = None
+    name: str  # what is special about them
+    attributes: Mapping[str, Any]  # by Python name
+    inputs: tuple[Array, ...]  # an array for each input tensor that is given
+    sizes: tuple[int, ...] | None = None  # of the tensors, where they matter to the results; else ``None``
 
     @property
     def size(self) -> int:
@@ -148,7 +130,6 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
     and so have those along axes (:mod:`dmlvk.conformance.rows`).
 
     Args:
-        case: operator and data types.
         total: how many patterns of wider types; and the largest number of pairs of narrow ones.
         most_attribute_sets: how many sets of attributes to use; ``None``: all.
     """
@@ -448,7 +429,6 @@ def _telling_bounds(data_type: DataType, converted: bool) -> list[tuple[float, f
     """Lower and upper bounds: many values are between, and others on both sides, or on one side; then special ones.
 
     Args:
-        data_type: of what is bounded.
         converted: whether bounds are FLOAT values, which may lie between integers.
     """
     if data_type.is_float:

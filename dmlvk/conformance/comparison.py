@@ -16,32 +16,22 @@ from dmlvk.operators import OperatorDesc
 
 Array = npt.NDArray[Any]
 
-_NAMED_ELEMENTS = 3
-"""Wrong results that a message names."""
+_NAMED_ELEMENTS = 3  # Wrong results that a message names
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How results compare with what they must be.
+    """How results compare with what they must be."""
 
-    Attributes:
-        count: results that were compared.
-        broken: how many break the promise: their bits differ, or they are further from the true value than promised.
-        misrounded: how many are not the number nearest to the true value; where bits are compared, those that differ.
-        largest_error: in units in the last place of the result's data type (integers: in ones); infinite for what is
-            wrong altogether, such as a NaN in place of a number or a zero of the wrong sign.
-        worst: where the largest error occurs, counted through the array; None when every result is exact.
-        elements: where the first few broken results are, counted likewise.
-        bound: the largest error that is promised, in units in the last place; None where bits are compared.
-    """
-
-    count: int
-    broken: int
-    misrounded: int
+    count: int  # results that were compared
+    broken: int  # how many break the promise: their bits differ, or they are further from the true value than promised
+    misrounded: int  # how many are not the number nearest to the true value; where bits are compared, those that differ
+    # in units in the last place of the result's data type (integers: in ones); infinite for what is wrong altogether,
+    # such as a NaN in place of a number or a zero of the wrong sign
     largest_error: float
-    worst: int | None
-    elements: tuple[int, ...]
-    bound: float | None
+    worst: int | None  # where the largest error occurs, counted through the array; None when every result is exact
+    elements: tuple[int, ...]  # where the first few broken results are, counted likewise
+    bound: float | None  # the largest error that is promised, in units in the last place; None where bits are compared
 
 
 def as_bits(array: Array) -> Array:
@@ -50,13 +40,7 @@ def as_bits(array: Array) -> Array:
 
 
 def compare(desc: OperatorDesc, got: Array, expected: Array) -> Comparison:
-    """Compares a device's results with the reference's.
-
-    Args:
-        desc: the operator.
-        got: the results.
-        expected: what :func:`dmlvk.conformance.references.expected_output` gives.
-    """
+    """Compares a device's results with the reference's."""
     if has_true_values(desc):
         return compare_values(got, expected, promised_ulp(desc.accuracy, desc.output_type))
     return compare_bits(got, expected)
@@ -124,8 +108,6 @@ def fault_text(where: str, comparison: Comparison, got: Array, expected: Array, 
 
     Args:
         where: what the text begins with.
-        comparison: of these results.
-        got: the results.
         expected: what they were compared with.
         inputs: the operator's inputs, of the same shape.
     """

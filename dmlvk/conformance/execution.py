@@ -19,25 +19,18 @@ from dmlvk.tensors import packed_strides
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
-_SCRATCH_BYTE = 0xA7
-"""What scratch memory is filled with before an operator runs."""
+_SCRATCH_BYTE = 0xA7  # What scratch memory is filled with before an operator runs
 
 _KEPT_BUFFERS = 16
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorPlacement:
-    """A tensor's place in a buffer.
+    """A tensor's place in a buffer."""
 
-    Attributes:
-        buffer: number of the buffer; two tensors with the same number share it.
-        offset: where the tensor's binding begins, in bytes.
-        size_in_bytes: of the binding; ``None``: to the buffer's end.
-    """
-
-    buffer: int
-    offset: int = 0
-    size_in_bytes: int | None = None
+    buffer: int  # number of the buffer; two tensors with the same number share it
+    offset: int = 0  # where the tensor's binding begins, in bytes
+    size_in_bytes: int | None = None  # of the binding; ``None``: to the buffer's end
 
 
 class Workbench:
@@ -51,7 +44,6 @@ class Workbench:
         """Runs an operator once, through a binding table.
 
         Args:
-            desc: the operator.
             contents: what each buffer holds before.
             placements: where each tensor that is given lies, inputs first, in the order of the members.
 
@@ -170,19 +162,13 @@ def describe(
 
 @dataclasses.dataclass(frozen=True)
 class PreparedBatch:
-    """A batch laid out in buffers.
+    """A batch laid out in buffers."""
 
-    Attributes:
-        desc: the operator's description.
-        inputs: the logical input arrays, shape = sizes.
-        contents: what the buffers hold before, inputs first; the output's is filled with bytes that stand out.
-        output_strides: in elements.
-    """
-
-    desc: OperatorDesc
-    inputs: list[Array]
+    desc: OperatorDesc  # the operator's description
+    inputs: list[Array]  # the logical input arrays, shape = sizes
+    # what the buffers hold before, inputs first; the output's is filled with bytes that stand out
     contents: list[Bytes]
-    output_strides: tuple[int, ...]
+    output_strides: tuple[int, ...]  # in elements
 
 
 def prepare(case: ValueCase, batch: Batch, layout: str) -> PreparedBatch:

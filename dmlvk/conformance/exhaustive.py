@@ -36,30 +36,21 @@ from dmlvk.operators import OperatorDesc
 Array = npt.NDArray[Any]
 Chunk = dict[str, Any]
 
-TOTAL = 2**32
-"""Inputs of a run."""
+TOTAL = 2**32  # Inputs of a run
 
-CHUNK = 2**24
-"""Inputs whose results are finished, hashed and stored together."""
+CHUNK = 2**24  # Inputs whose results are finished, hashed and stored together
 
-UNIT = 2**22
-"""Inputs that are computed by one dispatch."""
+UNIT = 2**22  # Inputs that are computed by one dispatch
 
-BLOCK = 2**15
-"""Inputs whose references are computed together: their intermediate arrays stay in the processor's cache."""
+BLOCK = 2**15  # Inputs whose references are computed together: their intermediate arrays stay in the processor's cache
 
 
 @dataclasses.dataclass(frozen=True)
 class ExhaustiveRun:
-    """An operator with a FLOAT32 input and one set of attributes.
+    """An operator with a FLOAT32 input and one set of attributes."""
 
-    Attributes:
-        case: operator and data types.
-        attributes: by their Python names.
-    """
-
-    case: ValueCase
-    attributes: Mapping[str, Any]
+    case: ValueCase  # operator and data types
+    attributes: Mapping[str, Any]  # by their Python names
 
     @property
     def name(self) -> str:
@@ -83,19 +74,12 @@ def measure_exhaustively(
     run: ExhaustiveRun,
     devices: Sequence[dml.Device],
     workers: Workers,
-    directory: Path | None,
+    directory: Path | None,  # where the states are kept; ``None``: nowhere
+    # called with the number of inputs that were finished, by this run or by one before it
     advance: Callable[[int], None],
-    notice: Callable[[str], None],
+    notice: Callable[[str], None],  # called with what a user should know, one line each
 ) -> tuple[CaseReport, list[state.RunState]]:
     """Runs an operator on all values on each device in turn.
-
-    Args:
-        run: what to run.
-        devices: where.
-        workers: who compares.
-        directory: where the states are kept; ``None``: nowhere.
-        advance: called with the number of inputs that were finished, by this run or by one before it.
-        notice: called with what a user should know, one line each.
 
     Returns:
         What was found, and the states, to be removed when they are of no more use.
@@ -188,17 +172,11 @@ def _definition_hash() -> str:
 
 @dataclasses.dataclass(frozen=True)
 class WorkerChunk:
-    """One chunk of a run with its results: what a worker is given.
+    """One chunk of a run with its results: what a worker is given."""
 
-    Attributes:
-        run: the operator.
-        number: of the chunk.
-        slot: the file that holds the results.
-    """
-
-    run: ExhaustiveRun
-    number: int
-    slot: Path
+    run: ExhaustiveRun  # the operator
+    number: int  # of the chunk
+    slot: Path  # the file that holds the results
 
 
 def judge_part(context: WorkerContext, part: WorkerChunk) -> tuple[WorkerChunk, Chunk]:

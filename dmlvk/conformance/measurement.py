@@ -19,10 +19,12 @@ from dmlvk.conformance.execution import LAYOUTS, PreparedBatch, Workbench, prepa
 from dmlvk.conformance.profile import Profile
 from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.conformance.results import CaseReport, Element, Extent, Measurement, WorstResult
+from dmlvk.conformance.samples import SampleCase
 from dmlvk.conformance.ulp import promised_ulp, ulp_errors
 from dmlvk.conformance.workers import Stopped, WorkerContext
 from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.operators import OperatorDesc
+from dmlvk.operators.shapes import member_text
 
 Array = npt.NDArray[Any]
 
@@ -84,32 +86,51 @@ def is_settled(case: ValueCase) -> bool:
     return promised_bound(case) is None and not any(field.fusable for field in case.desc_class.fields)
 
 
-def case_report(case: ValueCase, **found: Any) -> CaseReport:
+def case_report(case: ValueCase | SampleCase, **found: Any) -> CaseReport:
     """A report with what the case says of itself."""
-    members = {field.attribute: field.name for field in case.desc_class.fields}
     facts: dict[str, Any] = {
         "name": case.name,
         "operator": case.desc_class.operator_name,
-        "data_types": {members[attribute]: data_type.name for attribute, data_type in case.data_types},
+        "data_types": {member_text(attribute): data_type.name for attribute, data_type in case.data_types},
         "exhaustive": False,
         "promise": case.desc_class.declaration.accuracy.promise,
-        "bound": promised_bound(case),
+        "bound": promised_bound(case) if isinstance(case, ValueCase) else None,
         "reference_run": "unknown",
     }
     return CaseReport(**{**facts, **found})
 
 
-class _CaseRun:
+class DeviceRun:
     """What one device does in one case."""
 
-    def __init__(self, number: int, bench: Workbench, case: ValueCase) -> None:
+    def __init__(self, number: int, bench: Workbench) -> None:
         self.bench = bench
         self.tally = Tally()
         self.digest = hashlib.sha256()
         self.failure: str | None = None
         self.seconds = 0.0
+        self.profiles: dict[str, tuple[int, Profile]] = {}  # by inputs, with their places among them
         self._number = number
-        self._profiles = {
+
+    def measurement(self) -> Measurement:
+        """What was found."""
+        return Measurement(
+            device=self._number,
+            results=self.tally.results,
+            broken=self.tally.broken,
+            misrounded=self.tally.misrounded,
+            worst=self.tally.worst,
+            sha256="" if self.failure else self.digest.hexdigest(),
+            failure=self.failure,
+            profile={member: profile.as_list() for member, (_, profile) in self.profiles.items()},
+            seconds=self.seconds,
+        )
+
+
+class _CaseRun(DeviceRun):
+    def __init__(self, number: int, bench: Workbench, case: ValueCase) -> None:
+        super().__init__(number, bench)
+        self.profiles = {
             field.name: (position, Profile(data_type))
             for position, (field, data_type) in enumerate(case.tensors("input"))
             if promised_bound(case) is not None and data_type in (dml.FLOAT32, dml.FLOAT16)
@@ -130,35 +151,16 @@ class _CaseRun:
             errors = ulp_errors(got, expected)
             bound = promised_ulp(prepared.desc.accuracy, prepared.desc.output_type)
             comparison = compare_errors(errors, bound)
-            for position, profile in self._profiles.values():
+            for position, profile in self.profiles.values():
                 profile.add(prepared.inputs[position], errors)
         else:
             comparison = compare(prepared.desc, got, expected)
         self.tally.add(comparison, got, expected, prepared.inputs, where)
         self.seconds += time.perf_counter() - started
 
-    def measurement(self) -> Measurement:
-        """What was found."""
-        return Measurement(
-            device=self._number,
-            results=self.tally.results,
-            broken=self.tally.broken,
-            misrounded=self.tally.misrounded,
-            worst=self.tally.worst,
-            sha256="" if self.failure else self.digest.hexdigest(),
-            failure=self.failure,
-            profile={member: profile.as_list() for member, (_, profile) in self._profiles.items()},
-            seconds=self.seconds,
-        )
-
 
 def measure_case(context: WorkerContext, case: ValueCase, plan: Extent) -> CaseReport:
     """Runs a case on every device, with all memory layouts.
-
-    Args:
-        context: the devices.
-        case: operator and data types.
-        plan: how much is tried.
 
     Raises:
         Stopped: when the run was asked to end.

@@ -16,8 +16,7 @@ from dmlvk.datatypes import DataType
 
 Patterns = npt.NDArray[Any]
 
-SIGNIFICAND_BITS = {16: 10, 32: 23, 64: 52}
-"""Stored bits of a float type's significand, by its width."""
+SIGNIFICAND_BITS = {16: 10, 32: 23, 64: 52}  # Stored bits of a float type's significand, by its width
 
 # Odd, so that multiplying by it modulo a power of two is a permutation: counting becomes a sweep without repetitions
 # over all exponents, signs and fractions. (2**bits divided by the golden ratio.)

@@ -12,11 +12,9 @@ from dmlvk.conformance import patterns
 from dmlvk.datatypes import DataType
 
 Array = npt.NDArray[Any]
-Operands = dict[str, Array]
-"""An array for each input tensor, by its Python name."""
+Operands = dict[str, Array]  # An array for each input tensor, by its Python name
 
-_BLOCK = 2**20
-"""Elements that are made at once."""
+_BLOCK = 2**20  # Elements that are made at once
 
 
 def quantization_inputs(
@@ -25,10 +23,7 @@ def quantization_inputs(
     """Names and operands of batches that hold ``total`` elements together.
 
     Args:
-        operator_name: one of :data:`QUANTIZING`.
         data_types: of the tensors that are given, by their Python names.
-        total: how many elements.
-        random: where they come from.
     """
     types = dict(data_types)
     make = QUANTIZING[operator_name]

@@ -16,23 +16,16 @@ from dmlvk.support.files import write_whole
 FILE = Path(__file__).with_name("reference_hashes.json")
 """The shipped file; ``dmlvk conformance --write-hashes`` makes it."""
 
-_INPUT_DIGITS = 16
-"""Of the inputs' hashes, which guard against mistakes only."""
+_INPUT_DIGITS = 16  # Of the inputs' hashes, which guard against mistakes only
 
 
 @dataclasses.dataclass(frozen=True)
 class ReferenceHashes:
-    """Hashes of all cases' results.
+    """Hashes of all cases' results."""
 
-    Attributes:
-        plan: how much was tried, for which the hashes hold; exhaustive runs do not depend on it.
-        made_on: the devices that gave them.
-        cases: by case name, the hash of the inputs (shortened) and that of the results.
-    """
-
-    plan: Extent
-    made_on: tuple[str, ...]
-    cases: dict[str, tuple[str, str]]
+    plan: Extent  # how much was tried, for which the hashes hold; exhaustive runs do not depend on it
+    made_on: tuple[str, ...]  # the devices that gave them
+    cases: dict[str, tuple[str, str]]  # by case name, the hash of the inputs (shortened) and that of the results
 
     @classmethod
     @functools.cache
@@ -78,7 +71,6 @@ class ReferenceHashes:
         """These hashes, but for what a run has measured anew.
 
         Args:
-            report: the run.
             existing: the names of all cases that there are; hashes of others are dropped.
 
         Raises:

@@ -11,21 +11,15 @@ import numpy as np
 
 import dmlvk as dml
 
-FORMAT = 1
-"""Of the JSON document; counts up when its meaning changes."""
+FORMAT = 1  # Of the JSON document; counts up when its meaning changes
 
 
 @dataclasses.dataclass(frozen=True)
 class Element:
-    """One element of a tensor.
+    """One element of a tensor."""
 
-    Attributes:
-        bits: ``"0x3f800000"``.
-        value: ``"1.0"``.
-    """
-
-    bits: str
-    value: str
+    bits: str  # ``"0x3f800000"``
+    value: str  # ``"1.0"``
 
     @classmethod
     def of(cls, element: Any) -> Element:
@@ -39,50 +33,31 @@ class Element:
 
 @dataclasses.dataclass(frozen=True)
 class WorstResult:
-    """The result that lies furthest from the definition.
+    """The result that lies furthest from the definition."""
 
-    Attributes:
-        error: in units in the last place of the output's data type (integers: in ones); infinite for what is wrong
-            altogether.
-        inputs: the operands.
-        got: what the device gave.
-        expected: what it should have given; where the reference gives true values, that value (a float64).
-        where: memory layout, kind of inputs and attributes.
-    """
-
+    # in units in the last place of the output's data type (integers: in ones); infinite for what is wrong altogether
     error: float
-    inputs: tuple[Element, ...]
-    got: Element
-    expected: Element
-    where: str
+    inputs: tuple[Element, ...]  # the operands
+    got: Element  # what the device gave
+    expected: Element  # what it should have given; where the reference gives true values, that value (a float64)
+    where: str  # memory layout, kind of inputs and attributes
 
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """What one device did in one case.
+    """What one device did in one case."""
 
-    Attributes:
-        device: its position among the report's devices.
-        results: how many were compared.
-        broken: how many break the promise.
-        misrounded: how many are not the number nearest to the true value.
-        worst: the one with the largest error; None when all are exact.
-        sha256: of all results, in order; empty when the case could not be run to its end.
-        failure: why it could not; None for a case that was.
-        profile: by input member (DirectML's names) the largest error in each stretch of that input's number line, as
-            :mod:`dmlvk.conformance.profile` divides it; None where no input fell. Empty where bits are compared.
-        seconds: how long it took, references included.
-    """
-
-    device: int
-    results: int
-    broken: int
-    misrounded: int
-    worst: WorstResult | None
-    sha256: str
-    failure: str | None
+    device: int  # its position among the report's devices
+    results: int  # how many were compared
+    broken: int  # how many break the promise
+    misrounded: int  # how many are not the number nearest to the true value
+    worst: WorstResult | None  # the one with the largest error; None when all are exact
+    sha256: str  # of all results, in order; empty when the case could not be run to its end
+    failure: str | None  # why it could not; None for a case that was
+    # by input member (DirectML's names) the largest error in each stretch of that input's number line, as
+    # :mod:`dmlvk.conformance.profile` divides it; None where no input fell. Empty where bits are compared
     profile: dict[str, list[float | None]]
-    seconds: float
+    seconds: float  # how long it took, references included
 
     @property
     def kept(self) -> bool:
@@ -97,34 +72,23 @@ class Measurement:
 
 @dataclasses.dataclass(frozen=True)
 class CaseReport:
-    """An operator with one combination of data types, on every device.
+    """An operator with one combination of data types, on every device."""
 
-    Attributes:
-        name: the case, such as ``"exp-float32"``; of an exhaustive run ``"exp-float32 exhaustive"``, with the
-            attributes behind it, if there are any.
-        operator: DirectML's name.
-        data_types: by tensor member (DirectML's names).
-        exhaustive: whether every one of the 2**32 values of a FLOAT32 input was tried.
-        promise: ``"exact"``, ``"correctly rounded"`` or ``"accurate"``.
-        bound: the largest error that is promised, in units in the last place; None where bits are compared.
-        inputs_sha256: of all inputs and attributes, so that runs with other inputs are not taken for wrong ones.
-        reference_run: how the results compare with the run whose hashes the package carries: ``"equal"``,
-            ``"different"``, ``"other inputs"``, ``"unknown"`` where it has no such run, or ``"not compared"`` where
-            bits are the device's own.
-        measurements: one for each device.
-        arithmetic: ``"device"`` where sums were rounded as the device likes: then results must be within the stated
-            error, and bits mean nothing. Else ``"portable"``.
-    """
-
+    # the case, such as ``"exp-float32"``; of an exhaustive run ``"exp-float32 exhaustive"``, with the attributes
+    # behind it, if there are any
     name: str
-    operator: str
-    data_types: dict[str, str]
-    exhaustive: bool
-    promise: str
-    bound: float | None
-    inputs_sha256: str
+    operator: str  # DirectML's name
+    data_types: dict[str, str]  # by tensor member (DirectML's names)
+    exhaustive: bool  # whether every one of the 2**32 values of a FLOAT32 input was tried
+    promise: str  # ``"exact"``, ``"correctly rounded"`` or ``"accurate"``
+    bound: float | None  # the largest error that is promised, in units in the last place; None where bits are compared
+    inputs_sha256: str  # of all inputs and attributes, so that runs with other inputs are not taken for wrong ones
+    # how the results compare with the run whose hashes the package carries: ``"equal"``, ``"different"``, ``"other
+    # inputs"``, ``"unknown"`` where it has no such run, or ``"not compared"`` where bits are the device's own
     reference_run: str
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[Measurement, ...]  # one for each device
+    # ``"device"`` where sums were rounded as the device likes: then results must be within the stated error, and bits
+    # mean nothing. Else ``"portable"``
     arithmetic: str = "portable"
 
     @property
@@ -153,15 +117,10 @@ class CaseReport:
 
 @dataclasses.dataclass(frozen=True)
 class Extent:
-    """How much is tried.
+    """How much is tried."""
 
-    Attributes:
-        patterns: values of each data type of more than 16 bits.
-        attribute_sets: sets of attributes; None: all that there are.
-    """
-
-    patterns: int = 2**18
-    attribute_sets: int | None = 8
+    patterns: int = 2**18  # values of each data type of more than 16 bits
+    attribute_sets: int | None = 8  # sets of attributes; None: all that there are
 
     def __str__(self) -> str:
         return f"{self.patterns} patterns, {self.attribute_sets or 'all'} attribute sets"
@@ -169,29 +128,17 @@ class Extent:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """A whole run.
+    """A whole run."""
 
-    Attributes:
-        devices: those that were measured.
-        plan: how much was tried.
-        exhaustive: whether exhaustive runs were asked for.
-        planned: how many cases there were to measure, exhaustive ones included.
-        cases: those that were measured.
-        stopped: why the run ended early, in one clause; None for a complete one.
-        started: when it began, ISO 8601.
-        seconds: how long it took.
-        versions: of dmlvk, NumPy and Python.
-    """
-
-    devices: tuple[dml.DeviceInfo, ...]
-    plan: Extent
-    exhaustive: bool
-    planned: int
-    cases: tuple[CaseReport, ...]
-    stopped: str | None
-    started: str
-    seconds: float
-    versions: dict[str, str]
+    devices: tuple[dml.DeviceInfo, ...]  # those that were measured
+    plan: Extent  # how much was tried
+    exhaustive: bool  # whether exhaustive runs were asked for
+    planned: int  # how many cases there were to measure, exhaustive ones included
+    cases: tuple[CaseReport, ...]  # those that were measured
+    stopped: str | None  # why the run ended early, in one clause; None for a complete one
+    started: str  # when it began, ISO 8601
+    seconds: float  # how long it took
+    versions: dict[str, str]  # of dmlvk, NumPy and Python
 
     @property
     def broken(self) -> tuple[CaseReport, ...]:

@@ -56,10 +56,7 @@ def row_inputs(
     """Tensors with names, that hold ``total`` elements together, or somewhat more.
 
     Args:
-        data_type: of the elements.
         names_axes: whether the operator lets axes be named.
-        total: how many elements.
-        random: where they come from.
     """
     shapes = [RowShape((1, length) if length % 2 else (length,), (1,) if length % 2 else (0,)) for length in LENGTHS]
     if names_axes:

@@ -18,24 +18,21 @@ import dmlvk as dml
 from dmlvk.conformance import exhaustive
 from dmlvk.conformance.cases import ValueCase, value_cases
 from dmlvk.conformance.facets import FacetError
-from dmlvk.conformance.measurement import measure_case
+from dmlvk.conformance.measurement import case_report, measure_case
 from dmlvk.conformance.reference_hashes import ReferenceHashes
 from dmlvk.conformance.results import CaseReport, Extent, Measurement, Report
-from dmlvk.conformance.sample_measurement import measure_sample_case, sample_case_report
+from dmlvk.conformance.sample_measurement import measure_sample_case
 from dmlvk.conformance.samples import SampleCase, sample_cases
 from dmlvk.conformance.state import RunState
 from dmlvk.conformance.workers import WorkerContext, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
 from dmlvk.operators import OWN_OPERATORS, operators_named
 
-_CASES_FOR_ONE_PROCESS = 20
-"""So many cases take less time than starting other processes."""
+_CASES_FOR_ONE_PROCESS = 20  # So many cases take less time than starting other processes
 
-_MOST_COMPARING = 24
-"""Processes that compare results of exhaustive runs: more than these no device keeps busy."""
+_MOST_COMPARING = 24  # Processes that compare results of exhaustive runs: more than these no device keeps busy
 
-INTERRUPTED = "interrupted"
-"""Why a run ended early, when somebody wished so."""
+INTERRUPTED = "interrupted"  # Why a run ended early, when somebody wished so
 
 
 class Watcher(Protocol):
@@ -51,8 +48,7 @@ class Watcher(Protocol):
         """Something that a user should know."""
 
 
-Case: TypeAlias = "ValueCase | SampleCase"
-"""An operator with data types, tried by values or by samples."""
+Case: TypeAlias = "ValueCase | SampleCase"  # An operator with data types, tried by values or by samples
 
 
 def selected_cases(wanted: Sequence[str]) -> list[Case]:
@@ -92,21 +88,13 @@ def _matches(text: str, case_name: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What to run.
+    """What to run."""
 
-    Attributes:
-        cases: operators with data types.
-        plan: how much is tried of each.
-        exhaustive: whether FLOAT32 operators of one operand are tried with all values, too.
-        jobs: processes that work at the same time.
-        state_directory: where unfinished exhaustive runs are kept; ``None``: nowhere.
-    """
-
-    cases: Sequence[Case]
-    plan: Extent
-    exhaustive: bool
-    jobs: int
-    state_directory: Path | None
+    cases: Sequence[Case]  # operators with data types
+    plan: Extent  # how much is tried of each
+    exhaustive: bool  # whether FLOAT32 operators of one operand are tried with all values, too
+    jobs: int  # processes that work at the same time
+    state_directory: Path | None  # where unfinished exhaustive runs are kept; ``None``: nowhere
 
 
 def run(devices: Sequence[dml.Device], request: Request, watcher: Watcher) -> Report:
@@ -146,11 +134,7 @@ def run(devices: Sequence[dml.Device], request: Request, watcher: Watcher) -> Re
 
 
 def _measure_cases(
-    devices: Sequence[dml.Device],
-    request: Request,
-    hashes: ReferenceHashes,
-    watcher: Watcher,
-    found: list[CaseReport],
+    devices: Sequence[dml.Device], request: Request, hashes: ReferenceHashes, watcher: Watcher, found: list[CaseReport]
 ) -> None:
     watcher.begin("cases", len(request.cases))
     jobs = request.jobs if len(request.cases) > _CASES_FOR_ONE_PROCESS else 1
@@ -168,21 +152,10 @@ def _measured(context: WorkerContext, case: Case, plan: Extent) -> CaseReport:
     try:
         return measure_sample_case(context, case) if isinstance(case, SampleCase) else measure_case(context, case, plan)
     except FacetError as error:
-        failed = [
-            Measurement(
-                device=number,
-                results=0,
-                broken=0,
-                misrounded=0,
-                worst=None,
-                sha256="",
-                failure=str(error),
-                profile={},
-                seconds=0.0,
-            )
-            for number in range(len(context.devices))
-        ]
-        return sample_case_report(case, "", failed)
+        failed = tuple(
+            Measurement(number, 0, 0, 0, None, "", str(error), {}, 0.0) for number in range(len(context.devices))
+        )
+        return case_report(case, inputs_sha256="", measurements=failed)
 
 
 def _measure_exhaustive_runs(

@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from dmlvk.conformance.cases import ValueCase
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.facets import result_of
+from dmlvk.conformance.measurement import DeviceRun, case_report
 from dmlvk.conformance.references.bounded import Expected, expected_outputs, wrong_elements
 from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device, outputs_within_error
-from dmlvk.conformance.results import CaseReport, Element, Measurement, WorstResult
+from dmlvk.conformance.results import CaseReport, Element, WorstResult
 from dmlvk.conformance.samples import Sample, SampleCase
 from dmlvk.conformance.sampling import LAYOUTS, Outcome, laid_out, run_sample
 from dmlvk.conformance.workers import Stopped, WorkerContext
 from dmlvk.errors import DeviceRemovedError, DmlError
-from dmlvk.operators.shapes import member_text
 
 
-class _SampleRun:
+class _SampleRun(DeviceRun):
     """What one device does in one case.
 
     Args:
-        number: of the device.
-        bench: to run samples on.
         has_settled_bits: whether every layout must give the same bits.
     """
 
     def __init__(self, number: int, bench: Workbench, has_settled_bits: bool) -> None:
-        self.failure: str | None = None
+        super().__init__(number, bench)
         self._has_settled_bits = has_settled_bits
-        self._number = number
-        self._bench = bench
-        self._digest = hashlib.sha256()
-        self._results = self._broken = 0
-        self._worst: WorstResult | None = None
-        self._seconds = 0.0
 
     def take(self, sample: Sample, expected: Mapping[str, Expected]) -> None:
         """Runs a sample in all layouts; an error of the driver, or a damaged byte, ends this device's part."""
@@ -49,7 +39,7 @@ class _SampleRun:
         for layout in LAYOUTS:
             where = f"{sample.name}, {layout}"
             try:
-                outcome = run_sample(self._bench, laid_out(sample.desc, layout), sample.inputs)
+                outcome = run_sample(self.bench, laid_out(sample.desc, layout), sample.inputs)
             except DeviceRemovedError:
                 raise
             except DmlError as error:
@@ -57,7 +47,7 @@ class _SampleRun:
                 return
             if first is None:
                 first = outcome.sha256()
-                self._digest.update(first.encode())
+                self.digest.update(first.encode())
             elif self._has_settled_bits and outcome.sha256() != first:
                 self.failure = f"{where}: other bits than in the layout {LAYOUTS[0]}"
             if outcome.damage is not None:
@@ -65,42 +55,25 @@ class _SampleRun:
             self._judge(outcome, expected, where)
             if self.failure is not None:
                 return
-        self._seconds += time.perf_counter() - started
+        self.seconds += time.perf_counter() - started
 
     def _judge(self, outcome: Outcome, expected: Mapping[str, Expected], where: str) -> None:
         for name, values in outcome.outputs.items():
             wrong = wrong_elements(values, expected[name])
-            self._results += values.size
+            self.tally.results += values.size
             count = int(np.count_nonzero(wrong))
-            self._broken += count
-            if count and self._worst is None:
+            self.tally.broken += count
+            self.tally.misrounded += count
+            if count and self.tally.worst is None:
                 element = tuple(int(i) for i in np.argwhere(wrong)[0])
                 true = expected[name]
                 wanted = true[element] if isinstance(true, np.ndarray) else true.values[element]
                 text = f"{where}, {name}{list(element)}"
-                self._worst = WorstResult(float("inf"), (), Element.of(values[element]), Element.of(wanted), text)
-
-    def measurement(self) -> Measurement:
-        """What was found."""
-        return Measurement(
-            device=self._number,
-            results=self._results,
-            broken=self._broken,
-            misrounded=self._broken,
-            worst=self._worst,
-            sha256="" if self.failure else self._digest.hexdigest(),
-            failure=self.failure,
-            profile={},
-            seconds=self._seconds,
-        )
+                self.tally.worst = WorstResult(float("inf"), (), Element.of(values[element]), Element.of(wanted), text)
 
 
 def measure_sample_case(context: WorkerContext, case: SampleCase) -> CaseReport:
     """Runs all samples of a case on every device, in all memory layouts.
-
-    Args:
-        context: the devices.
-        case: operator and data types.
 
     Raises:
         Stopped: when the run was asked to end.
@@ -121,25 +94,8 @@ def measure_sample_case(context: WorkerContext, case: SampleCase) -> CaseReport:
         for run in runs:
             if run.failure is None:
                 run.take(sample, expected)
-    found = sample_case_report(case, inputs_digest.hexdigest(), [run.measurement() for run in runs])
-    return dataclasses.replace(found, arithmetic=arithmetic)
-
-
-def sample_case_report(
-    case: ValueCase | SampleCase, inputs_sha256: str, measurements: Sequence[Measurement]
-) -> CaseReport:
-    """A report with what the case says of itself."""
-    return CaseReport(
-        name=case.name,
-        operator=case.desc_class.operator_name,
-        data_types={member_text(attribute): data_type.name for attribute, data_type in case.data_types},
-        exhaustive=False,
-        promise=case.desc_class.declaration.accuracy.promise,
-        bound=None,
-        inputs_sha256=inputs_sha256,
-        reference_run="unknown",
-        measurements=tuple(measurements),
-    )
+    found = tuple(run.measurement() for run in runs)
+    return case_report(case, inputs_sha256=inputs_digest.hexdigest(), measurements=found, arithmetic=arithmetic)
 
 
 def _update(digest: hashlib._Hash, sample: Sample) -> None:

@@ -23,8 +23,7 @@ from dmlvk.tensors import TensorDesc, packed_strides
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
-GUARD = 0xCD
-"""What buffers are filled with before: bytes outside of a tensor's elements must be this afterwards."""
+GUARD = 0xCD  # What buffers are filled with before: bytes outside of a tensor's elements must be this afterwards
 
 LAYOUTS = ("packed", "gaps", "turned", "apart")
 """How samples are laid out: as they are; with an element between rows; axes in the opposite order in memory, with an
@@ -53,15 +52,10 @@ def _strides(layout: str, sizes: Sequence[int]) -> tuple[int, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a device made of a sample.
+    """What a device made of a sample."""
 
-    Attributes:
-        outputs: by DirectML's names, packed.
-        damage: what bytes outside of tensors say: ``None`` when none changed.
-    """
-
-    outputs: Mapping[str, Array]
-    damage: str | None
+    outputs: Mapping[str, Array]  # by DirectML's names, packed
+    damage: str | None  # what bytes outside of tensors say: ``None`` when none changed
 
     def sha256(self) -> str:
         """A hash of all outputs."""
@@ -76,7 +70,6 @@ def run_sample(bench: Workbench, desc: OperatorDesc, inputs: Mapping[str, Array]
     """Runs a description on inputs through a binding table.
 
     Args:
-        bench: the device.
         desc: the description, with any strides.
         inputs: the logical arrays, by DirectML's names.
     """
@@ -142,19 +135,15 @@ def sample_fault(where: str, outcome: Outcome, expected: Mapping[str, Expected])
 def check_case(
     benches: Sequence[Workbench],
     case: SampleCase,
+    # so many of the layouts for each sample, in turn. Cases begin with different ones
     layouts_for_each: int = len(LAYOUTS),
     *,
+    # the number of the layout of the first sample; ``None``: it follows from the case's name
     first_layout: int | None = None,
+    # which of the devices a sample's layout of a number runs on
     chosen: Callable[[Sequence[Workbench], int], Sequence[Workbench]] = lambda benches, _: benches,
 ) -> int:
     """Runs all samples of a case in all layouts on every device; all must give what the reference says, and equal bits.
-
-    Args:
-        benches: the devices.
-        case: operator and data types.
-        layouts_for_each: so many of the layouts for each sample, in turn. Cases begin with different ones.
-        first_layout: the number of the layout of the first sample; ``None``: it follows from the case's name.
-        chosen: which of the devices a sample's layout of a number runs on.
 
     Returns:
         how many samples there were.

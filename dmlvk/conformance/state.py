@@ -33,17 +33,13 @@ class RunState:
         directory: where to keep it, made when the first chunk is stored; ``None``: it is not kept.
         name: what is measured; becomes the file's name.
         identity: everything that the results depend on.
-
-    Attributes:
-        path: the file; ``None`` where nothing is kept.
-        chunks: what was stored, by number.
-        refusal: why the file that was found is not used; None when there was none, or it is used.
     """
 
     def __init__(self, directory: Path | None, name: str, identity: dict[str, str]) -> None:
         file = f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}.json"
-        self.path = None if directory is None else directory / file
-        self.chunks: dict[int, dict[str, Any]] = {}
+        self.path = None if directory is None else directory / file  # the file; ``None`` where nothing is kept
+        self.chunks: dict[int, dict[str, Any]] = {}  # what was stored, by number
+        # why the file that was found is not used; None when there was none, or it is used
         self.refusal: str | None = None
         self._identity = identity
         if self.path is None:

@@ -32,15 +32,13 @@ Array = npt.NDArray[Any]
 
 _PREFIX = "dmlvk-results-"
 
-_BENCHES = 3
-"""Threads that keep the device busy: most of a unit's time goes into copying."""
+_BENCHES = 3  # Threads that keep the device busy: most of a unit's time goes into copying
 
 
 class Slots:
     """Files in memory for the results of chunks, used again and again.
 
     Args:
-        size_in_bytes: of a chunk's results.
         most: how many there will be at most.
     """
 
@@ -123,7 +121,6 @@ class Bench:
     """Buffers for a unit of inputs and results on a device, with everything recorded.
 
     Args:
-        device: where to run.
         desc: an operator with one FLOAT32 input, for tensors of a unit's size.
     """
 
@@ -162,8 +159,6 @@ def computed(
 
     Args:
         make_bench: called once for each thread.
-        data_type: of the results.
-        slots: where to put them.
         numbers: which chunks; the inputs of chunk n are the patterns from n * chunk on.
         chunk: how many inputs a chunk has.
 

@@ -33,7 +33,6 @@ def error_plot(profile: Sequence[float | None], data_type: DataType, bound: floa
 
     Args:
         profile: by number of the stretch, as :class:`dmlvk.conformance.profile.Profile` gives it.
-        data_type: of the input.
         bound: the promised largest error, drawn as a line.
         title: for those who cannot see the picture.
     """

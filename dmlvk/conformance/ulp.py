@@ -19,8 +19,7 @@ from dmlvk.operators import Accuracy
 Array = npt.NDArray[Any]
 Float64Array = npt.NDArray[np.float64]
 
-BLOCK = 2**15
-"""Elements that are judged together."""
+BLOCK = 2**15  # Elements that are judged together
 
 _FRACTION_BITS, _BIAS = 52, 1023  # of float64
 _EXPONENT_FIELD = np.uint64(0x7FF << _FRACTION_BITS)

@@ -44,16 +44,13 @@ class WorkerContext:
     Args:
         devices: the devices of the run, in order.
         stopped: whether the run was asked to end; long tasks ask now and then, and raise :class:`Stopped`.
-
-    Attributes:
-        benches: a workbench for each device.
-        kept: what tasks keep for the next ones of the same kind, by name; closed when it is replaced.
     """
 
     def __init__(self, devices: Sequence[dml.Device], stopped: Callable[[], bool]) -> None:
         self.devices = devices
         self.stopped = stopped
-        self.benches = [Workbench(device) for device in devices]
+        self.benches = [Workbench(device) for device in devices]  # a workbench for each device
+        # what tasks keep for the next ones of the same kind, by name; closed when it is replaced
         self.kept: dict[str, Any] = {}
 
     def close(self) -> None:
@@ -175,8 +172,7 @@ def _identity(device: dml.Device) -> _Identity:
     return device.info.index, device.info.name, device.info.driver_version, device.arithmetic
 
 
-_make_context: Callable[[], WorkerContext] | None = None
-"""In a worker process, what opens its devices; once."""
+_make_context: Callable[[], WorkerContext] | None = None  # In a worker process, what opens its devices; once
 
 
 def _begin_worker(identities: Sequence[_Identity], stop: Any) -> None:

@@ -25,13 +25,4 @@ from dmlvk.dask.reductions import reduce
 assert _array
 assert _distributed
 
-__all__ = [
-    "BlockFunction",
-    "DevicePlugin",
-    "LocalCluster",
-    "from_npy",
-    "map_blocks",
-    "map_overlap",
-    "reduce",
-    "store",
-]
+__all__ = ["BlockFunction", "DevicePlugin", "LocalCluster", "from_npy", "map_blocks", "map_overlap", "reduce", "store"]

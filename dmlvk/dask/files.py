@@ -15,8 +15,7 @@ from dask.diagnostics.progress import ProgressBar
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.support.files import check_regular
 
-_THREADS = 3
-"""One waits for a file to be read, one for the device, one for a file to be written."""
+_THREADS = 3  # One waits for a file to be read, one for the device, one for a file to be written
 
 
 def from_npy(path: str | os.PathLike[str], chunks: Any = "auto") -> da.Array:
@@ -42,22 +41,17 @@ def from_npy(path: str | os.PathLike[str], chunks: Any = "auto") -> da.Array:
 
 
 def store(
-    arrays: da.Array | Sequence[da.Array],
+    arrays: da.Array | Sequence[da.Array],  # one, or several that are computed together
+    # a path for each, by whose ending the format is chosen. What is there is overwritten
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
-    progress: bool = False,
-    threads: int = _THREADS,
+    progress: bool = False,  # whether to show a bar
+    threads: int = _THREADS,  # how many, where there is no client
 ) -> None:
     """Computes arrays and writes them to .npy files or .zarr folders, a block when it is there.
 
     Without a client of ``distributed`` threads of this process share its device: while one waits for it, others read
     and write, and as many blocks are in memory as there are threads.
-
-    Args:
-        arrays: one, or several that are computed together.
-        paths: a path for each, by whose ending the format is chosen. What is there is overwritten.
-        progress: whether to show a bar.
-        threads: how many, where there is no client.
 
     Raises:
         InvalidArgumentError: when paths and arrays do not fit together, an ending means nothing, or a file

@@ -175,8 +175,7 @@ def _each(given: Any, count: int, what: str) -> list[Any]:
     return listed
 
 
-_MOST_AXES = 64
-"""Of an array of NumPy's."""
+_MOST_AXES = 64  # Of an array of NumPy's
 
 _BOUNDARIES = ("reflect", "periodic", "nearest", "none")
 
@@ -215,18 +214,12 @@ def _trimmed(array: da.Array, depth: Any, boundary: Any) -> Any:
 
 
 class _Placed:
-    """Where an output's blocks go.
-
-    Attributes:
-        axes: of the grid of blocks, or new ones, for each of its axes.
-        chunks: the sizes of its blocks along each axis.
-        dtype: its type.
-    """
+    """Where an output's blocks go."""
 
     def __init__(self, axes: tuple[int, ...], chunks: tuple[tuple[int, ...], ...], dtype: np.dtype[Any]) -> None:
-        self.axes = axes
-        self.chunks = chunks
-        self.dtype = dtype
+        self.axes = axes  # of the grid of blocks, or new ones, for each of its axes
+        self.chunks = chunks  # the sizes of its blocks along each axis
+        self.dtype = dtype  # its type
 
     def mapped(self, function: Callable[..., Any], label: str, model: Any, *operands: Any) -> da.Array:
         """The output as an array: a function of the model and of the blocks."""
@@ -254,7 +247,6 @@ class _Grid:
 
     Args:
         label: the model's, for messages.
-        given: the inputs.
     """
 
     def __init__(self, label: str, given: Sequence[Any]) -> None:

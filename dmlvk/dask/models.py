@@ -187,7 +187,6 @@ def drawn(function: Callable[..., Any], blocks: Sequence[Block], label: str) -> 
     Args:
         function: gives an expression, or several by name.
         blocks: the inputs' shapes and dtypes.
-        label: for messages.
     """
     graph = Graph(cast(Device, _Sketchpad()))
     inputs = []

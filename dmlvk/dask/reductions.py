@@ -37,8 +37,7 @@ _STAGES: dict[ReduceFunction, tuple[ReduceFunction, ReduceFunction]] = {
 }
 """What is done with blocks, and what with results of blocks."""
 
-_MOST_JOINED = 2**20
-"""Partial results that are joined at a time; Dask makes lists that long."""
+_MOST_JOINED = 2**20  # Partial results that are joined at a time; Dask makes lists that long
 
 _OF_THE_SUM = (ReduceFunction.AVERAGE, ReduceFunction.L2, ReduceFunction.LOG_SUM)
 """Functions of which something is left to do when all blocks are added up."""
@@ -47,24 +46,18 @@ _EXTREMES = (ReduceFunction.MAX, ReduceFunction.MIN)
 
 
 def reduce(
-    function: ReduceFunction | str,
-    array: da.Array,
-    axis: int | Sequence[int] | None = None,
+    function: ReduceFunction | str,  # DirectML's; ARGMIN and ARGMAX are ``dask.array.argmin`` and ``argmax``
+    array: da.Array,  # of a data type that REDUCE takes for the function and gives
+    axis: int | Sequence[int] | None = None,  # one or several; ``None``: all
     *,
-    keepdims: bool = False,
+    keepdims: bool = False,  # whether reduced axes stay, with size 1
+    # how many partial results are joined at a time, as for ``dask.array.reduction``
     split_every: int | dict[int, int] | None = None,
 ) -> da.Array:
     """REDUCE over an array that is larger than a device, or lies on several.
 
     Blocks are reduced on devices, and their results in a tree by ``dask.array.reduction``. Partial results of FLOAT16
     are FLOAT32. The bits follow from the array, its chunks and ``split_every``, whichever devices compute them.
-
-    Args:
-        function: DirectML's; ARGMIN and ARGMAX are ``dask.array.argmin`` and ``argmax``.
-        array: of a data type that REDUCE takes for the function and gives.
-        axis: one or several; ``None``: all.
-        keepdims: whether reduced axes stay, with size 1.
-        split_every: how many partial results are joined at a time, as for ``dask.array.reduction``.
 
     Raises:
         InvalidArgumentError: when REDUCE does not have it.
@@ -115,8 +108,6 @@ class _TreeStage:
     """A stage of the tree, as ``da.reduction`` calls it.
 
     Args:
-        function: REDUCE's.
-        dtype: of the results.
         rest: of what something is left to do; ``None``: nothing is.
         count: how many elements an average is of.
     """

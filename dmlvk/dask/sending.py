@@ -14,11 +14,9 @@ from dask.delayed import delayed
 from dmlvk.dask.models import BlockModel
 from dmlvk.support.recent import Recent
 
-LARGE = 2**20
-"""Bytes of a model from which on it stays on the cluster: what is smaller is sent as fast as asked for."""
+LARGE = 2**20  # Bytes of a model from which on it stays on the cluster: what is smaller is sent as fast as asked for
 
-_MOST_KEPT = 8
-"""Large models that stay on a cluster whether arrays need them or not; the last ones."""
+_MOST_KEPT = 8  # Large models that stay on a cluster whether arrays need them or not; the last ones
 
 _kept: weakref.WeakKeyDictionary[distributed.Client, Recent[str, Any]] = weakref.WeakKeyDictionary()
 """By client and token: Dask's name of a task that the scheduler knows, and computes again where its worker dies."""
@@ -32,7 +30,6 @@ def sent(model: BlockModel, name: str | None) -> Any:
     persisted does.
 
     Args:
-        model: what is sent.
         name: beginning of the task's key; ``None``: the model's.
     """
     token = tokenize(model)

@@ -13,7 +13,6 @@ def coefficients_of(value: Any, sizes: Sequence[Any]) -> tuple[Any, list[int]]:
 
     Args:
         value: an integer or a dynamic size.
-        sizes: open sizes.
 
     Returns:
         The rest, and how often it has each.

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-Monomial: TypeAlias = tuple[int, ...]
-"""A product of atoms, by their numbers, rising; empty: 1."""
+Monomial: TypeAlias = tuple[int, ...]  # A product of atoms, by their numbers, rising; empty: 1
 
-Terms: TypeAlias = dict[Monomial, int]
-"""A polynomial: the coefficient of each monomial, none of them 0."""
+Terms: TypeAlias = dict[Monomial, int]  # A polynomial: the coefficient of each monomial, none of them 0
 
 Key: TypeAlias = tuple[tuple[Monomial, int], ...]
 
@@ -38,8 +36,7 @@ class Applied(NamedTuple):
         return (self.argument,)
 
 
-Atom: TypeAlias = "Quotient | Applied | None"
-"""What polynomials are made of; ``None``: an open size."""
+Atom: TypeAlias = "Quotient | Applied | None"  # What polynomials are made of; ``None``: an open size
 
 
 def constant(value: int) -> Terms:

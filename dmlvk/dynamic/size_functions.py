@@ -17,9 +17,6 @@ class Texts:
     Args:
         atoms: what polynomials are made of: numerator and divisor of quotients, ``None`` for an open size.
         sizes: how many of them are open sizes, the first ones.
-
-    Attributes:
-        lines: those that set the variables.
     """
 
     def __init__(self, atoms: Sequence[Atom], sizes: int) -> None:
@@ -27,7 +24,7 @@ class Texts:
         self._sizes = sizes
         self._names: dict[int, str] = {}
         self._functions: dict[str, Callable[[int], int]] = {}
-        self.lines: list[str] = []
+        self.lines: list[str] = []  # those that set the variables
 
     def _atom(self, atom: int) -> str:
         made = self._atoms[atom]

@@ -39,11 +39,9 @@ from dmlvk.dynamic.size_functions import Texts, interleaved, ordered
 
 _log = logging.getLogger("dmlvk")
 
-FEWEST = 2
-"""What every open size is at least: 0 and 1 are planned as such."""
+FEWEST = 2  # What every open size is at least: 0 and 1 are planned as such
 
-_LARGE = 256
-"""An open size by which sizes are put in order."""
+_LARGE = 256  # An open size by which sizes are put in order
 
 _HOLDS: Mapping[str, Callable[[int], bool]] = {
     "==": lambda difference: difference == 0,
@@ -239,19 +237,14 @@ class Guards:
 
 
 class DynamicSize:
-    """A number that follows from open sizes. See the module; made by :meth:`Guards.size` and arithmetic.
-
-    Attributes:
-        guards: what its plan holds for.
-        terms: the polynomial of the open sizes that it is.
-    """
+    """A number that follows from open sizes. See the module; made by :meth:`Guards.size` and arithmetic."""
 
     __slots__ = ("_value", "guards", "terms")
 
     def __init__(self, guards: Guards, value: int, terms: Terms) -> None:
-        self.guards = guards
+        self.guards = guards  # what its plan holds for
         self._value = value
-        self.terms = terms
+        self.terms = terms  # the polynomial of the open sizes that it is
 
     # Arithmetic that keeps track.
 
@@ -552,7 +545,6 @@ def power_of_two_in(number: int, most: int) -> int:
 
     Args:
         number: an integer or a dynamic size.
-        most: a power of two.
     """
     found = 1
     while found < most and number % (2 * found) == 0:

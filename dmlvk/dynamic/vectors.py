@@ -15,15 +15,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 class NumberVector:
-    """Numbers that are evaluated together.
-
-    Args:
-        guards: of the plan.
-        numbers: integers and dynamic sizes.
-
-    Attributes:
-        is_open: which of them follow from open sizes.
-    """
+    """Numbers that are evaluated together."""
 
     def __init__(self, guards: Guards, numbers: Sequence[Any]) -> None:
         different: dict[Key, int] = {}
@@ -42,7 +34,7 @@ class NumberVector:
             which.append(different[key])
         self._positions, self._which = np.array(indices, np.intp), np.array(which, np.intp)
         self._function = guards.function(tuple(computed))
-        self.is_open = np.zeros(len(numbers), np.bool_)
+        self.is_open = np.zeros(len(numbers), np.bool_)  # which of them follow from open sizes
         self.is_open[self._positions] = True
 
     def __call__(self, *sizes: int) -> Integers:

@@ -37,8 +37,7 @@ _FEWEST_AXES = 4
 _GAIN = 1 / 30e12 - 1 / 90e12
 """Seconds that a convolution gains for each of its multiplications and additions, as on an NVIDIA H100."""
 
-_COST = 2 / 1.5e12
-"""Seconds that a copy takes there for each of its bytes, which are read and written."""
+_COST = 2 / 1.5e12  # Seconds that a copy takes there for each of its bytes, which are read and written
 
 _COST_OF_LAUNCH = 3e-6
 
@@ -47,7 +46,6 @@ def with_channels_last(network: Network, target: Target) -> Network:
     """The same graph with such strides where they gain more than the copies between layouts cost.
 
     Args:
-        network: the graph.
         target: the device: only those that multiply cooperative matrices of FLOAT16, and may, gain.
 
     Returns:

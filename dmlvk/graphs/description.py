@@ -126,7 +126,6 @@ class IntermediateGraphEdge:
 
 
 GraphNode = OperatorGraphNode | ConstantGraphNode
-GraphEdge = InputGraphEdge | OutputGraphEdge | IntermediateGraphEdge
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,17 +27,11 @@ _LARGEST_SIZE = 2**32 - 1
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where an expression's bytes come from: a graph input, or a node of the builder.
+    """Where an expression's bytes come from: a graph input, or a node of the builder."""
 
-    Attributes:
-        kind: which of the two.
-        index: its number.
-        output: which output of the node.
-    """
-
-    kind: Literal["input", "node"]
-    index: int
-    output: int = 0
+    kind: Literal["input", "node"]  # which of the two
+    index: int  # its number
+    output: int = 0  # which output of the node
 
 
 def shape_text(sizes: Sequence[int]) -> str:

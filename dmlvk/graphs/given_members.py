@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_given(kind: type[OperatorDesc], tensors: Mapping[str, object], attributes: Mapping[str, object]) -> None:
-    """Refuses members that the operator does not have, and missing tensors.
-
-    Raises:
-        InvalidArgumentError: naming the member.
-    """
+    """Refuses members that the operator does not have, and missing tensors."""
     inputs = {field.attribute: field for field in kind.fields if field.kind == "input"}
     others = {field.attribute: field for field in kind.fields if field.kind == "attribute"}
     for given, known in ((tensors, inputs), (attributes, others)):
@@ -40,11 +36,7 @@ def check_given(kind: type[OperatorDesc], tensors: Mapping[str, object], attribu
 
 
 def check_mappings(operator: str, tensors: object, attributes: object) -> None:
-    """Refuses members that are not given by name.
-
-    Raises:
-        InvalidArgumentError: naming the argument.
-    """
+    """Refuses members that are not given by name."""
     for what, given in (("tensors", tensors), ("attributes", {} if attributes is None else attributes)):
         if not isinstance(given, Mapping):
             raise InvalidArgumentError(f"{operator}: {what} must be given by name, in a dict; got {given!r}")
@@ -54,12 +46,8 @@ def check_outputs_named(kind: type[OperatorDesc], what: str, names: object) -> N
     """Refuses names of outputs that the operator does not have.
 
     Args:
-        kind: the operator.
         what: the argument, for messages.
         names: the outputs' Python names, those of arrays with an index or without.
-
-    Raises:
-        InvalidArgumentError: naming the argument and the outputs that there are.
     """
     if isinstance(names, (str, bytes)) or not isinstance(names, (Sequence, Mapping)):
         raise InvalidArgumentError(f"{kind.operator_name}: {what} must be a sequence of names; got {names!r}")
@@ -116,10 +104,6 @@ def checked_attributes(kind: type[OperatorDesc], given: Mapping[str, Any]) -> di
 
     Those that follow from others, the lengths of arrays and the data types of tensors, may be missing.
 
-    Args:
-        kind: the operator.
-        given: attributes by Python name.
-
     Raises:
         InvalidArgumentError: when one is missing, or has the wrong type.
     """
@@ -140,9 +124,7 @@ def check_input_dimensions(kind: type[OperatorDesc], members: Mapping[str, Any],
     """Checks that inputs have as many dimensions as the operator takes, which is what shape rules expect.
 
     Args:
-        kind: the operator.
         members: TensorDescs by Python name, and lists of them.
-        level: the feature level.
 
     Raises:
         UnsupportedError: naming the tensor and the numbers.

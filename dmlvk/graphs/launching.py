@@ -18,31 +18,21 @@ if TYPE_CHECKING:
 
 PlaceNumber: TypeAlias = tuple[BindingKind, int]
 
-Lies: TypeAlias = tuple[Allocation, int]
-"""Memory, and the first byte."""
+Lies: TypeAlias = tuple[Allocation, int]  # Memory, and the first byte
 
 
 @dataclasses.dataclass(frozen=True)
 class OpenLaunch:
-    """A launch without numbers and memory.
+    """A launch without numbers and memory."""
 
-    Attributes:
-        launch: all else.
-        counts: how many specialization constants and push constants it has.
-        operands: the place that each lies in, and where in that it begins, in bytes.
-        reads: how many of them are read.
-        more: what it binds besides.
-        lying: the numbers that depend on where operands lie: on which, and with which factors for words.
-        is_open: whether it has other numbers for other sizes.
-    """
-
-    launch: Launch
-    counts: tuple[int, int]
-    operands: tuple[tuple[PlaceNumber, int], ...]
-    reads: int
-    more: tuple[Allocation, ...]
+    launch: Launch  # all else
+    counts: tuple[int, int]  # how many specialization constants and push constants it has
+    operands: tuple[tuple[PlaceNumber, int], ...]  # the place that each lies in, and where in that it begins, in bytes
+    reads: int  # how many of them are read
+    more: tuple[Allocation, ...]  # what it binds besides
+    # the numbers that depend on where operands lie: on which, and with which factors for words
     lying: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
-    is_open: bool
+    is_open: bool  # whether it has other numbers for other sizes
 
     def bound(self, memory: Mapping[PlaceNumber, Lies]) -> tuple[tuple[Allocation, ...], tuple[Allocation, ...]]:
         """What it binds in some memory, and what it writes of that."""
@@ -57,29 +47,18 @@ class OpenLaunch:
 
 
 class Launcher:
-    """Launches everything in the memory that it was made for.
-
-    Args:
-        device: where.
-        launches: in order.
-        memory: where every place lies.
-        numbers: of one set of sizes, without where memory begins.
-        elsewhere: those of the places that lie elsewhere in each recording.
-
-    Attributes:
-        elsewhere: the same.
-    """
+    """Launches everything in the memory that it was made for."""
 
     def __init__(
         self,
         device: Device,
         launches: Sequence[OpenLaunch],
         memory: Mapping[PlaceNumber, Lies],
-        numbers: Integers,
-        elsewhere: Collection[PlaceNumber],
+        numbers: Integers,  # of one set of sizes, without where memory begins
+        elsewhere: Collection[PlaceNumber],  # those of the places that lie elsewhere in each recording
     ) -> None:
         self._engine = device.engine
-        self.elsewhere = frozenset(elsewhere)
+        self.elsewhere = frozenset(elsewhere)  # the same
         self._moving = {
             number: launch
             for number, launch in enumerate(launches)

@@ -20,11 +20,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-SMALL_ALIGNMENT = 16
-"""Alignment of every item, in bytes: what kernels need."""
+SMALL_ALIGNMENT = 16  # Alignment of every item, in bytes: what kernels need
 
-LARGE_ALIGNMENT = 256
-"""Alignment of large items: whole cache lines of every device."""
+LARGE_ALIGNMENT = 256  # Alignment of large items: whole cache lines of every device
 
 _LARGE = 16 * 1024
 _GOOD_ENOUGH = 1.01
@@ -34,8 +32,7 @@ _MOST_PLACEMENTS = 2**15
 
 _WORSE = 1.02
 _MOST_ITEMS_TO_IMPROVE = 1000
-_MOST_ITEMS_TO_COMPARE = 4096
-"""Beyond it each item is no longer compared with all others."""
+_MOST_ITEMS_TO_COMPARE = 4096  # Beyond it each item is no longer compared with all others
 
 _NO_END = 2**62
 _FEW = 100  # above it arrays are faster than a loop
@@ -43,17 +40,11 @@ _FEW = 100  # above it arrays are faster than a loop
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """Bytes that are needed for a while.
+    """Bytes that are needed for a while."""
 
-    Attributes:
-        size: how many.
-        first: the step that writes them.
-        last: the last step that reads them.
-    """
-
-    size: int
-    first: int
-    last: int
+    size: int  # how many
+    first: int  # the step that writes them
+    last: int  # the last step that reads them
 
     @functools.cached_property
     def alignment(self) -> int:
@@ -72,19 +63,12 @@ class Item:
 
 @dataclasses.dataclass(frozen=True)
 class MemoryPlan:
-    """Where every item lies.
+    """Where every item lies."""
 
-    Attributes:
-        offsets: of each item, in bytes.
-        planned_bytes: what the plan needs in all.
-        naive_bytes: what the items would need side by side.
-        lower_bound_bytes: the largest sum of sizes that are needed at one step; no plan can need less.
-    """
-
-    offsets: tuple[int, ...]
-    planned_bytes: int
-    naive_bytes: int
-    lower_bound_bytes: int
+    offsets: tuple[int, ...]  # of each item, in bytes
+    planned_bytes: int  # what the plan needs in all
+    naive_bytes: int  # what the items would need side by side
+    lower_bound_bytes: int  # the largest sum of sizes that are needed at one step; no plan can need less
 
 
 def plan_memory(items: Sequence[Item]) -> MemoryPlan:
@@ -107,17 +91,11 @@ def plan_memory(items: Sequence[Item]) -> MemoryPlan:
 
 @dataclasses.dataclass(frozen=True)
 class PagedPlan:
-    """Where every item lies, in several buffers.
+    """Where every item lies, in several buffers."""
 
-    Attributes:
-        pages: in which buffer each item is.
-        offsets: of each item there, in bytes.
-        page_bytes: the size of each buffer.
-    """
-
-    pages: tuple[int, ...]
-    offsets: tuple[int, ...]
-    page_bytes: tuple[int, ...]
+    pages: tuple[int, ...]  # in which buffer each item is
+    offsets: tuple[int, ...]  # of each item there, in bytes
+    page_bytes: tuple[int, ...]  # the size of each buffer
 
 
 def plan_pages(items: Sequence[Item], most_bytes: int) -> PagedPlan:
@@ -158,8 +136,7 @@ def _most_at_once(items: Sequence[Item], sizes: Sequence[int]) -> int:
     return most
 
 
-_Placement = tuple[list[int], int]
-"""Offsets, and the end of the highest item."""
+_Placement = tuple[list[int], int]  # Offsets, and the end of the highest item
 
 
 def _end(placement: _Placement) -> int:

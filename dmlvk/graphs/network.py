@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import heapq
+import graphlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -21,14 +21,14 @@ from dmlvk.graphs.description import (
     OutputGraphEdge,
 )
 from dmlvk.operators import FeatureLevel, OperatorDesc
+from dmlvk.support.ordering import in_order
 from dmlvk.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
 
-MAXIMUM_INPUT_COUNT = 2**16
-"""Graph inputs that a graph may have."""
+MAXIMUM_INPUT_COUNT = 2**16  # Graph inputs that a graph may have
 
 
 class NetworkValue(NamedTuple):  # not a dataclass: large graphs look up many, and a tuple's hash is quick
@@ -47,21 +47,13 @@ class NetworkValue(NamedTuple):  # not a dataclass: large graphs look up many, a
 
 @dataclasses.dataclass(frozen=True)
 class NetworkNode:
-    """An operator of the graph.
+    """An operator of the graph."""
 
-    Attributes:
-        index: its place in the description's ``nodes``.
-        name: the given one, or operator and index.
-        desc: what it computes.
-        inputs: where each input comes from; ``None`` for an absent optional tensor.
-        outputs: each output; likewise.
-    """
-
-    index: int
-    name: str
-    desc: OperatorDesc
-    inputs: tuple[NetworkValue | None, ...]
-    outputs: tuple[NetworkValue | None, ...]
+    index: int  # its place in the description's ``nodes``
+    name: str  # the given one, or operator and index
+    desc: OperatorDesc  # what it computes
+    inputs: tuple[NetworkValue | None, ...]  # where each input comes from; ``None`` for an absent optional tensor
+    outputs: tuple[NetworkValue | None, ...]  # each output; likewise
 
     def reads(self) -> tuple[tuple[int, TensorDesc, NetworkValue], ...]:
         """The inputs that are there: number, tensor, source."""
@@ -92,23 +84,15 @@ def _present(
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """A checked graph.
+    """A checked graph."""
 
-    Attributes:
-        nodes: its operators, each behind those that it reads from.
-        constants: contents of the constant nodes, by their values.
-        inputs: the tensor that the graph input's first edge leads to; ``None`` where it has no edge.
-        outputs: what each graph output shows, and as which tensor.
-        sizes: bytes of every value.
-        names: of every value, for people.
-    """
-
-    nodes: tuple[NetworkNode, ...]
-    constants: dict[NetworkValue, bytes]
+    nodes: tuple[NetworkNode, ...]  # its operators, each behind those that it reads from
+    constants: dict[NetworkValue, bytes]  # contents of the constant nodes, by their values
+    # the tensor that the graph input's first edge leads to; ``None`` where it has no edge
     inputs: tuple[TensorDesc | None, ...]
-    outputs: tuple[tuple[NetworkValue, TensorDesc], ...]
-    sizes: dict[NetworkValue, int]
-    names: dict[NetworkValue, str]
+    outputs: tuple[tuple[NetworkValue, TensorDesc], ...]  # what each graph output shows, and as which tensor
+    sizes: dict[NetworkValue, int]  # bytes of every value
+    names: dict[NetworkValue, str]  # of every value, for people
 
 
 def network(desc: GraphDesc, device: Device) -> Network:
@@ -334,34 +318,12 @@ class _Checker:
     def _sorted(self, nodes: Sequence[NetworkNode]) -> list[NetworkNode]:
         """The nodes in the order of the description, but each behind those that it reads from."""
         by_index = {node.index: node for node in nodes}
-        missing = {
+        sources = {
             node.index: {value.index for value in node.inputs if value is not None and value.kind == "node"}
             for node in nodes
         }
-        readers: dict[int, list[int]] = {node.index: [] for node in nodes}
-        for index, sources in missing.items():
-            for source in sources:
-                readers[source].append(index)
-        ready = [index for index, sources in missing.items() if not sources]
-        heapq.heapify(ready)
-        order = []
-        while ready:
-            index = heapq.heappop(ready)
-            order.append(by_index[index])
-            for reader in readers[index]:
-                missing[reader].discard(index)
-                if not missing[reader]:
-                    heapq.heappush(ready, reader)
-        if len(order) < len(nodes):
-            raise InvalidArgumentError(f"GraphDesc: nodes form a cycle: {self._cycle(missing)}")
-        return order
-
-    def _cycle(self, missing: dict[int, set[int]]) -> str:
-        """Nodes that wait for each other, as a chain that ends where it began."""
-        index = next(index for index, sources in missing.items() if sources)
-        seen: list[int] = []
-        while index not in seen:
-            seen.append(index)
-            index = min(missing[index])
-        chain = [*seen[seen.index(index) :], index]
-        return " -> ".join(self._node_name(node) for node in reversed(chain))
+        try:
+            return [by_index[index] for index in in_order(sources)]
+        except graphlib.CycleError as error:
+            chain = " -> ".join(map(self._node_name, error.args[1]))
+            raise InvalidArgumentError(f"GraphDesc: nodes form a cycle: {chain}") from None

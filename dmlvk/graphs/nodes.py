@@ -62,20 +62,13 @@ def needed_nodes(nodes: Sequence[SourcedNode[Origin]], outputs: Iterable[Origin]
 
 def graph_of(
     nodes: Sequence[SourcedNode[Origin]],
-    needed: Sequence[int],
-    outputs: Sequence[Origin],
+    needed: Sequence[int],  # the numbers of those that count, rising
+    outputs: Sequence[Origin],  # what the graph shows, in order
+    # the numbers of the graph's inputs; those that have none are numbered as they are first read
     inputs: dict[Origin, int],
-    names: Sequence[str] = (),
+    names: Sequence[str] = (),  # of the inputs that are numbered already
 ) -> GraphDesc:
-    """The description of some nodes, numbered anew.
-
-    Args:
-        nodes: all there are.
-        needed: the numbers of those that count, rising.
-        outputs: what the graph shows, in order.
-        inputs: the numbers of the graph's inputs; those that have none are numbered as they are first read.
-        names: of the inputs that are numbered already.
-    """
+    """The description of some nodes, numbered anew."""
     numbers = {index: number for number, index in enumerate(needed)}
     input_edges: list[InputGraphEdge] = []
     between: list[IntermediateGraphEdge] = []

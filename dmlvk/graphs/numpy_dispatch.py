@@ -59,8 +59,7 @@ _BY_NAME = (
 )
 """Universal functions that ``dmlvk.functions`` has by the same name."""
 
-_OTHER_NAMES = {"amax": "max", "amin": "min", "true_divide": "divide"}
-"""Before NumPy 2."""
+_OTHER_NAMES = {"amax": "max", "amin": "min", "true_divide": "divide"}  # Before NumPy 2
 
 _BOUNDS = {"a_min": "min", "a_max": "max"}
 

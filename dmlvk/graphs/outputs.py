@@ -20,26 +20,20 @@ _USUAL_TYPES = (DataType.UINT8, DataType.UINT32, DataType.FLOAT32)
 
 @dataclasses.dataclass(frozen=True)
 class WantedOutputs:
-    """What was asked for of an operator's outputs.
+    """What was asked for of an operator's outputs."""
 
-    Attributes:
-        data_type: of all of them that inputs do not decide, or by Python name.
-        sizes: of the only one whose sizes nothing decides, or by Python name.
-        strides: of the only output; ``None``: packed.
-        optional: the optional ones that are wanted, by Python name.
-    """
-
+    # of all of them that inputs do not decide, or by Python name
     data_type: DataType | Mapping[str, DataType] | None = None
+    # of the only one whose sizes nothing decides, or by Python name
     sizes: Sequence[int] | Mapping[str, Sequence[int]] | None = None
-    strides: Sequence[int] | None = None
-    optional: tuple[str, ...] = ()
+    strides: Sequence[int] | None = None  # of the only output; ``None``: packed
+    optional: tuple[str, ...] = ()  # the optional ones that are wanted, by Python name
 
 
 def complete_members(kind: type[OperatorDesc], members: dict[str, Any]) -> None:
     """Fills in what follows from other members: the lengths of arrays, and optional ones that are absent.
 
     Args:
-        kind: the operator.
         members: by Python name, what was given; lengths and ``None`` are added.
     """
     for field in kind.fields:
@@ -53,7 +47,6 @@ def complete_types(kind: type[OperatorDesc], members: dict[str, Any], outputs: M
     """Fills in the members that repeat the data type of a tensor, where nothing else was said.
 
     Args:
-        kind: the operator.
         members: by Python name; data types are added.
         outputs: tensors that are not among the members.
     """
@@ -78,9 +71,7 @@ def made_outputs(kind: type[OperatorDesc], members: Mapping[str, Any], wanted: W
     """The output tensors of an operator, by Python name: a TensorDesc, a list for an array, ``None`` for an absent one.
 
     Args:
-        kind: the operator.
         members: all of its other members, by Python name.
-        wanted: what was asked for.
 
     Raises:
         InvalidArgumentError: when shapes do not fit, or sizes or types are missing.
@@ -160,10 +151,7 @@ def _tensor(
 
 
 def _data_type(
-    kind: type[OperatorDesc],
-    field: Field,
-    members: Mapping[str, Any],
-    wanted: DataType | Mapping[str, DataType] | None,
+    kind: type[OperatorDesc], field: Field, members: Mapping[str, Any], wanted: DataType | Mapping[str, DataType] | None
 ) -> DataType:
     """That of the tensors and attributes which decide it, else the one that is asked for, else a usual one."""
     for group in kind.same_data_type:

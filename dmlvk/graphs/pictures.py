@@ -100,23 +100,14 @@ _STYLE = """
 
 @dataclasses.dataclass
 class _NodeBox:
-    """Something that is drawn: a kernel with its operators, or an input, a constant or an output of the graph.
+    """Something that is drawn: a kernel with its operators, or an input, a constant or an output of the graph."""
 
-    Attributes:
-        title: its first line.
-        lines: the operators of a kernel.
-        sources: the boxes that its arrows come from, with what is written at them.
-        layer: how far down it stands.
-        x: its middle.
-        y: its upper edge.
-    """
-
-    title: str
-    lines: list[str]
-    sources: list[tuple[_NodeBox, str]]
-    layer: int = 0
-    x: float = 0.0
-    y: float = 0.0
+    title: str  # its first line
+    lines: list[str]  # the operators of a kernel
+    sources: list[tuple[_NodeBox, str]]  # the boxes that its arrows come from, with what is written at them
+    layer: int = 0  # how far down it stands
+    x: float = 0.0  # its middle
+    y: float = 0.0  # its upper edge
 
     @property
     def width(self) -> float:

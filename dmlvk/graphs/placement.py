@@ -21,16 +21,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class ConstantMemory:
-    """The graph's own memory, in several buffers where one would be larger than the device has.
+    """The graph's own memory, in several buffers where one would be larger than the device has."""
 
-    Attributes:
-        parts: where contents lie that are given, by page and bytes, and these; the rest is what stages write that run
-            only once.
-        page_bytes: the size of each buffer.
-    """
-
+    # where contents lie that are given, by page and bytes, and these; the rest is what stages write that run only
+    # once
     parts: Sequence[tuple[int, int, bytes]]
-    page_bytes: tuple[int, ...]
+    page_bytes: tuple[int, ...]  # the size of each buffer
 
     def uploaded(self, device: Device) -> tuple[Buffer, ...]:
         """Such memory on a device.
@@ -55,56 +51,34 @@ class ConstantMemory:
 
 @dataclasses.dataclass(frozen=True)
 class TemporaryMemory:
-    """Where stages that run one after another keep what none but they read.
+    """Where stages that run one after another keep what none but they read."""
 
-    Attributes:
-        plan: how it is shared.
-        page_bytes: the sizes of the buffers that it is.
-        shared: values that are written over another one, with that one.
-        scratch: where the scratch memory of each stage lies that needs some, by the stage's number.
-    """
-
-    plan: MemoryPlan
-    page_bytes: tuple[int, ...]
-    shared: Mapping[NetworkValue, NetworkValue]
-    scratch: Mapping[int, Region]
+    plan: MemoryPlan  # how it is shared
+    page_bytes: tuple[int, ...]  # the sizes of the buffers that it is
+    shared: Mapping[NetworkValue, NetworkValue]  # values that are written over another one, with that one
+    scratch: Mapping[int, Region]  # where the scratch memory of each stage lies that needs some, by the stage's number
 
 
 @dataclasses.dataclass(frozen=True)
 class MemoryPlacement:
-    """The memory of a graph.
+    """The memory of a graph."""
 
-    Attributes:
-        regions: where each value lies that goes through memory.
-        constants: the graph's own memory.
-        constants_once: contents that only the stages read that run only once; its pages are numbered behind those.
-        temporary: the temporary resource.
-        once: the temporary memory of the stages that run only once.
-    """
-
-    regions: Mapping[NetworkValue, Region]
-    constants: ConstantMemory
+    regions: Mapping[NetworkValue, Region]  # where each value lies that goes through memory
+    constants: ConstantMemory  # the graph's own memory
+    # contents that only the stages read that run only once; its pages are numbered behind those
     constants_once: ConstantMemory
-    temporary: TemporaryMemory
-    once: TemporaryMemory
+    temporary: TemporaryMemory  # the temporary resource
+    once: TemporaryMemory  # the temporary memory of the stages that run only once
 
 
 def placed(
     network: Network,
-    stages: Sequence[Stage],
-    inputs: Mapping[int, Region],
-    most_bytes: int,
-    once: Sequence[Stage] = (),
+    stages: Sequence[Stage],  # its kernels, in order
+    inputs: Mapping[int, Region],  # where each graph input lies that is there
+    most_bytes: int,  # of a buffer, beyond which the temporary resource and the constants become several
+    once: Sequence[Stage] = (),  # the stages that run only once, and before the others
 ) -> MemoryPlacement:
-    """Finds a place for every value.
-
-    Args:
-        network: the graph.
-        stages: its kernels, in order.
-        inputs: where each graph input lies that is there.
-        most_bytes: of a buffer, beyond which the temporary resource and the constants become several.
-        once: the stages that run only once, and before the others.
-    """
+    """Finds a place for every value."""
     regions = {NetworkValue("input", number): region for number, region in inputs.items()}
     contents = {
         value: network.constants[value]
@@ -238,17 +212,11 @@ def run_once(
     device: Device,
     steps: Sequence[KernelStep],
     placement: MemoryPlacement,
+    # where the graph's inputs lie that the steps read, by their numbers
     inputs: Mapping[int, tuple[Buffer | Allocation, int]],
     constants: Sequence[Buffer],
 ) -> None:
     """Computes what is the same in every run; memory for what is between is freed afterwards.
-
-    Args:
-        device: where.
-        steps: those of :func:`steps_once`.
-        placement: where everything lies.
-        inputs: where the graph's inputs lie that the steps read, by their numbers.
-        constants: the graph's own memory.
 
     Raises:
         DeviceLimitError, OutOfMemoryError: the device cannot have the memory.

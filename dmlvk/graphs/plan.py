@@ -34,11 +34,9 @@ from dmlvk.support.collection import collection_paused
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-MOST_OPERANDS = 16
-"""Buffers that a kernel of a graph binds at most."""
+MOST_OPERANDS = 16  # Buffers that a kernel of a graph binds at most
 
-_GROWTH = 5, 4
-"""For how many times as large sizes memory is laid out when it was not enough."""
+_GROWTH = 5, 4  # For how many times as large sizes memory is laid out when it was not enough
 
 _Owner: TypeAlias = "NetworkValue | int | Region"
 """What an operand lies in: a value, the scratch memory of a stage by its number, or a graph output."""
@@ -60,39 +58,25 @@ def open_sizes(guards: Guards, values: Sequence[int]) -> tuple[list[int], list[i
 
 @dataclasses.dataclass(frozen=True)
 class _OwnedRange:
-    """A range that a launch reads or writes.
+    """A range that a launch reads or writes."""
 
-    Attributes:
-        owner: what it lies in.
-        offset: where it begins in that, in bytes.
-        size: its bytes.
-    """
-
-    owner: _Owner
-    offset: int
-    size: int
+    owner: _Owner  # what it lies in
+    offset: int  # where it begins in that, in bytes
+    size: int  # its bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class _OpenNumbers:
-    """The numbers of a launch that follow from open sizes.
+    """The numbers of a launch that follow from open sizes."""
 
-    Attributes:
-        spirv: the shader.
-        lying: the words of the push constants that depend on where operands lie, by their numbers: on which, and with
-            which factors.
-        varying: the specialization constants that follow from open sizes.
-        constants: specialization constants.
-        words: push constants, without where the memory of operands begins.
-        groups: work groups.
-    """
-
-    spirv: bytes
+    spirv: bytes  # the shader
+    # the words of the push constants that depend on where operands lie, by their numbers: on which, and with which
+    # factors
     lying: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
-    varying: frozenset[int]
-    constants: tuple[Any, ...]
-    words: tuple[Any, ...]
-    groups: tuple[Any, ...]
+    varying: frozenset[int]  # the specialization constants that follow from open sizes
+    constants: tuple[Any, ...]  # specialization constants
+    words: tuple[Any, ...]  # push constants, without where the memory of operands begins
+    groups: tuple[Any, ...]  # work groups
 
     @property
     def all(self) -> tuple[Any, ...]:
@@ -102,47 +86,24 @@ class _OpenNumbers:
 
 @dataclasses.dataclass(frozen=True)
 class _PlannedLaunch:
-    """A launch before memory is bound.
+    """A launch before memory is bound."""
 
-    Attributes:
-        step: what is launched.
-        operands: in the order of its bindings.
-        numbers: of a plan with open sizes.
-    """
-
-    step: KernelStep
-    operands: tuple[_OwnedRange, ...]
-    numbers: _OpenNumbers | None
+    step: KernelStep  # what is launched
+    operands: tuple[_OwnedRange, ...]  # in the order of its bindings
+    numbers: _OpenNumbers | None  # of a plan with open sizes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layout:
-    """Memory for capacities.
+    """Memory for capacities."""
 
-    Attributes:
-        sizes: bytes of every value, and of every stage's scratch memory.
-        placement: where everything lies.
-        depends: which launches wait for those before them.
-    """
-
-    sizes: Integers
-    placement: MemoryPlacement
-    depends: tuple[bool, ...]
+    sizes: Integers  # bytes of every value, and of every stage's scratch memory
+    placement: MemoryPlacement  # where everything lies
+    depends: tuple[bool, ...]  # which launches wait for those before them
 
 
 class Plan:
     """What a graph computes, for all values of its open sizes; without open sizes, for the sizes that it has.
-
-    Args:
-        device: where it runs.
-        net: the graph.
-        flags: as for ``Device.compile_graph``.
-        guards: of the open sizes, made with :func:`open_sizes`; ``None``: no size is open.
-        offsets: likewise.
-        fuse: as for ``Device.compile_graph``.
-        lasting_inputs: likewise; their sizes are plain numbers.
-        owned: where inputs lie that are not bound as such, by their numbers.
-        most_bytes: of a buffer of scratch memory or constants; ``None``: what the device has at most.
 
     Attributes:
         network: the graph, with the sizes of all values.
@@ -159,15 +120,16 @@ class Plan:
     @collection_paused()
     def __init__(
         self,
-        device: Device,
-        net: Network,
-        flags: ExecutionFlags,
-        guards: Guards | None = None,
-        offsets: Sequence[int] = (),
+        device: Device,  # where it runs
+        net: Network,  # the graph
+        flags: ExecutionFlags,  # as for ``Device.compile_graph``
+        guards: Guards | None = None,  # of the open sizes, made with :func:`open_sizes`; ``None``: no size is open
+        offsets: Sequence[int] = (),  # likewise
         *,
-        fuse: bool = True,
-        lasting_inputs: Collection[int] = (),
-        owned: Mapping[int, Region] | None = None,
+        fuse: bool = True,  # as for ``Device.compile_graph``
+        lasting_inputs: Collection[int] = (),  # likewise; their sizes are plain numbers
+        owned: Mapping[int, Region] | None = None,  # where inputs lie that are not bound as such, by their numbers
+        # of a buffer of scratch memory or constants; ``None``: what the device has at most
         most_bytes: int | None = None,
     ) -> None:
         self.device = device
@@ -280,7 +242,6 @@ class Plan:
         """Memory for some sizes at least; ``before`` where that is enough.
 
         Args:
-            sizes: the open sizes.
             needed: bytes of everything for these, as :meth:`numbers` gives them.
             before: the memory that there is; ``None``: none, and for the first sizes nothing more than they need is
                 laid out.
@@ -372,8 +333,6 @@ class Plan:
         """What launches everything of a plan with open sizes.
 
         Args:
-            layout: the memory.
-            memory: where each place lies.
             numbers: of one set of sizes, as :meth:`numbers` gives them.
             elsewhere: those of the places that lie elsewhere in each recording.
         """
@@ -408,7 +367,6 @@ class Plan:
         To be called again where lasting inputs changed nevertheless.
 
         Args:
-            layout: any one.
             inputs: where its lasting inputs lie, by their numbers.
         """
         placement = layout.placement

@@ -48,22 +48,16 @@ def axes_of(node: NetworkNode) -> Axes | None:
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """Axes, innermost first where an order matters, and the strides of views along them.
+    """Axes, innermost first where an order matters, and the strides of views along them."""
 
-    Attributes:
-        sizes: elements along each axis.
-        strides: of each view, in elements, along the same axes.
-    """
-
-    sizes: tuple[int, ...]
-    strides: Mapping[NodeOperand, tuple[int, ...]]
+    sizes: tuple[int, ...]  # elements along each axis
+    strides: Mapping[NodeOperand, tuple[int, ...]]  # of each view, in elements, along the same axes
 
     @classmethod
     def of_node(cls, node: NetworkNode, axes: Axes) -> Space:
         """The space of one operator.
 
         Args:
-            node: the operator.
             axes: what :func:`axes_of` says of its description; of many nodes that share one it is asked once.
         """
         sizes, strides = axes

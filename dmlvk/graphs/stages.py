@@ -41,21 +41,13 @@ NO_COMPILER = "there is no GLSL compiler (glslangValidator) on this machine"
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One operator of a graph, or several that became one kernel.
+    """One operator of a graph, or several that became one kernel."""
 
-    Attributes:
-        nodes: the operators that it computes.
-        program: what computes them.
-        reads: its inputs, as the program numbers them.
-        writes: its outputs, likewise.
-        in_place: pairs of an input and an output that may be one range of memory.
-    """
-
-    nodes: tuple[NetworkNode, ...]
-    program: Program
-    reads: tuple[NetworkValue, ...]
-    writes: tuple[NetworkValue, ...]
-    in_place: frozenset[tuple[int, int]]
+    nodes: tuple[NetworkNode, ...]  # the operators that it computes
+    program: Program  # what computes them
+    reads: tuple[NetworkValue, ...]  # its inputs, as the program numbers them
+    writes: tuple[NetworkValue, ...]  # its outputs, likewise
+    in_place: frozenset[tuple[int, int]]  # pairs of an input and an output that may be one range of memory
 
     @property
     def label(self) -> str:
@@ -65,36 +57,23 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Stages:
-    """All kernels of a graph.
+    """All kernels of a graph."""
 
-    Attributes:
-        stages: in an order in which they can run.
-        remark: why something was not fused that could be, or an empty string.
-        inner: tensors that are not in the graph: what stages hand to one another inside of an operator.
-    """
-
-    stages: tuple[Stage, ...]
-    remark: str = ""
+    stages: tuple[Stage, ...]  # in an order in which they can run
+    remark: str = ""  # why something was not fused that could be, or an empty string
+    # tensors that are not in the graph: what stages hand to one another inside of an operator
     inner: Mapping[NetworkValue, TensorDesc] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class PlannedStages:
-    """What a graph computes in each run, and what only once.
+    """What a graph computes in each run, and what only once."""
 
-    Attributes:
-        network: the graph, with the sizes of all values; of tensors whose channels were put last, copies, too.
-        stages: the kernels of a run, in order.
-        once: those that run only once, before the first run.
-        inner: tensors that are not in the graph as its author wrote it.
-        remark: why something was not fused that could be, or an empty string.
-    """
-
-    network: Network
-    stages: tuple[Stage, ...]
-    once: tuple[Stage, ...]
-    inner: Mapping[NetworkValue, TensorDesc]
-    remark: str
+    network: Network  # the graph, with the sizes of all values; of tensors whose channels were put last, copies, too
+    stages: tuple[Stage, ...]  # the kernels of a run, in order
+    once: tuple[Stage, ...]  # those that run only once, before the first run
+    inner: Mapping[NetworkValue, TensorDesc]  # tensors that are not in the graph as its author wrote it
+    remark: str  # why something was not fused that could be, or an empty string
 
     @property
     def inputs_read_once(self) -> frozenset[int]:
@@ -114,8 +93,6 @@ def planned_stages(
     """The kernels of a graph, before memory is planned.
 
     Args:
-        network: the graph.
-        target: the device.
         lasting_inputs: inputs that are the same in every run, by their numbers; constants are, too.
         fuse: whether several operators may become one kernel, and tensors have their channels last.
         is_open: whether sizes are open, for which no layout is chosen by what it gains.
@@ -132,9 +109,17 @@ def planned_stages(
 
 
 def single_stages(network: Network, target: Target) -> Stages:
-    """A stage for each operator."""
+    """A stage for each operator; products with packed weights, whose bits are their own, have one with what unpacks."""
     first: dict[int, Stage] = {}
-    return Stages(tuple(_alike(node, target, first) for node in network.nodes))
+    packed = {found.product.index: found for found in find_packed_products(network, target, ()) if found.is_exact}
+    sources = {found.source.index for found in packed.values()}
+    stages = []
+    for node in network.nodes:
+        if (found := packed.get(node.index)) is not None:
+            stages.append(Stage(found.nodes, found.program(target), found.reads(), (found.output,), frozenset()))
+        elif node.index not in sources:
+            stages.append(_alike(node, target, first))
+    return Stages(tuple(stages))
 
 
 def _alike(node: NetworkNode, target: Target, first: dict[int, Stage]) -> Stage:
@@ -152,8 +137,6 @@ def fused_stages(network: Network, target: Target, lasting: Collection[NetworkVa
     """Kernels that compute several operators where that is possible.
 
     Args:
-        network: the graph.
-        target: the device.
         lasting: values that are the same in every run. What follows from them alone becomes stages of its own.
     """
     epilogues = {epilogue.product.index: epilogue for epilogue in find_epilogues(network, target)}
@@ -233,11 +216,7 @@ def _is_alone(group: Group, joined: Mapping[int, _Joined]) -> bool:
 
 
 def _stages_of(
-    group: Group,
-    network: Network,
-    target: Target,
-    joined: _Joined | None,
-    lasting: Collection[NetworkValue],
+    group: Group, network: Network, target: Target, joined: _Joined | None, lasting: Collection[NetworkValue]
 ) -> tuple[list[Stage], str]:
     """One kernel for a group, or one for each of its operators and why."""
     with _too_large_for(group.nodes[0]):
@@ -255,11 +234,7 @@ def _too_large_for(node: NetworkNode) -> Iterator[None]:
 
 
 def _stages_or_remark(
-    group: Group,
-    network: Network,
-    target: Target,
-    joined: _Joined | None,
-    lasting: Collection[NetworkValue],
+    group: Group, network: Network, target: Target, joined: _Joined | None, lasting: Collection[NetworkValue]
 ) -> tuple[list[Stage], str]:
     if isinstance(joined, PackedProduct | GatedProduct | ProductEpilogue):
         return [Stage(joined.nodes, joined.program(target), joined.reads(), (joined.output,), frozenset())], ""
@@ -311,13 +286,7 @@ def _fused_stage(group: Group, network: Network) -> Stage:
         tuple(Region(BindingKind.INPUT, number, 0, network.sizes[value]) for number, value in enumerate(reads)),
         tuple(Region(BindingKind.OUTPUT, number, 0, network.sizes[value]) for number, value in enumerate(writes)),
     )
-    return Stage(
-        group.nodes,
-        Program((step,)),
-        reads,
-        writes,
-        frozenset(operand_pairs_in_place(group)),
-    )
+    return Stage(group.nodes, Program((step,)), reads, writes, frozenset(operand_pairs_in_place(group)))
 
 
 def single_stage(node: NetworkNode, target: Target) -> Stage:

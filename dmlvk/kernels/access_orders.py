@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import applied, is_dynamic, is_multiple, tells_multiples, typical
@@ -12,6 +12,7 @@ from dmlvk.kernels.kernel import WORK_GROUP_SIZE, work_groups
 from dmlvk.kernels.layout import ANY_SIZE, FoldedLayout, open_ended
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import (
+    ACCESS_ORDERS,
     TILES_IN_BYTES,
     WORK_GROUP_SIZE_WITH_TWO_VECTORS,
     AccessOrder,
@@ -38,8 +39,7 @@ _FEWEST_INVOCATIONS = 2**16
 _FEWEST_WITH_TWO_VECTORS = 2**18
 """What is left at least for a GPU's cores when an invocation computes two vectors: as many as a large GPU runs."""
 
-_FEWEST_WITH_TWO_TILES = 2**18
-"""The same for work groups that have two tiles."""
+_FEWEST_WITH_TWO_TILES = 2**18  # The same for work groups that have two tiles
 
 DEFERS_SLOW_PATH = 5
 """The ``constant_id`` by which a contiguous kernel that can do so is told to compute operands of the slow path after
@@ -48,60 +48,47 @@ the others."""
 _VECTORS_ON_PROCESSORS = 8
 """How many vectors an invocation computes on a processor that leaves the slow path for the end."""
 
-_FEWEST_ON_PROCESSORS = 2**13
-"""What is left at least for a processor's cores then: 32 work groups."""
+_FEWEST_ON_PROCESSORS = 2**13  # What is left at least for a processor's cores then: 32 work groups
 
 _MOST_OF_ANY_REST = 2**16
 """Elements of dynamic sizes that are not gone through in vectors, for whose rest there would be another kernel."""
 
-_NOT_TILED = 2**32 - 1
-"""Where the tiles begin of an input that has none."""
+_NOT_TILED = 2**32 - 1  # Where the tiles begin of an input that has none
 
 
 @dataclasses.dataclass(frozen=True)
 class AccessPlan:
-    """An access order over a folded layout.
+    """An access order over a folded layout."""
 
-    Attributes:
-        access_order: which.
-        invocations: how many there is work for.
-        work_items: what the shader's ``work_items`` counts: elements (contiguous), vectors (rows),
-            invocations (strided), or work groups (tiled).
-        geometry: the specialization constants from id 2 on.
-        repeats: how often an invocation stores each of its results.
-        work_group_size: invocations of a work group.
-    """
-
-    access_order: AccessOrder
-    invocations: int
+    access_order: AccessOrder  # which
+    invocations: int  # how many there is work for
+    # what the shader's ``work_items`` counts: elements (contiguous), vectors (rows), invocations (strided), or work
+    # groups (tiled)
     work_items: int
-    geometry: tuple[int, ...]
-    repeats: int = 1
-    work_group_size: int = WORK_GROUP_SIZE
+    geometry: tuple[int, ...]  # the specialization constants from id 2 on
+    repeats: int = 1  # how often an invocation stores each of its results
+    work_group_size: int = WORK_GROUP_SIZE  # invocations of a work group
 
 
 def plan(
-    layout: FoldedLayout,
-    types: tuple[DataType, ...],
+    layout: FoldedLayout,  # of all operands, the output last
+    types: tuple[DataType, ...],  # the operands' data types as the shader sees them, the output's last
     target: Target,
+    # tells whether the function, in an access order's kernel, is slower than memory; asked for large tensors
     takes_a_while: Callable[[AccessOrder], bool],
+    # tells whether an access order's kernel can compute operands of the slow path after the others; asked for large
+    # tensors
     defers_slow_path: Callable[[AccessOrder], bool] = lambda access_order: False,
+    orders: Sequence[AccessOrder] = ACCESS_ORDERS,  # those that there are kernels for, strided among them
 ) -> AccessPlan:
-    """The fastest access order that a layout allows on a device.
-
-    Args:
-        layout: of all operands, the output last.
-        types: the operands' data types as the shader sees them, the output's last.
-        target: the device.
-        takes_a_while: tells whether the function, in an access order's kernel, is slower than memory; asked for large
-            tensors.
-        defers_slow_path: tells whether an access order's kernel can compute operands of the slow path after the others;
-            asked for large tensors.
-    """
+    """The fastest access order that a layout allows on a device."""
     if _is_small_of_any_rest(layout, types):
         return _strided(layout, types)
     # Tiles gain processors nothing, and waiting for others costs them much.
     chosen = _plan(layout, types, may_tile=not target.is_cpu)
+    if chosen.access_order not in orders:
+        one = FoldedLayout((1,), ((1,),) * len(layout.strides))
+        return _strided(layout if layout.sizes else one, types)
     if not target.is_cpu:
         return _with_two_vectors(chosen, types, takes_a_while)
     return _with_deferral(chosen, defers_slow_path)
@@ -216,8 +203,6 @@ def _without_repeats(layout: FoldedLayout, lane_count: int, vectors: int) -> tup
     """Takes a few repeats of every result out of an axis along which no input changes.
 
     Args:
-        layout: the layout.
-        lane_count: elements of a vector.
         vectors: how many there are; what is left of them has to keep the device busy.
 
     Returns:

@@ -12,26 +12,18 @@ from dmlvk.kernels import library, special_values
 from dmlvk.spirv.constant_names import Constants, constants_of
 from dmlvk.spirv.modules import with_work_group_size
 
-WORK_GROUP_SIZE = 256
-"""Invocations of a work group, as in ``shaders/patterns``; SwiftShader's limit."""
+WORK_GROUP_SIZE = 256  # Invocations of a work group, as in ``shaders/patterns``; SwiftShader's limit
 
-WORK_GROUPS_PER_ROW = 65535
-"""The work-group count per dimension that every Vulkan device has."""
+WORK_GROUPS_PER_ROW = 65535  # The work-group count per dimension that every Vulkan device has
 
 
 @dataclasses.dataclass(frozen=True)
 class Kernel(ABC):
-    """A shader variant and how it is launched.
+    """A shader variant and how it is launched."""
 
-    Attributes:
-        variant: name of the shader variant.
-        work_groups: launch size.
-        work_group_size: invocations of a work group.
-    """
-
-    variant: str
-    work_groups: tuple[int, int, int]
-    work_group_size: int = dataclasses.field(default=WORK_GROUP_SIZE, kw_only=True)
+    variant: str  # name of the shader variant
+    work_groups: tuple[int, int, int]  # launch size
+    work_group_size: int = dataclasses.field(default=WORK_GROUP_SIZE, kw_only=True)  # invocations of a work group
 
     def module(self) -> bytes:
         """The shader as it was compiled.
@@ -57,20 +49,13 @@ class Kernel(ABC):
 
 @dataclasses.dataclass(frozen=True)
 class ElementwiseKernel(Kernel):
-    """A kernel that goes through elements by an access order: patterns/elementwise/elementwise.glsl, along_axes.glsl.
+    """A kernel that goes through elements in an order: patterns/elementwise/elementwise.glsl, along_axes.glsl."""
 
-    Attributes:
-        geometry: values of the specialization constants that follow from the description.
-        work_items: how many elements, invocations or tiles there is work for, as the access order counts.
-        attributes: the attribute words of the push constants.
-        special_attribute: what the shader's constant of that name is.
-        first_words: how many words behind an operand's beginning its first element lies, by operand; empty: none.
-    """
-
-    geometry: tuple[int, ...]
-    work_items: int
-    attributes: tuple[int, ...]
-    special_attribute: int = dataclasses.field(default=0, kw_only=True)
+    geometry: tuple[int, ...]  # values of the specialization constants that follow from the description
+    work_items: int  # how many elements, invocations or tiles there is work for, as the access order counts
+    attributes: tuple[int, ...]  # the attribute words of the push constants
+    special_attribute: int = dataclasses.field(default=0, kw_only=True)  # what the shader's constant of that name is
+    # how many words behind an operand's beginning its first element lies, by operand; empty: none
     first_words: tuple[int, ...] = dataclasses.field(default=(), kw_only=True)
 
     def module(self) -> bytes:
@@ -95,16 +80,14 @@ class PlainKernel(Kernel):
 
     Its push constants are where each operand begins, in words, in the order of the bindings, and the parameters behind.
 
-    Attributes:
-        constants: the specialization constants by their names in the shader: all but those that follow from the launch,
-            ``LAUNCH_HAS_ROWS`` and ``OPERANDS_HAVE_OFFSETS`` (which is true).
-        parameters: the words of the push constants behind the operands' places; at most 32 with these.
-
     Raises:
         ShaderLibraryError: a constant is not given, or the shader has none of a name; or the shader cannot be loaded.
     """
 
+    # the specialization constants by their names in the shader: all but those that follow from the launch,
+    # ``LAUNCH_HAS_ROWS`` and ``OPERANDS_HAVE_OFFSETS`` (which is true)
     constants: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
+    # the words of the push constants behind the operands' places; at most 32 with these
     parameters: tuple[int, ...] = ()
     _values: tuple[int, ...] = dataclasses.field(init=False, repr=False, compare=False)
 

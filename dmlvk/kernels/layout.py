@@ -28,15 +28,10 @@ def open_ended(sizes: Sequence[int]) -> tuple[int, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class FoldedLayout:
-    """The dimensions that are left, innermost first.
+    """The dimensions that are left, innermost first."""
 
-    Attributes:
-        sizes: elements along each axis; empty for a single element.
-        strides: for each operand, its strides in elements along these axes.
-    """
-
-    sizes: tuple[int, ...]
-    strides: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]  # elements along each axis; empty for a single element
+    strides: tuple[tuple[int, ...], ...]  # for each operand, its strides in elements along these axes
 
     @property
     def is_contiguous(self) -> bool:
@@ -60,8 +55,7 @@ def fold(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> FoldedLayout
     return _layout(folded, len(strides))
 
 
-_FoldedAxis = tuple[int, tuple[int, ...]]
-"""A size, and every operand's stride."""
+_FoldedAxis = tuple[int, tuple[int, ...]]  # A size, and every operand's stride
 
 
 def _append(folded: list[_FoldedAxis], size: int, steps: tuple[int, ...]) -> None:

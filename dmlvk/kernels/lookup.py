@@ -13,13 +13,11 @@ from dmlvk.kernels.target import Target
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import TensorDesc
 
-TABLE_ENTRIES = 2**16
-"""Results of a table, one for each pattern of 16 bits, in their order."""
+TABLE_ENTRIES = 2**16  # Results of a table, one for each pattern of 16 bits, in their order
 
 TABLE_SIZE_IN_BYTES = 2 * TABLE_ENTRIES
 
-FEWEST_ELEMENTS = 2**20
-"""Elements of an output from which on a table is worth the launch that fills it."""
+FEWEST_ELEMENTS = 2**20  # Elements of an output from which on a table is worth the launch that fills it
 
 FASTER_COMPUTED = frozenset({"ACTIVATION_LEAKY_RELU", "ELEMENT_WISE_EXP"})
 """Operators whose FLOAT16 functions take less time than a read, but on naive drivers."""
@@ -29,7 +27,6 @@ def table_desc(desc: OperatorDesc, target: Target) -> OperatorDesc | None:
     """The description that computes an operator's table from all patterns of 16 bits; ``None`` where none is used.
 
     Args:
-        desc: the operator's.
         target: the device; a naive driver computes so slowly that it looks up whatever it can.
     """
     if desc.declaration.pattern != "elementwise":  # a result may depend on more than one element

@@ -14,8 +14,7 @@ from dmlvk.kernels.registry import enter, lower
 from dmlvk.kernels.target import Target
 from dmlvk.operators import OperatorDesc
 
-SCRATCH_ALIGNMENT = 256
-"""What the places of scratch memory are multiples of, in bytes."""
+SCRATCH_ALIGNMENT = 256  # What the places of scratch memory are multiples of, in bytes
 
 
 class BindingKind(enum.Enum):
@@ -32,19 +31,12 @@ class BindingKind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Region:
-    """A range of bytes, before buffers are bound.
+    """A range of bytes, before buffers are bound."""
 
-    Attributes:
-        kind: which kind of binding it lies in.
-        index: which input or output; 0 for the others, of which there is one each.
-        offset: where it begins in the bound range, in bytes; a multiple of 16.
-        size_in_bytes: how long it is.
-    """
-
-    kind: BindingKind
-    index: int
-    offset: int
-    size_in_bytes: int
+    kind: BindingKind  # which kind of binding it lies in
+    index: int  # which input or output; 0 for the others, of which there is one each
+    offset: int  # where it begins in the bound range, in bytes; a multiple of 16
+    size_in_bytes: int  # how long it is
 
     def part(self, offset: int, size_in_bytes: int) -> Region:
         """A range inside this one, by its first byte (a multiple of 16) and its length."""
@@ -53,21 +45,14 @@ class Region:
 
 @dataclasses.dataclass(frozen=True)
 class KernelStep:
-    """One launch of a kernel.
+    """One launch of a kernel."""
 
-    Attributes:
-        label: what it computes, for people.
-        kernel: the kernel.
-        reads: its inputs, in the order of the kernel's operands.
-        writes: its outputs, which follow them.
-        is_independent: whether it shares no 32-bit word that it writes with the step before it, although their ranges
-            may overlap: the parts of a JOIN. Such a step does not wait for that one. Never the first of a program.
-    """
-
-    label: str
-    kernel: Kernel
-    reads: tuple[Region, ...]
-    writes: tuple[Region, ...]
+    label: str  # what it computes, for people
+    kernel: Kernel  # the kernel
+    reads: tuple[Region, ...]  # its inputs, in the order of the kernel's operands
+    writes: tuple[Region, ...]  # its outputs, which follow them
+    # whether it shares no 32-bit word that it writes with the step before it, although their ranges may overlap: the
+    # parts of a JOIN. Such a step does not wait for that one. Never the first of a program
     is_independent: bool = False
 
     def spirv(self) -> bytes:
@@ -88,21 +73,15 @@ class Program:
 
     Regions of inputs and outputs are numbered through the tensors that are given, without absent optional ones; those
     of TEMPORARY memory lie in the program's own scratch memory.
-
-    Attributes:
-        steps: the launches, in order.
-        scratch_bytes: memory that the steps share while they run; what it holds before and after does not matter.
     """
 
-    steps: tuple[KernelStep, ...]
-    scratch_bytes: int = 0
+    steps: tuple[KernelStep, ...]  # the launches, in order
+    scratch_bytes: int = 0  # memory that the steps share while they run; what it holds before and after does not matter
 
     def placed(self, reads: Sequence[Region], writes: Sequence[Region], scratch: Region | None) -> list[KernelStep]:
         """The steps with every region where it really lies.
 
         Args:
-            reads: where each input is.
-            writes: where each output is.
             scratch: where the scratch memory is; ``None`` where none is needed.
         """
 
@@ -139,30 +118,20 @@ def of_kernel(desc: OperatorDesc, kernel: Kernel) -> Program:
 
 
 class ProgramBuilder:
-    """Puts together a program of several steps.
-
-    Args:
-        desc: the operator.
-        target: the device.
-
-    Attributes:
-        target: the device.
-        operator_name: the operator's name.
-        reads: by an input's Python name (``"input_tensors[0]"`` in an array) where it lies; absent tensors have none.
-        writes: the same of outputs.
-    """
+    """Puts together a program of several steps."""
 
     def __init__(self, desc: OperatorDesc, target: Target) -> None:
-        self.target = target
-        self.operator_name = desc.operator_name
+        self.target = target  # the device
+        self.operator_name = desc.operator_name  # the operator's name
         self._steps: list[KernelStep] = []
         self._scratch_bytes = 0
         self._most_scratch_bytes = 0
         reads, writes = operand_regions(desc)
         inputs = [field.attribute for field, tensor in desc.inputs if tensor is not None]
         outputs = [field.attribute for field, tensor in desc.outputs if tensor is not None]
+        # by an input's Python name (``"input_tensors[0]"`` in an array) where it lies; absent tensors have none
         self.reads = dict(zip(inputs, reads, strict=True))
-        self.writes = dict(zip(outputs, writes, strict=True))
+        self.writes = dict(zip(outputs, writes, strict=True))  # the same of outputs
 
     def scratch(self, size_in_bytes: int) -> Region:
         """Scratch memory of its own for so many bytes."""
@@ -196,7 +165,6 @@ class ProgramBuilder:
         """Adds what computes another description, which is taken for checked, between these regions.
 
         Args:
-            desc: the description.
             reads: a region for each input that it has.
             writes: a region for each output that it has.
             label: for people; the operator's own name without one.

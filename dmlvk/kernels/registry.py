@@ -26,8 +26,7 @@ Raises:
     DeviceLimitError: when there is more work than the device, or Vulkan's guaranteed launch sizes, can address.
 """
 
-LOWERINGS: dict[Pattern, Lowering] = {}
-"""By pattern: of operators that have none of their own."""
+LOWERINGS: dict[Pattern, Lowering] = {}  # By pattern: of operators that have none of their own
 
 _Of = TypeVar("_Of", bound=Lowering)
 

@@ -13,8 +13,7 @@ from dmlvk.kernels import library
 from dmlvk.operators import OperatorDesc
 from dmlvk.spirv.modules import with_constant
 
-SPECIAL_ATTRIBUTE = 1001
-"""The ``constant_id`` of ``shaders/include/special_attribute.glsl``."""
+SPECIAL_ATTRIBUTE = 1001  # The ``constant_id`` of ``shaders/include/special_attribute.glsl``
 
 SPECIAL_VALUES: dict[str, tuple[str, tuple[float, ...]]] = {
     "ACTIVATION_CELU": ("alpha", (1.0,)),

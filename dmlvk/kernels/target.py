@@ -41,43 +41,34 @@ class Target:
     No choice changes a bit of a result, but for the one that ``device_arithmetic`` permits.
 
     The defaults are what every Vulkan device that dmlvk runs on has.
-
-    Attributes:
-        is_cpu: whether its shaders run on a processor: loads are dear there, barriers very much so, and both sides of a
-            branch are executed.
-        is_naive: whether its driver takes specialization constants for unknown when it optimizes.
-        shared_memory: bytes of shared memory that a work group may have.
-        work_group_size: invocations that a work group may have.
-        buffers: storage buffers that a kernel may have.
-        buffer_size: bytes of a buffer that a kernel can reach.
-        device_arithmetic: whether sums of products may be rounded as the device likes
-            (ExecutionFlags.ALLOW_DEVICE_ARITHMETIC).
-        registers: of 32 bits that its driver gives an invocation before some are kept in memory, or fewer: 64 where
-            subgroups may have fewer than 32 invocations (GPUs of Intel, Arm and Broadcom), 128 or 256 elsewhere.
-        has_integer_dot_product: whether shaders may use SPIR-V's integer dot products.
-        has_half_arithmetic: whether shaders may compute with FLOAT16; those that do see whether it is exact.
-        has_cooperative_bytes: whether its subgroups of 32 invocations multiply matrices of 16 x 32 and 32 x 16 signed
-            bytes together (VK_KHR_cooperative_matrix).
-        has_cooperative_halves: whether its subgroups of 32 or 64 invocations do so with matrices of 16 x 16 FLOAT16,
-            whose sums are FLOAT32.
-        has_cooperative_brain_floats: whether those of 32 do so with matrices of bfloat16 (VK_KHR_shader_bfloat16).
-        subgroup_size: how many invocations multiply such matrices of FLOAT16 together.
     """
 
+    # whether its shaders run on a processor: loads are dear there, barriers very much so, and both sides of a branch
+    # are executed
     is_cpu: bool = False
-    is_naive: bool = False
-    shared_memory: int = 16384
-    work_group_size: int = 256
-    buffers: int = 4
-    buffer_size: int = 2**27
+    is_naive: bool = False  # whether its driver takes specialization constants for unknown when it optimizes
+    shared_memory: int = 16384  # bytes of shared memory that a work group may have
+    work_group_size: int = 256  # invocations that a work group may have
+    buffers: int = 4  # storage buffers that a kernel may have
+    buffer_size: int = 2**27  # bytes of a buffer that a kernel can reach
+    # whether sums of products may be rounded as the device likes (ExecutionFlags.ALLOW_DEVICE_ARITHMETIC)
     device_arithmetic: bool = False
+    # of 32 bits that its driver gives an invocation before some are kept in memory, or fewer: 64 where subgroups may
+    # have fewer than 32 invocations (GPUs of Intel, Arm and Broadcom), 128 or 256 elsewhere
     registers: int = MOST_REGISTERS
-    has_integer_dot_product: bool = False
-    has_half_arithmetic: bool = False
+    has_integer_dot_product: bool = False  # whether shaders may use SPIR-V's integer dot products
+    has_half_arithmetic: bool = False  # whether shaders may compute with FLOAT16; those that do see whether it is exact
+    # whether its subgroups of 32 invocations multiply matrices of 16 x 32 and 32 x 16 signed bytes together
+    # (VK_KHR_cooperative_matrix)
     has_cooperative_bytes: bool = False
+    # whether its subgroups of 32 or 64 invocations do so with matrices of 16 x 16 FLOAT16, whose sums are FLOAT32
     has_cooperative_halves: bool = False
+    # whether sums of such matrices of 32 invocations, which lie as shaders/include/cooperative_quads.glsl has it, are
+    # exact up to 24 bits; it is tried
+    has_exact_halves: bool = False
+    # whether those of 32 do so with matrices of bfloat16 (VK_KHR_shader_bfloat16)
     has_cooperative_brain_floats: bool = False
-    subgroup_size: int = _USUAL_SUBGROUP
+    subgroup_size: int = _USUAL_SUBGROUP  # how many invocations multiply such matrices of FLOAT16 together
 
     def multiplies_matrices_of(self, data_type: DataType) -> bool:
         """Whether its subgroups multiply matrices of a data type, or of the parts of its numbers."""
@@ -88,7 +79,8 @@ class Target:
 
     def without_matrices_of_floats(self) -> Target:
         """The same device, if it had no such matrices."""
-        return dataclasses.replace(self, has_cooperative_halves=False, has_cooperative_brain_floats=False)
+        lacking = dict.fromkeys(("has_cooperative_halves", "has_exact_halves", "has_cooperative_brain_floats"), False)
+        return dataclasses.replace(self, **lacking)
 
     @classmethod
     def of(cls, info: DeviceInfo, enabled_features: Collection[str] = ()) -> Target:

@@ -13,8 +13,8 @@ from dmlvk.spirv.cooperative_types import TRIAL_SOURCE
 OPERANDS, RESULTS = 3, 12
 """Words of each invocation's operands and results."""
 
-_VARIANT = ShaderVariant("trial.arithmetic", "trial/arithmetic.comp", ())
-_HALF_PRODUCTS = ShaderVariant("trial.half_products", "trial/half_products.comp", ())
+_VARIANT = ShaderVariant("trial.arithmetic", "patterns/elementwise/arithmetic_trial.comp", ())
+_HALF_PRODUCTS = ShaderVariant("trial.half_products", "patterns/elementwise/half_products.comp", ())
 MATRIX_QUADS = ShaderVariant("trial.float16.cooperative.quads", TRIAL_SOURCE, ())
 
 

@@ -25,14 +25,11 @@ ACCESS_ORDERS: tuple[AccessOrder, ...] = ("contiguous", "rows", "tiled", "stride
 ROW_ACCESS_ORDERS: tuple[AccessOrder, ...] = ("in_registers", "long", "alone")
 """How a kernel along axes goes through rows; ``shaders/patterns/rows/along_axes.glsl`` says how."""
 
-BLOCK = 4
-"""Neighbouring elements that one lane of a row takes at once."""
+BLOCK = 4  # Neighbouring elements that one lane of a row takes at once
 
-BLOCKS_IN_REGISTERS = 4
-"""Blocks that a lane adds up at once, and keeps in registers where it has no more."""
+BLOCKS_IN_REGISTERS = 4  # Blocks that a lane adds up at once, and keeps in registers where it has no more
 
-TILES_IN_BYTES = 16384
-"""Shared memory of a work group that every Vulkan device has."""
+TILES_IN_BYTES = 16384  # Shared memory of a work group that every Vulkan device has
 
 WORK_GROUP_SIZE_WITH_TWO_VECTORS = 128
 """The same where each computes two vectors: more of them lose 2 to 3%, fewer 1 to 2%."""
@@ -47,39 +44,26 @@ _NO_VALUES = ("data_type", "uint32", "uint32_array", "operator_desc")
 _FUSED = "fused_"
 """What the names of fused activations begin with among the optional members that are present: ``"fused_elu"``."""
 
-_CHANGES_NOTHING = "ACTIVATION_IDENTITY"
-"""The activation that is fused by leaving it out."""
+_CHANGES_NOTHING = "ACTIVATION_IDENTITY"  # The activation that is fused by leaving it out
 
 
 @dataclasses.dataclass(frozen=True)
 class ShaderVariant:
-    """A shader to compile.
+    """A shader to compile."""
 
-    Attributes:
-        name: ``"element_wise_sign.float32.contiguous"``, also the name of the compiled file without its suffix.
-        source: path below ``shaders/``.
-        defines: preprocessor definitions, by name.
-    """
-
-    name: str
-    source: str
-    defines: tuple[tuple[str, str], ...]
+    name: str  # ``"element_wise_sign.float32.contiguous"``, also the name of the compiled file without its suffix
+    source: str  # path below ``shaders/``
+    defines: tuple[tuple[str, str], ...]  # preprocessor definitions, by name
 
 
 @dataclasses.dataclass(frozen=True)
 class AttributeWord:
-    """One 32-bit word of an operator's attributes, in the order of the push constants.
+    """One 32-bit word of an operator's attributes, in the order of the push constants."""
 
-    Attributes:
-        field: the member that it comes from.
-        part: which word of that member.
-        name: what the shader calls the value whose first word this is, ``ATTRIBUTE_MIN``; empty for a second word.
-        is_fused: whether it is a member of the fused activation; the shader calls it ``ATTRIBUTE_FUSED_MIN``.
-    """
-
-    field: Field
-    part: int
-    name: str
+    field: Field  # the member that it comes from
+    part: int  # which word of that member
+    name: str  # what the shader calls the value whose first word this is, ``ATTRIBUTE_MIN``; empty for a second word
+    # whether it is a member of the fused activation; the shader calls it ``ATTRIBUTE_FUSED_MIN``
     is_fused: bool = False
 
 
@@ -102,9 +86,17 @@ def fused_class(desc_class: type[OperatorDesc], present: tuple[str, ...]) -> typ
     return None
 
 
-def access_orders_of(desc_class: type[OperatorDesc]) -> tuple[AccessOrder, ...]:
-    """How an operator's kernels go through memory."""
-    return ROW_ACCESS_ORDERS if desc_class.declaration.pattern == "rows" else ACCESS_ORDERS
+_LONG_OF_INTEGERS = ("ELEMENT_WISE_POW",)
+"""Whose functions of integers take so long that how they go through memory hardly matters."""
+
+
+def access_orders_of(desc_class: type[OperatorDesc], types: tuple[DataType, ...]) -> tuple[AccessOrder, ...]:
+    """How an operator's kernels for operands of such types, inputs first, go through memory."""
+    if desc_class.declaration.pattern == "rows":
+        return ROW_ACCESS_ORDERS
+    if desc_class.operator_name not in _LONG_OF_INTEGERS or all(data_type.is_float for data_type in types):
+        return ACCESS_ORDERS
+    return ("contiguous", "strided")
 
 
 def source_of(operator_name: str) -> str:
@@ -123,7 +115,6 @@ def operand_types(
     Values that are only moved count by their width alone; with an optional attribute they are computed with.
 
     Args:
-        desc_class: the operator.
         data_types: by tensor member, those that are present.
         present: the optional members that are given.
     """
@@ -193,7 +184,6 @@ def attribute_words(
     """The words of the push constants that follow the operands' base addresses, in order.
 
     Args:
-        desc_class: the operator.
         output_type: the output's data type, which decides how long a value converted to it is.
         present: the optional members that are given; a fused activation's attributes follow the operator's own.
     """
@@ -248,8 +238,6 @@ def variant_name(
 
     Args:
         operator_name: ``"ELEMENT_WISE_SIGN"``.
-        types: as :func:`operand_types` gives them.
-        access_order: the access order.
         present: the optional members that are given, by their Python names, in the description's order.
     """
     names = [data_type.name.lower() for data_type in types]
@@ -299,29 +287,19 @@ def _operand_defines(types: tuple[DataType, ...], access_order: AccessOrder) -> 
 
 
 def elementwise_variant(
-    name: str,
-    source: str,
-    types: tuple[DataType, ...],
+    name: str,  # the variant's name but for data types and access order
+    source: str,  # path below ``shaders/``
+    types: tuple[DataType, ...],  # of the inputs and, last, the output
     access_order: AccessOrder,
     defines: Mapping[str, str],
-    attributes: int = 0,
+    attributes: int = 0,  # words of attributes behind the operands' places, ``parameters.attributes``
 ) -> ShaderVariant:
-    """A variant of a shader that goes through elements and is not an operator's whole computation.
-
-    Args:
-        name: the variant's name but for data types and access order.
-        source: path below ``shaders/``.
-        types: of the inputs and, last, the output.
-        access_order: the access order.
-        defines: its own preprocessor definitions.
-        attributes: words of attributes behind the operands' places, ``parameters.attributes``.
-    """
+    """A variant of a shader that goes through elements and is not an operator's whole computation."""
     all_defines = {**_operand_defines(types, access_order), "ATTRIBUTE_WORDS": str(attributes), **defines}
     return ShaderVariant(variant_name(name, types, access_order), source, tuple(sorted(all_defines.items())))
 
 
-LOOKUP_TYPES = (DataType.UINT16, DataType.UINT16)
-"""The operands of a lookup as its shader sees them."""
+LOOKUP_TYPES = (DataType.UINT16, DataType.UINT16)  # The operands of a lookup as its shader sees them
 
 
 def lookup_variant_name(access_order: AccessOrder) -> str:
@@ -335,8 +313,7 @@ def lookup_variant(access_order: AccessOrder) -> ShaderVariant:
     return ShaderVariant(lookup_variant_name(access_order), "lookup/lookup.comp", tuple(sorted(defines.items())))
 
 
-CONVERSION_TYPES = (DataType.FLOAT32, DataType.FLOAT16)
-"""The operands of a conversion."""
+CONVERSION_TYPES = (DataType.FLOAT32, DataType.FLOAT16)  # The operands of a conversion
 
 CONVERSION_VARIANT_NAME = "float16_from_float32.contiguous"
 """The variant that converts FLOAT32 to FLOAT16, by which devices are tried."""
@@ -427,7 +404,7 @@ def regular_variants() -> list[ShaderVariant]:
                 # Tensors stand before attributes in every description.
                 present = (*present_tensors, *present_attributes)
                 types = operand_types(desc_class, data_types, present)
-                for access_order in access_orders_of(desc_class):
+                for access_order in access_orders_of(desc_class, types):
                     made = variant(desc_class, types, access_order, present)
                     found[made.name] = made
     return list(found.values())

@@ -10,17 +10,11 @@ from dmlvk.tensors import TensorDesc, packed_strides
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """Elements at ``first + sum(coordinates[i] * strides[i])``.
+    """Elements at ``first + sum(coordinates[i] * strides[i])``."""
 
-    Attributes:
-        sizes: elements along each axis, outermost first.
-        strides: distance between neighbours along each axis, in elements; of either sign, 0 repeats.
-        first: where the element lies whose coordinates are all 0, in elements from the tensor's start.
-    """
-
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    first: int = 0
+    sizes: tuple[int, ...]  # elements along each axis, outermost first
+    strides: tuple[int, ...]  # distance between neighbours along each axis, in elements; of either sign, 0 repeats
+    first: int = 0  # where the element lies whose coordinates are all 0, in elements from the tensor's start
 
     @classmethod
     def of(cls, tensor: TensorDesc) -> View:

@@ -18,12 +18,4 @@ from dmlvk.language.folder import ModelFolder
 from dmlvk.language.generation import LanguageModel
 from dmlvk.language.sampling import Sampling
 
-__all__ = [
-    "Conversation",
-    "EmbeddingModel",
-    "LanguageModel",
-    "ModelFolder",
-    "Reranker",
-    "Sampling",
-    "convert_gguf",
-]
+__all__ = ["Conversation", "EmbeddingModel", "LanguageModel", "ModelFolder", "Reranker", "Sampling", "convert_gguf"]

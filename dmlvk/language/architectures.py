@@ -7,7 +7,7 @@ are those of transformers (modeling_NAME.py), and for GGUF of llama.cpp.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dmlvk.language.rotary import Rotary, rotary
@@ -16,115 +16,103 @@ from dmlvk.language.source import Source
 _QKV = frozenset({"attn_q", "attn_k", "attn_v"})
 _MLP = frozenset({"ffn_gate", "ffn_up", "ffn_down"})
 _MOST_LAYERS = 1000
+_SIGMOID = 2  # llama.cpp's LLAMA_EXPERT_GATING_FUNC_TYPE_SIGMOID
 
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """A layer.
+    """A layer."""
 
-    Attributes:
-        angles: which of the decoder's kinds of angles; ``None``: nothing turns.
-        window: keys that a query sees, its own included; 0: all.
-        taps: of a short convolution in the place of attention; 0: there is none.
-    """
+    angles: int | None  # which of the decoder's kinds of angles; ``None``: nothing turns
+    window: int  # keys that a query sees, its own included; 0: all
+    head: int  # elements of a head
+    key_heads: int  # of keys and values; each serves as many heads of queries
+    feed_forward: int  # elements inside of the gated MLP
+    taps: int = 0  # of a short convolution in the place of attention; 0: there is none
+    source: int | None = None  # the layer whose keys and values it sees; ``None``: it has its own
+    values_are_keys: bool = False  # whether values are what keys are made of
 
-    angles: int | None
-    window: int
-    taps: int = 0
+
+@dataclasses.dataclass(frozen=True)
+class DeltaRule:
+    """Linear attention with the gated delta rule, in layers whose convolution is over its queries, keys and values."""
+
+    heads: int  # of values, each with a state
+    key_heads: int  # of queries and keys
+    size: int  # elements of a head of keys
+    value_size: int  # of a head of values
+    # whether heads of values take turns with heads of keys, instead of each head of keys having neighbours
+    is_tiled: bool = False
+
+    @property
+    def keys(self) -> int:
+        """Elements of all heads of keys."""
+        return self.key_heads * self.size
+
+    @property
+    def values(self) -> int:
+        """Elements of all heads of values."""
+        return self.heads * self.value_size
 
 
 @dataclasses.dataclass(frozen=True)
 class Mixture:
-    """A mixture of experts in the place of an MLP.
+    """A mixture of experts in the place of an MLP."""
 
-    Attributes:
-        experts: how many there are.
-        chosen: how many a token chooses, by what a product gives for each.
-        feed_forward: elements inside of one.
-        is_whole: whether the shares of those that are chosen add up to 1, and not those of all.
-        limit: what gates are kept below, and what they multiply between (less the sign); 0: nothing.
-        slope: of a gate with a limit, inside of the sigmoid; what it multiplies has 1 added then.
-        has_biases: whether experts and the choice add something.
-    """
-
-    experts: int
-    chosen: int
-    feed_forward: int
-    is_whole: bool = True
-    limit: float = 0.0
-    slope: float = 1.0
-    has_biases: bool = False
+    experts: int  # how many there are
+    chosen: int  # how many a token chooses, by what a product gives for each
+    feed_forward: int  # elements inside of one
+    is_whole: bool = True  # whether the shares of those that are chosen add up to 1, and not those of all
+    limit: float = 0.0  # what gates are kept below, and what they multiply between (less the sign); 0: nothing
+    slope: float = 1.0  # of a gate with a limit, inside of the sigmoid; what it multiplies has 1 added then
+    has_biases: bool = False  # whether experts and the choice add something
+    shared: int = 0  # elements inside of an expert that all tokens take, by a share of its own; 0: there is none
+    # whether it is beside an MLP, with norms of their own; then experts are chosen by the state, and each has a scale
+    is_beside: bool = False
+    first: int = 0  # the first layer that has it: those before have MLPs
+    # whether shares are sigmoids of what is chosen by, to which the choice alone adds a bias, times the scale
+    has_sigmoids: bool = False
+    has_choice_bias: bool = False  # whether there is such a bias
+    scale: float = 1.0  # what these shares are multiplied by
 
 
 @dataclasses.dataclass(frozen=True)
 class Decoder:
-    """All that is not in the weights.
+    """All that is not in the weights."""
 
-    Attributes:
-        name: of the architecture.
-        hidden: elements of a state.
-        feed_forward: elements inside of the gated MLP.
-        heads: of queries.
-        key_heads: of keys and values; each serves as many heads of queries.
-        head: elements of a head.
-        context: tokens that it can look back at, the new one included.
-        vocabulary: tokens.
-        epsilon: of norms.
-        scale: of queries times keys.
-        layers: each of them.
-        angles: kinds of angles of positions.
-        gate: ``"silu"``, ``"tanh"`` (GELU by tanh) or ``"erf"`` (GELU).
-        has_head_norms: whether heads of queries and keys are normalized.
-        has_post_norms: whether what attention and MLP give is normalized before it is added.
-        is_joined: whether queries, keys and values are one matrix, and gate and up another.
-        attention_cap: what scores are kept below by tanh; 0: nothing.
-        logit_cap: likewise, of logits.
-        embedding_scale: what embeddings are multiplied by.
-        residual_scale: what attention and MLP give is multiplied by.
-        logit_divisor: what logits are divided by.
-        biases: products that have one.
-        mixture: of experts, in all layers; ``None``: there is an MLP.
-        has_sinks: whether each head has a score that takes its share, and is no key's.
-        is_causal: whether tokens see those before them only, and caches go on with more.
-        has_gate: whether the MLP is gated.
-        has_means: whether norms take off the mean, and add a bias.
-        normalizes_sums: whether each sum is normalized, and goes on as such (post-norm), instead of what layers read.
-        places: rows that are added by the place of a token; 0: none.
-        first_place: the row of the first token.
-        segments: rows that are added by the text that a token belongs to; 0: none.
-    """
-
-    name: str
-    hidden: int
-    feed_forward: int
-    heads: int
-    key_heads: int
-    head: int
-    context: int
-    vocabulary: int
-    epsilon: float
-    scale: float
-    layers: tuple[Layer, ...]
-    angles: tuple[Rotary, ...]
-    gate: str = "silu"
-    has_head_norms: bool = False
-    has_post_norms: bool = False
-    is_joined: bool = False
-    attention_cap: float = 0.0
-    logit_cap: float = 0.0
-    embedding_scale: float = 1.0
-    residual_scale: float = 1.0
-    logit_divisor: float = 1.0
-    biases: frozenset[str] = frozenset()
-    mixture: Mixture | None = None
-    has_sinks: bool = False
-    is_causal: bool = True
-    has_gate: bool = True
-    has_means: bool = False
+    name: str  # of the architecture
+    hidden: int  # elements of a state
+    heads: int  # of queries
+    context: int  # tokens that it can look back at, the new one included
+    vocabulary: int  # tokens
+    epsilon: float  # of norms
+    scale: float  # of queries times keys
+    layers: tuple[Layer, ...]  # each of them
+    angles: tuple[Rotary, ...]  # kinds of angles of positions
+    gate: str = "silu"  # ``"silu"``, ``"tanh"`` (GELU by tanh) or ``"erf"`` (GELU)
+    has_head_norms: bool = False  # whether heads of queries and keys are normalized
+    has_value_norms: bool = False  # whether those of values are, too, without weights
+    layer_input: int = 0  # elements of what each layer takes from the tokens themselves; 0: nothing
+    has_post_norms: bool = False  # whether what attention and MLP give is normalized before it is added
+    is_joined: bool = False  # whether queries, keys and values are one matrix, and gate and up another
+    attention_cap: float = 0.0  # what scores are kept below by tanh; 0: nothing
+    logit_cap: float = 0.0  # likewise, of logits
+    embedding_scale: float = 1.0  # what embeddings are multiplied by
+    residual_scale: float = 1.0  # what attention and MLP give is multiplied by
+    logit_divisor: float = 1.0  # what logits are divided by
+    biases: frozenset[str] = frozenset()  # products that have one
+    mixture: Mixture | None = None  # of experts, in all layers; ``None``: there is an MLP
+    delta: DeltaRule | None = None  # what layers with a convolution are; ``None``: they are short convolutions
+    has_head_gates: bool = False  # whether what heads give is gated, by what their queries' matrix has beside these
+    has_sinks: bool = False  # whether each head has a score that takes its share, and is no key's
+    is_causal: bool = True  # whether tokens see those before them only, and caches go on with more
+    has_gate: bool = True  # whether the MLP is gated
+    has_means: bool = False  # whether norms take off the mean, and add a bias
+    # whether each sum is normalized, and goes on as such (post-norm), instead of what layers read
     normalizes_sums: bool = False
-    places: int = 0
-    first_place: int = 0
-    segments: int = 0
+    places: int = 0  # rows that are added by the place of a token; 0: none
+    first_place: int = 0  # the row of the first token
+    segments: int = 0  # rows that are added by the text that a token belongs to; 0: none
 
 
 def decoder_of(source: Source) -> Decoder:
@@ -145,21 +133,17 @@ def decoder_of(source: Source) -> Decoder:
 
 
 class _Common:
-    """What all architectures say.
-
-    Attributes:
-        source: the files.
-        count: of layers.
-    """
+    """What all architectures say."""
 
     def __init__(self, source: Source) -> None:
-        self.source = source
-        self.count = source.whole("block_count", most=_MOST_LAYERS)
+        self.source = source  # the files
+        self.count = source.layers(_MOST_LAYERS)  # of layers
 
     def decoder(
         self,
         *,
         head: int | None = None,
+        local_head: int | None = None,
         theta: float = 10000.0,
         epsilon: float | None = 1e-6,
         local: Callable[[int], bool] = lambda layer: True,
@@ -167,12 +151,14 @@ class _Common:
         has_local_angles: bool = False,
         window: int = 0,
         keys_of: Callable[[int], int] = lambda window: window,
+        feed_forward: int = 0,
         **more: Any,
     ) -> Decoder:
         """A decoder with what an architecture adds.
 
         Args:
             head: elements of a head, where the files do not say; ``None``: the state's, divided among heads.
+            local_head: those in layers of a window; ``None``: as in others.
             theta: the base of angles likewise.
             epsilon: of norms likewise; ``None``: they must.
             local: whether a layer sees a window only, where the files have one and do not say for which layers.
@@ -180,18 +166,22 @@ class _Common:
             has_local_angles: whether layers of a window have angles of their own.
             window: keys that such a layer sees, where the files do not say.
             keys_of: these, of the number that the files say.
+            feed_forward: elements inside of the gated MLP; 0: what the files say.
             more: fields of :class:`Decoder`.
         """
         source = self.source
         hidden, heads = source.whole("embedding_length"), source.whole("attention.head_count")
-        key_heads, own = source.whole("attention.head_count_kv", heads), source.value("attention.key_length")
+        key_heads, own = (
+            source.wholes("attention.head_count_kv", self.count, heads),
+            source.value("attention.key_length"),
+        )
         if own is None and head is None and hidden % heads:
             raise source.fault(f"{source.named('embedding_length')} {hidden} is no multiple of {heads} heads")
         head = source.whole("attention.key_length", head or hidden // heads, most=2**16)
-        if heads % key_heads or head % 2:
+        if any(heads % count for count in key_heads) or head % 2:
             raise source.fault(
-                f"{source.named('attention.head_count')} {heads} must be a multiple of head_count_kv {key_heads}, and "
-                f"the elements of a head, {head}, even"
+                f"{source.named('attention.head_count')} {heads} must be a multiple of head_count_kv "
+                f"{' and '.join(map(str, dict.fromkeys(key_heads)))}, and the elements of a head, {head}, even"
             )
         if source.whole("attention.value_length", head) != head:
             raise source.refusal(f"{source.named('attention.value_length')} must be {head}, as of keys")
@@ -201,11 +191,25 @@ class _Common:
         kinds = 1 + (has_local_angles and any(windows))
         context = source.whole("context_length")
         angles = tuple(
-            rotary(source, base, size, context, scaling)
-            for base, size, scaling in (source.angles(head, theta, is_local=bool(kind)) for kind in range(kinds))
+            rotary(
+                source,
+                *source.angles((local_head if kind else None) or head, theta, is_local=bool(kind)),
+                context,
+                kind,
+            )
+            for kind in range(kinds)
         )
+        inner = [feed_forward] * self.count
+        if not feed_forward:
+            inner = source.wholes("feed_forward_length", self.count)
         layers = tuple(
-            Layer((kinds - 1 if window else 0) if turns(layer) else None, window)
+            Layer(
+                (kinds - 1 if window else 0) if turns(layer) else None,
+                window,
+                (local_head if window else None) or head,
+                key_heads[layer],
+                inner[layer],
+            )
             for layer, window in enumerate(windows)
         )
         own_fields: dict[str, Any] = {
@@ -214,14 +218,10 @@ class _Common:
             "context": min([context, *(each.most for each in angles if each.most)]),
             "angles": angles,
         }
-        if "feed_forward" not in more:
-            own_fields["feed_forward"] = source.whole("feed_forward_length")
         return Decoder(
             name=source.architecture,
             hidden=hidden,
             heads=heads,
-            key_heads=key_heads,
-            head=head,
             vocabulary=source.vocabulary(),
             epsilon=source.number("attention.layer_norm_rms_epsilon", epsilon, most=1.0),
             layers=layers,
@@ -242,7 +242,6 @@ def _experts(common: _Common, *, is_optional: bool = False, **more: Any) -> Mixt
     """What files say of a mixture.
 
     Args:
-        common: the files.
         is_optional: whether they may have none.
         more: fields of :class:`Mixture`.
     """
@@ -251,7 +250,8 @@ def _experts(common: _Common, *, is_optional: bool = False, **more: Any) -> Mixt
     if not count:
         return None
     chosen = source.whole("expert_used_count", most=count)
-    inner = source.whole("expert_feed_forward_length", source.whole("feed_forward_length"))
+    inner = source.value("expert_feed_forward_length")
+    inner = source.whole("feed_forward_length" if inner is None else "expert_feed_forward_length")
     return Mixture(count, chosen, inner, **more)
 
 
@@ -302,7 +302,6 @@ def _of_gemma(common: _Common, hidden_for_scale: int = 0) -> dict[str, Any]:
     """What all of them have: heads of 256, a norm's weight less one, embeddings times the root of their length.
 
     Args:
-        common: the files.
         hidden_for_scale: layers of the model whose scale follows from the state's size, which GGUF does not say.
     """
     source = common.source
@@ -348,6 +347,63 @@ def _gemma3(common: _Common) -> Decoder:
     )
 
 
+def _gemma4(common: _Common) -> Decoder:
+    """Two sizes of heads, the last layers see the keys of others, and all take something from the tokens themselves.
+
+    As in modeling_gemma4.py; the mixture of some is beside their MLP.
+    """
+    source = common.source
+    if source.value("use_bidirectional_attention") not in (None, False, "vision"):
+        raise source.refusal("use_bidirectional_attention: gemma4 is run with tokens that see those before them")
+    has_mixture = source.is_of_llama_cpp or source.flag("enable_moe_block")
+    local_head = source.whole("attention.key_length_swa", 256, most=2**16)
+    if local_head % 2:
+        raise source.fault(f"{source.named('attention.key_length_swa')} must be even; got {local_head}")
+    if source.whole("attention.value_length_swa", local_head) != local_head:
+        raise source.refusal(f"{source.named('attention.value_length_swa')} must be {local_head}, as of keys")
+    made = common.decoder(
+        head=512,
+        local_head=local_head,
+        theta=1e6,
+        scale=1.0,
+        gate=source.gate("tanh"),
+        embedding_scale=source.whole("embedding_length") ** 0.5,
+        biases=common.biases(),
+        has_head_norms=True,
+        has_value_norms=True,
+        has_post_norms=True,
+        logit_cap=source.number("final_logit_softcapping", 0.0),
+        window=512,
+        local=lambda layer: (layer + 1) % 6 != 0 and layer + 1 < common.count,
+        has_local_angles=True,
+        layer_input=source.whole("embedding_length_per_layer_input", 0, least=0, most=2**16),
+        mixture=_experts(common, is_optional=source.is_of_llama_cpp, is_beside=True) if has_mixture else None,
+    )
+    if source.whole("vocab_size_per_layer_input", made.vocabulary) != made.vocabulary and made.layer_input:
+        raise source.refusal(f"vocab_size_per_layer_input must be {made.vocabulary}, as of all tokens")
+    return dataclasses.replace(made, layers=tuple(_with_shared_keys(common, made.layers)))
+
+
+def _with_shared_keys(common: _Common, layers: tuple[Layer, ...]) -> Iterator[Layer]:
+    """Layers, of which the last ones see keys and values of the last of their kind before them."""
+    source = common.source
+    shared, are_keys = source.whole("attention.shared_kv_layers", 0, least=0), source.flag("attention_k_eq_v")
+    wide = 2 if source.flag("use_double_wide_mlp") else 1
+    of_kind: dict[bool, int] = {}
+    for number, layer in enumerate(layers):
+        is_local = layer.window > 0
+        if number < len(layers) - shared:
+            of_kind[is_local] = number
+            has_values = source.has(f"blk.{number}.attn_v.weight") if source.is_of_llama_cpp else not are_keys
+            yield dataclasses.replace(layer, values_are_keys=not is_local and not has_values)
+            continue
+        if is_local not in of_kind:
+            raise source.fault(f"{source.named('attention.shared_kv_layers')} {shared} leaves layer {number} no keys")
+        for part in ("attn_k", "attn_v", "attn_k_norm"):
+            source.drop(f"blk.{number}.{part}.weight")
+        yield dataclasses.replace(layer, source=of_kind[is_local], feed_forward=wide * layer.feed_forward)
+
+
 def _both_ways(source: Source) -> dict[str, Any]:
     """Of models for vectors, whose tokens see others on both sides: so a window is half as large (transformers)."""
     if not source.flag("use_bidirectional_attention"):
@@ -386,13 +442,73 @@ def _lfm2(common: _Common) -> Decoder:
         each = source.whole("block_multiple_of", 256)
         inner = int(source.number("block_ffn_dim_multiplier", 1.0) * (2 * inner // 3))
         inner = -(-inner // each) * each
-    made = common.decoder(epsilon=1e-5, has_head_norms=True, feed_forward=inner)
+    mixture = _experts(common, is_optional=True, **_of_sigmoids(source))
+    made = common.decoder(theta=1e6, epsilon=1e-5, has_head_norms=True, feed_forward=inner, mixture=mixture)
     layers = tuple(
         dataclasses.replace(layer, taps=0 if attends else taps)
         for layer, attends in zip(made.layers, is_attention, strict=True)
     )
     biases = frozenset({"shortconv.in_proj", "shortconv.out_proj"}) if source.flag("conv_bias") else frozenset()
     return dataclasses.replace(made, layers=layers, biases=biases)
+
+
+def _of_sigmoids(source: Source) -> dict[str, Any]:
+    """How tokens choose experts by sigmoids (modeling_lfm2_moe.py); nothing where there are none."""
+    if not source.value("expert_count"):
+        return {}
+    if source.whole("expert_gating_func", _SIGMOID) != _SIGMOID:
+        raise source.refusal(f"{source.named('expert_gating_func')} must be {_SIGMOID}, sigmoids")
+    is_whole = source.value("norm_topk_prob")
+    if is_whole not in (None, True, False):
+        raise source.fault(f"norm_topk_prob must be true or false; got {is_whole!r:.100}")
+    return {
+        "first": source.whole("leading_dense_block_count", 2, least=0),
+        "has_sigmoids": True,
+        "has_choice_bias": source.is_of_llama_cpp or source.value("use_expert_bias") is not False,
+        "scale": source.number("expert_weights_scale", 1.0),
+        "is_whole": is_whole is not False,
+    }
+
+
+def _qwen3_next(common: _Common) -> Decoder:
+    """Most layers have the gated delta rule instead of attention (modeling_qwen3_next.py, modeling_qwen3_5.py)."""
+    source = common.source
+    if source.value("decoder_sparse_step") not in (None, 1) or source.value("mlp_only_layers"):
+        raise source.refusal("has layers without a mixture among others: decoder_sparse_step must be 1")
+    if source.value("attn_output_gate") not in (None, True):
+        raise source.refusal(f"{source.named('attn_output_gate')} must be true")
+    heads = source.whole("ssm.time_step_rank", most=2**16)
+    values = source.whole("ssm.inner_size") if source.is_of_llama_cpp else heads * source.whole("value_size")
+    delta = DeltaRule(
+        heads,
+        source.whole("ssm.group_count", most=heads),
+        source.whole("ssm.state_size", most=2**16),
+        values // heads,
+        is_tiled=source.is_of_llama_cpp and source.architecture.startswith("qwen35"),
+    )
+    if values % heads or heads % delta.key_heads:
+        raise source.fault(f"{heads} heads of {values} values do not fit {delta.key_heads} heads of keys")
+    more: dict[str, Any] = {}
+    if source.value("expert_count"):
+        source.value("feed_forward_length")  # of layers without a mixture, of which there are none
+        shared = source.whole("expert_shared_feed_forward_length")
+        is_silent = source.is_of_llama_cpp or source.value("norm_topk_prob") is None
+        is_whole = is_silent or source.flag("norm_topk_prob")
+        more = {"mixture": _experts(common, shared=shared, is_whole=is_whole), "feed_forward": shared}
+    made = common.decoder(
+        head=256,
+        biases=common.biases(),
+        has_head_norms=True,
+        has_head_gates=True,
+        delta=delta,
+        **more,
+    )
+    taps = source.whole("ssm.conv_kernel", least=2, most=64)
+    layers = tuple(
+        dataclasses.replace(layer, taps=0 if attends else taps)
+        for layer, attends in zip(made.layers, source.attending(common.count), strict=True)
+    )
+    return dataclasses.replace(made, layers=layers)
 
 
 def _bert(common: _Common) -> Decoder:
@@ -435,6 +551,8 @@ ARCHITECTURES: Mapping[str, Callable[[_Common], Decoder]] = {
     "gemma2": _gemma2,
     "gemma3": _gemma3,
     "gemma3_text": _gemma3,
+    "gemma4": _gemma4,
+    "gemma4_text": _gemma4,
     "phi3": _phi3,
     "granite": _granite,
     "granitemoe": _granite,
@@ -444,10 +562,11 @@ ARCHITECTURES: Mapping[str, Callable[[_Common], Decoder]] = {
     "gpt-oss": _gpt_oss,
     "gpt_oss": _gpt_oss,
     "smollm3": _smollm3,
-    "lfm2": _lfm2,
+    **dict.fromkeys(("lfm2", "lfm2moe", "lfm2_moe"), _lfm2),
+    **dict.fromkeys(
+        ("qwen3next", "qwen3_next", "qwen35", "qwen3_5_text", "qwen35moe", "qwen3_5_moe_text"), _qwen3_next
+    ),
     "bert": _bert,
     "xlm-roberta": _roberta,
 }
 """By the name that GGUF has in ``general.architecture``, and folders in ``model_type``."""
-
-__all__ = ["ARCHITECTURES", "Decoder", "Layer", "Mixture", "decoder_of"]

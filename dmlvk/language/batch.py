@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,24 +26,19 @@ if TYPE_CHECKING:
 
 MOST_SEQUENCES = 64
 
-_ROWS = (1, 2, 4, 8, 16, 32, 64)
-"""Sequences of a step: few numbers, so that few plans are needed."""
+_ROWS = (1, 2, 4, 8, 16, 32, 64)  # Sequences of a step: few numbers, so that few plans are needed
 
-_PROMPT_TOKENS = 512
-"""Tokens of prompts that are run between two steps."""
+_PROMPT_TOKENS = 512  # Tokens of prompts that are run between two steps
 
-_MOST_CHAINED = 64
-"""Steps for which idle places have room behind what stands there."""
+_MOST_CHAINED = 64  # Steps for which idle places have room behind what stands there
 
 _FEWEST_CHAINED = 3
 
-_DRAFTED = (4, 8)
-"""Tokens of a step that has guesses: the last one of the text, and what may follow."""
+_DRAFTED = (4, 8)  # Tokens of a step that has guesses: the last one of the text, and what may follow
 
 _MOST_DRAFTED = _DRAFTED[-1] - 1
 
-_FEWEST_COPIED = 64
-"""Tokens that a text must have in common with what stands in another place to be worth a copy."""
+_FEWEST_COPIED = 64  # Tokens that a text must have in common with what stands in another place to be worth a copy
 
 
 class Constraint(Protocol):
@@ -65,15 +60,10 @@ class Drafter(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Likelihood:
-    """How likely a token was, by the model alone: without temperature, penalty and constraint.
+    """How likely a token was, by the model alone: without temperature, penalty and constraint."""
 
-    Attributes:
-        logarithm: of its probability.
-        likeliest: tokens with the logarithms of their probabilities, the likeliest first.
-    """
-
-    logarithm: float
-    likeliest: tuple[tuple[int, float], ...]
+    logarithm: float  # of its probability
+    likeliest: tuple[tuple[int, float], ...]  # tokens with the logarithms of their probabilities, the likeliest first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,11 +83,6 @@ class Wishes:
     forced: Sequence[int] = ()
     hashes: bool = False
     drafter: Drafter | None = None
-
-    @property
-    def needs_host(self) -> bool:
-        """Whether the host takes part in each step."""
-        return self.likeliest is not None or self.constraint is not None or bool(self.forced) or self.hashes
 
 
 class Step(NamedTuple):
@@ -125,8 +110,8 @@ class BatchText:
         wishes: what it wants besides.
         slot: its place; ``None`` when it has left the batch.
         source: the place whose beginning is copied to its own, before its prompt is run.
-        chosen: the token that was chosen last where the host takes part, which may have given way to a forced one.
-        hash: over the bits of all logits from which tokens were chosen, in FLOAT32 or FLOAT16 as the model has them.
+        chosen: the token that was chosen last, which may have given way to a forced one.
+        hash: over fingerprints of the bits of all logits from which tokens were chosen.
     """
 
     def __init__(self, tokens: list[int], sampling: Sampling, wishes: Wishes, slot: Slot) -> None:
@@ -153,7 +138,6 @@ class Batch:
 
     Args:
         slots: the places, side by side from the first one on.
-        choices: how tokens are chosen.
     """
 
     def __init__(self, slots: Sequence[Slot], choices: Choices) -> None:
@@ -250,7 +234,7 @@ class Batch:
         ready = [text for text in self._texts if self._stands(text)]
         if not ready:
             return []
-        if not any(text.wishes.needs_host for text in ready):
+        if all(text.wishes.constraint is None for text in ready):
             chain = self._begun(ready)
             if chain is not None:
                 return self._steps_on_device(chain)
@@ -304,9 +288,16 @@ class Batch:
         pasts = [len(slot.tokens) for slot in slots]
         return first, rows, [0 if row is None else row.tokens[-1] for row in rows], pasts
 
-    def _sampler_of(self, rows: list[BatchText | None], *, is_masked: bool) -> Sampler:
-        samplings = [Sampling() if row is None else row.sampling for row in rows]
-        sampler = Sampler(self._choices, samplings, is_masked=is_masked)
+    def _sampler_of(self, rows: Sequence[BatchText | None]) -> Sampler:
+        wishes = [Wishes() if row is None else row.wishes for row in rows]
+        sampler = Sampler(
+            self._choices,
+            [Sampling() if row is None else row.sampling for row in rows],
+            [each.forced for each in wishes],
+            is_masked=any(each.constraint is not None for each in wishes),
+            tells=any(each.likeliest is not None for each in wishes),
+            hashes=any(each.hashes for each in wishes),
+        )
         sampler.resume(
             [() if row is None else row.tokens for row in rows], [0 if row is None else row.generated for row in rows]
         )
@@ -319,7 +310,9 @@ class Batch:
         if self._left < _FEWEST_CHAINED:
             return None
         first, rows, tokens, pasts = self._rows(ready, self._left)
-        self._chain = self._caches.chain(first, tokens, pasts, self._sampler_of(rows, is_masked=False), self._left)
+        self._chain = self._caches.chain(
+            first, [[token] for token in tokens], pasts, self._sampler_of(rows), self._left
+        )
         self._chained = rows
         return self._chain
 
@@ -330,55 +323,48 @@ class Batch:
         return self._read(chain)
 
     def _read(self, chain: StepChain) -> list[Step]:
-        found = chain.tokens()
+        found = chain.choice()
         self._left -= 1
+        return self._taken(self._chained, found)
+
+    def _taken(self, rows: Sequence[BatchText | None], found: Mapping[str, npt.NDArray[Any]]) -> list[Step]:
+        """Adds what :meth:`Sampler.choice` gave to the texts that are still there."""
         steps = []
-        for row, token in zip(self._chained, found, strict=True):
-            if row is not None and row.slot is not None:
-                self._take(row, token)
-                steps.append(Step(row, token))
+        for row, text in enumerate(rows):
+            if text is None or text.slot is None:
+                continue
+            token, wishes = int(found["token"][row, 0]), text.wishes
+            text.chosen = int(found.get("chosen", found["token"])[row, 0])
+            if wishes.hashes:
+                text.hash.update(found["prints"][row].tobytes())
+            if wishes.constraint is not None:
+                wishes.constraint.accept(token)
+            text.slot.tokens.append(text.tokens[-1])
+            text.tokens.append(token)
+            steps.append(Step(text, token, _likelihood(found, row, wishes.likeliest)))
         return steps
 
-    @staticmethod
-    def _take(text: BatchText, token: int) -> None:
-        assert text.slot is not None  # it takes part
-        text.slot.tokens.append(text.tokens[-1])
-        text.tokens.append(token)
-
     def _single_step(self, ready: list[BatchText]) -> list[Step]:
-        """A step of which the host sees the logits."""
+        """A step in which the host says what may be chosen, or one that cannot be recorded."""
         first, rows, tokens, pasts = self._rows(ready, 1)
         logits = self._caches.logits(first, tokens, pasts)
-        is_masked = any(text.wishes.constraint is not None for text in ready)
-        if self._sampler is None or self._sampler[0] != rows or self._sampler[1].kind.is_masked != is_masked:
-            self._sampler = rows, self._sampler_of(rows, is_masked=is_masked)
+        if self._sampler is None or self._sampler[0] != rows:
+            self._sampler = rows, self._sampler_of(rows)
         sampler = self._sampler[1]
-        found = [
-            int(token) for token in sampler.token(logits, self._allowed(rows) if is_masked else None).numpy()[:, 0]
-        ]
-        for row, text in enumerate(rows):
-            if text is not None:
-                text.chosen = found[row]
-                if text.generated < len(text.wishes.forced):
-                    found[row] = text.wishes.forced[text.generated]
-        likelihoods = self._likelihoods(rows, logits, found)
-        for row, text in enumerate(rows):
-            if text is not None and text.wishes.hashes:
-                text.hash.update(logits[row].numpy().tobytes())
-        sampler.note(found)
-        for text, token in zip(rows, found, strict=True):
-            if text is not None:
-                self._take(text, token)
-                if text.wishes.constraint is not None:
-                    text.wishes.constraint.accept(token)
-        return [Step(text, found[row], likelihoods.get(row)) for row, text in enumerate(rows) if text is not None]
+        chosen = sampler.choice(logits, self._allowed(rows) if sampler.kind.is_masked else None)
+        found = {name: array.numpy() for name, array in chosen.items()}
+        sampler.note(found["token"][:, 0].tolist())
+        return self._taken(rows, found)
 
     def _drafted(self) -> Sequence[int]:
-        """What may follow in the only text that there is."""
-        text = self._texts[0] if len(self._texts) == 1 else None
-        if text is None or text.wishes.drafter is None or text.wishes.needs_host or not self._caches.takes_drafts:
+        """What may follow in the only text that there is, or what must."""
+        text = self._texts[0] if len(self._texts) == 1 and self._caches.takes_drafts else None
+        if text is None or text.wishes.constraint is not None or text.room < _DRAFTED[0]:
             return ()
-        return text.wishes.drafter.draft(text.tokens, _MOST_DRAFTED) if text.room >= _DRAFTED[0] else ()
+        forced = text.wishes.forced[text.generated : text.generated + _MOST_DRAFTED]
+        if forced or text.wishes.drafter is None:
+            return forced
+        return text.wishes.drafter.draft(text.tokens, _MOST_DRAFTED)
 
     def _drafted_step(self, text: BatchText, drafted: Sequence[int]) -> list[Step]:
         """Runs a text's last token and what may follow; what is chosen as it was guessed counts, and what comes next.
@@ -392,15 +378,20 @@ class Batch:
         sizes = [size for size in _DRAFTED if size <= text.room]  # few, so that few plans are needed
         count = next((size for size in sizes if size > len(drafted)), sizes[-1])
         guesses = [*checked_tokens(slot.folder, drafted), *[0] * count][: count - 1]
-        logits = self._caches.drafted_logits(slot.place, [text.tokens[-1], *guesses], len(slot.tokens))
-        sampler = Sampler(self._choices, [text.sampling] * count)
+        sampler = self._sampler_of([text] * count)
         texts = [[*text.tokens, *guesses[:place]] for place in range(count)]
         sampler.resume(texts, [text.generated + place for place in range(count)])
-        chosen = [int(token) for token in sampler.token(logits).numpy()[:, 0]]
+        tokens, past = [text.tokens[-1], *guesses], len(slot.tokens)
+        chain = self._caches.chain(slot.place, [tokens], [past], sampler, 1)
+        if chain is not None:
+            chain.submit()
+            found = chain.choice()
+        else:
+            logits = self._caches.drafted_logits(slot.place, tokens, past)
+            found = {name: array.numpy() for name, array in sampler.choice(logits).items()}
+        chosen = found["token"][:, 0]
         right = next((place for place, guess in enumerate(guesses) if guess != chosen[place]), len(guesses))
-        for token in chosen[: right + 1]:
-            self._take(text, token)
-        return [Step(text, token) for token in chosen[: right + 1]]
+        return self._taken([text] * (right + 1), found)
 
     def _allowed(self, rows: Sequence[BatchText | None]) -> npt.NDArray[np.uint8]:
         made = np.ones((len(rows), self._choices.vocabulary), np.uint8)
@@ -409,38 +400,13 @@ class Batch:
                 row[:] = text.wishes.constraint.allowed()
         return made
 
-    def _likelihoods(
-        self, rows: Sequence[BatchText | None], logits: Any, chosen: Sequence[int]
-    ) -> dict[int, Likelihood]:
-        """How likely the chosen tokens are, by the rows of those that want to know."""
-        wanted = {
-            row: text.wishes.likeliest
-            for row, text in enumerate(rows)
-            if text is not None and text.wishes.likeliest is not None
-        }
-        if not wanted:
-            return {}
-        own, values, tokens = self._choices.likelihoods(logits, chosen)
-        return {
-            row: Likelihood(
-                float(own[row, 0]),
-                tuple(
-                    (int(token), float(value))
-                    for token, value in zip(tokens[row, :count], values[row, :count], strict=True)
-                ),
-            )
-            for row, count in wanted.items()
-        }
+
+def _likelihood(found: Mapping[str, npt.NDArray[Any]], row: int, count: int | None) -> Likelihood | None:
+    """How likely the token of a row is, with so many of the likeliest ones; ``None``: nobody wants to know."""
+    if count is None:
+        return None
+    tops = zip(found["places"][row, :count].tolist(), found["values"][row, :count].tolist(), strict=True)
+    return Likelihood(float(found["own"][row, 0]), tuple(tops))
 
 
-__all__ = [
-    "MOST_SEQUENCES",
-    "MOST_TOP",
-    "Batch",
-    "BatchText",
-    "Constraint",
-    "Drafter",
-    "Likelihood",
-    "Step",
-    "Wishes",
-]
+__all__ = ["MOST_SEQUENCES", "MOST_TOP", "Batch", "BatchText", "Constraint", "Drafter", "Likelihood", "Step", "Wishes"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,19 +32,18 @@ if TYPE_CHECKING:
     from dmlvk.onnx.decoding.standing import StandingStep
 
 
-def counters(now: StandingStep, then: StandingStep, token: str) -> list[str] | None:
-    """The inputs that grow by one from a step to the next one; ``None`` where others change, or another plan is taken.
+def counters(now: Mapping[str, npt.NDArray[Any]], then: Mapping[str, npt.NDArray[Any]], token: str) -> list[str] | None:
+    """The inputs that grow by one from a step to the next one; ``None`` where others change.
 
     Args:
-        now: a step.
-        then: the next one.
+        now: what the host writes before a step.
         token: the input that takes the token.
     """
-    if now.plan is not then.plan or token not in now.given:
+    if token not in now:
         return None
     growing = []
-    for name, array in now.given.items():
-        later = then.given[name]
+    for name, array in now.items():
+        later = then[name]
         if name == token or np.array_equal(array, later):
             continue
         if array.dtype.kind not in "iu" or array.shape != later.shape or not np.array_equal(array + 1, later):
@@ -54,34 +53,25 @@ def counters(now: StandingStep, then: StandingStep, token: str) -> list[str] | N
 
 
 class StepChain:
-    """The two recordings, and what they run on.
-
-    Args:
-        device: where.
-        step: a step of the decoder.
-        token: its input that takes the token.
-        logits: its output.
-        chooser: chooses a token, and counts; its ``counts`` are the step's inputs that grow.
-        timestamps: whether to note the device's time, for :meth:`kernel_times`.
-    """
+    """The two recordings, and what they run on."""
 
     def __init__(
         self,
         device: Device,
-        step: StandingStep,
-        token: str,
+        step: StandingStep,  # a step of the decoder
+        token: str,  # its input that takes the token
         logits: str,
-        chooser: Chooser,
+        chooser: Chooser,  # chooses a token, and counts; its ``counts`` are the step's inputs that grow
         *,
-        timestamps: bool = False,
+        timestamps: bool = False,  # whether to note the device's time, for :meth:`kernel_times`
     ) -> None:
         self._engine, self._counts = device.engine, chooser.counts
         self._constant = {name: step.inputs[name] for name in step.given if name not in (token, *chooser.counts)}
         self._plans = step.plan, chooser.graph  # whose constants are theirs
         same = {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in chooser.constant.items()}
+        of_step, self._told = {**chooser.state, **chooser.told}, ("token", *chooser.told)
         self._sets = [
-            {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in chooser.state.items()} | same
-            for _ in "ab"
+            {name: device.empty(shape, dtype).memory() for name, (shape, dtype) in of_step.items()} | same for _ in "ab"
         ]
         scratch = [device.create_buffer(size) for size in chooser.graph.temporary_pages]
         arrays = [each for each in step.locations.values() if isinstance(each, TensorMemory)]
@@ -89,18 +79,22 @@ class StepChain:
         self._owners: list[Storage | Buffer] = [*step.buffers, *scratch, *(array.storage for array in arrays)]
         launches = []
         for parity in (0, 1):
-            of_step, of_choice = self._locations(step, token, logits, chooser, parity)
+            of_plan, of_choice = self._locations(step, token, logits, chooser, parity)
             of_choice |= {(BindingKind.TEMPORARY, n): BufferBinding(buffer) for n, buffer in enumerate(scratch)}
-            of_plan = step.launches({place: (a.storage.allocation, a.offset) for place, a in of_step.items()})
+            launched = step.launches({place: (a.storage.allocation, a.offset) for place, a in of_plan.items()})
             chosen = device.arrays.scheduled(chooser.graph, of_choice)
             first, *others = [each.launch(device.engine) for each in chosen]
-            launches.append([*of_plan, dataclasses.replace(first, depends=True), *others])
+            launches.append([*launched, dataclasses.replace(first, depends=True), *others])
         self._labels = [*step.plan.labels, *(each.step.label for each in chosen)]
         shared = dict.fromkeys(allocation for both in launches for launch in both for allocation in launch.written)
         chain = Chain(tuple(shared))
         self._recordings: list[Recording] = [
             device.engine.record(
-                both, (), [self._sets[1 - parity]["token"].storage.allocation], timestamps=timestamps, chain=chain
+                both,
+                (),
+                [self._sets[1 - parity][name].storage.allocation for name in self._told],
+                timestamps=timestamps,
+                chain=chain,
             )
             for parity, both in enumerate(launches)
         ]
@@ -120,7 +114,7 @@ class StepChain:
         }
         made: Mapping[str, TensorMemory | BufferBinding] = {
             "logits": step.locations[BindingKind.OUTPUT, step.outputs[logits]],
-            **{name: array for name, array in now.items() if name != "token"},
+            **{name: array for name, array in now.items() if name not in self._told},
         }
         of_choice: dict[PlaceNumber, TensorMemory | BufferBinding] = {}
         for number, point in enumerate(chooser.graph.inputs):
@@ -134,14 +128,14 @@ class StepChain:
 
         Args:
             step: as before, with the numbers that are given to the step of these tokens.
-            tokens: its input.
             state: what the choice of tokens goes on from.
         """
         self._check()
         values = {"token": np.array(tokens, np.int64), **state}
         values |= {name: step.given[of_step] for of_step, name in self._counts.items()}
         for name, array in self._sets[0].items():
-            self._write(array.storage, values[name])
+            if name in values:
+                self._write(array.storage, values[name])
         for name, number in self._constant.items():
             memory = step.locations[BindingKind.INPUT, number]
             assert not isinstance(memory, TensorMemory)  # what the host writes has a buffer of the plan's own
@@ -162,13 +156,21 @@ class StepChain:
         self._engine.submit(self._recordings[self._submitted % 2])
         self._submitted += 1
 
-    def tokens(self) -> list[int]:
-        """Each sequence's token of the earliest step that was not asked for its yet; waits for that step alone."""
+    def choice(self) -> dict[str, npt.NDArray[Any]]:
+        """What the earliest step gave that was not asked for yet, as :meth:`Sampler.choice`; waits for it alone."""
         parity = self._read % 2
         self._engine.wait(self._recordings[parity])
         self._read += 1
-        memory = self._sets[1 - parity]["token"]
-        return [int(token) for token in memory.storage.allocation.host_bytes[: memory.nbytes].view(np.int64)]
+        made = {}
+        for name in self._told:
+            memory = self._sets[1 - parity][name]
+            contents = memory.storage.allocation.host_bytes[: memory.nbytes].copy()
+            made[name] = contents.view(memory.data_type.numpy_dtype).reshape(memory.shape)
+        return made
+
+    def tokens(self) -> list[int]:
+        """Each sequence's token of the earliest step that was not asked for its yet."""
+        return [int(token) for token in self.choice()["token"][:, 0]]
 
     @property
     def pending(self) -> int:
@@ -188,6 +190,3 @@ class StepChain:
     def _check(self) -> None:
         if any(memory.is_closed for memory in self._owners):
             raise InvalidArgumentError("the memory of a decoder's step was closed")
-
-
-__all__ = ["StepChain", "counters"]

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 class Conversation:
     """Messages of a user and of the model.
 
-    Attributes:
-        messages: what was said so far; may be changed between answers.
-
     Args:
         model: who answers; other conversations with it change nothing of this one.
         system: a message that stands before all others; ``None``: the template's own, if it has one.
@@ -29,6 +26,7 @@ class Conversation:
 
     def __init__(self, model: LanguageModel, system: str | None = None) -> None:
         self._model = model
+        # what was said so far; may be changed between answers
         self.messages: list[dict[str, str]] = [] if system is None else [{"role": "system", "content": system}]
         self._answer: object = None
         self._stream: TokenStream | None = None
@@ -53,7 +51,6 @@ class Conversation:
         An answer that nobody wants to hear more of, or that an error or interrupt ends, counts as far as it came.
 
         Args:
-            message: what the user says.
             sampling: how tokens are chosen; ``None``: as the folder wants.
             most: how many tokens at most.
 
@@ -97,7 +94,6 @@ def chat_prompt(folder: ModelFolder, messages: Sequence[Mapping[str, Any]], **mo
     """Messages as a folder's model wants them, up to where its answer begins.
 
     Args:
-        folder: whose template is used.
         messages: each with a role and a content.
         more: what the template may read besides, such as ``tools``.
 
@@ -111,6 +107,3 @@ def chat_prompt(folder: ModelFolder, messages: Sequence[Mapping[str, Any]], **mo
     if not folder.chat_template:
         return "".join(str(message.get("content", "")) for message in messages)
     return rendered(folder.chat_template, messages, {**folder.special_tokens, **more}, str(folder.path))
-
-
-__all__ = ["Conversation", "chat_prompt"]

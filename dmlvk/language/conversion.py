@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError
-from dmlvk.language.architectures import Decoder, decoder_of
+from dmlvk.language.architectures import Decoder, Layer, decoder_of
 from dmlvk.language.decoder_graph import DecoderGraph
 from dmlvk.language.folder import ModelFolder
 from dmlvk.language.gguf_source import GgufSource
@@ -51,7 +51,6 @@ def opened_folder(path: Path | str, quantize: int | None = None) -> Iterator[Mod
     files open.
 
     Args:
-        path: as above.
         quantize: bits of the integers in which plain weights are packed, 4 or 8; ``None``: they stay as they are.
 
     Raises:
@@ -144,19 +143,29 @@ def written_folder(folder: Path) -> Iterator[Path]:
         raise ModelFileError(f"{folder}: cannot be written: {error}") from error
 
 
+def _of_layers(numbers: Sequence[int]) -> int | list[int]:
+    """A number of all layers, or one of each."""
+    return numbers[0] if len(set(numbers)) == 1 else list(numbers)
+
+
+def _cached_heads(layer: Layer) -> int:
+    return layer.key_heads if layer.source is None else 0
+
+
 def _genai_config(decoder: Decoder, roles: Mapping[str, object], search: Mapping[str, Any]) -> dict[str, object]:
     """The contents of genai_config.json.
 
     Args:
-        decoder: the model.
         roles: numbers of tokens by their role, ``eos_token_id`` and so on.
         search: how tokens are chosen, where the files say.
     """
     past, present = "past_key_values.%d.", "present.%d."
     kinds, of_inputs, of_outputs = {}, {}, {}
     if any(layer.taps for layer in decoder.layers):
-        kinds = {"layer_types": ["conv" if layer.taps else "full_attention" for layer in decoder.layers]}
-        of_inputs, of_outputs = {"past_conv_names": "past_conv.%d"}, {"present_conv_names": "present_conv.%d"}
+        kind, states = ("conv", ["conv"]) if decoder.delta is None else ("linear_attention", ["conv", "recurrent"])
+        kinds = {"layer_types": [kind if layer.taps else "full_attention" for layer in decoder.layers]}
+        of_inputs = {f"past_{state}_names": f"past_{state}.%d" for state in states}
+        of_outputs = {f"present_{state}_names": f"present_{state}.%d" for state in states}
     return {
         "model": {
             "type": decoder.name,
@@ -167,9 +176,9 @@ def _genai_config(decoder: Decoder, roles: Mapping[str, object], search: Mapping
                 "filename": "model.onnx",
                 "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
                 "hidden_size": decoder.hidden,
-                "head_size": decoder.head,
+                "head_size": _of_layers([layer.head for layer in decoder.layers]),
                 "num_attention_heads": decoder.heads,
-                "num_key_value_heads": decoder.key_heads,
+                "num_key_value_heads": _of_layers([_cached_heads(layer) for layer in decoder.layers]),
                 "num_hidden_layers": len(decoder.layers),
                 **kinds,
                 "inputs": {
@@ -198,6 +207,3 @@ def _genai_config(decoder: Decoder, roles: Mapping[str, object], search: Mapping
             **search,
         },
     }
-
-
-__all__ = ["convert_gguf", "opened_folder"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from dmlvk.language.architectures import DeltaRule
 from dmlvk.language.model_graph import MICROSOFT, ModelGraph
+from dmlvk.language.weights import Matrix, Numbers
 
 POSITIONS = "logit_positions"
 """The initializer that says behind which of a run's tokens logits are wanted: the last one."""
@@ -43,8 +46,7 @@ class DecoderGraph(ModelGraph):
         """What the heads of a layer give."""
         decoder, own = self._decoder, f"blk.{layer}"
         kind = decoder.layers[layer]
-        inputs = [*self._projected(normed, own), *(f"past_key_values.{layer}.{part}" for part in ("key", "value"))]
-        inputs += ["seqlens_k", "total_length"]
+        inputs = [*self._operands(layer, normed), "seqlens_k", "total_length"]
         if kind.angles is not None:
             inputs += [f"cosines.{kind.angles}", f"sines.{kind.angles}"]
         more: dict[str, Any] = {}
@@ -53,9 +55,9 @@ class DecoderGraph(ModelGraph):
             inputs.append(
                 self._constant(f"{own}.sinks", self._source.vector(f"{own}.attn_sinks.weight", decoder.heads))
             )
-        if decoder.has_head_norms:
+        if decoder.has_head_norms and not decoder.has_value_norms:
             inputs += [""] * (14 - len(inputs))
-            inputs += [self._norm(f"{own}.attn_{part}_norm", decoder.head) for part in "qk"]
+            inputs += [self._norm(f"{own}.attn_{part}_norm", kind.head) for part in "qk"]
             more["qk_norm_epsilon"] = decoder.epsilon
         if kind.window:
             more["local_window_size"] = kind.window
@@ -68,16 +70,29 @@ class DecoderGraph(ModelGraph):
             helper.make_node(
                 "GroupQueryAttention",
                 inputs,
-                [attended, *(f"present.{layer}.{part}" for part in ("key", "value"))],
+                [attended, *(f"present.{layer}.{part}" for part in ("key", "value") if kind.source is None)],
                 name=f"{own}.attention",
                 domain=MICROSOFT,
                 num_heads=decoder.heads,
-                kv_num_heads=decoder.key_heads,
+                kv_num_heads=kind.key_heads,
                 scale=float(decoder.scale),
                 **more,
             )
         )
         return attended
+
+    def _operands(self, layer: int, normed: str) -> list[str]:
+        """Queries, new keys and values, and the caches with those before."""
+        decoder, kind = self._decoder, self._decoder.layers[layer]
+        caches = [f"past_key_values.{layer}.{part}" for part in ("key", "value")]
+        if not decoder.has_value_norms:
+            return [*self._projected(normed, layer), *caches]
+        parts = self._normed_parts(layer, normed)
+        if kind.source is None:
+            return [*parts, *caches]
+        width = self._sizes(layer)[1]
+        none = self._constant(f"no_keys.{width}", np.zeros((1, 0, width), np.float32))
+        return [*parts, none, none, *(f"present.{kind.source}.{part}" for part in ("key", "value"))]
 
     def _convolved(self, layer: int, normed: str) -> str:
         """Channels that are gated before and behind a convolution over a token and the last ones before it."""
@@ -90,21 +105,111 @@ class DecoderGraph(ModelGraph):
         )
         self._nodes.append(helper.make_node("Split", [wide, sizes], parts, name=f"{own}.parts", axis=-1))
         gated = self._node("Mul", [parts[0], parts[2]], f"{own}.gated")
-        new = self._node("Transpose", [gated], f"{own}.new", perm=[0, 2, 1])
-        lines = self._node("Concat", [f"past_conv.{layer}", new], f"{own}.lines", axis=2)
-        ends = [
-            self._constant(name, np.array([number]))
-            for name, number in (("last_taps", 1 - taps), ("end", 2**31 - 1), ("axis", 2))
-        ]
-        self._node("Slice", [lines, *ends], f"present_conv.{layer}")
-        kernel = self._source.taps(f"{own}.conv.weight", hidden, taps)
-        inputs = [lines, self._constant(f"{own}.conv.weight", kernel[:, None, :])]
-        if "shortconv.out_proj" in decoder.biases:
-            inputs.append(self._constant(f"{own}.conv.bias", self._source.vector(f"{own}.conv.bias", hidden)))
-        made = self._node("Conv", inputs, f"{own}.convolved", group=hidden, kernel_shape=[taps])
-        back = self._node("Transpose", [made], f"{own}.back", perm=[0, 2, 1])
+        bias = self._source.vector(f"{own}.conv.bias", hidden) if "shortconv.out_proj" in decoder.biases else None
+        back = self._causal(layer, f"{own}.conv", gated, self._source.taps(f"{own}.conv.weight", hidden, taps), bias)
         made = self._node("Mul", [parts[1], back], f"{own}.both")
         return self._biased(made, self._weights(f"blk.{layer}", "shortconv.out_proj", hidden, hidden))
+
+    def _causal(
+        self, layer: int, own: str, operand: str, taps: Numbers, bias: Numbers | None, activation: str = "none"
+    ) -> str:
+        """Each channel's own taps over a token and the last ones before it, whose state the layer has."""
+        new = self._node("Transpose", [operand], f"{own}.new", perm=[0, 2, 1])
+        inputs = [new, self._constant(f"{own}.weight", taps[:, None, :])]
+        inputs += ["" if bias is None else self._constant(f"{own}.bias", bias), f"past_conv.{layer}"]
+        made = helper.make_node(
+            "CausalConvWithState",
+            inputs,
+            [f"{own}.convolved", f"present_conv.{layer}"],
+            name=f"{own}.convolution",
+            domain=MICROSOFT,
+            activation=activation,
+        )
+        self._nodes.append(made)
+        return self._node("Transpose", [f"{own}.convolved"], f"{own}.back", perm=[0, 2, 1])
+
+    def _delta(self, layer: int, normed: str) -> str:
+        """Convolved queries, keys and values by the gated delta rule; what heads give is normalized, and gated."""
+        decoder, source, own = self._decoder, self._source, f"blk.{layer}"
+        delta = decoder.delta
+        assert delta is not None  # of such a layer
+        sizes = [delta.keys, delta.keys, delta.values]
+        wide, gate = (self._biased(normed, weights) for weights in self._delta_weights(own, delta))
+        taps = source.taps(f"{own}.ssm_conv1d.weight", sum(sizes), decoder.layers[layer].taps)
+        made = self._causal(layer, f"{own}.ssm_conv1d", wide, taps, None, "silu")
+        parts = [f"{own}.delta.{part}" for part in ("queries", "keys", "values")]
+        split = [made, self._constant("delta.sizes", np.array(sizes))]
+        self._nodes.append(helper.make_node("Split", split, parts, name=f"{own}.delta.parts", axis=-1))
+        query, key = (self._of_length_one(part, delta) for part in parts[:2])
+        states = [f"{way}_recurrent.{layer}" for way in ("past", "present")]
+        attended = f"{own}.delta.attended"
+        self._nodes.append(
+            helper.make_node(
+                "LinearAttention",
+                [query, key, parts[2], states[0], *self._delta_gates(own, normed, delta)],
+                [attended, states[1]],
+                name=f"{own}.delta",
+                domain=MICROSOFT,
+                q_num_heads=delta.heads if delta.is_tiled else delta.key_heads,
+                kv_num_heads=delta.heads,
+                scale=delta.size**-0.5,
+            )
+        )
+        weights = self._constant(f"{own}.ssm_norm.weight", source.vector(f"{own}.ssm_norm.weight", delta.value_size))
+        inputs = [attended, weights, gate]
+        made = self._node("GatedRMSNorm", inputs, f"{own}.delta.made", domain=MICROSOFT, epsilon=decoder.epsilon)
+        return self._biased(made, self._weights(own, "ssm_out", decoder.hidden, delta.values))
+
+    def _of_length_one(self, rows: str, delta: DeltaRule) -> str:
+        """Heads of queries or keys, normalized and, where heads of values take turns with them, repeated."""
+        shape = self._constant("delta.key_heads", np.array([0, 0, delta.key_heads, delta.size]))
+        heads = self._node("Reshape", [rows, shape], f"{rows}.heads")
+        weights = self._constant("delta.length", np.full(delta.size, delta.size**-0.5, np.float32))
+        # a sum of squares and 1e-6 is as many means and their parts of it
+        made = self._root_mean_square(heads, weights, 1e-6 / delta.size, f"{rows}.normed")
+        flat = self._constant("delta.key_rows", np.array([0, 0, delta.keys]))
+        made = self._node("Reshape", [made, flat], f"{rows}.flat")
+        if not delta.is_tiled:
+            return made
+        return self._node("Concat", [made] * (delta.heads // delta.key_heads), f"{rows}.repeated", axis=-1)
+
+    def _delta_weights(self, own: str, delta: DeltaRule) -> list[tuple[str, Matrix, Numbers | None]]:
+        """Of queries, keys and values, and of gates; some files have all in one, for each head of keys in turn."""
+        hidden, keys, values = self._decoder.hidden, delta.keys, delta.values
+        if not self._source.has(f"{own}.ssm_in.weight"):
+            parts = (("attn_qkv", 2 * keys + values), ("attn_gate", values))
+            return [self._weights(own, part, rows, hidden) for part, rows in parts]
+        name, weights, bias = self._weights(own, "ssm_in", 2 * (keys + values), hidden)
+        each = values // delta.key_heads
+        rows = np.arange(2 * (keys + values)).reshape(delta.key_heads, -1)
+        ends = np.cumsum([0, delta.size, delta.size, each, each])
+        places = [rows[:, first:last].reshape(-1) for first, last in itertools.pairwise(ends)]
+        return [
+            (f"{name}.{part}", weights.chosen(chosen), None if bias is None else bias[chosen])
+            for part, chosen in (("qkv", np.concatenate(places[:3])), ("z", places[3]))
+        ]
+
+    def _delta_gates(self, own: str, normed: str, delta: DeltaRule) -> list[str]:
+        """Logarithms of what states are multiplied by, and how much of a difference is written."""
+        source, hidden, heads = self._source, self._decoder.hidden, delta.heads
+        if source.has(f"{own}.ssm_ba.weight"):
+            both = source.matrix(f"{own}.ssm_ba.weight", 2 * heads, hidden)
+            rows = np.arange(2 * heads).reshape(delta.key_heads, 2, -1)
+            beta, alpha = (both.chosen(rows[:, half].reshape(-1)) for half in range(2))
+        else:
+            beta, alpha = (source.matrix(f"{own}.ssm_{part}.weight", heads, hidden) for part in ("beta", "alpha"))
+        decay = source.vector(f"{own}.ssm_a", heads)
+        inputs = [
+            self._product(normed, alpha, f"{own}.ssm_alpha"),
+            self._constant(f"{own}.ssm_dt.bias", source.vector(f"{own}.ssm_dt.bias", heads)),
+            self._constant(f"{own}.ssm_a", decay if source.is_of_llama_cpp else -np.exp(decay)),
+            self._product(normed, beta, f"{own}.ssm_beta"),
+        ]
+        made = [f"{own}.delta.{part}" for part in ("decay", "rate")]
+        self._nodes.append(
+            helper.make_node("LinearAttentionGate", inputs, made, name=f"{own}.delta.both_gates", domain=MICROSOFT)
+        )
+        return made
 
     def _lengths(self) -> None:
         """How many tokens there are with the new ones, less one; and how many the mask has room for."""
@@ -121,21 +226,28 @@ class DecoderGraph(ModelGraph):
             helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch_size", "sequence_length"]),
             helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["batch_size", "total_sequence_length"]),
         ]
+        shape: list[int | str | None]
         outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch_size", 1, decoder.vocabulary])]
         for layer, kind in enumerate(decoder.layers):
             if kind.taps:
-                sizes: list[int | str | None] = ["batch_size", decoder.hidden, kind.taps - 1]
-                inputs.append(helper.make_tensor_value_info(f"past_conv.{layer}", TensorProto.FLOAT, sizes))
-                outputs.append(helper.make_tensor_value_info(f"present_conv.{layer}", TensorProto.FLOAT, sizes))
+                for name, sizes in self._state_sizes(kind.taps).items():
+                    shape = ["batch_size", *sizes]
+                    inputs.append(helper.make_tensor_value_info(f"past_{name}.{layer}", TensorProto.FLOAT, shape))
+                    outputs.append(helper.make_tensor_value_info(f"present_{name}.{layer}", TensorProto.FLOAT, shape))
                 continue
-            for part in ("key", "value"):
+            for part in ("key", "value") if kind.source is None else ():
                 for name, infos, length in (
                     ("past_key_values", inputs, "past_sequence_length"),
                     ("present", outputs, "total_sequence_length"),
                 ):
-                    shape: list[int | str | None] = ["batch_size", decoder.key_heads, length, decoder.head]
+                    shape = ["batch_size", kind.key_heads, length, kind.head]
                     infos.append(helper.make_tensor_value_info(f"{name}.{layer}.{part}", TensorProto.FLOAT, shape))
         return self._onnx(inputs, outputs, 14)
 
-
-__all__ = ["DecoderGraph"]
+    def _state_sizes(self, taps: int) -> dict[str, list[int]]:
+        """The states of a layer that has a convolution."""
+        delta = self._decoder.delta
+        if delta is None:
+            return {"conv": [self._decoder.hidden, taps - 1]}
+        channels = 2 * delta.keys + delta.values
+        return {"conv": [channels, taps - 1], "recurrent": [delta.heads, delta.size, delta.value_size]}

@@ -14,11 +14,10 @@ from dmlvk.language.sampling import Sampling
 if TYPE_CHECKING:
     from dmlvk.language.generation import LanguageModel
 
-_LONGEST, _SHORTEST = 4, 2
-"""Tokens at a text's end that are looked for in what stands before."""
+_LONGEST, _SHORTEST = 8, 4
+"""Tokens at a text's end that are looked for in what stands before: of fewer, too many guesses are wrong."""
 
-_LOOKED_AT = 8192
-"""Tokens of a text, from its end on, that are looked through."""
+_LOOKED_AT = 8192  # Tokens of a text, from its end on, that are looked through
 
 
 class PromptLookup:
@@ -63,6 +62,3 @@ class ModelDrafter:
             return []
         guesses = self._model.generate(tokens, Sampling(), most=most)
         return list(itertools.takewhile(lambda token: token < self._vocabulary, guesses))
-
-
-__all__ = ["ModelDrafter", "PromptLookup"]

@@ -25,20 +25,13 @@ from dmlvk.support.files import checked_path
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-_MOST_TOKENS = 4096
-"""Of texts that are run at once, but for a single one that has more."""
+_MOST_TOKENS = 4096  # Of texts that are run at once, but for a single one that has more
 
 _SENTENCES, _PROMPTS = "sentence_bert_config.json", "config_sentence_transformers.json"
 
 
 class _TextEncoder:
-    """A model that reads whole texts. Those of one length run together, which changes no bit of any.
-
-    Attributes:
-        path: its folder.
-        tokenizer: of the package ``tokenizers``.
-        max_length: tokens of a text; those behind are left out.
-    """
+    """A model that reads whole texts. Those of one length run together, which changes no bit of any."""
 
     def __init__(
         self,
@@ -51,15 +44,15 @@ class _TextEncoder:
             import dmlvk.onnx
         except ImportError as error:
             raise UnsupportedError(f"language models need the extra chat: pip install dmlvk[chat] ({error})") from error
-        self.path = checked_path(path, type(self).__name__)
+        self.path = checked_path(path, type(self).__name__)  # its folder
         if not os.path.isfile(self.path / "config.json"):
             raise ModelFileError(f"{self.path}: is no folder with config.json, safetensors and tokenizer.json")
         if not os.path.isfile(self.path / "tokenizer.json"):
             raise ModelFileError(f"{self.path}: has no tokenizer.json, without which texts are no tokens")
-        self.tokenizer = read_tokenizer(self.path / "tokenizer.json")
+        self.tokenizer = read_tokenizer(self.path / "tokenizer.json")  # of the package ``tokenizers``
         source = HubSource(self.path)
         decoder = decoder_of(source)
-        self.max_length = _max_length(self.path, decoder.context)
+        self.max_length = _max_length(self.path, decoder.context)  # tokens of a text; those behind are left out
         self.tokenizer.enable_truncation(self.max_length)
         options: dict[str, Any] = {} if arithmetic is None else {"arithmetic": arithmetic}
         try:
@@ -243,6 +236,3 @@ def _prompts(folder: Path) -> tuple[Mapping[str, str], str | None]:
     if not all(isinstance(text, str) for text in prompts.values()) or (name is not None and name not in prompts):
         raise ModelFileError(f"{file}: prompts must be texts by their names, and default_prompt_name one of these")
     return prompts, name
-
-
-__all__ = ["EmbeddingModel", "Reranker"]

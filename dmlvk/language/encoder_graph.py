@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from dmlvk.language.architectures import Decoder
 from dmlvk.language.model_graph import MICROSOFT, ModelGraph
 from dmlvk.language.pooling import Head
+from dmlvk.language.source import Source
 from dmlvk.language.weights import Matrix
 
 
 class EncoderGraph(ModelGraph):
     """Texts of one length in; a vector of each out."""
+
+    def __init__(self, source: Source, decoder: Decoder, data: BinaryIO) -> None:
+        super().__init__(source, decoder, data)
+        self._keys_and_values: dict[int, list[str]] = {}  # of layers, which later ones may see, too
 
     def model(self, head: Head) -> onnx.ModelProto:
         """The whole model.
@@ -47,26 +53,13 @@ class EncoderGraph(ModelGraph):
         return self._node("Gather", [states, place], "pooled", axis=1)
 
     def _attended(self, layer: int, normed: str) -> str:
-        decoder, own = self._decoder, f"blk.{layer}"
-        kind = decoder.layers[layer]
-        inputs = []
-        for part, tensor in zip("qkv", self._parts(own, normed), strict=True):
-            made, heads = tensor, decoder.heads if part == "q" else decoder.key_heads
-            if decoder.has_head_norms and part != "v":
-                made = self._of_heads(own, part, made, heads)
-            if kind.angles is not None and part != "v":
-                tables = [self._constant("start", np.array([0])), f"cosines.{kind.angles}", f"sines.{kind.angles}"]
-                is_whole = 2 * len(decoder.angles[kind.angles].steps) == decoder.head
-                made = self._node(
-                    "RotaryEmbedding",
-                    [made, *tables],
-                    f"{own}.{part}.turned",
-                    domain=MICROSOFT,
-                    interleaved=int(self._source.has_pairs),
-                    num_heads=heads,
-                    rotary_embedding_dim=0 if is_whole else 2 * len(decoder.angles[kind.angles].steps),
-                )
-            inputs.append(made)
+        decoder, kind = self._decoder, self._decoder.layers[layer]
+        parts = self._normed_parts(layer, normed)
+        inputs = [self._turned(layer, part, tensor) for part, tensor in zip("qkv", parts, strict=False)]
+        if kind.source is None:
+            self._keys_and_values[layer] = inputs[1:]
+        else:
+            inputs += self._keys_and_values[kind.source]
         more: dict[str, Any] = {"is_causal": int(decoder.is_causal)}
         if kind.window:
             more["left_window_size"] = kind.window - 1
@@ -75,36 +68,26 @@ class EncoderGraph(ModelGraph):
         return self._node(
             "Attention",
             inputs,
-            f"{own}.attended",
+            f"blk.{layer}.attended",
             q_num_heads=decoder.heads,
-            kv_num_heads=decoder.key_heads,
+            kv_num_heads=kind.key_heads,
             scale=float(decoder.scale),
             softcap=decoder.attention_cap,
             **more,
         )
 
-    def _parts(self, own: str, normed: str) -> list[str]:
-        """Queries, keys and values, each for itself."""
-        decoder = self._decoder
-        projected = self._projected(normed, own)
-        if projected[1]:
-            return projected
-        sizes = [heads * decoder.head for heads in (decoder.heads, decoder.key_heads, decoder.key_heads)]
-        lengths = self._constant("projected.sizes", np.array(sizes))
-        names = [f"{own}.{part}" for part in "qkv"]
-        self._nodes.append(helper.make_node("Split", [projected[0], lengths], names, name=f"{own}.split", axis=-1))
-        return names
-
-    def _of_heads(self, own: str, part: str, tensor: str, heads: int) -> str:
-        """Heads, normalized each for itself."""
-        decoder = self._decoder
-        shapes = [np.array([0, 0, heads, decoder.head]), np.array([0, 0, heads * decoder.head])]
-        apart, together = (self._constant(f"shape.{heads}.{len(shape)}", shape) for shape in shapes)
-        headed = self._node("Reshape", [tensor, apart], f"{own}.{part}.heads")
-        weights, epsilon = self._norm(f"{own}.attn_{part}_norm", decoder.head), decoder.epsilon
-        name = "SimplifiedLayerNormalization"
-        normed = self._node(name, [headed, weights], f"{own}.{part}.normed", axis=-1, epsilon=epsilon, stash_type=1)
-        return self._node("Reshape", [normed, together], f"{own}.{part}.joined")
-
-
-__all__ = ["EncoderGraph"]
+    def _turned(self, layer: int, part: str, tensor: str) -> str:
+        """Queries and keys, turned by their positions."""
+        decoder, kind = self._decoder, self._decoder.layers[layer]
+        if kind.angles is None or part == "v":
+            return tensor
+        turned = 2 * len(decoder.angles[kind.angles].steps)
+        return self._node(
+            "RotaryEmbedding",
+            [tensor, self._constant("start", np.array([0])), f"cosines.{kind.angles}", f"sines.{kind.angles}"],
+            f"blk.{layer}.{part}.turned",
+            domain=MICROSOFT,
+            interleaved=int(self._source.has_pairs),
+            num_heads=decoder.heads if part == "q" else kind.key_heads,
+            rotary_embedding_dim=0 if turned == kind.head else turned,
+        )

@@ -20,7 +20,11 @@ _TEMPLATE = "chat_template.jinja"
 _PLAIN = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}{% endfor %}"
 """What stands for the template of a model that has none and wants its first token."""
 
-_ATTENTIONS, _CONVOLUTION = ("full_attention", "sliding_attention"), "conv"
+_ATTENTIONS = ("full_attention", "sliding_attention")
+_LAYERS = (*_ATTENTIONS, "conv", "linear_attention")
+_STATES = ("conv", "recurrent")
+"""Kinds of states of layers that have no caches, as members of the configuration name them."""
+
 _MOST_CONFIG_BYTES = 64 * 2**20
 _LARGEST = 2**31 - 1
 
@@ -29,7 +33,7 @@ _LARGEST = 2**31 - 1
 class Names:
     """What a decoder's inputs and outputs are called; ``%d`` in those of caches stands for the layer.
 
-    Those of convolutions' states are empty where no layer has any.
+    Those of states are there where a layer has any.
     """
 
     input_ids: str
@@ -40,8 +44,8 @@ class Names:
     past_value: str
     present_key: str
     present_value: str
-    past_conv: str = ""
-    present_conv: str = ""
+    # of states by their kind: what they are called before a run, and behind it
+    states: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +59,8 @@ class ModelFolder:
         is_converted: whether the model was made of other files, and is in the way when nobody runs it.
         names: of inputs and outputs.
         layers: how many there are.
-        convolutions: those whose state is a convolution's, and no cache.
-        key_heads: heads of a cache.
-        head_size: elements of a head.
+        key_heads: heads of each layer's caches, or of all; 0: it has none, and sees those of another.
+        head_sizes: elements of a head of each layer, or of all.
         window: keys that caches of a window have room for at least; 0: there are none.
         vocabulary: how many tokens there are.
         context_length: tokens that the model can look back at, the new one included.
@@ -74,9 +77,8 @@ class ModelFolder:
     is_converted: bool
     names: Names
     layers: int
-    convolutions: frozenset[int]
-    key_heads: int
-    head_size: int
+    key_heads: tuple[int, ...]
+    head_sizes: tuple[int, ...]
     window: int
     vocabulary: int
     context_length: int
@@ -86,12 +88,19 @@ class ModelFolder:
     special_tokens: Mapping[str, str]
     chat_template: str
 
+    def has_caches(self, layer: int) -> bool:
+        """Whether a layer has some of its own, or a state."""
+        return self.cache_sizes(layer)[0] > 0
+
+    def cache_sizes(self, layer: int) -> tuple[int, int]:
+        """Heads of a layer's caches, and elements of a head."""
+        return self.key_heads[layer % len(self.key_heads)], self.head_sizes[layer % len(self.head_sizes)]
+
     @classmethod
     def read(cls, path: Path | str, converted: Path | None = None) -> ModelFolder:
         """Reads genai_config.json, and what is beside it.
 
         Args:
-            path: the folder.
             converted: what was made of the path, where that is a GGUF file or a folder of the hub.
 
         Raises:
@@ -127,9 +136,8 @@ class ModelFolder:
             converted is not None,
             _names(decoder),
             decoder.whole("num_hidden_layers"),
-            _convolutions(decoder),
-            decoder.whole("num_key_value_heads"),
-            decoder.whole("head_size"),
+            decoder.wholes("num_key_value_heads", decoder.whole("num_hidden_layers"), least=0),
+            decoder.wholes("head_size", decoder.whole("num_hidden_layers")),
             decoder.inside("sliding_window", default={}).whole("window_size", default=0, least=0),
             vocabulary,
             context,
@@ -141,24 +149,24 @@ class ModelFolder:
         )
 
 
-def _convolutions(decoder: JsonMembers) -> frozenset[int]:
-    """Layers of hybrid models whose states are no caches."""
+def _check_layers(decoder: JsonMembers) -> None:
+    """Refuses kinds of layers that are not known; what each has is told by the model's inputs."""
     kinds = decoder.values.get("layer_types")
     if kinds is None:
-        return frozenset()
+        return
     if not isinstance(kinds, list) or len(kinds) != decoder.whole("num_hidden_layers"):
         raise ModelFileError(f"{decoder.file}: model.decoder.layer_types must be a list with a kind for each layer")
     for kind in kinds:
-        if kind not in (*_ATTENTIONS, _CONVOLUTION):
+        if kind not in _LAYERS:
             raise UnsupportedError(
-                f"{decoder.file}: model.decoder.layer_types has {kind!r:.100}; {', '.join(_ATTENTIONS)} and "
-                f"{_CONVOLUTION} are run"
+                f"{decoder.file}: model.decoder.layer_types has {kind!r:.100}; {', '.join(_LAYERS)} are run"
             )
-    return frozenset(layer for layer, kind in enumerate(kinds) if kind == _CONVOLUTION)
 
 
 def _names(decoder: JsonMembers) -> Names:
     inputs, outputs = decoder.inside("inputs"), decoder.inside("outputs")
+    _check_layers(decoder)
+    kinds = [kind for kind in _STATES if f"past_{kind}_names" in inputs.values]
     names = Names(
         inputs.text("input_ids", default="input_ids"),
         inputs.text("attention_mask", default="attention_mask"),
@@ -168,7 +176,7 @@ def _names(decoder: JsonMembers) -> Names:
         inputs.pattern("past_value_names"),
         outputs.pattern("present_key_names"),
         outputs.pattern("present_value_names"),
-        *((inputs.pattern("past_conv_names"), outputs.pattern("present_conv_names")) if _convolutions(decoder) else ()),
+        {kind: (inputs.pattern(f"past_{kind}_names"), outputs.pattern(f"present_{kind}_names")) for kind in kinds},
     )
     of_inputs: tuple[str, ...] = (
         names.input_ids,
@@ -178,8 +186,8 @@ def _names(decoder: JsonMembers) -> Names:
         names.past_value,
     )
     of_outputs: tuple[str, ...] = (names.logits, names.present_key, names.present_value)
-    if names.past_conv:
-        of_inputs, of_outputs = (*of_inputs, names.past_conv), (*of_outputs, names.present_conv)
+    of_inputs += tuple(past for past, _ in names.states.values())
+    of_outputs += tuple(present for _, present in names.states.values())
     for where, used in (("inputs", of_inputs), ("outputs", of_outputs)):
         if len(set(used)) < len(used):
             raise ModelFileError(f"{decoder.file}: model.decoder.{where} has a name twice, of {', '.join(used):.400}")
@@ -258,8 +266,6 @@ class JsonMembers:
     """A JSON object with the words for what it lacks.
 
     Args:
-        file: for messages.
-        values: the object.
         where: its name in the file.
     """
 
@@ -295,6 +301,16 @@ class JsonMembers:
             )
         return value
 
+    def wholes(self, name: str, count: int, least: int = 1) -> tuple[int, ...]:
+        """An integer of all of so many, or one of each, of at least so much."""
+        value = self._value(name, None)
+        if not isinstance(value, list):
+            return (self.whole(name),)
+        listed = JsonMembers(self.file, {str(place): each for place, each in enumerate(value)}, self._full(name))
+        if len(value) != count:
+            raise ModelFileError(f"{self.file}: {self._full(name)} must have {count} integers; got {len(value)}")
+        return tuple(listed.whole(str(place), least=least) for place in range(count))
+
     def number(self, name: str, default: float) -> float:
         """A number."""
         value = self._value(name, default)
@@ -315,6 +331,3 @@ class JsonMembers:
 
     def _full(self, name: str) -> str:
         return f"{self._where}.{name}" if self._where else name
-
-
-__all__ = ["JsonMembers", "ModelFolder", "Names", "read_json"]

@@ -23,9 +23,6 @@ from dmlvk.language.slots import Slot, TokenSequence, checked_tokens
 from dmlvk.language.stream import TokenStream
 from dmlvk.language.tokenizer import read_tokenizer, tokenized
 
-_STATE_AXES = 2
-"""Of a state, besides the sequences."""
-
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
     from dmlvk.device import Device
@@ -46,16 +43,6 @@ class LanguageModel:
         length: tokens of the model's own text, which :meth:`logits` and :meth:`keep` go on with.
         generated: tokens that the latest iterator of :meth:`generate` gave, the one that ended the text not among them.
 
-    Args:
-        path: a folder (:class:`ModelFolder` says what must be there), a folder of the hub (config.json, safetensors,
-            tokenizer.json), or a GGUF file, the first one of several.
-        device: where to run: a device, which stays open, or what ``dmlvk.Device`` takes to choose one.
-        max_length: tokens that there is room for; ``None``: what the folder wants.
-        sequences: texts that :meth:`batch` continues together, at most; each has room for max_length tokens.
-        drafts: whether texts of a batch may be drafted (:attr:`Wishes.drafter`).
-        arithmetic: as for ``dmlvk.Device``.
-        quantize: bits of the integers in which plain weights are packed, 4 or 8; ``None``: they stay as they are.
-
     Raises:
         ModelFileError, UnsupportedError: the folder or file is none, its model is another than its configuration says,
             or of an architecture that is not known.
@@ -66,13 +53,17 @@ class LanguageModel:
 
     def __init__(
         self,
+        # a folder (:class:`ModelFolder` says what must be there), a folder of the hub (config.json, safetensors,
+        # tokenizer.json), or a GGUF file, the first one of several
         path: Path | str,
+        # where to run: a device, which stays open, or what ``dmlvk.Device`` takes to choose one
         device: Device | int | str | None = None,
         *,
-        max_length: int | None = None,
-        sequences: int = 1,
-        drafts: bool = False,
-        arithmetic: str | None = None,
+        max_length: int | None = None,  # tokens that there is room for; ``None``: what the folder wants
+        sequences: int = 1,  # texts that :meth:`batch` continues together, at most; each has room for max_length tokens
+        drafts: bool = False,  # whether texts of a batch may be drafted (:attr:`Wishes.drafter`)
+        arithmetic: str | None = None,  # as for ``dmlvk.Device``
+        # bits of the integers in which plain weights are packed, 4 or 8; ``None``: they stay as they are
         quantize: int | None = None,
     ) -> None:
         onnx = _onnx()
@@ -98,7 +89,7 @@ class LanguageModel:
                 self._session = self._with_positions()
             self._inputs = {item.name: item for item in self._session.get_inputs()}
             self._data_type = self._checked()
-            arrays, states = self._new_caches(sequences), self._state_names()
+            arrays, states = self._new_caches(sequences), [names for _, names in self._state_names()]
             if drafts and states:
                 raise UnsupportedError(f"{self.folder.model}: has states, which forget no draft that was wrong")
             caches = SequenceCaches(self._session, self.folder, arrays, self.max_length, states)
@@ -229,19 +220,19 @@ class LanguageModel:
         folder = self.folder
         outputs = {item.name: item for item in self._session.get_outputs()}
         names = folder.names
-        patterns = [past for past in (names.past_key, names.past_value, names.past_conv) if past]
+        patterns = [names.past_key, names.past_value, *(past for past, _ in names.states.values())]
         caches = "|".join(re.escape(past).replace("%d", r"\d+") for past in patterns)
         known = (names.input_ids, names.attention_mask, names.position_ids, POSITIONS)
         others = [name for name in self._inputs if name not in known and not re.fullmatch(caches, name)]
         if others:
             raise UnsupportedError(
                 f"{folder.model}: has the inputs {', '.join(others[:4])[:200]}, which genai_config.json does not name; "
-                "of hybrid models those are run whose layers have caches of keys and values, or states of convolutions"
+                "of hybrid models those are run whose layers have caches of keys and values, or states of fixed sizes"
             )
-        if 2 * folder.layers - len(folder.convolutions) > len(self._inputs):
+        if folder.layers > len(self._inputs) + folder.key_heads.count(0):  # before each is gone through
             raise ModelFileError(
                 f"{folder.model}: has {len(self._inputs)} inputs; genai_config.json says {folder.layers} layers, each "
-                "with two caches or a state"
+                "with two caches, or states"
             )
         needed = [folder.names.input_ids, *(past for past, _ in self._cache_names())]
         for name in needed:
@@ -268,25 +259,25 @@ class LanguageModel:
     def _new_caches(self, sequences: int) -> dict[tuple[str, str], Array]:
         """A cache of the greatest length for keys and values of each layer, which is its own past and present.
 
-        States of convolutions are as large as the model says.
+        States are as large as the model says.
         """
         folder = self.folder
-        shape = (sequences, folder.key_heads, max(self.max_length, folder.window), folder.head_size)
-        rows, most = shape[2], self.device.info.limits.largest_buffer
-        size = math.prod(shape) * max(
-            _float_type(folder.model, self._inputs[p]).size_in_bytes for p, _ in self._cache_names()
-        )
-        if size > most:
-            raise DeviceLimitError(
-                f"{folder.path}: a cache for {rows} tokens has {size} bytes for {sequences} sequences; a buffer of "
-                f"{self.device.info.name} has at most {most}: give a max_length of at most {most * rows // size}"
-            )
+        rows, most = max(self.max_length, folder.window), self.device.info.limits.largest_buffer
         made: dict[tuple[str, str], Array] = {}
-        for past, present in self._cache_names():
+        states = [names for _, names in self._state_names()]
+        for layer, (past, present) in self._caches():
             argument = self._inputs[past]
-            if (past, present) in self._state_names():
+            if (past, present) in states:
                 made[past, present] = self._new_state(argument, sequences)
                 continue
+            heads, head = folder.cache_sizes(layer)
+            shape = (sequences, heads, rows, head)
+            size = math.prod(shape) * _float_type(folder.model, argument).size_in_bytes
+            if size > most:
+                raise DeviceLimitError(
+                    f"{folder.path}: a cache for {rows} tokens has {size} bytes for {sequences} sequences; a buffer of "
+                    f"{self.device.info.name} has at most {most}: give a max_length of at most {most * rows // size}"
+                )
             for got, wanted in zip(argument.shape, shape, strict=False):
                 if len(argument.shape) != len(shape) or (isinstance(got, int) and got != wanted):
                     raise ModelFileError(
@@ -296,26 +287,38 @@ class LanguageModel:
         return made
 
     def _new_state(self, argument: NodeArg, sequences: int) -> Array:
-        """The state of a convolution, [sequences, channels, taps], from which texts begin."""
+        """The state of each sequence from which texts begin."""
         sizes = [size for size in (argument.shape or ())[1:] if isinstance(size, int) and size > 0]
-        if len(sizes) != _STATE_AXES or len(argument.shape or ()) != _STATE_AXES + 1:
+        if not sizes or len(argument.shape or ()) != len(sizes) + 1:
             raise ModelFileError(f"{self.folder.model}: the state {argument.name!r} is {argument.shape}, of open sizes")
         return self.device.array(np.zeros((sequences, *sizes), _float_type(self.folder.model, argument).numpy_dtype))
 
     def _cache_names(self) -> list[tuple[str, str]]:
+        return [names for _, names in self._caches()]
+
+    def _caches(self) -> list[tuple[int, tuple[str, str]]]:
+        """Of caches and states: the layer, and the names of an input and an output."""
         folder, names = self.folder, self.folder.names
         both = (names.past_key, names.present_key), (names.past_value, names.present_value)
+        states = self._state_names()
+        having = {layer for layer, _ in states}
         made = [
-            (past % layer, present % layer)
+            (layer, (past % layer, present % layer))
             for layer in range(folder.layers)
-            if layer not in folder.convolutions
+            if layer not in having and folder.has_caches(layer)
             for past, present in both
         ]
-        return [*made, *self._state_names()]
+        return [*made, *states]
 
-    def _state_names(self) -> list[tuple[str, str]]:
-        names = self.folder.names
-        return [(names.past_conv % layer, names.present_conv % layer) for layer in sorted(self.folder.convolutions)]
+    def _state_names(self) -> list[tuple[int, tuple[str, str]]]:
+        """Of states that the model has: the layer, and the names of an input and an output."""
+        named = self.folder.names.states.values()
+        return [
+            (layer, (past % layer, present % layer))
+            for layer in range(self.folder.layers)
+            for past, present in named
+            if past % layer in self._inputs
+        ]
 
 
 def _float_type(model: Path, argument: NodeArg) -> DataType:
@@ -331,6 +334,3 @@ def _onnx() -> Any:
     except ImportError as error:
         raise UnsupportedError(f"language models need the extra chat: pip install dmlvk[chat] ({error})") from error
     return dmlvk.onnx
-
-
-__all__ = ["LanguageModel"]

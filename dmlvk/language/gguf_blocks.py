@@ -20,8 +20,7 @@ BLOCKS: Mapping[str, tuple[int, int]] = {
 }
 """Elements of a block, and its bytes, by the type's name."""
 
-_AT_ONCE = 2**22
-"""Bytes that are unpacked at once: so what is between takes little memory."""
+_AT_ONCE = 2**22  # Bytes that are unpacked at once: so what is between takes little memory
 
 _TABLE_OF_IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int16)
 _TABLE_OF_FP4 = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.int16)
@@ -63,10 +62,7 @@ def _made(bits: int, numbers: Numbers, scales: Numbers, minima: Numbers | None =
     """A matrix of what single elements, and blocks of 16 or 32, have: all [rows, ggml's blocks, …].
 
     Args:
-        bits: that a number takes.
         numbers: less the middle where they are signed.
-        scales: of the blocks.
-        minima: of the blocks.
     """
     rows = len(scales)
     scales = scales.reshape(rows, -1).astype(np.float32)
@@ -156,5 +152,3 @@ _UNPACK: Mapping[str, Callable[[Numbers], Matrix]] = {
     "IQ4_XS": _from_iq4_xs,
     "MXFP4": _from_mxfp4,
 }
-
-__all__ = ["BLOCKS", "matrix", "mxfp4_matrix", "plain"]

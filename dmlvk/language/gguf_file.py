@@ -40,19 +40,12 @@ _LONGEST_NAME = 2**16
 
 @dataclasses.dataclass(frozen=True)
 class GgufTensor:
-    """Where a tensor lies.
+    """Where a tensor lies."""
 
-    Attributes:
-        name: its name.
-        kind: ggml's name of its type.
-        sizes: the one that changes fastest first.
-        offset: bytes before it, from where all tensors begin.
-    """
-
-    name: str
-    kind: str
-    sizes: tuple[int, ...]
-    offset: int
+    name: str  # its name
+    kind: str  # ggml's name of its type
+    sizes: tuple[int, ...]  # the one that changes fastest first
+    offset: int  # bytes before it, from where all tensors begin
 
 
 class GgufFile:
@@ -62,9 +55,6 @@ class GgufFile:
         path: for messages.
         fields: by name: numbers, bools, texts, lists of texts, and NumPy arrays of numbers.
         tensors: by name.
-
-    Args:
-        path: a regular file.
 
     Raises:
         ModelFileError: it cannot be read, is damaged, or is no such file.
@@ -199,6 +189,3 @@ class GgufFile:
 
     def _fault(self, what: str) -> ModelFileError:
         return ModelFileError(f"{self.path}: is a damaged GGUF file: {what}")
-
-
-__all__ = ["GgufFile", "GgufTensor"]

@@ -21,6 +21,10 @@ _PART = re.compile(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", re.DOTALL)
 _WITH_PAIRS = frozenset({"llama", "granite", "granitemoe", "smollm3"})
 """Architectures whose queries and keys have neighbours that turn together (llama.cpp's LLAMA_ROPE_TYPE_NORM)."""
 
+_DELTA = frozenset({"qwen3next", "qwen35", "qwen35moe"})
+
+_LFM2 = frozenset({"lfm2", "lfm2moe"})
+
 _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     **dict.fromkeys(("expert_count", "expert_used_count", "leading_dense_block_count"), (0,)),
     **dict.fromkeys(("logit_scale", "residual_scale", "embedding_scale", "rope.scaling.attn_factor"), (1.0,)),
@@ -38,20 +42,13 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 
 
 class GgufSource(Source):
-    """A file, or several that are parts of one model.
-
-    Attributes:
-        fields: those of the first file.
-
-    Args:
-        files: open for reading.
-    """
+    """A file, or several that are parts of one model."""
 
     has_any_bias = True
     is_of_llama_cpp = True
 
     def __init__(self, files: list[GgufFile]) -> None:
-        self.fields = files[0].fields
+        self.fields = files[0].fields  # those of the first file
         self._files = {name: file for file in files for name in file.tensors}
         super().__init__(str(files[0].path), set(self._files))
         self._read = set[str]()
@@ -61,6 +58,8 @@ class GgufSource(Source):
             raise self.refusal(f"general.type is {self.fields['general.type']!r:.100}; only models are run")
         self.architecture = self.text("general.architecture")
         self.has_pairs = self.architecture in _WITH_PAIRS
+        if self.architecture in _DELTA:
+            self._read.add("rope.dimension_sections")  # of places in pictures; in a text all are the same
 
     @classmethod
     @contextlib.contextmanager
@@ -124,14 +123,14 @@ class GgufSource(Source):
     def value(self, name: str) -> Any:  # noqa: D102
         self._read.add(name)
         found = self.fields.get(self.named(name))
-        if self.architecture == "lfm2" and name == "attention.head_count_kv" and isinstance(found, (list, np.ndarray)):
+        if self.architecture in _LFM2 and name == "attention.head_count_kv" and isinstance(found, (list, np.ndarray)):
             return max((int(each) for each in found if not isinstance(each, str)), default=None)  # one for each layer
         return found
 
     def tensor_named(self, name: str) -> str:  # noqa: D102
-        if self.architecture == "gpt-oss":  # whose second norm has the name of the place that it stands at
+        if self.architecture in ("gpt-oss", *_DELTA):  # whose second norm has the name of the place that it stands at
             return name.replace(".ffn_norm.", ".post_attention_norm.")
-        if self.architecture == "lfm2" and name == "output_norm.weight":
+        if self.architecture in _LFM2 and name == "output_norm.weight":
             return "token_embd_norm.weight"
         return name
 
@@ -143,10 +142,21 @@ class GgufSource(Source):
         tensor = file.tensors[name]
         return gguf_blocks.matrix(tensor.kind, file.contents(tensor))
 
+    def experts(self, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
+        """The matrices of all experts; gates and what they gate may be one tensor."""
+        name, (count, rows, columns) = f"{own}.ffn_gate_up_exps.weight", sizes
+        if part == "down" or not self.has(name):
+            return super().experts(own, part, sizes)
+        both = np.arange(count * 2 * rows).reshape(count, 2, rows)
+        return self.cube(name, (count, 2 * rows, columns)).chosen(both[:, part == "up"].reshape(-1))
+
     def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:  # noqa: D102
-        size = self.whole("rope.dimension_count", head, least=2, most=head)
+        field = "rope.dimension_count"
+        if is_local and self.value(f"{field}_swa") is not None:
+            field += "_swa"
+        size = self.whole(field, head, least=2, most=head)
         if size % 2:
-            raise self.fault(f"{self.named('rope.dimension_count')} must be even; got {size}")
+            raise self.fault(f"{self.named(field)} must be even; got {size}")
         if is_local:
             return self.number("rope.freq_base_swa", 10000.0, 1.0), size, {}
         return self.number("rope.freq_base", theta, 1.0), size, self._scaling()
@@ -194,12 +204,25 @@ class GgufSource(Source):
         return default
 
     def attending(self, layers: int) -> list[bool]:  # noqa: D102
+        if self.architecture in _DELTA:
+            each = self.whole("full_attention_interval", 4)
+            return [(layer + 1) % each == 0 for layer in range(layers)]
         counts = self.fields.get(self.named("attention.head_count_kv"))
         if not isinstance(counts, (list, np.ndarray)) or len(counts) != layers:
             raise self.fault(
                 f"{self.named('attention.head_count_kv')} must be a list for {layers} layers; got {counts!r:.100}"
             )
         return [bool(count) for count in counts]
+
+    def layers(self, most: int) -> int:
+        """Those that guess further tokens, which come last, are left out."""
+        count, extra = super().layers(most), self.whole("nextn_predict_layers", 0, least=0)
+        if extra and self.architecture in _DELTA and extra < count:
+            count -= extra
+            self._left -= {name for name in self._left if _layer_of(name) >= count}
+        elif extra:
+            raise self.refusal(f"{self.named('nextn_predict_layers')} is {extra}; layers that guess further tokens")
+        return count
 
     def turning(self, layers: int) -> list[bool]:  # noqa: D102
         return [(layer + 1) % 4 != 0 for layer in range(layers)]
@@ -226,4 +249,7 @@ class GgufSource(Source):
                 )
 
 
-__all__ = ["GgufSource"]
+def _layer_of(name: str) -> int:
+    """The layer that a tensor belongs to; -1: none."""
+    match = re.match(r"blk\.(\d{1,9})\.", name)
+    return -1 if match is None else int(match[1])

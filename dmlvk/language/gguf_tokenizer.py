@@ -25,6 +25,7 @@ _MARKS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _WORDS = rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+", rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
+_REST_WITHOUT_MARKS = _REST.replace(r"\p{L}", r"\p{L}\p{M}", 1)
 _LATER_REST = _REST.replace(r"[\r\n]*", r"[\r\n/]*", 1)
 
 
@@ -39,6 +40,7 @@ _PRE_TOKENIZERS: Mapping[str, list[dict[str, object]]] = {
     **{name: [_DIGITS, _BYTES] for name in ("smollm", "refact", "starcoder", "command-r")},
     **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "dbrx", "smaug-bpe"), _LLAMA_3),
     **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), _cut(rf"{_MARKS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_REST}")),
+    "qwen35": _cut(rf"{_MARKS}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}|{_REST_WITHOUT_MARKS}"),
     "gpt-4o": _cut(rf"{_WORDS[0]}{_MARKS}?|{_WORDS[1]}{_MARKS}?|\p{{N}}{{1,3}}|{_LATER_REST}"),
     "tekken": _cut(rf"{_WORDS[0]}|{_WORDS[1]}|\p{{N}}|{_LATER_REST}"),
 }
@@ -47,21 +49,31 @@ _PRE_TOKENIZERS: Mapping[str, list[dict[str, object]]] = {
 _WHOLE_WORDS = frozenset({"llama-bpe", "llama3", "llama-v3", "tekken"})
 """Tokenizers that take a word as it is, where it is a token, whatever merges say."""
 
-_SPACE = "\u2581"
-"""What stands for a space in SentencePiece's tokens."""
+_OF_PIECES = ("llama", "gemma4")  # Kinds of tokenizers of SentencePiece's pieces
+
+_SPACE = "\u2581"  # What stands for a space in SentencePiece's tokens
 
 _LONGEST_PIECE = 512
 """Characters of a piece that is a merge of others: a file of a few bytes more cannot ask for the square of them."""
 
 _ENDS = frozenset(
-    {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>"}
+    {
+        "<|eot_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<end_of_turn>",
+        "<turn|>",
+        "<|endoftext|>",
+        "<|end_of_text|>",
+        "<|eom_id|>",
+    }
 )
 """Control tokens that end an answer, which files do not name."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GgufTokenizer:
-    """A tokenizer that merges bytes, or SentencePiece's pieces by their scores.
+    """A tokenizer that merges bytes, or SentencePiece's pieces, by their scores or as the file's merges say.
 
     Attributes:
         source: the file.
@@ -87,9 +99,10 @@ class GgufTokenizer:
             UnsupportedError: it is of another kind.
         """
         kind, cut = source.text("tokenizer.ggml.model"), source.fields.get("tokenizer.ggml.pre", "gpt-2")
-        if kind != "llama" and (kind != "gpt2" or not isinstance(cut, str) or cut not in _PRE_TOKENIZERS):
+        if kind not in _OF_PIECES and (kind != "gpt2" or not isinstance(cut, str) or cut not in _PRE_TOKENIZERS):
             raise source.refusal(
-                f"the tokenizer {kind!r:.100}, {cut!r:.100}; 'llama' is run, and 'gpt2' with {list(_PRE_TOKENIZERS)}"
+                f"the tokenizer {kind!r:.100}, {cut!r:.100}; {', '.join(map(repr, _OF_PIECES))} are run, and 'gpt2' "
+                f"with {list(_PRE_TOKENIZERS)}"
             )
         tokens, types = source.texts("tokenizer.ggml.tokens"), source.field("tokenizer.ggml.token_type")
         if not isinstance(types, np.ndarray) or len(types) != len(tokens):
@@ -120,7 +133,8 @@ class GgufTokenizer:
             for number, (token, kind) in enumerate(zip(self.tokens, self.types, strict=True))
             if kind in (_CONTROL, _DEFINED) and token
         ]
-        parts = self._pieces() if self.source.text("tokenizer.ggml.model") == "llama" else self._bytes()
+        is_of_pieces = self.source.text("tokenizer.ggml.model") in _OF_PIECES
+        parts = self._pieces() if is_of_pieces else self._bytes()
         made: dict[str, object] = {"version": "1.0", "truncation": None, "padding": None, "post_processor": None}
         made |= {"added_tokens": added, **parts}
         text = json.dumps(made, ensure_ascii=False)
@@ -134,7 +148,7 @@ class GgufTokenizer:
         """What merges bytes as the file's merges say."""
         cut = self.source.fields.get("tokenizer.ggml.pre", "gpt-2")
         return {
-            "normalizer": {"type": "NFC"} if cut == "qwen2" else None,
+            "normalizer": {"type": "NFC"} if cut in ("qwen2", "qwen35") else None,
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": _PRE_TOKENIZERS[cut]},
             "decoder": _BYTES,
             "model": {
@@ -146,24 +160,11 @@ class GgufTokenizer:
         }
 
     def _pieces(self) -> dict[str, Any]:
-        """SentencePiece's way: of all neighbours that together are a piece, those of the best score are merged first.
-
-        Merges with a rank are the same, as transformers has them (convert_slow_tokenizer.py).
-        """
-        scores = self.source.field("tokenizer.ggml.scores")
-        if not isinstance(scores, np.ndarray) or len(scores) != len(self.tokens) or not np.isfinite(scores).all():
-            raise self.source.fault(f"tokenizer.ggml.scores must be a number for each of {len(self.tokens)} tokens")
+        """SentencePiece's way: spaces are marks, and characters that are no pieces bytes."""
+        has_merges = self.source.text("tokenizer.ggml.model") == "gemma4"
         vocabulary = {token: number for number, token in enumerate(self.tokens)}
-        merges = []
-        for token, score, kind in zip(self.tokens, scores.tolist(), self.types, strict=True):
-            if kind != 1 or len(token) > _LONGEST_PIECE:
-                continue
-            for place in range(1, len(token)):
-                left, right = token[:place], token[place:]
-                if left in vocabulary and right in vocabulary:
-                    merges.append((-score, vocabulary[left], vocabulary[right], left, right))
-        merges.sort()
-        has_prefix = self.source.fields.get("tokenizer.ggml.add_space_prefix", True) is not False
+        merges = self.source.texts("tokenizer.ggml.merges") if has_merges else self._merges_of_scores(vocabulary)
+        has_prefix = self.source.fields.get("tokenizer.ggml.add_space_prefix", not has_merges) is not False
         to_spaces: dict[str, object] = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
         decoders: list[dict[str, object]] = [to_spaces, {"type": "ByteFallback"}, {"type": "Fuse"}]
         normalizers: list[dict[str, object]] = [{"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}]
@@ -182,9 +183,28 @@ class GgufTokenizer:
                 "byte_fallback": True,
                 "ignore_merges": False,
                 "vocab": vocabulary,
-                "merges": [[left, right] for *_, left, right in merges],
+                "merges": merges,
             },
         }
+
+    def _merges_of_scores(self, vocabulary: Mapping[str, int]) -> list[list[str]]:
+        """Of all neighbours that together are a piece, those of the best score are merged first.
+
+        Merges with a rank are the same, as transformers has them (convert_slow_tokenizer.py).
+        """
+        scores = self.source.field("tokenizer.ggml.scores")
+        if not isinstance(scores, np.ndarray) or len(scores) != len(self.tokens) or not np.isfinite(scores).all():
+            raise self.source.fault(f"tokenizer.ggml.scores must be a number for each of {len(self.tokens)} tokens")
+        merges = []
+        for token, score, kind in zip(self.tokens, scores.tolist(), self.types, strict=True):
+            if kind != 1 or len(token) > _LONGEST_PIECE:
+                continue
+            for place in range(1, len(token)):
+                left, right = token[:place], token[place:]
+                if left in vocabulary and right in vocabulary:
+                    merges.append((-score, vocabulary[left], vocabulary[right], left, right))
+        merges.sort()
+        return [[left, right] for *_, left, right in merges]
 
     def roles(self) -> dict[str, object]:
         """Tokens that begin, end and fill texts."""
@@ -204,6 +224,3 @@ class GgufTokenizer:
         if "tokenizer.chat_template" in self.source.fields:
             made["chat_template"] = self.source.text("tokenizer.chat_template")
         return made
-
-
-__all__ = ["GgufTokenizer"]

@@ -6,7 +6,7 @@ MXFP4 are OCP's (Microscaling Formats, 5.3.3), two in a byte, the first one in i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,19 +14,16 @@ from dmlvk.language.gguf_blocks import mxfp4_matrix
 from dmlvk.language.source import Source
 from dmlvk.language.weights import Matrix, Numbers
 
-_PARTS: Mapping[str, Mapping[str, str]] = {
-    "mixtral": {"gate": "w1", "up": "w3", "down": "w2"},
-    "qwen3_moe": {part: f"{part}_proj" for part in ("gate", "up", "down")},
-}
-_LINES = {"gate": slice(0, None, 2), "up": slice(1, None, 2), "down": slice(None)}
-"""Rows of gpt-oss's joined matrices."""
+_NAMES = {part: f"{part}_proj" for part in ("gate", "up", "down")}
+_NUMBERED = {"gate": "w1", "up": "w3", "down": "w2"}
+_PARTS: Mapping[str, Mapping[str, str]] = {"mixtral": _NUMBERED, "lfm2_moe": _NUMBERED}
+_LINES = {"gate": slice(0, None, 2), "up": slice(1, None, 2), "down": slice(None)}  # Rows of gpt-oss's joined matrices
 
 
 def experts_of(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
     """The matrices of all experts, one behind the other.
 
     Args:
-        source: the folder.
         own: the layer, ``blk.N``.
         part: ``"gate"``, ``"up"`` or ``"down"``.
         sizes: how many experts, rows and columns of each.
@@ -35,18 +32,25 @@ def experts_of(source: Source, own: str, part: str, sizes: tuple[int, int, int])
 
 
 def _single(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
-    name = _PARTS[source.architecture][part]
-    return Matrix.joined(
-        [source.matrix(f"{own}.experts.{number}.{name}.weight", sizes[1], sizes[2]) for number in range(sizes[0])]
-    )
+    if source.has(f"{own}.experts.down_proj"):
+        return _of_halves(source, [f"{own}.experts.{name}" for name in ("gate_up_proj", "down_proj")], part, sizes)
+    name = _PARTS.get(source.architecture, _NAMES)[part]
+    made = [source.matrix(f"{own}.experts.{number}.{name}.weight", sizes[1], sizes[2]) for number in range(sizes[0])]
+    if len({each.kind for each in made}) > 1 or made[0].order is not None:
+        made = [Matrix(32, each.multiplied_out()) for each in made]
+    return Matrix.joined(made)
 
 
 def _halves(source: Source, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
-    """Of each expert the rows of gates, and then the others."""
+    return _of_halves(source, [f"{own}.experts.{name}.weight" for name in ("gate_up", "down")], part, sizes)
+
+
+def _of_halves(source: Source, names: Sequence[str], part: str, sizes: tuple[int, int, int]) -> Matrix:
+    """Of each expert the rows of gates, and then the others; and the matrices behind these."""
     count, rows, columns = sizes
     if part == "down":
-        return source.cube(f"{own}.experts.down.weight", sizes)
-    both = source.cube(f"{own}.experts.gate_up.weight", (count, 2 * rows, columns)).numbers
+        return source.cube(names[1], sizes)
+    both = source.cube(names[0], (count, 2 * rows, columns)).numbers
     first = 0 if part == "gate" else rows
     wanted = both.reshape(count, 2 * rows, columns)[:, first : first + rows]
     return Matrix(32, np.ascontiguousarray(wanted).reshape(count * rows, columns))
@@ -80,10 +84,8 @@ def _numbers(blocks: Numbers) -> Numbers:
 
 
 _READ: Mapping[str, Callable[[Source, str, str, tuple[int, int, int]], Matrix]] = {
-    "mixtral": _single,
-    "qwen3_moe": _single,
+    **dict.fromkeys(("mixtral", "lfm2_moe"), _single),
+    **dict.fromkeys(("qwen3_moe", "qwen3_next", "qwen3_5_moe_text", "gemma4_text"), _single),
     "granitemoe": _halves,
     "gpt_oss": _in_turn,
 }
-
-__all__ = ["expert_biases", "experts_of"]

@@ -7,6 +7,7 @@ FP8 is E4M3 of OCP's 8-bit Floating Point Specification (5.1), times a scale of 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from dmlvk.language.hub_source import HubSource
 
 _METHODS = ("fp8", "gptq", "awq", "mxfp4", "compressed-tensors")
-_ORDER_OF_AWQ = (0, 4, 1, 5, 2, 6, 3, 7)
-"""Where the columns of a word stand in it."""
+_ORDER_OF_AWQ = (0, 4, 1, 5, 2, 6, 3, 7)  # Where the columns of a word stand in it
 
 _WORD_BITS = 32
 _LEAST_BLOCK = 16
@@ -29,7 +29,6 @@ class Packing:
     """What ``quantization_config`` says.
 
     Args:
-        source: the folder.
         config: of config.json; ``None``: nothing is packed.
 
     Raises:
@@ -103,26 +102,31 @@ class Packing:
         zeros = (zeros[..., list(_ORDER_OF_AWQ)] if is_awq else zeros).reshape(count, rows).T.astype(np.int32)
         if not is_awq and self._config.get("checkpoint_format", "gptq") != "gptq_v2":
             zeros = zeros + 1
-        self._check_groups(module, columns, group)
+        order = self._order(module, columns, group)
+        if order is not None:
+            integers = integers[:, order]
         scales = np.ascontiguousarray(source.matrix(f"{module}.scales", count, rows).multiplied_out().T)
-        made = Matrix(bits, packed(integers.reshape(rows, count, group), bits), scales, None, group)
+        made = Matrix(bits, packed(integers.reshape(rows, count, group), bits), scales, None, group, order)
         off = zeros - made.zero
         if not off.any():
             return made
         middle = 0 if bits < 8 else made.zero
         minima = (zeros - middle).astype(np.float32) * scales
-        return Matrix(bits, made.numbers, scales, minima, group)
+        return dataclasses.replace(made, minima=minima)
 
-    def _check_groups(self, module: str, columns: int, group: int) -> None:
-        """Refuses terms in another order than their groups'."""
+    def _order(self, module: str, columns: int, group: int) -> Numbers | None:
+        """The terms group by group, where they lie in another order (desc_act); ``None``: as they lie."""
         source = self._source
         if not source.has(f"{module}.g_idx"):
-            return
-        groups = source.codes(f"{module}.g_idx", (columns,))
-        if not np.array_equal(groups.astype(np.int64), np.arange(columns) // group):
+            return None
+        groups = source.codes(f"{module}.g_idx", (columns,)).astype(np.int64)
+        order: Numbers = np.argsort(groups, kind="stable")
+        if not np.array_equal(groups[order], np.arange(columns) // group):
             raise source.refusal(
-                f"{source.tensor_named(f'{module}.g_idx')}: terms in the order of their weight (desc_act) are not run"
+                f"{source.tensor_named(f'{module}.g_idx')} must have each of the {columns // group} groups "
+                f"{group} times"
             )
+        return None if np.array_equal(order, np.arange(columns)) else order
 
 
 def _columns(words: Numbers, bits: int) -> Numbers:
@@ -143,5 +147,3 @@ def _table() -> Numbers:
 
 
 _FP8 = _table()
-
-__all__ = ["Packing"]

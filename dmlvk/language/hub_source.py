@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlvk.errors import ModelFileError
+from dmlvk.errors import ModelFileError, UnsupportedError
 from dmlvk.language.folder import JsonMembers, read_json
 from dmlvk.language.hub_experts import expert_biases, experts_of
 from dmlvk.language.hub_packed import Packing
@@ -44,12 +44,28 @@ _FIELDS: Mapping[str, str] = {
     "embedding_scale": "embedding_multiplier",
     "residual_scale": "residual_multiplier",
     "logit_scale": "logits_scaling",
+    "leading_dense_block_count": "num_dense_layers",
+    "expert_weights_scale": "routed_scaling_factor",
+    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
+    "ssm.conv_kernel": "linear_conv_kernel_dim",
+    "ssm.group_count": "linear_num_key_heads",
+    "ssm.state_size": "linear_key_head_dim",
+    "ssm.time_step_rank": "linear_num_value_heads",
+    "value_size": "linear_value_head_dim",
 }
 """Names of fields, where they are not those of :class:`Source`."""
 
+_FIELDS_OF_LFM2 = {"attention.layer_norm_rms_epsilon": "norm_eps", "shortconv.l_cache": "conv_L_cache"}
 _OF_BERTS = {"attention.layer_norm_rms_epsilon": "layer_norm_eps"}
 _OTHER_FIELDS: Mapping[str, Mapping[str, str]] = {
-    "lfm2": {"attention.layer_norm_rms_epsilon": "norm_eps", "shortconv.l_cache": "conv_L_cache"},
+    "lfm2": _FIELDS_OF_LFM2,
+    "lfm2_moe": _FIELDS_OF_LFM2,
+    "gemma4_text": {
+        **{"attention.key_length": "global_head_dim", "attention.key_length_swa": "head_dim"},
+        **{"attention.shared_kv_layers": "num_kv_shared_layers", "expert_used_count": "top_k_experts"},
+        "expert_count": "num_experts",
+        "embedding_length_per_layer_input": "hidden_size_per_layer_input",
+    },
     "bert": _OF_BERTS,
     "xlm-roberta": _OF_BERTS,
 }
@@ -85,16 +101,33 @@ _OF_BERT = {
     "ffn_down": "output.dense",
     "layer_output_norm": "output.LayerNorm",
 }
+_OF_DELTA = {
+    **{"ssm_in": "linear_attn.in_proj_qkvz", "ssm_ba": "linear_attn.in_proj_ba"},
+    **{"attn_qkv": "linear_attn.in_proj_qkv", "attn_gate": "linear_attn.in_proj_z"},
+    **{"ssm_alpha": "linear_attn.in_proj_a", "ssm_beta": "linear_attn.in_proj_b"},
+    **{"ssm_dt.bias": "linear_attn.dt_bias", "ssm_a": "linear_attn.A_log", "ssm_conv1d": "linear_attn.conv1d"},
+    **{"ssm_norm": "linear_attn.norm", "ssm_out": "linear_attn.out_proj"},
+    **{"ffn_gate_inp": "mlp.gate", "experts": "mlp.experts", "ffn_gate_inp_shexp": "mlp.shared_expert_gate"},
+    **{f"ffn_{part}_shexp": f"mlp.shared_expert.{part}_proj" for part in ("gate", "up", "down")},
+}
+_OF_LFM2 = {
+    "output_norm": "model.embedding_norm",
+    "attn_norm": "operator_norm",
+    "attn_output": "self_attn.out_proj",
+    "attn_q_norm": "self_attn.q_layernorm",
+    "attn_k_norm": "self_attn.k_layernorm",
+    "ffn_norm": "ffn_norm",
+    **{"ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2"},
+    **{f"shortconv.{part}": f"conv.{part}" for part in ("conv", "in_proj", "out_proj")},
+}
+_DELTA = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
 _OTHERS: Mapping[str, Mapping[str, str]] = {
-    "lfm2": {
-        "output_norm": "model.embedding_norm",
-        "attn_norm": "operator_norm",
-        "attn_output": "self_attn.out_proj",
-        "attn_q_norm": "self_attn.q_layernorm",
-        "attn_k_norm": "self_attn.k_layernorm",
-        "ffn_norm": "ffn_norm",
-        **{"ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2"},
-        **{f"shortconv.{part}": f"conv.{part}" for part in ("conv", "in_proj", "out_proj")},
+    **dict.fromkeys(_DELTA, _OF_DELTA),
+    "lfm2": _OF_LFM2,
+    "lfm2_moe": {
+        **_OF_LFM2,
+        **{"ffn_gate_inp": "feed_forward.gate", "exp_probs_b.bias": "feed_forward.expert_bias"},
+        "experts": "feed_forward.experts",
     },
     "bert": _OF_BERT,
     "xlm-roberta": _OF_BERT,
@@ -109,6 +142,19 @@ _OTHERS: Mapping[str, Mapping[str, str]] = {
     "gpt_oss": {"ffn_gate_inp": "mlp.router", "experts": "mlp.experts"},
     "gemma2": _OF_GEMMA,
     "gemma3_text": _OF_GEMMA,
+    "gemma4_text": {
+        **_OF_GEMMA,
+        **{"post_ffw_norm_1": "post_feedforward_layernorm_1", "post_ffw_norm_2": "post_feedforward_layernorm_2"},
+        **{"pre_ffw_norm_2": "pre_feedforward_layernorm_2", "layer_output_scale.weight": "layer_scalar"},
+        **{
+            "per_layer_token_embd": "model.embed_tokens_per_layer",
+            "per_layer_proj_norm": "model.per_layer_projection_norm",
+        },
+        **{"per_layer_model_proj": "model.per_layer_model_projection", "post_norm": "post_per_layer_input_norm"},
+        **{"inp_gate": "per_layer_input_gate", "proj": "per_layer_projection", "experts": "experts"},
+        **{"ffn_gate_inp": "router.proj", "ffn_gate_inp.scale": "router.scale"},
+        "ffn_down_exps.scale": "router.per_expert_scale",
+    },
 }
 """Names of tensors' modules, and those of single architectures."""
 
@@ -122,6 +168,21 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     }
 }
 """What folders of models for pictures and text do not say, as transformers' configuration has it."""
+
+_OF_ALL_LAYERS = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
+"""What older folders of Gemma 4 call fields of layers that see all keys."""
+
+_ANGLES_OF_GEMMA4: Mapping[str, Any] = {
+    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+    "full_attention": {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25},
+}
+"""Where folders do not say, as transformers' configuration has them."""
+
+_OTHER_PARTS = "vision_tower|audio_tower|embed_vision|embed_audio|multi_modal_projector|visual|mtp"
+"""Of pictures and sounds, and what guesses further tokens."""
+
+_TURNING = dict.fromkeys(_DELTA, 0.25)
+"""The share of a head's elements that turn, where it is not all, and folders do not say."""
 
 _GATES = {
     **dict.fromkeys(("silu", "swish"), "silu"),
@@ -153,6 +214,7 @@ _IGNORED = frozenset(
         *("chunk_size_feed_forward", "is_encoder_decoder", "model_type", "vocab_size", "mlp_dropout"),
         *("attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "gradient_checkpointing"),
         *("router_aux_loss_coef", "router_jitter_noise", "decoder_sparse_step", "mlp_only_layers"),
+        *("mtp_num_hidden_layers", "mamba_ssm_dtype", "full_attention_interval"),
         *("output_past", "num_labels", "sentence_transformers", "sbert_ce_default_activation_function"),
     }
 )
@@ -182,9 +244,6 @@ class _Tensor:
 class HubSource(Source):
     """A folder with config.json and safetensors files.
 
-    Args:
-        folder: the folder.
-
     Raises:
         ModelFileError: a file is missing, damaged, or contradicts another.
     """
@@ -198,7 +257,8 @@ class HubSource(Source):
         self._tensors = _tensors_of(folder)
         super().__init__(str(folder), set(self._tensors))
         self.architecture = JsonMembers(folder / _CONFIG, self._values).text("model_type")
-        self.adds_one = self.architecture.startswith("gemma")
+        of_gemma = self.architecture.startswith("gemma") and self.architecture != "gemma4_text"
+        self.adds_one = of_gemma or self.architecture in _DELTA
         self.is_tied = self._values.get("tie_word_embeddings", self._values.get("tie_embedding"))
         self._packing = Packing(self, self._values.get("quantization_config"))
         self._read.add("quantization_config")
@@ -220,11 +280,22 @@ class HubSource(Source):
         return _OTHER_FIELDS.get(self.architecture, {}).get(name) or _FIELDS.get(name, name)
 
     def value(self, name: str) -> Any:  # noqa: D102
+        if name == "attention.head_count_kv" and self.architecture == "gemma4_text":
+            return self._key_heads()
         if name == "attention.sliding_window" and self._values.get("use_sliding_window", True) is False:
             self._read.add("sliding_window")
             return None
         self._read.add(self.named(name))
         return self._values.get(self.named(name))
+
+    def _key_heads(self) -> Any:
+        """Layers that see all keys may have another number of heads."""
+        self._read.update(("num_key_value_heads", "num_global_key_value_heads"))
+        local, everywhere = self._values.get("num_key_value_heads"), self._values.get("num_global_key_value_heads")
+        kinds = self._values.get("layer_types")
+        if everywhere is None or not self.flag("attention_k_eq_v") or not isinstance(kinds, list):
+            return local
+        return [local if kind == "sliding_attention" else everywhere for kind in kinds]
 
     def tensor_named(self, name: str) -> str:  # noqa: D102
         own = {**_TENSORS, **_OTHERS.get(self.architecture, {})}
@@ -273,6 +344,8 @@ class HubSource(Source):
 
     def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:
         """As transformers reads them: ``rope_parameters``, for each kind of layers or for all, or older fields."""
+        if self.architecture == "gemma4_text":
+            return self._angles_of_gemma4(head, "sliding_attention" if is_local else "full_attention")
         found = self._values.get("rope_parameters") or self._values.get("rope_scaling") or {}
         if not isinstance(found, dict):
             raise self.fault(f"rope_parameters must be an object; got {found!r:.100}")
@@ -284,12 +357,26 @@ class HubSource(Source):
             found = {"rope_theta": self._values.get("rope_local_base_freq", 10000.0)}
         scaling = {key: value for key, value in found.items() if value is not None}
         base = self.checked_number("rope_theta", scaling.get("rope_theta", self._values.get("rope_theta", theta)), 1.0)
-        share = scaling.get("partial_rotary_factor", self._values.get("partial_rotary_factor") or 1.0)
+        share = scaling.get("partial_rotary_factor", self._values.get("partial_rotary_factor"))
+        share = _TURNING.get(self.architecture, 1.0) if share is None else share
+        if scaling.get("rope_type") == "proportional":  # which reads it itself
+            share = 1.0
         size = int(head * self.checked_number("partial_rotary_factor", share, 0.0, 1.0))
         if size % 2 or not size:
             raise self.fault(f"partial_rotary_factor must leave an even number of a head's {head} elements; got {size}")
         original = self._values.get("original_max_position_embeddings")
         return base, size, scaling if original is None else {"original_max_position_embeddings": original} | scaling
+
+    def _angles_of_gemma4(self, head: int, kind: str) -> tuple[float, int, Mapping[str, Any]]:
+        """Those of a kind of layers; which pairs turn says no other field."""
+        if self._values.get("rope_scaling") is not None:
+            raise self.refusal(f"rope_scaling is {self._values['rope_scaling']!r:.100}; gemma4 has rope_parameters")
+        listed = self._values.get("rope_parameters")
+        found = (_ANGLES_OF_GEMMA4 if listed is None else listed if isinstance(listed, dict) else {}).get(kind)
+        if not isinstance(found, dict):
+            raise self.fault(f"rope_parameters must have an object for each kind of layers; got {listed!r:.100}")
+        scaling = {key: value for key, value in found.items() if value is not None}
+        return self.checked_number("rope_theta", scaling.get("rope_theta"), 1.0), head, scaling
 
     def vocabulary(self) -> int:  # noqa: D102
         return self.whole("vocab_size")
@@ -316,7 +403,7 @@ class HubSource(Source):
             return None
         if not isinstance(kinds, list) or len(kinds) != layers:
             raise self.fault(f"layer_types must be a list for {layers} layers; got {kinds!r:.100}")
-        if self.architecture == "lfm2":
+        if self.architecture in ("lfm2", "lfm2_moe", *_DELTA):
             return None  # read as what has attention at all
         for kind in kinds:
             if kind not in ("full_attention", "sliding_attention"):
@@ -325,14 +412,18 @@ class HubSource(Source):
 
     def attending(self, layers: int) -> list[bool]:  # noqa: D102
         kinds, listed = self._values.get("layer_types"), self.value("full_attn_idxs")
+        other = "linear_attention" if self.architecture in _DELTA else "conv"
         if (
             isinstance(kinds, list)
             and len(kinds) == layers
-            and all(kind in ("conv", "full_attention") for kind in kinds)
+            and all(kind in (other, "full_attention") for kind in kinds)
         ):
             return [kind == "full_attention" for kind in kinds]
+        if kinds is None and self.architecture in _DELTA:
+            each = self.whole("full_attention_interval", 4)
+            return [(layer + 1) % each == 0 for layer in range(layers)]
         if kinds is not None or not isinstance(listed, list):
-            raise self.fault(f"layer_types must have conv or full_attention for {layers} layers; got {kinds!r:.100}")
+            raise self.fault(f"layer_types must have {other} or full_attention for {layers} layers; got {kinds!r:.100}")
         return [layer in listed for layer in range(layers)]
 
     def turning(self, layers: int) -> list[bool]:  # noqa: D102
@@ -355,11 +446,35 @@ class HubSource(Source):
 def _of_text(config: JsonMembers) -> Mapping[str, Any]:
     """The fields of a model for text; of one for pictures, too, those of its part for text."""
     if "text_config" not in config.values:
-        return config.values
-    inner = config.inside("text_config").values
+        return _of_all_layers(config)
+    inner = _of_all_layers(config.inside("text_config"))
     shared = {name: value for name, value in config.values.items() if name in ("eos_token_id", "tie_word_embeddings")}
     kind = inner.get("model_type")
     return {**(_DEFAULTS.get(kind, {}) if isinstance(kind, str) else {}), **shared, **inner}
+
+
+def _of_all_layers(config: JsonMembers) -> Mapping[str, Any]:
+    """Fields, where newer files list what is different in layers that see all keys, as older ones have them."""
+    values, kinds = dict(config.values), config.values.get("layer_types")
+    listed = values.get("per_layer_config")
+    if values.get("model_type") != "gemma4_text" or not isinstance(kinds, list):
+        return values
+    if kinds[-1:] == ["sliding_attention"]:  # which transformers runs as one that sees all keys
+        values["layer_types"] = kinds = [*kinds[:-1], "full_attention"]
+    if listed is None:
+        return values
+    wanted = [str(layer) for layer, kind in enumerate(kinds) if kind == "full_attention"]
+    own = config.inside("per_layer_config")
+    fields = [own.inside(layer).values for layer in wanted]
+    if set(own.values) != set(wanted) or any(
+        each != fields[0] or not _OF_ALL_LAYERS.keys() >= each.keys() for each in fields
+    ):
+        raise UnsupportedError(
+            f"{config.file}: per_layer_config must have the same head_dim and num_key_value_heads for each layer of "
+            "full_attention, and nothing else"
+        )
+    del values["per_layer_config"]
+    return values | {_OF_ALL_LAYERS[name]: value for each in fields for name, value in each.items()}
 
 
 def _tensors_of(folder: Path) -> dict[str, _Tensor]:
@@ -373,12 +488,13 @@ def _tensors_of(folder: Path) -> dict[str, _Tensor]:
         if Path(name).name != name or not os.path.isfile(folder / name):
             raise ModelFileError(f"{folder}: has no file {name!r:.200} of weights")
         for own, found in _tensors_in(folder / name).items():
-            if re.match(r"(model\.)?(vision_tower|multi_modal_projector)\.", own):
-                continue  # of pictures
+            if re.match(rf"(model\.)?({_OTHER_PARTS})\.", own):
+                continue
             tensor = re.sub(r"^(language_model\.(model\.)?|model\.language_model\.)", "model.", own)
             tensor = tensor.replace("model.lm_head.", "lm_head.", 1)
             tensor = re.sub(r"^(bert|roberta)\.", "", tensor)
-            tensor = re.sub(r"^(layers|embed_tokens|norm)\.", r"model.\1.", tensor)  # of a model without its head
+            # of a model without its head
+            tensor = re.sub(r"^(layers|embed_tokens\w*|per_layer_\w+|norm)\.", r"model.\1.", tensor)
             if tensor in made:
                 raise ModelFileError(f"{folder}: the tensor {tensor!r:.200} stands in two files")
             made[tensor] = found
@@ -440,6 +556,3 @@ def _counts(values: Any) -> tuple[int, ...] | None:
     if not isinstance(values, list) or not all(isinstance(each, int) and 0 <= each < 2**63 for each in values):
         return None
     return tuple(values)
-
-
-__all__ = ["HubSource", "read_tensors"]

@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dmlvk.language.generation import LanguageModel
 
-_UNFINISHED = "\N{REPLACEMENT CHARACTER}"
-"""What tokens are decoded to that hold the first bytes of a character only."""
+_UNFINISHED = "\N{REPLACEMENT CHARACTER}"  # What tokens are decoded to that hold the first bytes of a character only
 
-_MOST_WAITING = 16
-"""Tokens of a character: it has at most four bytes. What is still none then never becomes one."""
+_MOST_WAITING = 16  # Tokens of a character: it has at most four bytes. What is still none then never becomes one
 
 
 class Pieces:
-    """What each token adds to a text.
-
-    Args:
-        model: whose tokens they are.
-    """
+    """What each token adds to a text."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
@@ -54,6 +48,3 @@ def pieces(model: LanguageModel, tokens: Iterable[int]) -> Iterator[str]:
     rest = made.rest()
     if rest:
         yield rest
-
-
-__all__ = ["Pieces", "pieces"]

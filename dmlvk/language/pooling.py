@@ -26,32 +26,20 @@ _PLAIN = "torch.nn.modules.linear.Identity"
 
 @dataclasses.dataclass(frozen=True)
 class HeadLayer:
-    """A layer behind the pooled state.
+    """A layer behind the pooled state."""
 
-    Attributes:
-        weights: FLOAT32 [results, elements].
-        bias: FLOAT32 [results]; ``None``: there is none.
-        has_tanh: whether tanh follows.
-    """
-
-    weights: Numbers
-    bias: Numbers | None
-    has_tanh: bool
+    weights: Numbers  # FLOAT32 [results, elements]
+    bias: Numbers | None  # FLOAT32 [results]; ``None``: there is none
+    has_tanh: bool  # whether tanh follows
 
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """All that follows the states.
+    """All that follows the states."""
 
-    Attributes:
-        pooling: ``"mean"``, ``"first"`` or ``"last"``, of the tokens.
-        layers: behind it.
-        is_normalized: whether results are divided by their length.
-    """
-
-    pooling: str
-    layers: tuple[HeadLayer, ...] = ()
-    is_normalized: bool = False
+    pooling: str  # ``"mean"``, ``"first"`` or ``"last"``, of the tokens
+    layers: tuple[HeadLayer, ...] = ()  # behind it
+    is_normalized: bool = False  # whether results are divided by their length
 
 
 def embedding_head(source: HubSource, hidden: int, *, is_causal: bool) -> Head:
@@ -145,6 +133,3 @@ def _dense(folder: Path, width: int) -> HeadLayer:
         if name not in tensors or tensors[name].shape != size or not np.isfinite(tensors[name]).all():
             raise ModelFileError(f"{folder}: must have the tensor {name}, {list(size)} finite numbers")
     return HeadLayer(tensors["linear.weight"], tensors.get("linear.bias"), activation == _TANH)
-
-
-__all__ = ["Head", "HeadLayer", "embedding_head", "score_head"]

@@ -15,25 +15,18 @@ import numpy as np
 from dmlvk.language.source import Source
 from dmlvk.language.weights import Numbers
 
-_ROWS = 2**14
-"""Positions whose angles are computed at once."""
+_ROWS = 2**14  # Positions whose angles are computed at once
 
 _MOST_TABLE_BYTES = 2**28
 
 
 @dataclasses.dataclass(frozen=True)
 class Rotary:
-    """One kind of angles.
+    """One kind of angles."""
 
-    Attributes:
-        steps: what each pair turns by, in radians.
-        size: what cosines and sines are multiplied by.
-        most: positions that it is made for; 0: any.
-    """
-
-    steps: tuple[float, ...]
-    size: float = 1.0
-    most: int = 0
+    steps: tuple[float, ...]  # what each pair turns by, in radians
+    size: float = 1.0  # what cosines and sines are multiplied by
+    most: int = 0  # positions that it is made for; 0: any
 
     def tables(self, source: Source, context: int) -> Numbers:
         """Cosines and sines, FLOAT32 [2, context, pairs].
@@ -55,15 +48,14 @@ class Rotary:
         return tables
 
 
-def rotary(source: Source, base: float, size: int, context: int, scaling: Mapping[str, Any]) -> Rotary:
+def rotary(source: Source, base: float, size: int, scaling: Mapping[str, Any], context: int, number: int = 0) -> Rotary:
     """The angles that a model's files describe.
 
     Args:
-        source: the files.
-        base: of the powers.
         size: elements of a head that turn.
+        scaling: ``rope_type`` and what it needs; factors of ``rope_freqs.weight`` divide the steps of any type.
         context: positions that the model is made for.
-        scaling: ``rope_type`` and what it needs; factors of ``rope_freqs.weight`` divide the steps of any kind.
+        number: which of its kinds of angles they are: only the first one has such factors.
 
     Raises:
         UnsupportedError: of another type.
@@ -71,7 +63,7 @@ def rotary(source: Source, base: float, size: int, context: int, scaling: Mappin
     """
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     steps = base ** (-np.arange(0, size, 2) / size)
-    if source.has("rope_freqs.weight"):
+    if number == 0 and source.has("rope_freqs.weight"):
         steps = steps / _factors(source, source.vector("rope_freqs.weight", size // 2), size)
     if kind in ("default", "none"):
         return Rotary(tuple(steps))
@@ -88,11 +80,11 @@ class _Scaling:
     size: int
     context: int
 
-    def number(self, name: str, default: float | None = None, least: float = 1e-6) -> float:
+    def number(self, name: str, default: float | None = None, least: float = 1e-6, most: float = 1e30) -> float:
         value = self.values.get(name)
         if value is None and default is None:
             raise self.source.fault(f"rope scaling has no {name}")
-        return self.source.checked_number(f"rope scaling: {name}", default if value is None else value, least)
+        return self.source.checked_number(f"rope scaling: {name}", default if value is None else value, least, most)
 
     @property
     def original(self) -> int:
@@ -102,6 +94,12 @@ class _Scaling:
 
 def _linear(scaling: _Scaling, steps: Numbers) -> Rotary:
     return Rotary(tuple(steps / scaling.number("factor")))
+
+
+def _proportional(scaling: _Scaling, steps: Numbers) -> Rotary:
+    """Steps follow from all of a head's elements, of which a share turns."""
+    turned = int(scaling.number("partial_rotary_factor", 1.0, 0.0, 1.0) * scaling.size // 2)
+    return Rotary(tuple(np.where(np.arange(len(steps)) < turned, steps, 0) / scaling.number("factor", 1.0)))
 
 
 def _llama3(scaling: _Scaling, steps: Numbers) -> Rotary:
@@ -162,6 +160,7 @@ def _factors(source: Source, factors: Numbers, size: int) -> Numbers:
     return factors.astype(np.float64)
 
 
-_KINDS = {"linear": _linear, "llama3": _llama3, "yarn": _yarn, "longrope": _longrope, "su": _longrope}
-
-__all__ = ["Rotary", "rotary"]
+_KINDS = {
+    **{"linear": _linear, "proportional": _proportional, "llama3": _llama3},
+    **{"yarn": _yarn, "longrope": _longrope, "su": _longrope},
+}

@@ -16,6 +16,7 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators import AxisDirection
+from dmlvk.support.recent import Recent
 
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
@@ -26,11 +27,13 @@ _COUNTS = (64, 1024)
 """Among how many of the likeliest tokens one is chosen at random: by its top_k. What lies behind 1,024 of them has next
 to no probability."""
 
-MOST_TOP = 20
-"""Of the likeliest tokens that are told."""
+MOST_TOP = 20  # Of the likeliest tokens that are told
 
-MOST_STEPS = 256
-"""For so many steps random numbers lie on the device."""
+MOST_STEPS = 256  # For so many steps random numbers lie on the device
+
+_MOST_GRAPHS = 32  # That are kept, by what they have to do
+
+_FREE = 2**32 - 1  # Where no token is forced
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,25 +82,16 @@ class Sampling:
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What a choice has to do; a text's token does not depend on the other texts' part in it.
+    """What a choice has to do; a text's token does not depend on the other texts' part in it."""
 
-    Attributes:
-        rows: texts.
-        counts: among how many of the likeliest tokens some are chosen at random; the likeliest is always there.
-        penalizes: whether some have a penalty of repetitions.
-        is_masked: whether tokens may be forbidden to some.
-    """
-
-    rows: int
+    rows: int  # texts
+    # among how many of the likeliest tokens some are chosen at random; the likeliest is always there
     counts: tuple[int, ...] = ()
-    penalizes: bool = False
-    is_masked: bool = False
-
-    @classmethod
-    def of(cls, samplings: Sequence[Sampling], *, is_masked: bool = False) -> Kind:
-        """Of texts with these samplings."""
-        counts = tuple(sorted({_count(sampling) for sampling in samplings if sampling.temperature}))
-        return cls(len(samplings), counts, any(sampling.repetition_penalty != 1 for sampling in samplings), is_masked)
+    penalizes: bool = False  # whether some have a penalty of repetitions
+    is_masked: bool = False  # whether tokens may be forbidden to some
+    is_forced: bool = False  # whether some have tokens that come whatever is chosen
+    tells: bool = False  # whether likelihoods are told
+    hashes: bool = False  # whether fingerprints of the logits' bits are
 
 
 def _count(sampling: Sampling) -> int:
@@ -107,43 +101,36 @@ def _count(sampling: Sampling) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Chooser:
-    """A graph that chooses a token and says what the next step of a decoder reads: to be recorded behind a step.
+    """A graph that chooses a token and says what the next step of a decoder reads: to be recorded behind a step."""
 
-    Attributes:
-        graph: reads ``logits`` and what ``state`` and ``constant`` name, but for the token.
-        counts: what numbers that grow by one are called in the graph, by the decoder's inputs.
-        state: shapes and types of what goes from step to step.
-        constant: shapes and types of what is the same in all steps.
-        following: which of the state an output is for the next step.
-    """
-
-    graph: CompiledGraph
-    counts: Mapping[str, str]
-    state: Mapping[str, tuple[tuple[int, ...], DataType]]
-    constant: Mapping[str, tuple[tuple[int, ...], DataType]]
-    following: Mapping[str, str]
+    graph: CompiledGraph  # reads ``logits`` and what ``state`` and ``constant`` name, but for the token
+    counts: Mapping[str, str]  # what numbers that grow by one are called in the graph, by the decoder's inputs
+    state: Mapping[str, tuple[tuple[int, ...], DataType]]  # shapes and types of what goes from step to step
+    constant: Mapping[str, tuple[tuple[int, ...], DataType]]  # shapes and types of what is the same in all steps
+    told: Mapping[str, tuple[tuple[int, ...], DataType]]  # shapes and types of outputs that only the host reads
+    following: Mapping[str, str]  # which of the state an output is for the next step
 
 
 class Choices:
     """The graphs that choose tokens on a device, by what they have to do.
 
     Args:
-        device: where the logits lie.
         vocabulary: how many tokens there are.
-        data_type: of the logits.
     """
 
     def __init__(self, device: Device, vocabulary: int, data_type: DataType) -> None:
         self.device, self.vocabulary, self._data_type = device, vocabulary, data_type
-        self._graphs: dict[Kind, CompiledGraph] = {}
-        self._likelihoods: dict[int, CompiledGraph] = {}
+        self._graphs: Recent[Kind, CompiledGraph] = Recent(_MOST_GRAPHS)
 
     def graph(self, kind: Kind) -> CompiledGraph:
-        """Reads ``logits`` and what :meth:`inputs` names; gives ``token``."""
-        if kind not in self._graphs:
+        """Reads ``logits`` and what :meth:`inputs` names; gives what :meth:`Sampler.choice` says."""
+
+        def made() -> CompiledGraph:
             graph = Graph(self.device)
-            self._graphs[kind] = graph.compile(token=self._token(graph, kind, self._inputs(graph, kind)))
-        return self._graphs[kind]
+            outputs: dict[str, Any] = {**self._outputs(graph, kind, self._inputs(graph, kind))}
+            return graph.compile(**outputs)
+
+        return self._graphs.of(kind, made)
 
     def inputs(self, kind: Kind) -> dict[str, tuple[tuple[int, ...], DataType]]:
         """Shapes and types of what a choice reads besides the logits."""
@@ -151,35 +138,17 @@ class Choices:
         made: dict[str, tuple[tuple[int, ...], DataType]] = {}
         if kind.counts:
             made["points"] = (kind.rows, MOST_STEPS), DataType.FLOAT32
-            made["step"] = (1, 1), DataType.UINT32
             made |= dict.fromkeys(("temperature", "top_p"), (line, DataType.FLOAT32))
             made["top_k"] = line, DataType.UINT32
         if kind.penalizes:
             made |= {"penalty": (line, DataType.FLOAT32), "seen": (all_tokens, DataType.UINT8)}
         if kind.is_masked:
             made["allowed"] = all_tokens, DataType.UINT8
+        if kind.is_forced:
+            made["forced"] = (kind.rows, MOST_STEPS), DataType.UINT32
+        if kind.counts or kind.is_forced:
+            made["step"] = (1, 1), DataType.UINT32
         return made
-
-    def likelihoods(self, logits: Array, tokens: Sequence[int]) -> tuple[npt.NDArray[Any], ...]:
-        """How likely tokens are: logarithms of their probabilities, of the likeliest ones, and which these are.
-
-        Args:
-            logits: [texts, vocabulary].
-            tokens: one of each text.
-
-        Returns:
-            [texts, 1]; [texts, 20] and the same of tokens, the likeliest first.
-        """
-        rows = len(tokens)
-        if rows not in self._likelihoods:
-            graph = Graph(self.device)
-            shares = F.activation_log_softmax1(self._logits(graph, rows), axes=[1])
-            values, places = F.top_k1(shares, 1, min(MOST_TOP, self.vocabulary), AxisDirection.DECREASING)
-            own = F.gather_elements(shares, graph.input("tokens", DataType.UINT32, (rows, 1)), 1)
-            self._likelihoods[rows] = graph.compile(own=own, values=values, places=places)
-        feed: dict[str, Any] = {"logits": logits, "tokens": np.array(tokens, np.uint32)[:, None]}
-        found = self.device.run(self._likelihoods[rows], feed)
-        return found["own"], found["values"], found["places"]
 
     def chooser(self, kind: Kind, counts: Mapping[str, npt.NDArray[np.generic]]) -> Chooser:
         """The same choice together with numbers that grow by one, and with what was chosen among what stood before.
@@ -190,7 +159,8 @@ class Choices:
         """
         graph = Graph(self.device)
         inputs = self._inputs(graph, kind)
-        outputs: dict[str, Any] = {"token": self._token(graph, kind, inputs)}
+        outputs: dict[str, Any] = {**self._outputs(graph, kind, inputs)}
+        told = {name: (point.sizes, point.data_type) for name, point in outputs.items() if name != "token"}
         given, names = self.inputs(kind), {name: f"count_{index}" for index, name in enumerate(counts)}
         state: dict[str, tuple[tuple[int, ...], DataType]] = {"token": ((kind.rows, 1), DataType.INT64)}
         if "seen" in given:
@@ -206,20 +176,34 @@ class Choices:
             outputs[f"next_{names[name]}"] = graph.input(names[name], data_type, shape) + 1
             state[names[name]] = shape, data_type
         following = {name: name.removeprefix("next_") for name in outputs}
-        return Chooser(graph.compile(**outputs), names, state, given, following)
+        return Chooser(graph.compile(**outputs), names, state, given, told, following)
 
     def _inputs(self, graph: Graph, kind: Kind) -> dict[str, Expression]:
-        more = {name: graph.input(name, data_type, shape) for name, (shape, data_type) in self.inputs(kind).items()}
-        return {"logits": self._logits(graph, kind.rows), **more}
+        given = {"logits": ((kind.rows, self.vocabulary), self._data_type), **self.inputs(kind)}
+        return {name: graph.input(name, data_type, shape) for name, (shape, data_type) in given.items()}
 
-    def _logits(self, graph: Graph, rows: int) -> Expression:
-        logits = graph.input("logits", self._data_type, (rows, self.vocabulary))
+    def _outputs(self, graph: Graph, kind: Kind, inputs: Mapping[str, Expression]) -> dict[str, Expression]:
+        """What a choice gives, by the names of :meth:`Sampler.choice`."""
+        logits = inputs["logits"]
         if self._data_type is not DataType.FLOAT32:
             logits = F.cast(logits, output_data_type=DataType.FLOAT32)
-        return logits
+        token = self._token(graph, kind, logits, inputs)
+        made = {"token": token}
+        if kind.is_forced:
+            forced = F.gather(inputs["forced"], inputs["step"], 1, 1).reshape(-1, 1)
+            is_free = forced == _FREE
+            made |= {"token": F.if_(is_free, token, F.cast(forced, output_data_type=DataType.INT64)), "chosen": token}
+        if kind.tells:
+            shares = F.activation_log_softmax1(logits, axes=[1])
+            made["values"], made["places"] = F.top_k1(
+                shares, 1, min(MOST_TOP, self.vocabulary), AxisDirection.DECREASING
+            )
+            made["own"] = F.gather_elements(shares, F.cast(made["token"], output_data_type=DataType.UINT32), 1)
+        if kind.hashes:
+            made["prints"] = _fingerprints(graph, inputs["logits"])
+        return made
 
-    def _token(self, graph: Graph, kind: Kind, inputs: Mapping[str, Expression]) -> Expression:
-        logits = inputs["logits"]
+    def _token(self, graph: Graph, kind: Kind, logits: Expression, inputs: Mapping[str, Expression]) -> Expression:
         if kind.penalizes:
             penalty = inputs["penalty"]
             logits = F.if_(inputs["seen"], F.if_(logits > 0, logits / penalty, logits * penalty), logits)
@@ -260,16 +244,23 @@ class Sampler:
     Attributes:
         choices: the graphs.
         kind: what is to be done.
-
-    Args:
-        choices: as above.
-        samplings: how tokens are chosen, of each text.
-        is_masked: whether tokens may be forbidden.
     """
 
-    def __init__(self, choices: Choices, samplings: Sequence[Sampling], *, is_masked: bool = False) -> None:
-        self.choices, self._samplings = choices, samplings
-        self.kind = Kind.of(samplings, is_masked=is_masked)
+    def __init__(
+        self,
+        choices: Choices,
+        samplings: Sequence[Sampling],  # how tokens are chosen, of each text
+        # tokens that come first in each text, whatever is chosen; none: in no text
+        forced: Sequence[Sequence[int]] = (),
+        *,
+        is_masked: bool = False,  # whether tokens may be forbidden
+        tells: bool = False,
+        hashes: bool = False,  # whether fingerprints of the logits' bits are
+    ) -> None:
+        self.choices, self._samplings, self._forced = choices, samplings, forced
+        counts = tuple(sorted({_count(sampling) for sampling in samplings if sampling.temperature}))
+        penalizes = any(sampling.repetition_penalty != 1 for sampling in samplings)
+        self.kind = Kind(len(samplings), counts, penalizes, is_masked, any(forced), tells, hashes)
         self._seen = np.zeros((len(samplings), choices.vocabulary if self.kind.penalizes else 0), np.uint8)
         self.resume([()] * len(samplings), [0] * len(samplings))
 
@@ -277,7 +268,6 @@ class Sampler:
         """Goes on behind texts.
 
         Args:
-            texts: all tokens of each.
             chosen: how many of them were chosen; each took one step of the random numbers' counter.
         """
         self._chosen, self._step = list(chosen), 0
@@ -293,12 +283,17 @@ class Sampler:
             self._seen[range(len(tokens)), list(tokens)] = 1
             self._there.pop("seen", None)
 
-    def token(self, logits: Array, allowed: npt.NDArray[np.uint8] | None = None) -> Array:
-        """The next token of each text, on the device: INT64 [texts, 1].
+    def choice(self, logits: Array, allowed: npt.NDArray[np.uint8] | None = None) -> dict[str, Array]:
+        """The next token of each text, and what is told of it.
 
         Args:
             logits: [texts, vocabulary].
             allowed: of the same shape, where tokens may be forbidden: 0 for those that are.
+
+        Returns:
+            On the device: ``token``, INT64 [texts, 1]. Where some are forced ``chosen``, what would have come. Where
+            likelihoods are told, logarithms of probabilities without temperature, penalty and mask: ``own`` of the
+            token, [texts, 1]; ``values`` and ``places`` of the 20 likeliest tokens. ``prints``, UINT32 [texts, 4].
         """
         if self._step == MOST_STEPS:
             self._chosen = [chosen + self._step for chosen in self._chosen]
@@ -310,12 +305,12 @@ class Sampler:
                 if name not in self._there:
                     self._there[name] = self.choices.device.array(values[name])
         feed: dict[str, Any] = {"logits": logits, **self._there}
-        if self.kind.counts:
+        if self.kind.counts or self.kind.is_forced:
             feed["step"] = np.array([[self._step]], np.uint32)
         if allowed is not None:
             feed["allowed"] = allowed
         self._step += 1
-        return self.choices.device.run(self.choices.graph(self.kind), feed, keep=True)["token"]
+        return dict(self.choices.device.run(self.choices.graph(self.kind), feed, keep=True))
 
     @property
     def values(self) -> dict[str, npt.NDArray[np.generic]]:
@@ -326,11 +321,16 @@ class Sampler:
             ranks = [(each.top_k or _COUNTS[-1]) if each.temperature else 0 for each in self._samplings]
             seeds = [sampling.seed for sampling in self._samplings]
             made["points"] = random_points(seeds, self._chosen, MOST_STEPS)
-            made["step"] = np.array([[self._step]], np.uint32)
             made |= {"temperature": np.where(taken > 0, taken, np.float32(1)), "top_p": self._column("top_p")}
             made["top_k"] = np.array(ranks, np.uint32)[:, None]
         if self.kind.penalizes:
             made |= {"penalty": self._column("repetition_penalty"), "seen": self._seen}
+        if self.kind.is_forced:
+            made["forced"] = forced = np.full((len(self._samplings), MOST_STEPS), _FREE, np.uint32)
+            for row, tokens, chosen in zip(forced, self._forced, self._chosen, strict=True):
+                own = tokens[chosen : chosen + MOST_STEPS]
+                row[: len(own)] = own
+        made["step"] = np.array([[self._step]], np.uint32)
         return made
 
     def _column(self, name: str) -> npt.NDArray[np.float32]:
@@ -351,19 +351,30 @@ def random_points(seeds: Sequence[int], chosen: Sequence[int], count: int) -> np
     words = [steps, *(np.zeros_like(steps) for _ in range(3))]
     for _ in range(10):
         first, second = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
-        words = [
-            second >> shift ^ words[1] ^ keys[0],
-            second & low,
-            first >> shift ^ words[3] ^ keys[1],
-            first & low,
-        ]
+        words = [second >> shift ^ words[1] ^ keys[0], second & low, first >> shift ^ words[3] ^ keys[1], first & low]
         keys = [keys[0] + np.uint64(0x9E3779B9) & low, keys[1] + np.uint64(0xBB67AE85) & low]
     return (words[0] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+
+
+def _fingerprints(graph: Graph, logits: Expression) -> Expression:
+    """Four numbers of each row that follow from all of its bits: UINT32 [rows, 4].
+
+    Sums of bits and places that are mixed as MurmurHash3 does in the end (A. Appleby, 2011), so that no order matters.
+    They tell rows apart that differ by fault or chance. They need not be hard to forge, as each is computed again.
+    """
+    rows, count = logits.sizes
+    kind = DataType.UINT32 if logits.data_type is DataType.FLOAT32 else DataType.UINT16
+    bits = F.cast(logits.reinterpret((rows, 1, count), data_type=kind), output_data_type=DataType.UINT32)
+    places = F.fill_value_sequence(
+        0, 0x9E3779B1, output_data_type=DataType.UINT32, output_sizes=(1, 1, count), graph=graph
+    )
+    lanes = graph.constant(np.arange(1, 5, dtype=np.uint32).reshape(1, 4, 1) * np.uint32(0x7FEB352D))
+    mixed = F.bit_xor(bits + places, lanes)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = F.bit_xor(mixed, F.bit_shift_right(mixed, np.uint32(shift))) * np.uint32(factor)
+    return F.sum(F.bit_xor(mixed, F.bit_shift_right(mixed, np.uint32(16))), axis=2)
 
 
 def _places(graph: Graph, count: int) -> Expression:
     """0, 1, 2 and so on: [1, count]."""
     return F.fill_value_sequence(0, 1, output_data_type=DataType.UINT32, output_sizes=(1, count), graph=graph)
-
-
-__all__ = ["MOST_STEPS", "MOST_TOP", "Choices", "Chooser", "Kind", "Sampler", "Sampling", "random_points"]

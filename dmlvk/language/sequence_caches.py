@@ -6,6 +6,7 @@ sequence gets does not depend on the others: kernels compute each row of a batch
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,7 @@ from dmlvk.errors import DeviceRemovedError, InvalidArgumentError, ModelFileErro
 from dmlvk.graphs.builder import Graph
 from dmlvk.language.chain import StepChain, counters
 from dmlvk.language.decoder_graph import POSITIONS
+from dmlvk.support.recent import Recent
 
 if TYPE_CHECKING:
     from dmlvk.arrays.array import Array
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
     from dmlvk.language.folder import ModelFolder
     from dmlvk.language.sampling import Sampler
     from dmlvk.onnx import InferenceSession, OrtValue
+    from dmlvk.onnx.decoding.standing import StandingStep
 
-_MOST_CHAINS = 8
-"""Of recorded steps that are kept, by sequences and kinds of choices."""
+_MOST_CHAINS = 16  # Of recorded steps that are kept, by sequences and kinds of choices
 
-_UNKNOWN = -1
-"""What states have seen while they are changed, and after an error."""
+_AXES_OF_TOKENS = 2  # Sequences and tokens
+
+_UNKNOWN = -1  # What states have seen while they are changed, and after an error
 
 Result = TypeVar("Result")
 
@@ -45,32 +48,31 @@ class SequenceCaches:
         max_length: tokens that there is room for in each sequence.
         has_states: whether there are states.
         takes_drafts: whether a run gives the logits behind several of its tokens.
-
-    Args:
-        session: of the decoder.
-        folder: as above.
-        arrays: by the names of their inputs and outputs, [sequences, heads, tokens, size]; of states [sequences, …].
-        max_length: as above.
-        states: the names of those that are states.
     """
 
     def __init__(
         self,
         session: InferenceSession,
         folder: ModelFolder,
+        # by the names of their inputs and outputs, [sequences, heads, tokens, size]; of states [sequences, …]
         arrays: Mapping[tuple[str, str], Array],
         max_length: int,
-        states: Collection[tuple[str, str]] = (),
+        states: Collection[tuple[str, str]] = (),  # the names of those that are states
     ) -> None:
         self._states = {names: array for names, array in arrays.items() if names in states}
         self._seen = [0] * next((array.shape[0] for array in self._states.values()), 0)
         self._moves: dict[int, CompiledGraph] = {}
         self.has_states = bool(self._states)
         self._session, self.folder, self._arrays, self.max_length = session, folder, arrays, max_length
-        self._has_positions = any(item.name == folder.names.position_ids for item in session.get_inputs())
+        shapes = [item.shape for item in session.get_inputs() if item.name == folder.names.position_ids]
+        self._has_positions = bool(shapes)
+        # of places in pictures some models have several for each token, which in a text are the same
+        grids = [shape[0] for shape in shapes if shape and len(shape) > _AXES_OF_TOKENS]
+        self._grids = [size for size in grids if isinstance(size, int)]
         self.takes_drafts = any(item.name == POSITIONS for item in session.get_inputs())
         self._parts: dict[tuple[int, int], dict[tuple[str, str], OrtValue]] = {}
-        self._chains: dict[Any, StepChain] = {}
+        self._steps: dict[tuple[int, int, int], StandingStep] = {}
+        self._chains: Recent[object, StepChain] = Recent(_MOST_CHAINS)
         self._copy: CompiledGraph | None = None
         self._lock, self._thread = threading.Lock(), 0
         self._is_closed = False
@@ -79,7 +81,8 @@ class SequenceCaches:
         """Lets the caches go, when nobody runs."""
 
         def close() -> None:
-            self._is_closed, self._arrays, self._parts, self._chains, self._states = True, {}, {}, {}, {}
+            self._is_closed, self._arrays, self._parts, self._steps, self._states = True, {}, {}, {}, {}
+            self._chains.clear()
 
         self.exclusively(close)
 
@@ -116,10 +119,8 @@ class SequenceCaches:
         """Runs tokens of sequences that lie side by side.
 
         Args:
-            first: the first of them.
             tokens: of each, as many of one as of another.
             pasts: how many tokens stand before, of each.
-            wanted: outputs.
             kept: the last tokens behind which logits are wanted.
 
         Returns:
@@ -216,42 +217,54 @@ class SequenceCaches:
             self._seen[target] = self._seen[source]
 
     def chain(
-        self, first: int, tokens: Sequence[int], pasts: Sequence[int], sampler: Sampler, count: int
+        self, first: int, tokens: Sequence[Sequence[int]], pasts: Sequence[int], sampler: Sampler, count: int
     ) -> StepChain | None:
         """Steps that follow one another on the device; ``None`` where a step depends on more.
 
         Args:
             first: the first of the sequences.
-            tokens: with which each begins.
+            tokens: with which each begins: one; or several of one sequence for a single step, each of which has its
+                own row in the sampler.
             pasts: how many tokens stand before, of each.
-            sampler: chooses tokens.
-            count: steps at most.
         """
         self.check_open()
         if self.has_states:  # steps that are under way when a text ends would leave its states behind its tokens
             return None
-        part = self._part(first, len(tokens))
-        of_caches = {past: cache for (past, _), cache in part.items()}
-        caches = {present: cache for (_, present), cache in part.items()}
-        new = [[token] for token in tokens]
-        feeds = [self._feed(new, [past + more for past in pasts]) for more in (0, 1, count - 1)]
-        now, then, at_last = (self._session.standing_step({**feed, **of_caches}, caches) for feed in feeds)
-        if now is None or then is None or at_last is None or at_last.plan is not now.plan:
+        kept = len(tokens[0])
+        feeds = [
+            self._feed(tokens, [past + more for past in pasts], kept) for more in (0, min(1, count - 1), count - 1)
+        ]
+        now = self._standing(first, len(tokens), kept, feeds[0])
+        then, at_last = (None if now is None else now.again(feed) for feed in feeds[1:])
+        if now is None or then is None or at_last is None:
             return None  # from some length on another branch may be taken
         names = self.folder.names
-        growing = counters(now, then, names.input_ids)
+        growing = counters(now.given, then, names.input_ids)
         if growing is None:
             return None
-        key = now.plan, first, sampler.kind
-        chain = self._chains.pop(key, None)
-        if chain is None:
+        key = now.plan, first, sampler.kind, kept
+
+        def made() -> StepChain:
             chooser = sampler.choices.chooser(sampler.kind, {name: now.given[name] for name in growing})
-            chain = StepChain(self._session.device, now, names.input_ids, names.logits, chooser)
-        self._chains[key] = chain
-        if len(self._chains) > _MOST_CHAINS:
-            del self._chains[next(iter(self._chains))]
-        chain.start(now, tokens, sampler.values)
+            return StepChain(self._session.device, now, names.input_ids, names.logits, chooser)
+
+        chain = self._chains.of(key, made)
+        chain.start(now, [token for own in tokens for token in own], sampler.values)
         return chain
+
+    def _standing(self, first: int, rows: int, kept: int, feed: Mapping[str, Any]) -> StandingStep | None:
+        """A step as it lies on the device; what is the same for all lengths is found out once."""
+        step = self._steps.get((first, rows, kept))
+        if step is not None and not any(buffer.is_closed for buffer in step.buffers):
+            given = step.again(feed)
+            if given is not None:
+                return dataclasses.replace(step, given={name: given[name] for name in step.given})
+        part = self._part(first, rows)
+        of_caches = {past: cache for (past, _), cache in part.items()}
+        step = self._session.standing_step({**feed, **of_caches}, {name: cache for (_, name), cache in part.items()})
+        if step is not None:
+            self._steps[first, rows, kept] = step
+        return step
 
     def _part(self, first: int, count: int) -> dict[tuple[str, str], OrtValue]:
         """The caches of sequences that lie side by side."""
@@ -275,8 +288,6 @@ class SequenceCaches:
         if self.takes_drafts:
             feed[POSITIONS] = np.arange(-kept, 0, dtype=np.int64)
         if self._has_positions:
-            feed[names.position_ids] = before + np.arange(count, dtype=np.int64)
+            positions = before + np.arange(count, dtype=np.int64)
+            feed[names.position_ids] = np.broadcast_to(positions, (*self._grids, *positions.shape))
         return feed
-
-
-__all__ = ["SequenceCaches"]

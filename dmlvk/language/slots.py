@@ -35,7 +35,6 @@ class Slot:
         max_length: tokens that there is room for.
 
     Args:
-        caches: of several sequences.
         place: which of them it is.
     """
 
@@ -120,7 +119,7 @@ class Slot:
 
     def chain(self, sampler: Sampler, token: int, count: int) -> StepChain | None:
         """Steps that follow one another on the device: :meth:`SequenceCaches.chain`."""
-        return self.caches.chain(self.place, [token], [len(self.tokens)], sampler, count)
+        return self.caches.chain(self.place, [[token]], [len(self.tokens)], sampler, count)
 
     def checked(self, tokens: Sequence[int], before: int = 0) -> list[int]:
         """Tokens behind so many others.
@@ -221,6 +220,3 @@ def checked_tokens(folder: ModelFolder, tokens: Sequence[SupportsIndex]) -> list
             f"{folder.path}: the token {strange} is none of the vocabulary's {folder.vocabulary}"
         )
     return checked
-
-
-__all__ = ["Slot", "TokenSequence", "checked_tokens", "common_length"]

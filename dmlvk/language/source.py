@@ -69,7 +69,6 @@ class Source(ABC):
         """How angles of positions follow.
 
         Args:
-            head: elements of a head.
             theta: the base, where the files have none.
             is_local: whether those of layers with a window are meant, where these have their own.
 
@@ -91,7 +90,7 @@ class Source(ABC):
 
     @abstractmethod
     def attending(self, layers: int) -> list[bool]:
-        """Which layers have attention, of architectures that have a short convolution in the others."""
+        """Which layers have attention, of architectures that have a state in the others."""
 
     @abstractmethod
     def turning(self, layers: int) -> list[bool]:
@@ -100,6 +99,10 @@ class Source(ABC):
     @abstractmethod
     def windows(self, layers: int) -> list[bool] | None:
         """Which layers see a window only; ``None``: the file does not say."""
+
+    def layers(self, most: int) -> int:
+        """How many layers there are."""
+        return self.whole("block_count", most=most)
 
     @abstractmethod
     def check_fields(self) -> None:
@@ -127,6 +130,22 @@ class Source(ABC):
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise self.fault(f"{self.named(name)} must be an integer from {least} to {most}; got {value!r:.100}")
         return value
+
+    def wholes(self, name: str, count: int, default: int | None = None) -> list[int]:
+        """A field that is an integer for all layers, or a list of one for each.
+
+        Raises:
+            ModelFileError: it is missing, or none.
+        """
+        value = self.value(name)
+        if not hasattr(value, "__len__") or isinstance(value, str):
+            return [self.whole(name, default)] * count
+        made = [
+            int(each) if isinstance(each, (int, np.integer)) and not isinstance(each, bool) else 0 for each in value
+        ]
+        if len(made) != count or not all(1 <= each < 2**31 for each in made):
+            raise self.fault(f"{self.named(name)} must have an integer from 1 on for each of {count} layers")
+        return made
 
     def number(self, name: str, default: float | None = None, least: float = 0.0, most: float = 1e30) -> float:
         """A field that is a number.
@@ -202,6 +221,12 @@ class Source(ABC):
             shape = (channels, 1, taps)
         return self._checked(self._take(name, shape)).multiplied_out().reshape(channels, taps)
 
+    def row(self, name: str, length: int) -> Matrix:
+        """A matrix of one row, which may have one dimension."""
+        if self.has(name) and len(self.sizes(self.tensor_named(name))) == 1:
+            return Matrix(32, self.vector(name, length).reshape(1, length))
+        return self.matrix(name, 1, length)
+
     def codes(self, name: str, sizes: tuple[int, ...]) -> Numbers:
         """A tensor of bytes that are no numbers yet: UINT8.
 
@@ -264,6 +289,3 @@ class Source(ABC):
         if not math.isfinite(float(values.min())) or not math.isfinite(float(values.max())):  # NaN comes through both
             raise self.fault(f"{name} has NaN or infinity")
         return np.ascontiguousarray(values)
-
-
-__all__ = ["Source"]

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from dmlvk.language.chain import StepChain
     from dmlvk.language.slots import Slot
 
-_FEWEST_CHAINED = 3
-"""Tokens for which steps are recorded one behind the other."""
+_FEWEST_CHAINED = 3  # Tokens for which steps are recorded one behind the other
 
 
 class TokenStream(Iterator[int]):
@@ -23,22 +22,15 @@ class TokenStream(Iterator[int]):
 
     Attributes:
         generated: tokens that were given, the one that ends the text not among them.
-
-    Args:
-        slot: where it runs, in turn with others.
-        choices: how tokens are chosen on its device.
-        tokens: the prompt.
-        sampling: how tokens are chosen.
-        most: how many tokens at most; ``None``: as many as there is room for.
     """
 
     def __init__(
         self,
-        slot: Slot,
-        choices: Choices,
+        slot: Slot,  # where it runs, in turn with others
+        choices: Choices,  # how tokens are chosen on its device
         tokens: Sequence[int],
         sampling: Sampling,
-        most: int | None,
+        most: int | None,  # how many tokens at most; ``None``: as many as there is room for
     ) -> None:
         self._slot, self._choices, self._sampling = slot, choices, sampling
         self._text, self._prompt_length = slot.checked(tokens), len(tokens)
@@ -103,7 +95,7 @@ class TokenStream(Iterator[int]):
                 self._sampler = Sampler(self._choices, [self._sampling])
             self._sampler.resume([text], [self.generated])
         assert self._sampler is not None  # made by the first call
-        token = int(self._sampler.token(slot.run(text[-1:])).item())
+        token = int(self._sampler.choice(slot.run(text[-1:]))["token"].item())
         self._sampler.note([token])
         return token
 
@@ -126,6 +118,3 @@ class TokenStream(Iterator[int]):
             self._chain = None  # the next ones have other random numbers
         self._slot.tokens.append(self._text[-1])
         return token
-
-
-__all__ = ["TokenStream"]

@@ -22,28 +22,23 @@ from dmlvk.support import faults
 if TYPE_CHECKING:
     from jinja2 import nodes
 
-_MOST_SOURCE = 2**20
-"""Characters of a template; those of models have some ten thousand."""
+_MOST_SOURCE = 2**20  # Characters of a template; those of models have some ten thousand
 
 _MOST_OUTPUT = 2**22
 """Characters of a prompt: some hundred thousand tokens, of which each is looked at by the tokenizer."""
 
-_BUDGET = 2**26
-"""Characters and elements that a template makes, in all, its steps by their price."""
+_BUDGET = 2**26  # Characters and elements that a template makes, in all, its steps by their price
 
-_STEP = 64
-"""The price of a step: an iteration, a call, a filter."""
+_STEP = 64  # The price of a step: an iteration, a call, a filter
 
 _MOST_SECONDS = 5.0
 
-_MOST_BITS = 4096
-"""Of an integer that a product or power makes."""
+_MOST_BITS = 4096  # Of an integer that a product or power makes
 
 _WIDE = {"%": re.compile(r"%[^a-zA-Z%]*(\d{4}|\*)"), "{": re.compile(r"\{[^{}]*:[^}]*\d{4}")}
 """Widths, by the kind of format, that make texts of another length than what is formatted."""
 
-_NESTED = re.compile(r"\{[^{}]*:[^}]*\{")
-"""A format whose widths may be values."""
+_NESTED = re.compile(r"\{[^{}]*:[^}]*\{")  # A format whose widths may be values
 
 _NUMBERED_FILTERS = frozenset({"batch", "center", "indent", "slice", "tojson", "truncate", "wordwrap"})
 """Filters whose integers say how much they make."""
@@ -53,7 +48,6 @@ def rendered(template: str, messages: Sequence[Mapping[str, Any]], more: Mapping
     """A template with messages.
 
     Args:
-        template: Jinja's text.
         messages: each with a role and a content.
         more: what else it may read: texts of special tokens by their names, tools.
         where: the folder, for messages of errors.
@@ -322,6 +316,3 @@ def _constant_length(body: Sequence[nodes.Node]) -> int:
     from jinja2 import nodes
 
     return sum(len(text.data) for node in body for text in node.find_all(nodes.TemplateData))
-
-
-__all__ = ["rendered"]

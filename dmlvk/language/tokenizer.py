@@ -53,6 +53,3 @@ def tokenized(work: Callable[[], Result]) -> Result:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise  # an interrupt
         raise ValueError(" ".join(str(error).split())[:300]) from error
-
-
-__all__ = ["read_tokenizer", "tokenized", "tokenizer_class"]

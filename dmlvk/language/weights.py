@@ -17,21 +17,16 @@ class Matrix:
     """A matrix of numbers of 2, 4 or 8 bits, or of FLOAT32.
 
     A weight is ``(number - zero) x scale``, less the block's minimum where there are any.
-
-    Attributes:
-        bits: of a number; 32: they are the weights.
-        numbers: UINT8 [rows, blocks of a row, bytes of a block], the first number in the lowest bits; or FLOAT32
-            [rows, columns].
-        scales: FLOAT32 [rows, blocks of a row]; ``None`` beside FLOAT32 numbers.
-        minima: likewise; ``None``: nothing is subtracted.
-        block: elements that share a scale.
     """
 
-    bits: int
+    bits: int  # of a number; 32: they are the weights
+    # UINT8 [rows, blocks of a row, bytes of a block], the first number in the lowest bits; or FLOAT32 [rows, columns]
     numbers: Numbers
-    scales: Numbers | None = None
-    minima: Numbers | None = None
-    block: int = 32
+    scales: Numbers | None = None  # FLOAT32 [rows, blocks of a row]; ``None`` beside FLOAT32 numbers
+    minima: Numbers | None = None  # likewise; ``None``: nothing is subtracted
+    block: int = 32  # elements that share a scale
+    # which of an operand's elements each of a row's belongs to, in turn; ``None``: the one in its place
+    order: Numbers | None = None
 
     @property
     def rows(self) -> int:
@@ -49,14 +44,29 @@ class Matrix:
         return 0 if self.minima is not None and self.bits < 8 else 2 ** (self.bits - 1)
 
     @property
-    def kind(self) -> tuple[int, int, bool]:
+    def kind(self) -> tuple[int, int, bool, bytes]:
         """Matrices of one kind can be one."""
-        return self.bits, self.block, self.minima is None
+        return self.bits, self.block, self.minima is None, b"" if self.order is None else self.order.tobytes()
 
     def part(self, start: int, stop: int) -> Matrix:
         """Some of its rows."""
         scales, minima = (None if each is None else each[start:stop] for each in (self.scales, self.minima))
         return dataclasses.replace(self, numbers=self.numbers[start:stop], scales=scales, minima=minima)
+
+    def between(self, start: int, stop: int) -> Matrix:
+        """Some of its columns, which are multiplied out where they are no whole blocks."""
+        if self.scales is None:
+            return dataclasses.replace(self, numbers=self.numbers[:, start:stop])
+        if start % self.block or stop % self.block or self.order is not None:
+            return Matrix(32, self.multiplied_out()[:, start:stop])
+        blocks = slice(start // self.block, stop // self.block)
+        minima = None if self.minima is None else self.minima[:, blocks]
+        return dataclasses.replace(self, numbers=self.numbers[:, blocks], scales=self.scales[:, blocks], minima=minima)
+
+    def chosen(self, rows: Numbers) -> Matrix:
+        """The rows of these numbers, in turn."""
+        scales, minima = (None if each is None else each[rows] for each in (self.scales, self.minima))
+        return dataclasses.replace(self, numbers=self.numbers[rows], scales=scales, minima=minima)
 
     @staticmethod
     def joined(parts: Sequence[Matrix]) -> Matrix:
@@ -86,7 +96,9 @@ class Matrix:
         return dataclasses.replace(parts[0], numbers=numbers, scales=scales, minima=minima)
 
     def unpacked(self) -> Matrix:
-        """The same with numbers of four bits in the place of two."""
+        """The same with numbers of four bits in the place of two; what has an order of its own is multiplied out."""
+        if self.order is not None:
+            return Matrix(32, self.multiplied_out())
         if self.bits != 2:
             return self
         numbers = np.stack([self.numbers >> shift & 3 for shift in (0, 2, 4, 6)], axis=-1)
@@ -118,7 +130,8 @@ class Matrix:
         weights: Numbers = (numbers.astype(np.float32) - np.float32(self.zero)) * self.scales[..., None]
         if self.minima is not None:
             weights -= self.minima[..., None]
-        return weights.reshape(self.rows, self.columns)
+        weights = weights.reshape(self.rows, self.columns)
+        return weights if self.order is None else weights[:, np.argsort(self.order)]
 
 
 def packed(numbers: Numbers, bits: int) -> Numbers:
@@ -128,6 +141,3 @@ def packed(numbers: Numbers, bits: int) -> Numbers:
     for index in range(1, count):
         made |= numbers[..., index::count].astype(np.uint8) << np.uint8(index * bits)
     return made
-
-
-__all__ = ["Matrix", "Numbers", "packed"]

@@ -13,17 +13,11 @@ from dmlvk.tensors import TensorDesc
 
 @dataclasses.dataclass(frozen=True)
 class ModelBindPoint:
-    """A place of a dispatchable that resources are bound to.
+    """A place of a dispatchable that resources are bound to."""
 
-    Attributes:
-        name: the tensor member's name, ``InputTensor``.
-        tensors: the tensors bound there, one for each resource.
-        is_output: whether they are written.
-    """
-
-    name: str
-    tensors: tuple[TensorDesc, ...]
-    is_output: bool
+    name: str  # the tensor member's name, ``InputTensor``
+    tensors: tuple[TensorDesc, ...]  # the tensors bound there, one for each resource
+    is_output: bool  # whether they are written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +29,7 @@ class Binding:
     offset_in_bytes: int
 
 
-Bound = tuple[tuple[Binding, ...], ...]
-"""The bindings of each bind point; empty for one that is absent."""
+Bound = tuple[tuple[Binding, ...], ...]  # The bindings of each bind point; empty for one that is absent
 
 
 def find_resource(node: JsonNode, resources: Mapping[str, Resource]) -> Resource:

@@ -23,16 +23,7 @@ from dmlvk.models.dispatchables import ModelDispatchable
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.onnx_dispatchables import OnnxBinding, OnnxDispatchable, parse_onnx_bindings
 from dmlvk.models.resources import NpyValues, RawValues, Resource, Values, parse_values, source_path
-from dmlvk.models.values import (
-    UINT32_MAX,
-    Members,
-    boolean,
-    integer,
-    integers,
-    real,
-    string,
-    suggestion,
-)
+from dmlvk.models.values import UINT32_MAX, Members, boolean, integer, integers, real, string, suggestion
 
 
 @dataclasses.dataclass(frozen=True)

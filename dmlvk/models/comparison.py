@@ -24,17 +24,11 @@ _LINES_SHOWN = 8
 
 @dataclasses.dataclass(frozen=True)
 class ExpectOutcome:
-    """The outcome of one ``expect``.
+    """The outcome of one ``expect``."""
 
-    Attributes:
-        count: how many values were compared.
-        wrong: indices of those outside the tolerance.
-        report: lines for a person to read, first the summary of the differences.
-    """
-
-    count: int
-    wrong: npt.NDArray[np.intp]
-    report: tuple[str, ...]
+    count: int  # how many values were compared
+    wrong: npt.NDArray[np.intp]  # indices of those outside the tolerance
+    report: tuple[str, ...]  # lines for a person to read, first the summary of the differences
 
     @property
     def has_passed(self) -> bool:

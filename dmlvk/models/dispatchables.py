@@ -46,10 +46,7 @@ if TYPE_CHECKING:
 _OPERATOR_PREFIX = "DML_OPERATOR_"
 _TENSOR_TYPES = ("BUFFER", "DML_TENSOR_TYPE_BUFFER")
 
-_LATER_TYPES = {
-    "hlsl": "an HLSL shader ('hlsl')",
-    "dmlserializedgraph": "a serialized graph ('dmlSerializedGraph')",
-}
+_LATER_TYPES = {"hlsl": "an HLSL shader ('hlsl')", "dmlserializedgraph": "a serialized graph ('dmlSerializedGraph')"}
 """Kinds of dispatchables that the format knows and dmlvk does not run, by their type in lower case."""
 
 
@@ -82,21 +79,13 @@ class ModelDispatchable(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class OperatorDispatchable:
-    """A single DirectML operator.
+    """A single DirectML operator."""
 
-    Attributes:
-        name: its key in the file.
-        node: where it stands.
-        desc: the operator's description.
-        options: how it is compiled.
-        owned: what its inputs that are OWNED_BY_DML are copied from when it is initialized.
-    """
-
-    name: str
-    node: JsonNode
-    desc: OperatorDesc
-    options: CompileOptions
-    owned: Bound
+    name: str  # its key in the file
+    node: JsonNode  # where it stands
+    desc: OperatorDesc  # the operator's description
+    options: CompileOptions  # how it is compiled
+    owned: Bound  # what its inputs that are OWNED_BY_DML are copied from when it is initialized
 
     @property
     def bind_points(self) -> tuple[ModelBindPoint | None, ...]:
@@ -151,8 +140,6 @@ def parse_dispatchable(
     """Reads one entry of ``dispatchables``.
 
     Args:
-        name: its key.
-        node: the entry.
         resources: what inputs that are OWNED_BY_DML can be copied from.
         directory: where the model file lies.
 
@@ -218,15 +205,10 @@ def _operator_class(node: JsonNode, name: str, what: str) -> type[OperatorDesc]:
 
 @dataclasses.dataclass(frozen=True)
 class CompileOptions:
-    """How a dispatchable is compiled.
+    """How a dispatchable is compiled."""
 
-    Attributes:
-        as_graph: as a graph of one operator (``DmlCompileGraph``).
-        flags: its execution flags.
-    """
-
-    as_graph: bool
-    flags: ExecutionFlags
+    as_graph: bool  # as a graph of one operator (``DmlCompileGraph``)
+    flags: ExecutionFlags  # its execution flags
 
 
 def _compile_options(members: Members, what: str) -> tuple[CompileOptions, JsonNode | None]:

@@ -23,8 +23,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.support.files import open_regular, written_whole
 
-SUFFIXES = (".png", ".jpg", ".jpeg")
-"""File name endings, in lower case, that mean a picture."""
+SUFFIXES = (".png", ".jpg", ".jpeg")  # File name endings, in lower case, that mean a picture
 
 DATA_TYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.UINT8)
 """Element types that a picture can be read into or written from."""
@@ -91,9 +90,7 @@ def read_picture(path: Path, shape: PictureShape, data_type: DataType) -> npt.ND
     """Reads a picture, resampled (bicubic) where its size differs from ``shape``.
 
     Args:
-        path: the file.
         shape: channels, height and width of the result.
-        data_type: one of :data:`DATA_TYPES`.
 
     Returns:
         Values in the order C, H, W, flat.

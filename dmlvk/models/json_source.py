@@ -19,11 +19,9 @@ from pathlib import Path
 
 from dmlvk.errors import DmlError, ModelFileError
 
-MAXIMUM_DEPTH = 100
-"""Levels of nested arrays and objects that are read; model files need fewer than ten."""
+MAXIMUM_DEPTH = 100  # Levels of nested arrays and objects that are read; model files need fewer than ten
 
-MAXIMUM_FILE_BYTES = 64 * 2**20
-"""Largest model file that is read; larger amounts of data belong into .npy files."""
+MAXIMUM_FILE_BYTES = 64 * 2**20  # Largest model file that is read; larger amounts of data belong into .npy files
 
 _MAXIMUM_NUMBER_LENGTH = 1000
 
@@ -41,7 +39,6 @@ class SourceText:
 
     Args:
         label: what the file is called in messages.
-        text: its contents.
     """
 
     def __init__(self, label: str, text: str) -> None:
@@ -64,19 +61,13 @@ class SourceText:
 
 @dataclasses.dataclass(slots=True)
 class JsonNode:
-    """One JSON value and its place.
+    """One JSON value and its place."""
 
-    Attributes:
-        source: the text that it stands in.
-        offset: index of its first character.
-        value: ``None``, a bool, int, float or str, a list of nodes, or a dict from keys to nodes.
-        key_offsets: for an object, where each key stands.
-    """
-
-    source: SourceText
-    offset: int
+    source: SourceText  # the text that it stands in
+    offset: int  # index of its first character
+    # ``None``, a bool, int, float or str, a list of nodes, or a dict from keys to nodes
     value: bool | int | float | str | list[JsonNode] | dict[str, JsonNode] | None
-    key_offsets: dict[str, int] | None = None
+    key_offsets: dict[str, int] | None = None  # for an object, where each key stands
 
     @property
     def kind(self) -> str:

@@ -21,42 +21,27 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.onnx import InferenceSession
 
-_LEVELS = (0, 1, 2, 3, 99)
-"""Of graph optimization in ONNX Runtime."""
+_LEVELS = (0, 1, 2, 3, 99)  # Of graph optimization in ONNX Runtime
 
 
 @dataclasses.dataclass(frozen=True)
 class OnnxBinding:
-    """A resource that an input is read from, or an output written to.
+    """A resource that an input is read from, or an output written to."""
 
-    Attributes:
-        node: where it stands.
-        resource: which one.
-        shape: of the tensor, where the file says it.
-    """
-
-    node: JsonNode
-    resource: Resource
-    shape: tuple[int, ...] | None
+    node: JsonNode  # where it stands
+    resource: Resource  # which one
+    shape: tuple[int, ...] | None  # of the tensor, where the file says it
 
 
 @dataclasses.dataclass(frozen=True)
 class OnnxDispatchable:
-    """An ONNX model.
+    """An ONNX model."""
 
-    Attributes:
-        name: its key in the file.
-        node: where it stands.
-        path: the model's file.
-        sizes_by_name: open sizes that are fixed, by the model's names for them.
-        sizes_by_denotation: likewise by their denotations.
-    """
-
-    name: str
-    node: JsonNode
-    path: Path
-    sizes_by_name: Mapping[str, int]
-    sizes_by_denotation: Mapping[str, int]
+    name: str  # its key in the file
+    node: JsonNode  # where it stands
+    path: Path  # the model's file
+    sizes_by_name: Mapping[str, int]  # open sizes that are fixed, by the model's names for them
+    sizes_by_denotation: Mapping[str, int]  # likewise by their denotations
 
     def session(self, device: Device) -> InferenceSession:
         """Loads the model.
@@ -85,7 +70,6 @@ def parse_onnx(name: str, members: Members, directory: Path) -> OnnxDispatchable
     """Reads a dispatchable of the type ``onnx``.
 
     Args:
-        name: its key.
         members: its members, without ``type``.
         directory: where the model file lies.
 

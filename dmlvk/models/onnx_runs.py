@@ -26,12 +26,7 @@ _NUMPY_NAMES = {"float": "float32", "double": "float64"}
 
 
 class OnnxRun:
-    """A model that is loaded.
-
-    Args:
-        dispatchable: which one.
-        device: where.
-    """
+    """A model that is loaded."""
 
     def __init__(self, dispatchable: OnnxDispatchable, device: Device) -> None:
         self._what = f"the dispatchable {shortened(dispatchable.name)}"
@@ -42,11 +37,7 @@ class OnnxRun:
         self._session.close()
 
     def check(self, bindings: Mapping[str, OnnxBinding]) -> None:
-        """Refuses bindings for what the model does not have.
-
-        Raises:
-            ModelFileError: naming it.
-        """
+        """Refuses bindings for what the model does not have."""
         names = [argument.name for argument in (*self._session.get_inputs(), *self._session.get_outputs())]
         for name, binding in bindings.items():
             if name not in names:

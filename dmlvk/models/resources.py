@@ -35,8 +35,7 @@ from dmlvk.support.files import check_regular, read_bytes
 FILES_BELOW: contextvars.ContextVar[Path | None] = contextvars.ContextVar("FILES_BELOW", default=None)
 """The folder in which files must lie, resolved, while a model file is loaded; ``None``: anywhere."""
 
-MAXIMUM_BUFFER_BYTES = 2**32 - 4
-"""Largest buffer that a resource may ask for; a device's own limit may be lower."""
+MAXIMUM_BUFFER_BYTES = 2**32 - 4  # Largest buffer that a resource may ask for; a device's own limit may be lower
 
 _SIZE_ALIGNMENT = 4
 
@@ -132,7 +131,6 @@ class NpyValues:
         """Reads the header of a .npy file.
 
         Args:
-            path: the file.
             element_type: the type that the elements must have, or UNKNOWN for any.
 
         Raises:
@@ -246,27 +244,16 @@ class DeferredValues:
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """One named buffer.
+    """One named buffer."""
 
-    Attributes:
-        name: its key in the file.
-        node: where it stands.
-        values: what it begins with; bytes around them begin as zero.
-        values_offset: byte offset of the values.
-        size_in_bytes: size of the buffer.
-        element_types: the type of all elements (one entry), or of each element of a mixed list.
-        sizes: dimensions of the values where they are known (pictures, .npy files).
-        is_size_given: whether the file states ``sizeInBytes``; otherwise the size is that of the values, rounded up.
-    """
-
-    name: str
-    node: JsonNode
-    values: Values
-    values_offset: int
-    size_in_bytes: int
-    element_types: tuple[DataType, ...]
-    sizes: tuple[int, ...] | None
-    is_size_given: bool
+    name: str  # its key in the file
+    node: JsonNode  # where it stands
+    values: Values  # what it begins with; bytes around them begin as zero
+    values_offset: int  # byte offset of the values
+    size_in_bytes: int  # size of the buffer
+    element_types: tuple[DataType, ...]  # the type of all elements (one entry), or of each element of a mixed list
+    sizes: tuple[int, ...] | None  # dimensions of the values where they are known (pictures, .npy files)
+    is_size_given: bool  # whether the file states ``sizeInBytes``; otherwise the size is that of the values, rounded up
 
     @property
     def element_type(self) -> DataType | None:
@@ -326,8 +313,6 @@ def parse_resource(name: str, node: JsonNode, directory: Path) -> Resource:
     """Reads one entry of ``resources``.
 
     Args:
-        name: its key.
-        node: its value.
         directory: where the model file lies; ``sourcePath`` is looked up there, then in the current directory.
 
     Raises:
@@ -406,7 +391,6 @@ def parse_values(
     """Reads an initializer: an array, a constant, a sequence or a file.
 
     Args:
-        node: the initializer.
         element_type: the type that the file states; UNKNOWN where it states none.
         directory: where the model file lies.
         what: the member's name, for messages.
@@ -502,11 +486,7 @@ def _file_values(
 
 
 def check_below_root(node: JsonNode, path: Path) -> None:
-    """Refuses a file outside of the folder that ``load_model`` was given, before anything is asked of it.
-
-    Raises:
-        ModelFileError: when it lies, or its links lead, outside.
-    """
+    """Refuses a file outside of the folder that ``load_model`` was given, before anything is asked of it."""
     root = FILES_BELOW.get()
     if root is not None and not path.resolve().is_relative_to(root):
         raise node.error(f"{shortened(os.fspath(path))} lies outside of {shortened(os.fspath(root))}")

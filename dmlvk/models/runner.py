@@ -74,11 +74,7 @@ class RunResult:
 
 
 def run_model(
-    model: Model,
-    device: Device,
-    output_directory: Path,
-    emit: Callable[[str], None],
-    timing: Timing | None = None,
+    model: Model, device: Device, output_directory: Path, emit: Callable[[str], None], timing: Timing | None = None
 ) -> RunResult:
     """Runs a model.
 
@@ -130,17 +126,11 @@ def _filled_buffer(resource: Resource, device: Device, stack: contextlib.ExitSta
 
 @dataclasses.dataclass(frozen=True)
 class _PreparedDispatchable:
-    """A dispatchable that is compiled and initialized.
+    """A dispatchable that is compiled and initialized."""
 
-    Attributes:
-        compiled: the operator or graph.
-        persistent: its persistent resource, where it needs one.
-        temporary: its temporary resource, likewise.
-    """
-
-    compiled: CompiledOperator
-    persistent: Buffer | None
-    temporary: Buffer | None
+    compiled: CompiledOperator  # the operator or graph
+    persistent: Buffer | None  # its persistent resource, where it needs one
+    temporary: Buffer | None  # its temporary resource, likewise
 
     def table(self, device: Device) -> BindingTable:
         """A binding table with these resources."""

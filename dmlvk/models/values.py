@@ -31,7 +31,6 @@ class Members:
     Keys that begin with ``$`` (as ``$schema``) belong to editors and are left alone.
 
     Args:
-        node: the object.
         what: what the object is, in words, for messages: ``"the resource 'A'"``.
 
     Raises:
@@ -68,11 +67,7 @@ class Members:
         return value
 
     def finish(self) -> None:
-        """Refuses every member that was not asked for.
-
-        Raises:
-            ModelFileError: naming the first such member, at its key.
-        """
+        """Refuses every member that was not asked for."""
         for key in self.values:
             if key not in self._asked and not key.startswith("$"):
                 raise self.node.key_error(
@@ -223,8 +218,6 @@ def data_type(node: JsonNode, what: str, *, in_whole_bytes: bool = True) -> Data
     """The node as a data type, or UNKNOWN.
 
     Args:
-        node: its name.
-        what: for messages.
         in_whole_bytes: whether the 4-bit types are refused, of which two elements share a byte.
 
     Raises:

@@ -83,19 +83,12 @@ class BoundRange:
 
 @dataclasses.dataclass(frozen=True)
 class Bindings:
-    """Everything that is bound for one dispatch.
+    """Everything that is bound for one dispatch."""
 
-    Attributes:
-        inputs: by number; those that are there.
-        outputs: likewise.
-        temporary: the scratch memory.
-        persistent: the persistent resource.
-    """
-
-    inputs: Mapping[int, BoundRange]
-    outputs: Mapping[int, BoundRange]
-    temporary: BufferBinding | None
-    persistent: BufferBinding | None
+    inputs: Mapping[int, BoundRange]  # by number; those that are there
+    outputs: Mapping[int, BoundRange]  # likewise
+    temporary: BufferBinding | None  # the scratch memory
+    persistent: BufferBinding | None  # the persistent resource
 
     @functools.cached_property
     def named(self) -> list[tuple[str, BufferBinding]]:

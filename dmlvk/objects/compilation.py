@@ -83,19 +83,13 @@ class BindingProperties:
 
 @dataclasses.dataclass(frozen=True)
 class BindPoint:
-    """A place of a dispatchable that a range of a buffer is bound to.
+    """A place of a dispatchable that a range of a buffer is bound to."""
 
-    Attributes:
-        name: for messages, ``InputTensor``.
-        tensor: what is expected there; ``None`` where nothing may be bound, or for a persistent resource.
-        size_in_bytes: bytes that the range must have; 0 where nothing may be bound.
-        absence: why nothing may be bound, for the message.
-    """
-
-    name: str
+    name: str  # for messages, ``InputTensor``
+    # what is expected there; ``None`` where nothing may be bound, or for a persistent resource
     tensor: TensorDesc | None
-    size_in_bytes: int
-    absence: str = ""
+    size_in_bytes: int  # bytes that the range must have; 0 where nothing may be bound
+    absence: str = ""  # why nothing may be bound, for the message
 
     @property
     def alignment(self) -> int:

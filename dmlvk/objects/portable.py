@@ -168,8 +168,7 @@ class Origin(abc.ABC):
 class Portable:
     """A model that pickles as what it was made from."""
 
-    _pending = False
-    """Whether it arrived and was not used yet: of all its attributes it has only the next one."""
+    _pending = False  # Whether it arrived and was not used yet: of all its attributes it has only the next one
 
     @property
     def origin(self) -> Origin:

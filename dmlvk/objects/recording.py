@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.library import coefficients
@@ -24,17 +29,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Access:
-    """A range of memory that a kernel reads or writes: the tensor's bytes, in the range that was bound.
+    """A range of memory that a kernel reads or writes: the tensor's bytes, in the range that was bound."""
 
-    Attributes:
-        memory: a buffer, or an allocation.
-        start: its first byte.
-        end: the byte behind it.
-    """
-
-    memory: Buffer | Allocation
-    start: int
-    end: int
+    memory: Buffer | Allocation  # a buffer, or an allocation
+    start: int  # its first byte
+    end: int  # the byte behind it
 
     @property
     def allocation(self) -> Allocation:
@@ -114,19 +113,12 @@ class HazardTracker:
 
 @dataclasses.dataclass(frozen=True)
 class RecordedStep:
-    """A kernel's launch as recorded, for those who look inside.
+    """A kernel's launch as recorded, for those who look inside."""
 
-    Attributes:
-        step: the launch.
-        reads: the memory that it reads.
-        writes: the memory that it writes.
-        depends: whether it waits for what was recorded before it.
-    """
-
-    step: KernelStep
-    reads: tuple[Access, ...]
-    writes: tuple[Access, ...]
-    depends: bool
+    step: KernelStep  # the launch
+    reads: tuple[Access, ...]  # the memory that it reads
+    writes: tuple[Access, ...]  # the memory that it writes
+    depends: bool  # whether it waits for what was recorded before it
 
     def launch(self, engine: Engine) -> Launch:
         """What a device is to do.
@@ -200,21 +192,31 @@ def run_once(
     engine.run(engine.record([step.launch(engine) for step in recorded]))
 
 
+def run_on_arrays(
+    engine: Engine,
+    made: Callable[[list[Region], list[Region]], Sequence[KernelStep]],
+    inputs: Sequence[npt.NDArray[Any]],
+    dtype: npt.DTypeLike,
+    shape: Sequence[int],
+) -> npt.NDArray[Any]:
+    """The same on arrays: what the kernels write, as an array of this type and shape."""
+    sizes = [*(array.nbytes for array in inputs), math.prod(shape) * np.dtype(dtype).itemsize]
+    with contextlib.ExitStack() as stack:
+        *sources, target = [stack.enter_context(Buffer(engine, size)) for size in sizes]
+        for source, array in zip(sources, inputs, strict=True):
+            source.upload(array)
+        run_once(engine, made, sources, target)
+        return target.download(dtype, shape)
+
+
 @dataclasses.dataclass(frozen=True)
 class RecordedDispatch:
-    """One dispatch as recorded, for those who look inside.
+    """One dispatch as recorded, for those who look inside."""
 
-    Attributes:
-        dispatchable: the compiled operator, compiled graph or initializer.
-        bindings: what is bound; of an operator with DESCRIPTORS_VOLATILE, what is bound now.
-        targets: what an initializer initializes.
-        steps: its kernels.
-    """
-
-    dispatchable: Dispatchable
-    bindings: Bindings
-    targets: tuple[CompiledOperator, ...]
-    steps: tuple[RecordedStep, ...]
+    dispatchable: Dispatchable  # the compiled operator, compiled graph or initializer
+    bindings: Bindings  # what is bound; of an operator with DESCRIPTORS_VOLATILE, what is bound now
+    targets: tuple[CompiledOperator, ...]  # what an initializer initializes
+    steps: tuple[RecordedStep, ...]  # its kernels
 
     @property
     def inputs(self) -> tuple[BoundRange, ...]:

@@ -22,40 +22,29 @@ from dmlvk.onnxruntime.kept_rows import KeptRows
 from dmlvk.onnxruntime.memory import Content
 from dmlvk.running.replay import Replay
 
-_CERTAIN = 2
-"""Tokens in a row that were the likeliest ones before the next one is counted upon."""
+_CERTAIN = 2  # Tokens in a row that were the likeliest ones before the next one is counted upon
 
 _MOST_ERRORS = 4
 """Steps that nobody asked for, after which nothing is begun any more: tokens are drawn at random, or caches shared."""
 
-_FORGIVEN = 32
-"""Steps in a row that were asked for, behind which earlier errors do not count."""
+_FORGIVEN = 32  # Steps in a row that were asked for, behind which earlier errors do not count
 
 _Array = npt.NDArray[Any]
 
 
 class Ahead:
-    """The steps of one decoder on caches that stay where they are.
-
-    Args:
-        whole: a step, as one submission.
-        inputs: of a step, by name: arrays as the host writes them.
-        logits: the output's name.
-        dtype: of the logits, which are those of one token.
-        row_of: where in the caches a step on such inputs writes; ``None``: it cannot be run with them as they lie.
-        rows: the rows of the caches.
-        contents: what lies at the caches' places.
-    """
+    """The steps of one decoder on caches that stay where they are."""
 
     def __init__(
         self,
-        whole: Replay,
-        inputs: Mapping[str, _Array],
+        whole: Replay,  # a step, as one submission
+        inputs: Mapping[str, _Array],  # of a step, by name: arrays as the host writes them
         logits: str,
-        dtype: npt.DTypeLike,
+        dtype: npt.DTypeLike,  # of the logits, which are those of one token
+        # where in the caches a step on such inputs writes; ``None``: it cannot be run with them as they lie
         row_of: Callable[[Mapping[str, _Array]], int | None],
-        rows: KeptRows,
-        contents: Sequence[Content],
+        rows: KeptRows,  # the rows of the caches
+        contents: Sequence[Content],  # what lies at the caches' places
     ) -> None:
         self._whole, self._logits, self._dtype = whole, logits, np.dtype(dtype)
         self._kinds = {name: (array.dtype, array.shape) for name, array in inputs.items()}

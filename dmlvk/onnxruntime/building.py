@@ -25,8 +25,7 @@ _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 
 _STEM = "dmlvk_onnxruntime"
 
-NAME = f"{_STEM}{_SUFFIX}"
-"""The library's file; a wheel for a platform has it beside this module."""
+NAME = f"{_STEM}{_SUFFIX}"  # The library's file; a wheel for a platform has it beside this module
 
 
 def built() -> Path:

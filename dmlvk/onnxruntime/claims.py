@@ -29,8 +29,7 @@ from dmlvk.onnxruntime.graphs import GraphNode, RuntimeGraph, constant_names, re
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-_TRIALS = ((1, 0), (64, 1))
-"""Sizes that are left open, and contents that decide; in turns, until all is on the device."""
+_TRIALS = ((1, 0), (64, 1))  # Sizes that are left open, and contents that decide; in turns, until all is on the device
 
 _PRODUCTS = frozenset(
     {
@@ -44,15 +43,10 @@ _PRODUCTS = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Claims:
-    """What the device takes.
+    """What the device takes."""
 
-    Attributes:
-        parts: the nodes of each part.
-        reasons: why the other nodes stay with ONNX Runtime, by their places in the graph.
-    """
-
-    parts: list[list[GraphNode]]
-    reasons: dict[int, str]
+    parts: list[list[GraphNode]]  # the nodes of each part
+    reasons: dict[int, str]  # why the other nodes stay with ONNX Runtime, by their places in the graph
 
 
 def claims_of(device: Device, graph: RuntimeGraph) -> Claims:
@@ -134,9 +128,7 @@ class _Trial:
     """Plans a model as runs would do it, without computing anything on the device.
 
     Args:
-        device: where.
         graph: says what is known of values.
-        model: its nodes.
         size: of dimensions that are left open.
         content: of values that decide how something is planned.
     """
@@ -195,7 +187,6 @@ class _Trial:
 
         Args:
             steps: what was planned, in order.
-            placements: where.
             doubtful: values that follow from trial contents; those that follow from them are added.
         """
         judged = dict(placements)

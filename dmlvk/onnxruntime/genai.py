@@ -23,8 +23,7 @@ from dmlvk.onnxruntime import library_path
 STANDS_IN_FOR = "WebGpuExecutionProvider"
 """The provider whose place dmlvk takes in onnxruntime-genai; of its options none is looked at."""
 
-_SHORT = "webgpu"
-"""What configurations call it."""
+_SHORT = "webgpu"  # What configurations call it
 
 try:
     _genai.register_execution_provider_library(STANDS_IN_FOR, library_path())

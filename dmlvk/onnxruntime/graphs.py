@@ -28,49 +28,28 @@ _INT, _INTS, _FLOAT, _FLOATS, _STRING, _STRINGS, _GRAPH, _TENSOR = range(1, 9)
 
 @dataclasses.dataclass(frozen=True)
 class RuntimeValue:
-    """What a graph says of a value.
+    """What a graph says of a value."""
 
-    Attributes:
-        name: its name.
-        element: ONNX's element type; ``None`` for what is no tensor.
-        shape: as far as it is known.
-        handle: ONNX Runtime's.
-        is_constant: whether it is an initializer that no caller can replace.
-    """
-
-    name: str
-    element: int | None
-    shape: Shape | None
-    handle: int
-    is_constant: bool
+    name: str  # its name
+    element: int | None  # ONNX's element type; ``None`` for what is no tensor
+    shape: Shape | None  # as far as it is known
+    handle: int  # ONNX Runtime's
+    is_constant: bool  # whether it is an initializer that no caller can replace
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GraphNode:
-    """A node.
+    """A node."""
 
-    Attributes:
-        handle: ONNX Runtime's.
-        proto: the node; without the attributes that cannot be read.
-        version: since when its operator is as it is.
-        unreadable: why dmlvk cannot have it; ``None`` where it may.
-        reads: the names of all values that it needs, also for graphs inside it.
-    """
-
-    handle: int
-    proto: onnx.NodeProto
-    version: int
-    unreadable: str | None
-    reads: tuple[str, ...]
+    handle: int  # ONNX Runtime's
+    proto: onnx.NodeProto  # the node; without the attributes that cannot be read
+    version: int  # since when its operator is as it is
+    unreadable: str | None  # why dmlvk cannot have it; ``None`` where it may
+    reads: tuple[str, ...]  # the names of all values that it needs, also for graphs inside it
 
 
 class RuntimeGraph:
-    """A graph, read; handles are valid only as long as ONNX Runtime's call lasts.
-
-    Args:
-        api: ONNX Runtime's functions.
-        handle: of the graph.
-    """
+    """A graph, read; handles are valid only as long as ONNX Runtime's call lasts."""
 
     def __init__(self, api: Api, handle: int) -> None:
         self._api = api
@@ -167,7 +146,6 @@ class RuntimeGraph:
         """The contents of initializers.
 
         Args:
-            names: theirs.
             are_kept: whether they are needed when the call of ONNX Runtime's is over. Large ones that lie in a file
                 of the model's are mapped from there, all else copied; ONNX Runtime lets its own memory go afterwards.
                 Where they are not kept, they are ONNX Runtime's own memory.
@@ -222,20 +200,13 @@ class RuntimeGraph:
     def model(
         self,
         nodes: Sequence[GraphNode],
-        inputs: Iterable[str],
+        inputs: Iterable[str],  # the values that are given to them
         outputs: Iterable[str],
         constants: Mapping[str, npt.NDArray[Any]],
         *,
-        name: str = "",
+        name: str = "",  # for messages; as default the graph's
     ) -> OnnxModel:
         """Some of the nodes as a model.
-
-        Args:
-            nodes: the nodes.
-            inputs: the values that are given to them.
-            outputs: those that they give.
-            constants: the contents of initializers.
-            name: for messages; as default the graph's.
 
         Raises:
             ModelFileError: when a node breaks a rule of ONNX's.

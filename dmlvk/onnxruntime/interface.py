@@ -19,8 +19,7 @@ from dmlvk.onnxruntime.library import ProviderLibrary
 _P, _I, _I32, _S = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
 _SIZE, _U32 = ctypes.c_size_t, ctypes.c_uint32
 
-_PATH: Any = ctypes.c_wchar_p if sys.platform == "win32" else _S
-"""ORTCHAR_T: characters of a file's name."""
+_PATH: Any = ctypes.c_wchar_p if sys.platform == "win32" else _S  # ORTCHAR_T: characters of a file's name
 
 _STATUS = "status"
 
@@ -103,18 +102,15 @@ for _owner, _what in (
 WARNING, INFO, VERBOSE = 2, 1, 0
 """OrtLoggingLevel."""
 
-EP_FAIL = 11
-"""OrtErrorCode."""
+EP_FAIL = 11  # OrtErrorCode
 
-GPU = 1
-"""OrtHardwareDeviceType, and OrtMemoryInfoDeviceType."""
+GPU = 1  # OrtHardwareDeviceType, and OrtMemoryInfoDeviceType
 
 
 class Api:
     """The functions of one ONNX Runtime: a process may have several, onnxruntime-genai's beside onnxruntime's.
 
     Args:
-        library: the library.
         factory: what that ONNX Runtime was given.
     """
 
@@ -125,10 +121,6 @@ class Api:
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Calls a function.
-
-        Args:
-            name: as in :data:`_SIGNATURES`.
-            arguments: its arguments.
 
         Raises:
             DmlError: with ONNX Runtime's words, where the function returns a status.

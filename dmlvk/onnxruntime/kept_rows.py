@@ -12,15 +12,13 @@ if TYPE_CHECKING:
     from dmlvk.arrays.tensor_memory import TensorMemory
     from dmlvk.device import Device
 
-_ROWS = 256
-"""That are kept at a time."""
+_ROWS = 256  # That are kept at a time
 
 
 class KeptRows:
     """The rows of some caches that stay where they are.
 
     Args:
-        device: where they lie.
         caches: [batch, heads, rows, size] each.
     """
 

@@ -16,11 +16,9 @@ from typing import Any
 from dmlvk.errors import DmlError, UnsupportedError
 from dmlvk.onnxruntime.building import NAME, built
 
-_LONGEST_WAIT = 60.0
-"""Seconds that the interpreter's end waits for runs in other threads."""
+_LONGEST_WAIT = 60.0  # Seconds that the interpreter's end waits for runs in other threads
 
-_LEAVING = 1.0
-"""Seconds that it waits for threads that have computed and are still there: daemons."""
+_LEAVING = 1.0  # Seconds that it waits for threads that have computed and are still there: daemons
 
 _P, _I, _S = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
 
@@ -51,15 +49,6 @@ class _Callbacks(ctypes.Structure):
 class ProviderLibrary:
     """The library, loaded into this process.
 
-    Args:
-        path: of its file.
-
-    Attributes:
-        outputs: asks ONNX Runtime for outputs' memory; ``dmlvk_outputs`` of provider.c.
-        hold_signals: calls a function without arguments, and gives signals that come meanwhile to Python when it is
-            over; what their handlers raise is raised instead of returning.
-        threads: the identities of threads that have computed.
-
     Raises:
         UnsupportedError: when it cannot be loaded.
     """
@@ -76,9 +65,12 @@ class ProviderLibrary:
         self._native.dmlvk_detach.restype = _I
         self._native.dmlvk_factory_vendor.restype = ctypes.c_uint32
         self._native.dmlvk_factory_vendor.argtypes = [_P]
+        # asks ONNX Runtime for outputs' memory; ``dmlvk_outputs`` of provider.c
         self.outputs: Any = self._native.dmlvk_outputs
         self.outputs.restype = _P
         self.outputs.argtypes = [_P, _P, _I, _I, _P, _P]
+        # calls a function without arguments, and gives signals that come meanwhile to Python when it is over; what
+        # their handlers raise is raised instead of returning
         self.hold_signals: Any = self._native.dmlvk_hold_signals
         self.hold_signals.restype = ctypes.py_object
         self.hold_signals.argtypes = [ctypes.py_object]
@@ -86,7 +78,7 @@ class ProviderLibrary:
         self._native.dmlvk_watch.argtypes = [ctypes.c_ulong, _P]
         self._callbacks: list[object] = []
         self._handler = 0
-        self.threads: set[int] = set()
+        self.threads: set[int] = set()  # the identities of threads that have computed
 
     @property
     def vendor_id(self) -> int:
@@ -102,9 +94,6 @@ class ProviderLibrary:
         """Sets what it calls, until the interpreter ends.
 
         Args:
-            name: the provider's.
-            vendor: who made it.
-            version: its version.
             functions: by the names of :data:`FUNCTIONS`; what they raise is raised in the program.
         """
         called = [functions[key] for key in FUNCTIONS]

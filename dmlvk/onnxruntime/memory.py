@@ -38,38 +38,27 @@ _FIRST = 2**53
 
 _ALIGNMENT = 256
 
-_SMALL = 4096
-"""Bytes of a value that the host keeps at hand, since its contents may decide how something is planned."""
+_SMALL = 4096  # Bytes of a value that the host keeps at hand, since its contents may decide how something is planned
 
-_LARGE = 2**16
-"""Bytes from which on memory is used again."""
+_LARGE = 2**16  # Bytes from which on memory is used again
 
-_MOST_STAGED = 2**26
-"""Bytes of memory that is kept for that."""
+_MOST_STAGED = 2**26  # Bytes of memory that is kept for that
 
 
 @dataclasses.dataclass(eq=False)
 class Content:
-    """What lies at a place.
+    """What lies at a place."""
 
-    Attributes:
-        value: an array of the host; what lies on the device in an array of its own (``DeviceValue``); or what a part of
-            a graph has written into memory of its own (``Resident``), which its next run writes again.
-        size: bytes.
-        device: where a ``Resident`` lies.
-        reads: how many parts have read it.
-        is_there: whether it still lies at its place.
-        output: of which part's outputs it is which; ``None``: of none.
-        take_back: takes back what a decoder's step that nobody has asked for yet writes here; ``None``: there is none.
-    """
-
+    # an array of the host; what lies on the device in an array of its own (``DeviceValue``); or what a part of a
+    # graph has written into memory of its own (``Resident``), which its next run writes again
     value: Any
-    size: int
-    device: Device | None = None
-    reads: int = 0
-    is_there: bool = True
-    output: tuple[set[str], str] | None = None
+    size: int  # bytes
+    device: Device | None = None  # where a ``Resident`` lies
+    reads: int = 0  # how many parts have read it
+    is_there: bool = True  # whether it still lies at its place
+    output: tuple[set[str], str] | None = None  # of which part's outputs it is which; ``None``: of none
     """The names of those that the host reads, and its name."""
+    # takes back what a decoder's step that nobody has asked for yet writes here; ``None``: there is none
     take_back: Callable[[], None] | None = None
 
     def is_read(self, *, by_host: bool) -> None:

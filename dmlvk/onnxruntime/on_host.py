@@ -37,25 +37,17 @@ kind of error it refuses them. A lost device is not among it."""
 _CODES = {"InvalidArgument": 2, "RuntimeException": 6, "NotImplemented": 9, "InvalidGraph": 10}
 """OrtErrorCode of ONNX Runtime's exceptions that runs raise, beside Fail."""
 
-FAIL = 1
-"""OrtErrorCode. It is no EP_FAIL, after which ONNX Runtime's sessions compute by its CPU provider for ever."""
+FAIL = 1  # OrtErrorCode. It is no EP_FAIL, after which ONNX Runtime's sessions compute by its CPU provider for ever
 
-_SMALL = 2**20
-"""Bytes of constants that the session gets a copy of; larger ones are given to each run."""
+_SMALL = 2**20  # Bytes of constants that the session gets a copy of; larger ones are given to each run
 
 
 class HostRefusedError(Exception):
-    """ONNX Runtime's CPU provider cannot compute a part either; the message has its words.
-
-    Args:
-        error: what it has raised.
-
-    Attributes:
-        code: OrtErrorCode of that.
-    """
+    """ONNX Runtime's CPU provider cannot compute a part either; the message has its words."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(f"{error}")
+        # OrtErrorCode of that
         self.code = next((code for name, code in _CODES.items() if isinstance(error, getattr(kinds, name))), FAIL)
 
 
@@ -64,7 +56,6 @@ class RefusedRunError(DmlError):
 
     Args:
         error: the device's, which names node and rule.
-        code: OrtErrorCode of the host's.
     """
 
     def __init__(self, error: DmlError, code: int) -> None:
@@ -76,7 +67,6 @@ class HostPart:
     """A part, ready to run on the host.
 
     Args:
-        model: the part.
         outputs: the names of its outputs.
 
     Raises:

@@ -29,30 +29,20 @@ from dmlvk.onnxruntime.repeats import ADDRESS, ELEMENT, MEMORY, SIZES, DecoderCa
 from dmlvk.onnxruntime.sessions import Session
 from dmlvk.support.mapped_files import ChangedFileError
 
-_MOST_DIMENSIONS = 16
-"""For which provider.c has room."""
+_MOST_DIMENSIONS = 16  # For which provider.c has room
 
 
 class Part:
-    """A part of a graph that is ready to run.
-
-    Args:
-        session: whose part it is.
-        library: what ONNX Runtime calls.
-        memory: where values lie on the device.
-        model: what it is.
-        inputs: for each input of the fused node its name; ``None`` for one that is not needed.
-        outputs: the names of the outputs.
-    """
+    """A part of a graph that is ready to run."""
 
     def __init__(
         self,
         session: Session,
         library: ProviderLibrary,
-        memory: Memory,
+        memory: Memory,  # where values lie on the device
         model: OnnxModel,
-        inputs: Sequence[str | None],
-        outputs: Sequence[str],
+        inputs: Sequence[str | None],  # for each input of the fused node its name; ``None`` for one that is not needed
+        outputs: Sequence[str],  # the names of the outputs
     ) -> None:
         self.api = session.api
         self._session = session

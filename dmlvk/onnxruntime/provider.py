@@ -27,11 +27,9 @@ from dmlvk.support import faults
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.support.mapped_files import ChangedFileError
 
-PROVIDER = "DmlVkExecutionProvider"
-"""The provider's name, for ``providers=[…]``."""
+PROVIDER = "DmlVkExecutionProvider"  # The provider's name, for ``providers=[…]``
 
-OPTIONS = ("device", "feature_level", "arithmetic")
-"""What its options may say."""
+OPTIONS = ("device", "feature_level", "arithmetic")  # What its options may say
 
 _FROM_DEVICE, _ON_DEVICE = 1, 3
 
@@ -45,11 +43,7 @@ class _FusionOptions(ctypes.Structure):
 
 
 class Provider:
-    """What provider.c calls.
-
-    Args:
-        library: the library that calls.
-    """
+    """What provider.c calls."""
 
     def __init__(self, library: ProviderLibrary) -> None:
         self.memory = Memory()
@@ -99,7 +93,6 @@ class Provider:
 
         Args:
             owner_of: gives what it is called with first: ONNX Runtime's functions, or a session.
-            function: returns nothing.
         """
 
         def call(number: int, *arguments: Any) -> int:
@@ -204,8 +197,7 @@ class Provider:
         taken = sum(len(part) for part in claims.parts)
         where = f"{PROVIDER}: {graph.name or 'a graph'}"
         session.log(
-            INFO,
-            f"{where}: the device computes {taken} of {len(graph.nodes)} nodes, in {len(claims.parts)} parts",
+            INFO, f"{where}: the device computes {taken} of {len(graph.nodes)} nodes, in {len(claims.parts)} parts"
         )
         for index, reason in claims.reasons.items():
             proto = graph.nodes[index].proto
@@ -223,12 +215,7 @@ class Provider:
         needed = [value for value in dict.fromkeys(given) if value and value in graph.values and value not in constants]
         model = graph.model(graph.nodes, needed, outputs, constants, name=name)
         part = Part(
-            session,
-            self._library,
-            self.memory,
-            model,
-            [value if value in needed else None for value in given],
-            outputs,
+            session, self._library, self.memory, model, [value if value in needed else None for value in given], outputs
         )
         with self._lock:
             key = next(self._numbers)

@@ -35,11 +35,9 @@ if TYPE_CHECKING:
 ADDRESS, ELEMENT, MEMORY, RANK, SIZES = range(5)
 """Columns of a table of inputs: address, element type, whether it is on the device, how many dimensions; these."""
 
-Table = npt.NDArray[np.int64]
-"""What provider.c tells of a run's inputs, a row for each."""
+Table = npt.NDArray[np.int64]  # What provider.c tells of a run's inputs, a row for each
 
-_MOST = 8
-"""Runs of a part that are kept."""
+_MOST = 8  # Runs of a part that are kept
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,25 +51,15 @@ class HostInput:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DecoderCaches:
-    """A decoder's caches, as long as they lie where they do.
+    """A decoder's caches, as long as they lie where they do."""
 
-    Attributes:
-        decoding: the decoder.
-        run: the run that appended to them last.
-        lengths: what is to be checked of it.
-        contents: what lies at their places.
-        rows: of the table, those of the caches.
-        indices: the numbers of their outputs.
-        others: rows and names of the other inputs.
-    """
-
-    decoding: Decoding
-    run: DecoderRun
-    lengths: Sequence[tuple[Lengths, Sequence[Cache]]]
-    contents: Sequence[Content]
-    rows: npt.NDArray[np.intp]
-    indices: npt.NDArray[np.intp]
-    others: Sequence[tuple[int, str]]
+    decoding: Decoding  # the decoder
+    run: DecoderRun  # the run that appended to them last
+    lengths: Sequence[tuple[Lengths, Sequence[Cache]]]  # what is to be checked of it
+    contents: Sequence[Content]  # what lies at their places
+    rows: npt.NDArray[np.intp]  # of the table, those of the caches
+    indices: npt.NDArray[np.intp]  # the numbers of their outputs
+    others: Sequence[tuple[int, str]]  # rows and names of the other inputs
 
     @property
     def are_there(self) -> bool:
@@ -81,29 +69,18 @@ class DecoderCaches:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Repeat:
-    """A run that can be repeated.
+    """A run that can be repeated."""
 
-    Attributes:
-        replay: what runs.
-        given: the inputs that the host writes; of a decoder none: they are counted.
-        read: the outputs that it reads, with their bytes.
-        lent: the outputs that the device keeps, with where it has them; no caches.
-        indices: the numbers of both.
-        shapes: of all outputs, in order.
-        caches: of a decoder.
-        ahead: runs the steps of one that gives the logits of one token; ``None``: the run is no such step.
-        ranges: from where to where numbers among its inputs may go.
-    """
-
-    replay: Replay
-    given: Sequence[HostInput]
-    read: Mapping[str, int]
-    lent: Mapping[str, Resident]
-    indices: Mapping[str, int]
-    shapes: tuple[tuple[int, ...], ...]
-    caches: DecoderCaches | None = None
+    replay: Replay  # what runs
+    given: Sequence[HostInput]  # the inputs that the host writes; of a decoder none: they are counted
+    read: Mapping[str, int]  # the outputs that it reads, with their bytes
+    lent: Mapping[str, Resident]  # the outputs that the device keeps, with where it has them; no caches
+    indices: Mapping[str, int]  # the numbers of both
+    shapes: tuple[tuple[int, ...], ...]  # of all outputs, in order
+    caches: DecoderCaches | None = None  # of a decoder
+    # runs the steps of one that gives the logits of one token; ``None``: the run is no such step
     ahead: Ahead | None = None
-    ranges: tuple[Range, ...] = ()
+    ranges: tuple[Range, ...] = ()  # from where to where numbers among its inputs may go
 
     def is_there(self) -> bool:
         """Whether its memory is, and nobody has written the caches otherwise."""
@@ -114,7 +91,6 @@ class Repeats:
     """The runs of a part that were noted. Bounded; those not used for longest go first.
 
     Args:
-        program: the part's.
         inputs: for each input its name; ``None`` for one that is not needed.
         outputs: the names of the outputs.
     """
@@ -142,7 +118,6 @@ class Repeats:
         """The run that one with such inputs repeats.
 
         Args:
-            table: the inputs.
             read: the outputs that the host reads.
         """
         repeat = self._kept.find(self._key(table))

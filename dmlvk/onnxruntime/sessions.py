@@ -16,28 +16,19 @@ from dmlvk.onnxruntime.interface import Api
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-_KERNEL = 2
-"""OrtProfilingEventCategory."""
+_KERNEL = 2  # OrtProfilingEventCategory
 
-_MOST_EVENTS = 1_000_000
-"""As many as ONNX Runtime itself keeps."""
+_MOST_EVENTS = 1_000_000  # As many as ONNX Runtime itself keeps
 
 
 @dataclasses.dataclass(frozen=True)
 class _Event:
-    """What took some time.
+    """What took some time."""
 
-    Attributes:
-        name: what it was.
-        start: nanoseconds of ``time.perf_counter_ns``.
-        duration: nanoseconds.
-        said: what else is known of it.
-    """
-
-    name: str
-    start: int
-    duration: int
-    said: Mapping[str, str]
+    name: str  # what it was
+    start: int  # nanoseconds of ``time.perf_counter_ns``
+    duration: int  # nanoseconds
+    said: Mapping[str, str]  # what else is known of it
 
 
 class Profiles:
@@ -64,9 +55,7 @@ class Profiles:
         """Notes a run of a part of a graph.
 
         Args:
-            name: the part's.
             begun: nanoseconds of ``time.perf_counter_ns``.
-            ended: likewise.
             kernels: what they took. The device's clock is another one: they are put where the run ends.
             said: what else is known of the run.
         """
@@ -85,8 +74,6 @@ class Profiles:
         """Ends a profile, and gives ONNX Runtime what was noted.
 
         Args:
-            api: ONNX Runtime's functions.
-            profiler: as in :meth:`start`.
             container: ONNX Runtime's, for events.
         """
         with self._lock:
@@ -117,19 +104,12 @@ def _made(api: Api, event: _Event, origin: int) -> int:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Session:
-    """ONNX Runtime's session, as the provider sees it.
+    """ONNX Runtime's session, as the provider sees it."""
 
-    Attributes:
-        api: ONNX Runtime's functions.
-        device: where it computes.
-        logger: ONNX Runtime's.
-        profiles: those that are being written.
-    """
-
-    api: Api
-    device: Device
-    logger: int
-    profiles: Profiles = dataclasses.field(default_factory=Profiles)
+    api: Api  # ONNX Runtime's functions
+    device: Device  # where it computes
+    logger: int  # ONNX Runtime's
+    profiles: Profiles = dataclasses.field(default_factory=Profiles)  # those that are being written
 
     def log(self, severity: int, message: str) -> None:
         """A line in ONNX Runtime's log, as the session writes it."""

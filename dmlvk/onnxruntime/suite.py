@@ -30,25 +30,17 @@ _SHOWN = ("Device", "Shared", "Host", "Folded", "Excluded")
 
 @dataclasses.dataclass(frozen=True)
 class ProviderResult:
-    """What became of a case that the CPU provider passes.
+    """What became of a case that the CPU provider passes."""
 
-    Attributes:
-        kind: ``node`` and so on.
-        name: the case's name.
-        outcome: ``"device"``: right, all nodes on the device; ``"shared"``: right, some there; ``"host"``: right, none
-            there; ``"folded"``: right, and ONNX Runtime computed all when it was loaded; ``"excluded"``: not right, for
-            a reason of ``dmlvk.onnx``'s; ``"refused"``: an error; ``"wrong"``: another result.
-        reason: what is wrong.
-        on_device: how many nodes the device has.
-        nodes: how many there are, as ONNX Runtime runs the model.
-    """
-
-    kind: str
-    name: str
+    kind: str  # ``node`` and so on
+    name: str  # the case's name
+    # ``"device"``: right, all nodes on the device; ``"shared"``: right, some there; ``"host"``: right, none there;
+    # ``"folded"``: right, and ONNX Runtime computed all when it was loaded; ``"excluded"``: not right, for a reason
+    # of ``dmlvk.onnx``'s; ``"refused"``: an error; ``"wrong"``: another result
     outcome: str
-    reason: str
-    on_device: int
-    nodes: int
+    reason: str  # what is wrong
+    on_device: int  # how many nodes the device has
+    nodes: int  # how many there are, as ONNX Runtime runs the model
 
 
 def session_of(model: bytes | str, providers: Sequence[Any]) -> onnxruntime.InferenceSession:
@@ -111,7 +103,6 @@ def run_suite(
 
     Args:
         kinds: which of ``KINDS``.
-        pattern: a regular expression.
         note: called with each result as it is there.
     """
     logging.getLogger("dmlvk").setLevel(logging.ERROR)

@@ -17,6 +17,7 @@ from dmlvk.operators.expert_products import ExpertProducts
 from dmlvk.operators.families import *  # noqa: F403  # the families say what they export
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS, FusedActivation
 from dmlvk.operators.levels import FeatureLevel
+from dmlvk.operators.linear_attention import LinearAttention
 from dmlvk.operators.members import Field, IsInfinityMode, RoundingMode, ScaleBias, Size2D, accepts_data_type
 from dmlvk.operators.naming import fused_activation, operator_desc, operators_named
 
@@ -35,6 +36,7 @@ __all__ = [
     "Field",
     "FusedActivation",
     "IsInfinityMode",
+    "LinearAttention",
     "OperatorDesc",
     "RoundingMode",
     "ScaleBias",

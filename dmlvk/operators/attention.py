@@ -337,10 +337,7 @@ class MultiheadAttention1(_StackedInputs):
     query_head_count: int = unsigned_attribute("how many heads queries have: a multiple of KeyValueHeadCount")
     key_value_head_count: int = unsigned_attribute("how many heads keys and values have")
     mask_type: MultiheadAttentionMaskType = enum_attribute("what MaskTensor says", MultiheadAttentionMaskType)
-    declaration: ClassVar = Declaration(
-        "composed",
-        _FORMULA,
-        shapes=_attention_sizes,
+    declaration: ClassVar = MultiheadAttention.declaration.version(
         same_data_type=((*_FLOAT_INPUTS, "past_sequence_lengths_tensor", *_OUTPUTS),),
         decisions=(
             *_DECISIONS,
@@ -352,7 +349,6 @@ class MultiheadAttention1(_StackedInputs):
             "MaskTensor masks them, too; present tensors hold them all the same. A length is compared as a "
             "number: a negative one hides all past keys, one beyond the past none, NaN none.",
         ),
-        accuracy=_ACCURACY,
         support=(
             Support(
                 "6_3",

@@ -13,6 +13,7 @@ from dmlvk.operators.members import (
     tensor_input,
     tensor_output,
 )
+from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS, SCALE_BIAS_DECISION
 from dmlvk.tensors import TensorDesc
 
 
@@ -36,6 +37,13 @@ class AlongAxes(OneInput):
     axes: Sequence[int] = axes_attribute(
         "the axes along which a row lies", counted_by="axis_count", axes_of="input_tensor"
     )
+
+
+class OneGradient(OperatorDesc):
+    """The gradient of an operator's output, and that of its input."""
+
+    input_gradient_tensor: TensorDesc = tensor_input("gradients of the results")
+    output_gradient_tensor: TensorDesc = tensor_output("gradients of the values")
 
 
 class TwoInputs(OperatorDesc):
@@ -63,10 +71,7 @@ def elementwise(
     """What DirectML's page states of an element-wise operator; arguments as in :class:`Declaration`.
 
     Args:
-        formula: the function.
         decisions: what was decided where the page is silent.
-        accuracy: the promise.
-        support: the tables.
         in_place: inputs that may share their buffer range with the output: the one that there is.
         same_data_type: groups of members of one data type; ``None``: all of them.
         one_element: inputs that may hold a single element.
@@ -85,3 +90,25 @@ def elementwise(
         moves=moves,
         computed_as=computed_as,
     )
+
+
+def accurate(
+    formula: str,
+    *decisions: str,
+    ulp: float,
+    remark: str = "",
+    since: str = "1_0",
+    computes_with_denormals: bool = False,
+) -> Declaration:
+    """What DirectML's page states of a function of floats whose input is scaled before.
+
+    Args:
+        decisions: what was decided where the page is silent, but for denormals and the ScaleBias.
+        ulp: the largest error that is promised.
+        remark: as of :class:`Accuracy`.
+        since: the first feature level that has it.
+        computes_with_denormals: whether ``decisions`` say what becomes of denormals.
+    """
+    common = (SCALE_BIAS_DECISION,) if computes_with_denormals else (DENORMALS_DECISION, SCALE_BIAS_DECISION)
+    support = (Support(since, (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS))
+    return elementwise(formula, *decisions, *common, accuracy=Accuracy("accurate", ulp, remark), support=support)

@@ -32,8 +32,8 @@ def gradient_shapes(
     }
 
 
-class BatchNormalizationGrad(OperatorDesc):
-    """Gradients with a constant mean and variance (DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC)."""
+class BatchNormalizationGradients(OperatorDesc):
+    """Values and gradients of a batch normalization."""
 
     input_tensor: TensorDesc = tensor_input("the values that were normalized")
     input_gradient_tensor: TensorDesc = tensor_input("the gradient of the results")
@@ -44,6 +44,11 @@ class BatchNormalizationGrad(OperatorDesc):
     output_scale_gradient_tensor: TensorDesc = tensor_output("the gradient of Scale")
     output_bias_gradient_tensor: TensorDesc = tensor_output("the gradient of what was added")
     epsilon: float = float_attribute("added to the variance")
+
+
+class BatchNormalizationGrad(BatchNormalizationGradients):
+    """Gradients with a constant mean and variance (DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC)."""
+
     declaration: ClassVar = Declaration(
         "normalization",
         "OutputGradient = g * Scale / sqrt(Variance + Epsilon), OutputScaleGradient = sum of g * (x - Mean) / "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from dmlvk.operators.batch_gradient import gradient_shapes
+from dmlvk.operators.batch_gradient import BatchNormalizationGradients, gradient_shapes
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
 from dmlvk.operators.members import float_attribute, tensor_input, tensor_output
@@ -71,18 +71,11 @@ class BatchNormalizationTraining(OperatorDesc):
     )
 
 
-class BatchNormalizationTrainingGrad(OperatorDesc):
+class BatchNormalizationTrainingGrad(BatchNormalizationGradients):
     """Gradients with the batch's own mean and variance (DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the values that were normalized")
-    input_gradient_tensor: TensorDesc = tensor_input("the gradient of the results")
     mean_tensor: TensorDesc = tensor_input("the means; of size 1 along axes over which they were taken")
     variance_tensor: TensorDesc = tensor_input("the variances; likewise")
-    scale_tensor: TensorDesc = tensor_input("what was multiplied by; likewise")
-    output_gradient_tensor: TensorDesc = tensor_output("the gradient of the values")
-    output_scale_gradient_tensor: TensorDesc = tensor_output("the gradient of Scale")
-    output_bias_gradient_tensor: TensorDesc = tensor_output("the gradient of what was added")
-    epsilon: float = float_attribute("added to the variance")
     declaration: ClassVar = Declaration(
         "normalization",
         "OutputGradient = Scale / sqrt(Variance + Epsilon) * (g - mean(g) - (x - mean(x)) * "

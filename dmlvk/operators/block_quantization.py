@@ -63,9 +63,7 @@ def _block_sizes(desc: Dequantize | Quantize | Draft) -> Mapping[str, Sequence[i
     return {"output_tensor": sizes}
 
 
-class Quantize(OperatorDesc):
-    """The integers that stand for numbers, by a scale for each block (DML_QUANTIZE_OPERATOR_DESC)."""
-
+class _Blocks(OperatorDesc):
     input_tensor: TensorDesc = tensor_input("the numbers")
     quantization_type: QuantizationType = enum_attribute("which tensors QuantizationTensors has", QuantizationType)
     quantization_tensor_count: int = unsigned_attribute("the length of QuantizationTensors")
@@ -73,6 +71,11 @@ class Quantize(OperatorDesc):
         "the scale of each block, and what stands for zero in it", counted_by="quantization_tensor_count"
     )
     output_tensor: TensorDesc = tensor_output("quantized values")
+
+
+class Quantize(_Blocks):
+    """The integers that stand for numbers, by a scale for each block (DML_QUANTIZE_OPERATOR_DESC)."""
+
     declaration: ClassVar = Declaration(
         "quantization",
         "round(x / Scale) + ZeroPoint, within the output's data type",
@@ -88,15 +91,10 @@ class Quantize(OperatorDesc):
     )
 
 
-class Dequantize(OperatorDesc):
+class Dequantize(_Blocks):
     """The numbers that integers stand for, by a scale for each block (DML_DEQUANTIZE_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("quantized values")
-    quantization_type: QuantizationType = enum_attribute("which tensors QuantizationTensors has", QuantizationType)
-    quantization_tensor_count: int = unsigned_attribute("the length of QuantizationTensors")
-    quantization_tensors: Sequence[TensorDesc] = tensor_array_input(
-        "the scale of each block, and what stands for zero in it", counted_by="quantization_tensor_count"
-    )
     output_tensor: TensorDesc = tensor_output("the numbers")
     declaration: ClassVar = Declaration(
         "quantization",

@@ -12,8 +12,7 @@ from dmlvk.operators.shapes import Draft, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-LARGEST_HEAD = 256
-"""Elements of a head at most."""
+LARGEST_HEAD = 512  # Elements of a head at most
 
 INTEGERS = (DataType.INT8, DataType.UINT8)
 """Of caches that hold integers: of 8 bits; or of 4 bits, to which 8 is added, two in a byte."""
@@ -25,22 +24,37 @@ def head_size(cache: TensorDesc) -> int:
     return 2 * size if cache.data_type is DataType.UINT8 else size
 
 
+def _caches(desc: CachedAttention | Draft) -> tuple[TensorDesc, TensorDesc]:
+    """Of keys and of values: those of the past, where nothing goes into caches."""
+    keys, values = desc.present_key_tensor, desc.present_value_tensor
+    if keys is None or values is None:
+        keys, values = desc.past_key_tensor, desc.past_value_tensor
+    assert keys is not None and values is not None  # the shape rule looked
+    return keys, values
+
+
 def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
+    _check_reading(desc)
     heads, key_heads = desc.query_head_count, desc.key_value_head_count
     if heads < 1 or key_heads < 1 or heads % key_heads:
         refuse(desc, "query_head_count", f"must be a multiple of KeyValueHeadCount {key_heads}; got {heads}")
     batch, tokens, hidden = desc.query_tensor.sizes
-    capacity = desc.present_key_tensor.sizes[2]
-    size, value_size = head_size(desc.present_key_tensor), head_size(desc.present_value_tensor)
+    keys, values = _caches(desc)
+    capacity, line, value_line = keys.sizes[2], keys.sizes[3], values.sizes[3]
+    size, value_size = head_size(keys), head_size(values)
     _check_scales(desc, size, value_size)
-    line, value_line = desc.present_key_tensor.sizes[3], desc.present_value_tensor.sizes[3]
-    for what, length in (("present_key_tensor", size), ("present_value_tensor", value_size)):
+    written = "past" if desc.present_key_tensor is None else "present"
+    for what, length in ((f"{written}_key_tensor", size), (f"{written}_value_tensor", value_size)):
         if length % 2 or length > LARGEST_HEAD:
             refuse(desc, f"{what}.sizes", f"must end with an even size up to {LARGEST_HEAD}; got {length}")
     if (desc.key_tensor is None) != (desc.value_tensor is None):
         refuse(desc, "key_tensor", "and ValueTensor must be given together")
     apart = desc.key_tensor is not None
-    wanted = heads * size if apart else (heads + key_heads) * size + key_heads * value_size
+    wanted = (
+        heads * size
+        if apart or desc.present_key_tensor is None
+        else (heads + key_heads) * size + key_heads * value_size
+    )
     if hidden != wanted:
         refuse(desc, "query_tensor.sizes", f"must end with {wanted}; got {hidden}")
     if apart:
@@ -65,14 +79,27 @@ def _sizes(desc: CachedAttention | Draft) -> Mapping[str, Sequence[int]]:
     if desc.sink_tensor is not None:
         check_sizes(desc, "sink_tensor", (heads,))
     _check_beams(desc, batch)
-    made = {
-        "output_tensor": (batch, tokens, heads * value_size),
-        "present_key_tensor": (batch, key_heads, capacity, line),
-        "present_value_tensor": (batch, key_heads, capacity, value_line),
-    }
+    made: dict[str, Sequence[int]] = {"output_tensor": (batch, tokens, heads * value_size)}
+    if desc.present_key_tensor is not None:
+        made["present_key_tensor"] = (batch, key_heads, capacity, line)
+        made["present_value_tensor"] = (batch, key_heads, capacity, value_line)
     if desc.scores_tensor is not None:
         made["scores_tensor"] = (batch, heads, tokens, _shown_keys(desc, desc.scores_tensor.sizes[3], capacity))
     return made
+
+
+def _check_reading(desc: CachedAttention | Draft) -> None:
+    """Where nothing goes into caches, they are there, and nothing says what would go into them."""
+    if (desc.present_key_tensor is None) != (desc.present_value_tensor is None):
+        refuse(desc, "present_key_tensor", "and PresentValueTensor must be given together")
+    if desc.present_key_tensor is not None:
+        return
+    if desc.past_key_tensor is None or desc.past_value_tensor is None:
+        refuse(desc, "past_key_tensor", "must be given where PresentKeyTensor is not")
+    if desc.key_tensor is not None or desc.value_tensor is not None:
+        refuse(desc, "key_tensor", "must not be given where PresentKeyTensor is not")
+    if desc.keeps_past or desc.keeps_window or desc.beams_tensor is not None:
+        refuse(desc, "present_key_tensor", "must be given where KeepsPast, KeepsWindow or BeamsTensor are")
 
 
 def _shown_keys(desc: CachedAttention | Draft, columns: int, capacity: int) -> int:
@@ -95,7 +122,7 @@ def _check_beams(desc: CachedAttention | Draft, batch: int) -> None:
         refuse(desc, "beam_width", f"must divide the {batch} sequences; got {desc.beam_width}")
     if desc.query_tensor.sizes[1] != 1 or desc.query_head_count != desc.key_value_head_count:
         refuse(desc, "beams_tensor", "goes with one new token of each sequence, and a head of keys for each of queries")
-    if desc.keeps_window or not desc.counts_past or desc.present_key_tensor.data_type in INTEGERS:
+    if desc.keeps_window or not desc.counts_past or _caches(desc)[0].data_type in INTEGERS:
         refuse(desc, "beams_tensor", "goes with CountsPast and caches of the queries' type, which keep no window")
     if beams.sizes[0] != batch:
         check_sizes(desc, "beams_tensor", (batch, beams.sizes[1]))
@@ -132,8 +159,9 @@ def _check_window(desc: CachedAttention | Draft, capacity: int) -> None:
 
 def _check_scales(desc: CachedAttention | Draft, size: int, value_size: int) -> None:
     """Integers have scales, and floats are of the queries' type."""
-    for role, length in (("key", size), ("value", value_size)):
-        cache, scale = getattr(desc, f"present_{role}_tensor"), getattr(desc, f"{role}_scale_tensor")
+    caches = _caches(desc)
+    for role, length, cache in zip(("key", "value"), (size, value_size), caches, strict=True):
+        scale = getattr(desc, f"{role}_scale_tensor")
         of_integers = cache.data_type in INTEGERS
         if of_integers != (scale is not None):
             found = "is missing" if of_integers else f"is for caches of integers; got {cache.data_type.name}"
@@ -143,7 +171,7 @@ def _check_scales(desc: CachedAttention | Draft, size: int, value_size: int) -> 
             refuse(desc, f"present_{role}_tensor", f"must be {expected}, INT8 or UINT8; got {cache.data_type.name}")
         if scale is not None and scale.sizes != (1,):
             check_sizes(desc, f"{role}_scale_tensor", (desc.key_value_head_count * length,))
-    if desc.present_key_tensor.data_type is not desc.present_value_tensor.data_type:
+    if caches[0].data_type is not caches[1].data_type:
         refuse(desc, "present_value_tensor", "must have the data type of PresentKeyTensor")
     scales = (desc.key_scale_tensor, desc.value_scale_tensor)
     if len({scale.sizes == (1,) for scale in scales if scale is not None}) > 1:
@@ -205,10 +233,12 @@ class CachedAttention(OperatorDesc, is_listed=False):
         default=None,
     )
     output_tensor: TensorDesc = tensor_output("batch, tokens, heads * size of values")
-    present_key_tensor: TensorDesc = tensor_output(
-        "batch, heads of keys, capacity, size; of UINT8, half of the size: two integers of 4 bits in a byte, 8 added"
+    present_key_tensor: TensorDesc | None = tensor_output(
+        "batch, heads of keys, capacity, size; of UINT8, half of the size: two integers of 4 bits in a byte, 8 added. "
+        "Without it, caches of the past have the new tokens' keys and values already, and only queries are given",
+        default=None,
     )
-    present_value_tensor: TensorDesc = tensor_output("the same of values")
+    present_value_tensor: TensorDesc | None = tensor_output("the same of values", default=None)
     scores_tensor: TensorDesc | None = tensor_output(
         "batch, heads, tokens, keys at most: what shares are made of, 0 for keys that a query does not see. Rows have "
         "as many elements as the longest sequence has keys, and stand behind one another without gaps",
@@ -268,4 +298,10 @@ class CachedAttention(OperatorDesc, is_listed=False):
     def sizes(self) -> tuple[int, int, int, int]:
         """Batch, tokens, the size of a head of queries and keys, and that of one of values."""
         batch, tokens, _ = self.query_tensor.sizes
-        return batch, tokens, head_size(self.present_key_tensor), head_size(self.present_value_tensor)
+        keys, values = self.caches
+        return batch, tokens, head_size(keys), head_size(values)
+
+    @property
+    def caches(self) -> tuple[TensorDesc, TensorDesc]:
+        """The caches that queries see, of keys and of values."""
+        return _caches(self)

@@ -20,7 +20,6 @@ def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
     """Checks everything that DirectML's CreateOperator checks.
 
     Args:
-        desc: the description.
         level: the feature level that the device was opened at.
 
     Raises:
@@ -107,10 +106,7 @@ def check_dimensions(
 
     Args:
         desc: the description, or its class.
-        field: the tensor's member.
-        tensor: the tensor.
         table: what the operator takes at ``level``.
-        level: the feature level.
 
     Raises:
         UnsupportedError: when it has more or fewer.

@@ -23,8 +23,7 @@ from dmlvk.tensors import TensorDesc
 
 __all__ = ["Convolution", "ConvolutionDirection", "ConvolutionMode"]
 
-_MOST = 2**31
-"""What places along an axis stay below, padding and strides counted in."""
+_MOST = 2**31  # What places along an axis stay below, padding and strides counted in
 
 
 class ConvolutionMode(enum.IntEnum):
@@ -131,22 +130,13 @@ class Convolution(OperatorDesc):
     mode: ConvolutionMode = enum_attribute("whether the filter is turned over", ConvolutionMode)
     direction: ConvolutionDirection = enum_attribute("forward, or transposed", ConvolutionDirection)
     dimension_count: int = count_attribute("number of spatial dimensions")
-    strides: Sequence[int] = unsigned_array_attribute(
-        "how far windows lie from one another", counted_by="dimension_count"
-    )
-    dilations: Sequence[int] = unsigned_array_attribute(
-        "how far a window's elements lie from one another", counted_by="dimension_count"
-    )
+    strides: Sequence[int] = unsigned_array_attribute("how far windows lie from one another")
+    dilations: Sequence[int] = unsigned_array_attribute("how far a window's elements lie from one another")
     start_padding: Sequence[int] = unsigned_array_attribute(
-        "places before the first one: of the input, or backward taken away from the result",
-        counted_by="dimension_count",
+        "places before the first one: of the input, or backward taken away from the result"
     )
-    end_padding: Sequence[int] = unsigned_array_attribute(
-        "places behind the last one, likewise", counted_by="dimension_count"
-    )
-    output_padding: Sequence[int] = unsigned_array_attribute(
-        "further places at the end of the result", counted_by="dimension_count"
-    )
+    end_padding: Sequence[int] = unsigned_array_attribute("places behind the last one, likewise")
+    output_padding: Sequence[int] = unsigned_array_attribute("further places at the end of the result")
     group_count: int = unsigned_attribute("groups of channels that have nothing to do with one another")
     fused_activation: FusedActivation | None = fused_activation_attribute(
         "the activation that is applied to the results", fusable=FUSABLE_BESIDE_PRODUCTS, fusable_from=FUSABLE_FROM

@@ -129,15 +129,10 @@ class Accuracy:
 
 @dataclasses.dataclass(frozen=True)
 class TypeChoice:
-    """The data types that an operator takes where an attribute has a certain value.
+    """The data types that an operator takes where an attribute has a certain value."""
 
-    Attributes:
-        data_types: by tensor member (Python names).
-        are_same: whether all of these tensors must have one data type.
-    """
-
-    data_types: Mapping[str, tuple[DataType, ...]]
-    are_same: bool
+    data_types: Mapping[str, tuple[DataType, ...]]  # by tensor member (Python names)
+    are_same: bool  # whether all of these tensors must have one data type
 
     def accepts(self, given: Mapping[str, DataType]) -> bool:
         """Whether it takes these data types, by tensor member."""
@@ -311,6 +306,10 @@ class Declaration:
     def permits_in_place(self, source: str, output: str) -> bool:
         """Whether an input may share its buffer range with an output, both by their Python names."""
         return source in self.in_place or (source, output) in self.in_place
+
+    def version(self, **members: Any) -> Declaration:
+        """What the page of another version of the operator states: the same but for these members."""
+        return dataclasses.replace(self, name="", **members)
 
     def support_at(self, level: FeatureLevel) -> Support:
         """The table that holds at ``level``.

@@ -103,6 +103,7 @@ class ElementWiseClip1(Scaled):
         "above -0.",
         "For FLOAT16 the bounds are given as FLOAT and rounded to nearest even.",
         SCALE_BIAS_DECISION,
+        computed_as="ELEMENT_WISE_CLIP",
         accuracy=EXACT_AFTER_SCALE_BIAS,
         support=(Support("5_0", (1, 8), TYPES_TO_64),),
     )
@@ -143,6 +144,7 @@ class ElementWiseClipGrad1(OperatorDesc):
         "0 if x <= Min or x >= Max, else the gradient",
         "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
         "For FLOAT16 the bounds are given as FLOAT and rounded to nearest even.",
+        computed_as="ELEMENT_WISE_CLIP_GRAD",
         accuracy=EXACT,
         support=(Support("5_0", (1, 8), TYPES_TO_64),),
     )

@@ -4,40 +4,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dmlvk.operators.bases import Scaled, elementwise
-from dmlvk.operators.declaration import Accuracy, Support
+from dmlvk.operators.bases import Scaled, accurate
 from dmlvk.operators.members import tensor_output
-from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS, SCALE_BIAS_DECISION
 from dmlvk.tensors import TensorDesc
-
-_SUPPORT_SINCE_2_0 = (Support("2_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS))
 
 
 class ElementWiseCosh(Scaled):
     """The hyperbolic cosine of each element (DML_ELEMENT_WISE_COSH_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("their hyperbolic cosines")
-    declaration: ClassVar = elementwise(
-        "cosh(x)",
-        "Both infinities give infinity; NaN gives NaN.",
-        DENORMALS_DECISION,
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.75),
-        support=_SUPPORT_SINCE_2_0,
-    )
+    declaration: ClassVar = accurate("cosh(x)", "Both infinities give infinity; NaN gives NaN.", ulp=0.75, since="2_0")
 
 
 class ElementWiseExp(Scaled):
     """The exponential function of each element (DML_ELEMENT_WISE_EXP_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("e to their power")
-    declaration: ClassVar = elementwise(
-        "e^x",
-        "-infinity gives +0, infinity gives infinity; NaN gives NaN.",
-        DENORMALS_DECISION,
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.55, "measured: 0.54 ULP"),
-        support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
+    declaration: ClassVar = accurate(
+        "e^x", "-infinity gives +0, infinity gives infinity; NaN gives NaN.", ulp=0.55, remark="measured: 0.54 ULP"
     )
 
 
@@ -45,13 +29,8 @@ class ElementWiseSinh(Scaled):
     """The hyperbolic sine of each element (DML_ELEMENT_WISE_SINH_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("their hyperbolic sines")
-    declaration: ClassVar = elementwise(
-        "sinh(x)",
-        "Infinities stay as they are, and so do zeros; NaN gives NaN.",
-        DENORMALS_DECISION,
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.85),
-        support=_SUPPORT_SINCE_2_0,
+    declaration: ClassVar = accurate(
+        "sinh(x)", "Infinities stay as they are, and so do zeros; NaN gives NaN.", ulp=0.85, since="2_0"
     )
 
 
@@ -59,13 +38,12 @@ class ElementWiseTanh(Scaled):
     """The hyperbolic tangent of each element (DML_ELEMENT_WISE_TANH_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("their hyperbolic tangents")
-    declaration: ClassVar = elementwise(
+    declaration: ClassVar = accurate(
         "tanh(x)",
         "Infinities give 1 with their sign, zeros stay as they are; NaN gives NaN.",
-        DENORMALS_DECISION,
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.75, "measured: 0.73 ULP"),
-        support=_SUPPORT_SINCE_2_0,
+        ulp=0.75,
+        remark="measured: 0.73 ULP",
+        since="2_0",
     )
 
 

@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from dmlvk.datatypes import DataType
+from dmlvk.operators.bases import OneGradient, OneInput
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import (
     count_attribute,
     data_type_attribute,
     float_array_attribute,
     float_attribute,
-    integer_array_attribute,
     integer_attribute,
     scalar_union_attribute,
     tensor_input,
     tensor_output,
     unsigned_array_attribute,
 )
-from dmlvk.operators.movement import MOVED, check_within_limits, window_limits
+from dmlvk.operators.movement import MOVED, InputWindow, check_within_limits, window_limits
 from dmlvk.operators.shapes import Described, Draft, check_length, check_sizes, refuse
 from dmlvk.operators.type_groups import ALL_TYPES, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
@@ -154,13 +154,11 @@ class DiagonalMatrix1(OperatorDesc):
     diagonal_fill_end: int = integer_attribute(
         "the diagonal behind its last one; below the first: all others are filled"
     )
-    declaration: ClassVar = Declaration(
-        "fill",
-        "Value where DiagonalFillBegin <= x - y < DiagonalFillEnd, else Input or 0; with DiagonalFillBegin > "
+    declaration: ClassVar = DiagonalMatrix.declaration.version(
+        formula="Value where DiagonalFillBegin <= x - y < DiagonalFillEnd, else Input or 0; with DiagonalFillBegin > "
         "DiagonalFillEnd: where not DiagonalFillEnd <= x - y < DiagonalFillBegin",
         decisions=(MOVED,),
         shapes=_like_optional_input,
-        accuracy=EXACT,
         support=(Support("5_1", (2, 4), ALL_TYPES),),
     )
 
@@ -215,17 +213,20 @@ class FillValueSequence(OperatorDesc):
     )
 
 
-class Fold(OperatorDesc):
+class _Positions(OperatorDesc):
+    dimension_count: int = count_attribute("number of spatial dimensions")
+    window_sizes: Sequence[int] = unsigned_array_attribute("places of the window")
+    strides: Sequence[int] = unsigned_array_attribute("how far the window moves")
+    dilations: Sequence[int] = unsigned_array_attribute("how far its places lie apart")
+    start_padding: Sequence[int] = unsigned_array_attribute("places before the output")
+    end_padding: Sequence[int] = unsigned_array_attribute("places behind the output")
+
+
+class Fold(_Positions, OneInput):
     """Columns of windows added up at the places that they lay at (DML_FOLD_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("batch, channels and places in the window, positions of the window")
     output_tensor: TensorDesc = tensor_output("batch, channels, and 1 to 6 spatial dimensions: the sums")
-    dimension_count: int = count_attribute("number of spatial dimensions")
-    window_sizes: Sequence[int] = unsigned_array_attribute("places of the window", counted_by="dimension_count")
-    strides: Sequence[int] = unsigned_array_attribute("how far the window moves", counted_by="dimension_count")
-    dilations: Sequence[int] = unsigned_array_attribute("how far its places lie apart", counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute("places before the output", counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute("places behind the output", counted_by="dimension_count")
     declaration: ClassVar = Declaration(
         "fill",
         "Output[n, c, x] = sum of Input[n, (c, w), p] over x = p * Strides + w * Dilations - StartPadding",
@@ -241,22 +242,11 @@ class Fold(OperatorDesc):
     )
 
 
-class SliceGrad(OperatorDesc):
+class SliceGrad(InputWindow, OneGradient):
     """Gradients of SLICE1's results at the places that these came from (DML_SLICE_GRAD_OPERATOR_DESC)."""
 
     input_gradient_tensor: TensorDesc = tensor_input("gradients of the elements of a window")
     output_gradient_tensor: TensorDesc = tensor_output("these at their places, and 0 elsewhere")
-    dimension_count: int = count_attribute("number of dimensions")
-    input_window_offsets: Sequence[int] = unsigned_array_attribute(
-        "where the window begins, along each dimension", counted_by="dimension_count"
-    )
-    input_window_sizes: Sequence[int] = unsigned_array_attribute(
-        "how long the window is, along each dimension", counted_by="dimension_count"
-    )
-    input_window_strides: Sequence[int] = integer_array_attribute(
-        "how far apart its elements lie, along each dimension; below 0: from the window's end backwards",
-        counted_by="dimension_count",
-    )
     declaration: ClassVar = Declaration(
         "copies",
         "Output[start + c * InputWindowStrides] = Input[c], start as for SLICE1; 0 elsewhere",
@@ -272,17 +262,13 @@ class SliceGrad(OperatorDesc):
     )
 
 
-class Unfold(OperatorDesc):
+class Unfold(_Positions, OneInput):
     """The contents of a window at each of its positions, as columns (DML_UNFOLD_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("batch, channels, and 1 to 6 spatial dimensions")
     output_tensor: TensorDesc = tensor_output("batch, channels and places in the window, positions of the window")
-    dimension_count: int = count_attribute("number of spatial dimensions")
-    window_sizes: Sequence[int] = unsigned_array_attribute("places of the window", counted_by="dimension_count")
-    strides: Sequence[int] = unsigned_array_attribute("how far the window moves", counted_by="dimension_count")
-    dilations: Sequence[int] = unsigned_array_attribute("how far its places lie apart", counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute("zeros before the input", counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute("zeros behind the input", counted_by="dimension_count")
+    start_padding: Sequence[int] = unsigned_array_attribute("zeros before the input")
+    end_padding: Sequence[int] = unsigned_array_attribute("zeros behind the input")
     declaration: ClassVar = Declaration(
         "copies",
         "Output[n, (c, w), p] = Input[n, c, p * Strides + w * Dilations - StartPadding], 0 in the padding",

@@ -42,7 +42,6 @@ class FusedActivation:
     floating-point numbers by their bits.
 
     Args:
-        activation: the activation's description class.
         attributes: all of its members but the tensors, by their Python names. (The tensors may be named as ``None``.)
 
     Raises:
@@ -126,7 +125,6 @@ def fused_activation_attribute(
     """Declares an optional DML_OPERATOR_DESC member, an activation without tensors.
 
     Args:
-        meaning: one sentence.
         fusable: the names of the operators that it may be.
         fusable_from: the feature levels from which some of them may be fused, though they are older: ``"6_0"``.
     """

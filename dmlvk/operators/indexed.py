@@ -34,11 +34,8 @@ def fitted(desc: Described, member: str, natural: Sequence[int], given: int, cou
     """Sizes as an output of so many dimensions has them: right-aligned, with more or fewer leading ones.
 
     Args:
-        desc: the description.
         member: the attribute that is refused when they do not fit.
-        natural: the sizes.
         given: how many of the first ones come from the input, before those that the indices give.
-        count: the output's dimensions.
 
     Raises:
         InvalidArgumentError: when more than leading ones would have to be left out.
@@ -193,7 +190,6 @@ def _nd_sizes(desc: GatherNd | GatherNd1 | ScatterNd | Draft, blocks: str) -> tu
     """Of an operator with tuples of indices: the input's sizes that count, the indices' ones, and those of its blocks.
 
     Args:
-        desc: the description.
         blocks: the member that has a block for each tuple.
     """
     count = desc.input_tensor.dimension_count
@@ -238,14 +234,17 @@ _TUPLES = (
 )
 
 
-class GatherNd(OperatorDesc):
-    """Takes blocks of a tensor by tuples of indices (DML_GATHER_ND_OPERATOR_DESC)."""
-
+class _ByTuples(OperatorDesc):
     input_tensor: TensorDesc = tensor_input("what is taken from")
     indices_tensor: TensorDesc = tensor_input("tuples of indices along the last axis; negative ones count from the end")
     output_tensor: TensorDesc = tensor_output("a block for each tuple")
     input_dimension_count: int = unsigned_attribute("how many of the last dimensions of InputTensor count")
     indices_dimension_count: int = unsigned_attribute("how many of the last dimensions of IndicesTensor count")
+
+
+class GatherNd(_ByTuples):
+    """Takes blocks of a tensor by tuples of indices (DML_GATHER_ND_OPERATOR_DESC)."""
+
     declaration: ClassVar = Declaration(
         "indexed",
         "output[i…, rest…] = input[indices[i…, :], rest…]",
@@ -257,23 +256,12 @@ class GatherNd(OperatorDesc):
     )
 
 
-class GatherNd1(OperatorDesc):
+class GatherNd1(_ByTuples):
     """Takes blocks of each of several tensors by tuples of indices (DML_GATHER_ND1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("what is taken from")
-    indices_tensor: TensorDesc = tensor_input("tuples of indices along the last axis; negative ones count from the end")
-    output_tensor: TensorDesc = tensor_output("a block for each tuple")
-    input_dimension_count: int = unsigned_attribute("how many of the last dimensions of InputTensor count")
-    indices_dimension_count: int = unsigned_attribute("how many of the last dimensions of IndicesTensor count")
     batch_dimension_count: int = unsigned_attribute("how many of the first of these dimensions both have in common")
-    declaration: ClassVar = Declaration(
-        "indexed",
-        "output[batch…, i…, rest…] = input[batch…, indices[batch…, i…, :], rest…]",
-        decisions=(NEAREST, BITS, _TUPLES),
-        same_data_type=(("input_tensor", "output_tensor"),),
-        shapes=_gather_nd_shapes,
-        accuracy=EXACT,
-        support=_SUPPORT[2:],
+    declaration: ClassVar = GatherNd.declaration.version(
+        formula="output[batch…, i…, rest…] = input[batch…, indices[batch…, i…, :], rest…]", support=_SUPPORT[2:]
     )
 
 

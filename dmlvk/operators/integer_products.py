@@ -115,18 +115,10 @@ class ConvolutionInteger(OperatorDesc):
     )
     output_tensor: TensorDesc = tensor_output("batch, output channels, and the spatial dimensions")
     dimension_count: int = count_attribute("number of spatial dimensions")
-    strides: Sequence[int] = unsigned_array_attribute(
-        "how far windows lie from one another", counted_by="dimension_count"
-    )
-    dilations: Sequence[int] = unsigned_array_attribute(
-        "how far a window's elements lie from one another", counted_by="dimension_count"
-    )
-    start_padding: Sequence[int] = unsigned_array_attribute(
-        "places before the input's first one", counted_by="dimension_count"
-    )
-    end_padding: Sequence[int] = unsigned_array_attribute(
-        "places behind the input's last one", counted_by="dimension_count"
-    )
+    strides: Sequence[int] = unsigned_array_attribute("how far windows lie from one another")
+    dilations: Sequence[int] = unsigned_array_attribute("how far a window's elements lie from one another")
+    start_padding: Sequence[int] = unsigned_array_attribute("places before the input's first one")
+    end_padding: Sequence[int] = unsigned_array_attribute("places behind the input's last one")
     group_count: int = unsigned_attribute("groups of channels that have nothing to do with one another")
     declaration: ClassVar = Declaration(
         "convolution",

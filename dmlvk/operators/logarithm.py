@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dmlvk.operators.bases import Scaled, elementwise
+from dmlvk.operators.bases import Scaled, accurate, elementwise
 from dmlvk.operators.declaration import Accuracy, OperatorDesc, Support
 from dmlvk.operators.members import ScaleBias, float_attribute, scale_bias_attribute, tensor_input, tensor_output
 from dmlvk.operators.type_groups import FLOATS, SCALE_BIAS_DECISION, TYPES_TO_32
@@ -19,19 +19,16 @@ POWER_DECISIONS = (
 """What holds for powers of floats."""
 
 
-_SUPPORT_SINCE_2_0 = (Support("2_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS))
-
-
 class ElementWiseAcosh(Scaled):
     """The inverse hyperbolic cosine of each element (DML_ELEMENT_WISE_ACOSH_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("their inverse hyperbolic cosines")
-    declaration: ClassVar = elementwise(
+    declaration: ClassVar = accurate(
         "acosh(x) = ln(x + sqrt(x * x - 1))",
         "What is below 1 gives NaN, -infinity too; 1 gives +0; infinity stays.",
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.55),
-        support=_SUPPORT_SINCE_2_0,
+        ulp=0.55,
+        since="2_0",
+        computes_with_denormals=True,
     )
 
 
@@ -39,12 +36,12 @@ class ElementWiseAsinh(Scaled):
     """The inverse hyperbolic sine of each element (DML_ELEMENT_WISE_ASINH_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("their inverse hyperbolic sines")
-    declaration: ClassVar = elementwise(
+    declaration: ClassVar = accurate(
         "asinh(x) = ln(x + sqrt(x * x + 1))",
         "Both zeros and both infinities stay as they are; FLOAT32 denormals count as zeros of their sign.",
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.55),
-        support=_SUPPORT_SINCE_2_0,
+        ulp=0.55,
+        since="2_0",
+        computes_with_denormals=True,
     )
 
 
@@ -52,13 +49,13 @@ class ElementWiseAtanh(Scaled):
     """The inverse hyperbolic tangent of each element (DML_ELEMENT_WISE_ATANH_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("their inverse hyperbolic tangents")
-    declaration: ClassVar = elementwise(
+    declaration: ClassVar = accurate(
         "atanh(x) = ln((1 + x) / (1 - x)) / 2",
         "1 gives infinity and -1 -infinity, what lies beyond them NaN.",
         "Both zeros stay as they are; FLOAT32 denormals count as zeros of their sign.",
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.55),
-        support=_SUPPORT_SINCE_2_0,
+        ulp=0.55,
+        since="2_0",
+        computes_with_denormals=True,
     )
 
 
@@ -68,13 +65,13 @@ class ElementWiseConstantPow(Scaled):
     input_tensor: TensorDesc = tensor_input("the bases")
     output_tensor: TensorDesc = tensor_output("their powers")
     exponent: float = float_attribute("the power that all are raised to")
-    declaration: ClassVar = elementwise(
+    declaration: ClassVar = accurate(
         "pow(x, Exponent)",
         *POWER_DECISIONS,
         "Exponent is a FLOAT32 value in FLOAT16 operators too; a denormal counts as zero.",
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.75, "for any Exponent"),
-        support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
+        ulp=0.75,
+        remark="for any Exponent",
+        computes_with_denormals=True,
     )
 
 
@@ -82,13 +79,12 @@ class ElementWiseLog(Scaled):
     """The natural logarithm of each element (DML_ELEMENT_WISE_LOG_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("their natural logarithms")
-    declaration: ClassVar = elementwise(
+    declaration: ClassVar = accurate(
         "ln(x)",
         "Both zeros give -infinity, FLOAT32 denormals as well: they count as zeros of their sign.",
         "What is below zero gives NaN (the page says «indefinite»); ln(1) is +0.",
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.9),
-        support=(Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS)),
+        ulp=0.9,
+        computes_with_denormals=True,
     )
 
 

@@ -101,66 +101,43 @@ class Size2D:
 
 @dataclasses.dataclass(frozen=True)
 class Minimum:
-    """The least value of a FLOAT member, up to the feature level that lifts this.
+    """The least value of a FLOAT member, up to the feature level that lifts this."""
 
-    Attributes:
-        value: the least value; NaN is refused too.
-        lifted_at: from this level on any value is accepted.
-    """
-
-    value: float
-    lifted_at: FeatureLevel
+    value: float  # the least value; NaN is refused too
+    lifted_at: FeatureLevel  # from this level on any value is accepted
 
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """One member of an operator description.
+    """One member of an operator description."""
 
-    Attributes:
-        name: DirectML's name, ``InputTensor``.
-        attribute: the Python name, ``input_tensor``.
-        kind: ``"input"``, ``"output"`` or ``"attribute"``.
-        type: ``"tensor"``, ``"tensors"`` (an array of them), ``"float"``, ``"float_array"``, ``"bool"``, ``"int32"``,
-            ``"int32_array"``, ``"uint32"``, ``"uint32_array"``, ``"size_2d"``, ``"scale_bias"``, ``"enum"``,
-            ``"data_type"``, ``"scalar_union"``, ``"operator_desc"`` or ``"operator_descs"`` (an array of them).
-        optional: whether ``None`` is a value.
-        meaning: one sentence.
-        converted_to: for a ``float`` or ``scalar_union``, the tensor member in whose data type the value is used.
-        typed_by: for a ``scalar_union``, the ``data_type`` member that says which of its views counts.
-        equals: for a ``data_type``, the tensor member whose data type it must be.
-        enumeration: for an ``enum``, its Python class.
-        since: for an ``enum``, values that need a higher feature level than the operator, with that level.
-        minimum: for a ``float``, what it must not be below.
-        counted_by: for an array, the ``uint32`` member that states its length.
-        axes_of: for a ``uint32_array``, the tensor member whose axes it names.
-        instance_of: for an ``operator_desc`` or an array of them, its Python class.
-        fusable: likewise, the names of the operators that it may be.
-        fusable_from: for an ``operator_desc``, the feature levels from which some of these may be fused.
-        wraps: for a ``scalar_union``, whether it may be below 0 for unsigned types too.
-        range: for an ``uint32`` or ``int32``, its least and greatest value; ``None``: those of the type.
-        array: for a tensor of an array (:meth:`element`), the array's Python name.
-    """
-
-    name: str
-    attribute: str
-    kind: FieldKind
+    name: str  # DirectML's name, ``InputTensor``
+    attribute: str  # the Python name, ``input_tensor``
+    kind: FieldKind  # ``"input"``, ``"output"`` or ``"attribute"``
+    # ``"tensor"``, ``"tensors"`` (an array of them), ``"float"``, ``"float_array"``, ``"bool"``, ``"int32"``,
+    # ``"int32_array"``, ``"uint32"``, ``"uint32_array"``, ``"size_2d"``, ``"scale_bias"``, ``"enum"``,
+    # ``"data_type"``, ``"scalar_union"``, ``"operator_desc"`` or ``"operator_descs"`` (an array of them)
     type: str
-    optional: bool
-    meaning: str
+    optional: bool  # whether ``None`` is a value
+    meaning: str  # one sentence
+    # for a ``float`` or ``scalar_union``, the tensor member in whose data type the value is used
     converted_to: str | None = None
-    typed_by: str | None = None
-    equals: str | None = None
-    enumeration: Enumeration | None = None
+    typed_by: str | None = None  # for a ``scalar_union``, the ``data_type`` member that says which of its views counts
+    equals: str | None = None  # for a ``data_type``, the tensor member whose data type it must be
+    enumeration: Enumeration | None = None  # for an ``enum``, its Python class
+    # for an ``enum``, values that need a higher feature level than the operator, with that level
     since: tuple[tuple[enum.IntEnum, FeatureLevel], ...] = ()
-    minimum: Minimum | None = None
-    counted_by: str | None = None
-    axes_of: str | None = None
-    instance_of: PythonClass | None = None
-    fusable: tuple[str, ...] = ()
+    minimum: Minimum | None = None  # for a ``float``, what it must not be below
+    counted_by: str | None = None  # for an array, the ``uint32`` member that states its length
+    axes_of: str | None = None  # for a ``uint32_array``, the tensor member whose axes it names
+    instance_of: PythonClass | None = None  # for an ``operator_desc`` or an array of them, its Python class
+    fusable: tuple[str, ...] = ()  # likewise, the names of the operators that it may be
+    # for an ``operator_desc``, the feature levels from which some of these may be fused
     fusable_from: tuple[tuple[str, FeatureLevel], ...] = ()
-    wraps: bool = False
+    wraps: bool = False  # for a ``scalar_union``, whether it may be below 0 for unsigned types too
+    # for an ``uint32`` or ``int32``, its least and greatest value; ``None``: those of the type
     range: tuple[int, int] | None = None
-    array: str | None = None
+    array: str | None = None  # for a tensor of an array (:meth:`element`), the array's Python name
 
     @property
     def member(self) -> str:
@@ -212,7 +189,7 @@ def boolean_attribute(meaning: str) -> Any:
     return member("attribute", "bool", meaning)
 
 
-def float_array_attribute(meaning: str, *, counted_by: str) -> Any:
+def float_array_attribute(meaning: str, *, counted_by: str = "dimension_count") -> Any:
     """Declares an array of FLOAT whose length another member states."""
     return member("attribute", "float_array", meaning, counted_by=counted_by)
 
@@ -222,7 +199,7 @@ def unsigned_attribute(meaning: str, *, range: tuple[int, int] | None = None) ->
     return member("attribute", "uint32", meaning, range=range)
 
 
-def unsigned_array_attribute(meaning: str, *, counted_by: str) -> Any:
+def unsigned_array_attribute(meaning: str, *, counted_by: str = "dimension_count") -> Any:
     """Declares an array of UINT whose length another member states."""
     return member("attribute", "uint32_array", meaning, counted_by=counted_by)
 
@@ -232,7 +209,7 @@ def integer_attribute(meaning: str, *, range: tuple[int, int] | None = None) -> 
     return member("attribute", "int32", meaning, range=range)
 
 
-def integer_array_attribute(meaning: str, *, counted_by: str) -> Any:
+def integer_array_attribute(meaning: str, *, counted_by: str = "dimension_count") -> Any:
     """Declares an array of INT whose length another member states."""
     return member("attribute", "int32_array", meaning, counted_by=counted_by)
 
@@ -246,7 +223,6 @@ def float_attribute(meaning: str, *, converted_to: str | None = None, minimum: M
     """Declares a FLOAT member.
 
     Args:
-        meaning: one sentence.
         converted_to: the tensor member whose data type its value is converted to; without one it stays a FLOAT32.
         minimum: what it must not be below.
     """
@@ -356,9 +332,6 @@ def checked_member(operator_name: str, field: Field, value: object, siblings: di
     """A member's value, as the description keeps it.
 
     Args:
-        operator_name: for the message.
-        field: which member.
-        value: what was given.
         siblings: the members before it, by their Python names.
 
     Raises:

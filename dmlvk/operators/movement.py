@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from dmlvk.datatypes import DataType
+from dmlvk.operators.bases import OneInput
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
 from dmlvk.operators.members import (
     count_attribute,
@@ -202,15 +203,9 @@ class Slice(OperatorDesc):
     input_tensor: TensorDesc = tensor_input("what is cut")
     output_tensor: TensorDesc = tensor_output("the elements of the part")
     dimension_count: int = count_attribute("number of dimensions")
-    offsets: Sequence[int] = unsigned_array_attribute(
-        "where the part begins, along each dimension", counted_by="dimension_count"
-    )
-    sizes: Sequence[int] = unsigned_array_attribute(
-        "how many elements of it there are, along each dimension", counted_by="dimension_count"
-    )
-    strides: Sequence[int] = unsigned_array_attribute(
-        "how far apart they lie, along each dimension; at least 1", counted_by="dimension_count"
-    )
+    offsets: Sequence[int] = unsigned_array_attribute("where the part begins, along each dimension")
+    sizes: Sequence[int] = unsigned_array_attribute("how many elements of it there are, along each dimension")
+    strides: Sequence[int] = unsigned_array_attribute("how far apart they lie, along each dimension; at least 1")
     declaration: ClassVar = Declaration(
         "copies",
         "Output[c] = Input[Offsets + c * Strides]",
@@ -222,25 +217,24 @@ class Slice(OperatorDesc):
     )
 
 
-class Slice1(OperatorDesc):
+class InputWindow(OperatorDesc):
+    """Elements of a part of a tensor, from either end."""
+
+    dimension_count: int = count_attribute("number of dimensions")
+    input_window_offsets: Sequence[int] = unsigned_array_attribute("where the window begins, along each dimension")
+    input_window_sizes: Sequence[int] = unsigned_array_attribute("how long the window is, along each dimension")
+    input_window_strides: Sequence[int] = integer_array_attribute(
+        "how far apart its elements lie, along each dimension; below 0: from the window's end backwards"
+    )
+
+
+class Slice1(InputWindow, OneInput):
     """Every so many elements of a part of a tensor, from either end (DML_SLICE1_OPERATOR_DESC)."""
 
     input_tensor: TensorDesc = tensor_input("what is cut")
     output_tensor: TensorDesc = tensor_output("the elements of the window; may be fewer than it has")
-    dimension_count: int = count_attribute("number of dimensions")
-    input_window_offsets: Sequence[int] = unsigned_array_attribute(
-        "where the window begins, along each dimension", counted_by="dimension_count"
-    )
-    input_window_sizes: Sequence[int] = unsigned_array_attribute(
-        "how long the window is, along each dimension", counted_by="dimension_count"
-    )
-    input_window_strides: Sequence[int] = integer_array_attribute(
-        "how far apart its elements lie, along each dimension; below 0: from the window's end backwards",
-        counted_by="dimension_count",
-    )
-    declaration: ClassVar = Declaration(
-        "copies",
-        "Output[c] = Input[start + c * InputWindowStrides]; start is the window's first element, or its last "
+    declaration: ClassVar = Slice.declaration.version(
+        formula="Output[c] = Input[start + c * InputWindowStrides]; start is the window's first element, or its last "
         "one along dimensions whose stride is below 0",
         decisions=(
             MOVED,
@@ -248,8 +242,6 @@ class Slice1(OperatorDesc):
             "its end where the stride is below 0.",
         ),
         shapes=_slice1_sizes,
-        accuracy=EXACT,
-        moves=("input_tensor", "output_tensor"),
         support=_SLICE_SUPPORT[1:],
     )
 

@@ -151,14 +151,8 @@ class MeanVarianceNormalization1(_NormalizationAlongAxes):
     normalize_variance: bool = boolean_attribute("whether to divide by the square root of the variance")
     epsilon: float = float_attribute("added to the variance")
     fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the results")
-    declaration: ClassVar = Declaration(
-        "normalization",
-        "FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias)",
-        shapes=_mean_shapes,
-        decisions=_MEAN_DECISIONS,
-        same_sizes=(("input_tensor", "output_tensor"),),
-        accuracy=_MEAN_ACCURACY,
-        support=(Support("2_1", (4, 4), FLOATS), Support("3_1", (1, 8), FLOATS)),
+    declaration: ClassVar = MeanVarianceNormalization.declaration.version(
+        support=(Support("2_1", (4, 4), FLOATS), Support("3_1", (1, 8), FLOATS))
     )
 
 
@@ -169,16 +163,11 @@ class MeanVarianceNormalization2(_NormalizationAlongAxes):
     use_variance: bool = boolean_attribute("whether to divide by the square root of the variance")
     epsilon: float = float_attribute("added to the variance")
     fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the results")
-    declaration: ClassVar = Declaration(
-        "normalization",
-        "FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias)",
-        shapes=_mean_shapes,
+    declaration: ClassVar = MeanVarianceNormalization1.declaration.version(
         decisions=(
             "Where UseMean is FALSE the mean counts as 0 throughout: the variance is then the mean of the squares.",
             *_MEAN_DECISIONS,
         ),
-        same_sizes=(("input_tensor", "output_tensor"),),
-        accuracy=_MEAN_ACCURACY,
         support=(Support("6_3", (1, 8), FLOATS),),
     )
 

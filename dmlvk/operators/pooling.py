@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
 from dmlvk.datatypes import DataType
+from dmlvk.operators.bases import OneGradient, OneInput
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import (
     boolean_attribute,
@@ -164,14 +165,19 @@ _DILATIONS = "how far apart the elements of a window are, for each spatial axis;
 _INPUT = "the values, {N, C, H, W} or {N, C, D, H, W}"
 
 
-class _Windows(OperatorDesc):
+class SpatialWindows(OperatorDesc):
+    """Windows along spatial axes."""
+
+    dimension_count: int = count_attribute(_COUNT)
+    strides: Sequence[int] = unsigned_array_attribute(_STRIDES)
+    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW)
+    start_padding: Sequence[int] = unsigned_array_attribute(_START)
+    end_padding: Sequence[int] = unsigned_array_attribute(_END)
+
+
+class _Windows(SpatialWindows, OneInput):
     input_tensor: TensorDesc = tensor_input(_INPUT)
     output_tensor: TensorDesc = tensor_output("the means")
-    dimension_count: int = count_attribute(_COUNT)
-    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
-    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
 
 
 class MaxPooling(_Windows):
@@ -188,58 +194,44 @@ class MaxPooling(_Windows):
     )
 
 
-class _MaximumWindows(OperatorDesc):
+class _Maxima(OneInput):
     input_tensor: TensorDesc = tensor_input(_INPUT)
     output_tensor: TensorDesc = tensor_output("the maxima")
     output_indices_tensor: TensorDesc | None = tensor_output("the maxima's indices in the input", default=None)
-    dimension_count: int = count_attribute(_COUNT)
-    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
-    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
 
 
-class MaxPooling1(_MaximumWindows):
+class MaxPooling1(SpatialWindows, _Maxima):
     """The largest element of each window, and where it lies (DML_MAX_POOLING1_OPERATOR_DESC)."""
 
-    declaration: ClassVar = Declaration(
-        "window",
-        "the largest element of each window, and its index in the input",
+    declaration: ClassVar = MaxPooling.declaration.version(
+        formula="the largest element of each window, and its index in the input",
         decisions=(_MAXIMUM, _POSITIONS),
         shapes=_indexed_sizes,
         same_data_type=(("input_tensor", "output_tensor"),),
-        accuracy=EXACT,
         support=(Support("2_0", (4, 5), FLOATS, output_indices_tensor=(DataType.UINT32,)), *_INDEXED_TABLES),
     )
 
 
-class MaxPooling2(_MaximumWindows):
+class MaxPooling2(SpatialWindows, _Maxima):
     """The largest element of each dilated window, and where it lies (DML_MAX_POOLING2_OPERATOR_DESC)."""
 
-    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
-    declaration: ClassVar = Declaration(
-        "window",
-        "the largest element of each window, and its index in the input",
+    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS)
+    declaration: ClassVar = MaxPooling1.declaration.version(
         decisions=(_MAXIMUM, _POSITIONS, _PADDED),
-        shapes=_indexed_sizes,
-        same_data_type=(("input_tensor", "output_tensor"),),
-        accuracy=EXACT,
         support=(Support("2_1", (4, 5), FLOATS, output_indices_tensor=(DataType.UINT32,)), *_INDEXED_TABLES),
     )
 
 
-class MaxPoolingGrad(OperatorDesc):
-    """Gradients of the elements of which the largest were taken (DML_MAX_POOLING_GRAD_OPERATOR_DESC)."""
-
+class _Gradients(OperatorDesc):
     input_tensor: TensorDesc = tensor_input(_INPUT)
     input_gradient_tensor: TensorDesc = tensor_input("gradients of the maxima")
     output_gradient_tensor: TensorDesc = tensor_output("gradients of the values")
-    dimension_count: int = count_attribute(_COUNT)
-    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
-    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
-    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
+
+
+class MaxPoolingGrad(SpatialWindows, _Gradients):
+    """Gradients of the elements of which the largest were taken (DML_MAX_POOLING_GRAD_OPERATOR_DESC)."""
+
+    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS)
     declaration: ClassVar = Declaration(
         "fill",
         "sum of InputGradient over the windows whose largest element an element is; 0 where there is none",
@@ -279,28 +271,18 @@ class AveragePooling(_Windows):
 class AveragePooling1(_Windows):
     """The mean of each dilated window (DML_AVERAGE_POOLING1_OPERATOR_DESC)."""
 
-    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
+    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS)
     include_padding: bool = boolean_attribute("whether padding counts, as zeros")
-    declaration: ClassVar = Declaration(
-        "window",
-        "sum of each window / number of its elements",
-        decisions=(_SUM, _PADDED),
-        shapes=pooled_sizes,
-        accuracy=_AVERAGES,
-        support=(Support("6_2", (4, 5), FLOATS),),
+    declaration: ClassVar = AveragePooling.declaration.version(
+        decisions=(_SUM, _PADDED), support=(Support("6_2", (4, 5), FLOATS),)
     )
 
 
-class AveragePoolingGrad(OperatorDesc):
+class AveragePoolingGrad(SpatialWindows, OneGradient):
     """Gradients of the elements of which means were made (DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC)."""
 
     input_gradient_tensor: TensorDesc = tensor_input("gradients of the means")
     output_gradient_tensor: TensorDesc = tensor_output("gradients of the elements")
-    dimension_count: int = count_attribute(_COUNT)
-    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
-    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
-    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
-    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
     include_padding: bool = boolean_attribute("whether padding counted in the means")
     declaration: ClassVar = Declaration(
         "fill",
@@ -335,15 +317,10 @@ class LpPooling1(_Windows):
     """The norm of each dilated window (DML_LP_POOLING1_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("the norms")
-    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
+    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS)
     p: int = unsigned_attribute("the power, at least 1")
-    declaration: ClassVar = Declaration(
-        "window",
-        "(sum of |x|^P over each window)^(1 / P)",
-        decisions=(_NORM, _PADDED),
-        shapes=_norm_sizes,
-        accuracy=_NORMS,
-        support=(Support("6_2", (4, 5), FLOATS),),
+    declaration: ClassVar = LpPooling.declaration.version(
+        decisions=(_NORM, _PADDED), support=(Support("6_2", (4, 5), FLOATS),)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.bases import elementwise
@@ -13,6 +13,19 @@ from dmlvk.tensors import TensorDesc
 
 _INTEGERS = (DataType.INT32, DataType.INT16, DataType.INT8, DataType.UINT32, DataType.UINT16, DataType.UINT8)
 _BYTES = (DataType.INT8, DataType.UINT8)
+_WITH_ZERO_POINT: dict[str, Any] = {"required": ("zero_point_tensor",)}
+_OF_FLOAT32: dict[str, Any] = {"scale_tensor": (DataType.FLOAT32,), "output_tensor": (DataType.FLOAT32,)}
+_SCALES: dict[str, Any] = dict.fromkeys(
+    ("a_scale_tensor", "b_scale_tensor", "output_scale_tensor"), (DataType.FLOAT32,)
+)
+_OF_FLOATS: dict[str, Any] = {"scale_tensor": FLOATS, "output_tensor": FLOATS}
+
+
+def _to(results: tuple[DataType, ...], *floats: DataType) -> dict[str, Any]:
+    """The types of results, and of values where these may be INT32, too."""
+    values = {"input_tensor": (*floats, DataType.INT32)} if floats else {}
+    return {**values, "zero_point_tensor": results, "output_tensor": results}
+
 
 QUOTIENT_DECISIONS = (
     "Rounded to the nearest integer, halves to even, by the exact quotient; then the zero point is added, and the sum "
@@ -44,34 +57,11 @@ class ElementWiseDequantizeLinear(OperatorDesc):
         same_data_type=(("input_tensor", "zero_point_tensor"), ("scale_tensor", "output_tensor")),
         accuracy=Accuracy("correctly rounded", 0.5),
         support=(
-            Support(
-                "1_0",
-                (4, 4),
-                (DataType.UINT8,),
-                required=("zero_point_tensor",),
-                scale_tensor=(DataType.FLOAT32,),
-                output_tensor=(DataType.FLOAT32,),
-            ),
-            Support(
-                "2_1",
-                (4, 4),
-                _INTEGERS,
-                required=("zero_point_tensor",),
-                scale_tensor=(DataType.FLOAT32,),
-                output_tensor=(DataType.FLOAT32,),
-            ),
-            Support(
-                "3_0",
-                (1, 8),
-                _INTEGERS,
-                required=("zero_point_tensor",),
-                scale_tensor=(DataType.FLOAT32,),
-                output_tensor=(DataType.FLOAT32,),
-            ),
-            Support(
-                "6_0", (1, 8), _INTEGERS, required=("zero_point_tensor",), scale_tensor=FLOATS, output_tensor=FLOATS
-            ),
-            Support("6_2", (1, 8), _INTEGERS, scale_tensor=FLOATS, output_tensor=FLOATS),
+            Support("1_0", (4, 4), (DataType.UINT8,), **_OF_FLOAT32, **_WITH_ZERO_POINT),
+            Support("2_1", (4, 4), _INTEGERS, **_OF_FLOAT32, **_WITH_ZERO_POINT),
+            Support("3_0", (1, 8), _INTEGERS, **_OF_FLOAT32, **_WITH_ZERO_POINT),
+            Support("6_0", (1, 8), _INTEGERS, **_OF_FLOATS, **_WITH_ZERO_POINT),
+            Support("6_2", (1, 8), _INTEGERS, **_OF_FLOATS),
         ),
     )
 
@@ -93,49 +83,11 @@ class ElementWiseQuantizeLinear(OperatorDesc):
         data_type_rules=(DataTypeRule("scale_tensor", "input_tensor", {DataType.INT32: DataType.FLOAT32}),),
         accuracy=Accuracy("exact", 0.0),
         support=(
-            Support(
-                "1_0",
-                (4, 4),
-                (DataType.FLOAT32,),
-                required=("zero_point_tensor",),
-                zero_point_tensor=(DataType.UINT8,),
-                output_tensor=(DataType.UINT8,),
-            ),
-            Support(
-                "2_1",
-                (4, 4),
-                (DataType.FLOAT32,),
-                required=("zero_point_tensor",),
-                input_tensor=(DataType.FLOAT32, DataType.INT32),
-                zero_point_tensor=_BYTES,
-                output_tensor=_BYTES,
-            ),
-            Support(
-                "3_0",
-                (1, 8),
-                (DataType.FLOAT32,),
-                required=("zero_point_tensor",),
-                input_tensor=(DataType.FLOAT32, DataType.INT32),
-                zero_point_tensor=_BYTES,
-                output_tensor=_BYTES,
-            ),
-            Support(
-                "6_0",
-                (1, 8),
-                FLOATS,
-                required=("zero_point_tensor",),
-                input_tensor=(*FLOATS, DataType.INT32),
-                zero_point_tensor=_BYTES,
-                output_tensor=_BYTES,
-            ),
-            Support(
-                "6_2",
-                (1, 8),
-                FLOATS,
-                input_tensor=(*FLOATS, DataType.INT32),
-                zero_point_tensor=_BYTES,
-                output_tensor=_BYTES,
-            ),
+            Support("1_0", (4, 4), (DataType.FLOAT32,), **_WITH_ZERO_POINT, **_to((DataType.UINT8,))),
+            Support("2_1", (4, 4), (DataType.FLOAT32,), **_WITH_ZERO_POINT, **_to(_BYTES, DataType.FLOAT32)),
+            Support("3_0", (1, 8), (DataType.FLOAT32,), **_WITH_ZERO_POINT, **_to(_BYTES, DataType.FLOAT32)),
+            Support("6_0", (1, 8), FLOATS, **_WITH_ZERO_POINT, **_to(_BYTES, *FLOATS)),
+            Support("6_2", (1, 8), FLOATS, **_to(_BYTES, *FLOATS)),
         ),
     )
 
@@ -166,25 +118,9 @@ class ElementWiseQuantizedLinearAdd(OperatorDesc):
             ("b_tensor", "b_zero_point_tensor"),
             ("output_zero_point_tensor", "output_tensor"),
         ),
-        one_element=(
-            "a_scale_tensor",
-            "a_zero_point_tensor",
-            "b_scale_tensor",
-            "b_zero_point_tensor",
-            "output_scale_tensor",
-            "output_zero_point_tensor",
-        ),
+        one_element=tuple(f"{of}_{what}_tensor" for of in ("a", "b", "output") for what in ("scale", "zero_point")),
         accuracy=Accuracy("exact", 0.0),
-        support=(
-            Support(
-                "4_0",
-                (1, 8),
-                _BYTES,
-                a_scale_tensor=(DataType.FLOAT32,),
-                b_scale_tensor=(DataType.FLOAT32,),
-                output_scale_tensor=(DataType.FLOAT32,),
-            ),
-        ),
+        support=(Support("4_0", (1, 8), _BYTES, **_SCALES),),
     )
 
 

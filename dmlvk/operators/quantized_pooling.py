@@ -7,14 +7,8 @@ from typing import ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import (
-    boolean_attribute,
-    count_attribute,
-    tensor_input,
-    tensor_output,
-    unsigned_array_attribute,
-)
-from dmlvk.operators.pooling import pooled_sizes
+from dmlvk.operators.members import boolean_attribute, tensor_input, tensor_output, unsigned_array_attribute
+from dmlvk.operators.pooling import SpatialWindows, pooled_sizes
 from dmlvk.operators.quantization import QUOTIENT_DECISIONS
 from dmlvk.operators.quantized_products import INFINITE_SCALE, check_parameter
 from dmlvk.operators.shapes import Draft
@@ -34,9 +28,7 @@ def _sizes(desc: QuantizedLinearAveragePooling | Draft) -> Mapping[str, Sequence
     return sizes
 
 
-class QuantizedLinearAveragePooling(OperatorDesc):
-    """The mean of each window of a quantized tensor, quantized (DML_QUANTIZED_LINEAR_AVERAGE_POOLING_OPERATOR_DESC)."""
-
+class _Quantized(OperatorDesc):
     input_tensor: TensorDesc = tensor_input("the values, {N, C, H, W} or {N, C, D, H, W}, quantized")
     input_scale_tensor: TensorDesc = tensor_input("their scale: one number, or one for each channel")
     input_zero_point_tensor: TensorDesc | None = tensor_input(
@@ -47,22 +39,13 @@ class QuantizedLinearAveragePooling(OperatorDesc):
         "zero point of the means: one number, or one for each channel; None for 0", default=None
     )
     output_tensor: TensorDesc = tensor_output("the means, quantized")
-    dimension_count: int = count_attribute("number of spatial axes: 2 for {N, C, H, W}, 3 for {N, C, D, H, W}")
-    strides: Sequence[int] = unsigned_array_attribute(
-        "how far apart windows are, for each spatial axis", counted_by="dimension_count"
-    )
-    window_size: Sequence[int] = unsigned_array_attribute(
-        "elements of a window along each spatial axis", counted_by="dimension_count"
-    )
-    start_padding: Sequence[int] = unsigned_array_attribute(
-        "elements of padding before the input along each spatial axis", counted_by="dimension_count"
-    )
-    end_padding: Sequence[int] = unsigned_array_attribute(
-        "elements of padding behind the input along each spatial axis", counted_by="dimension_count"
-    )
+
+
+class QuantizedLinearAveragePooling(SpatialWindows, _Quantized):
+    """The mean of each window of a quantized tensor, quantized (DML_QUANTIZED_LINEAR_AVERAGE_POOLING_OPERATOR_DESC)."""
+
     dilations: Sequence[int] = unsigned_array_attribute(
-        "how far apart the elements of a window are, for each spatial axis; 1: side by side",
-        counted_by="dimension_count",
+        "how far apart the elements of a window are, for each spatial axis; 1: side by side"
     )
     include_padding: bool = boolean_attribute("whether padding counts, as the zero point")
     declaration: ClassVar = Declaration(

@@ -56,9 +56,7 @@ def check_parameter(desc: Described, member: str, axis: int, count: int, what: s
 
     Args:
         desc: the description, or a draft of one.
-        member: the tensor.
         axis: the axis, counted from the last one: -1 is that.
-        count: the elements along it.
         what: for people: ``"one for each row of A"``.
     """
     tensor = getattr(desc, member)
@@ -238,18 +236,10 @@ class QuantizedLinearConvolution(OperatorDesc):
     output_zero_point_tensor: TensorDesc | None = tensor_input("zero point of the results; None for 0", default=None)
     output_tensor: TensorDesc = tensor_output("batch, output channels, and the spatial dimensions, quantized")
     dimension_count: int = count_attribute("number of spatial dimensions")
-    strides: Sequence[int] = unsigned_array_attribute(
-        "how far windows lie from one another", counted_by="dimension_count"
-    )
-    dilations: Sequence[int] = unsigned_array_attribute(
-        "how far a window's elements lie from one another", counted_by="dimension_count"
-    )
-    start_padding: Sequence[int] = unsigned_array_attribute(
-        "places before the input's first one", counted_by="dimension_count"
-    )
-    end_padding: Sequence[int] = unsigned_array_attribute(
-        "places behind the input's last one", counted_by="dimension_count"
-    )
+    strides: Sequence[int] = unsigned_array_attribute("how far windows lie from one another")
+    dilations: Sequence[int] = unsigned_array_attribute("how far a window's elements lie from one another")
+    start_padding: Sequence[int] = unsigned_array_attribute("places before the input's first one")
+    end_padding: Sequence[int] = unsigned_array_attribute("places behind the input's last one")
     group_count: int = unsigned_attribute("groups of channels that have nothing to do with one another")
     declaration: ClassVar = Declaration(
         "convolution",

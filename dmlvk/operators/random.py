@@ -13,8 +13,7 @@ from dmlvk.operators.shapes import Draft, Sizes, refuse
 from dmlvk.operators.type_groups import EXACT
 from dmlvk.tensors import TensorDesc
 
-STATE_WORDS = 6
-"""Four of the counter, two of the key."""
+STATE_WORDS = 6  # Four of the counter, two of the key
 
 
 class RandomGeneratorType(enum.IntEnum):

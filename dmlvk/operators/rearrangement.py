@@ -133,14 +133,8 @@ class DepthToSpace1(_Blocks):
     """Channels as blocks of pixels, in either order (DML_DEPTH_TO_SPACE1_OPERATOR_DESC)."""
 
     order: DepthSpaceOrder = enum_attribute("how blocks lie among the channels", DepthSpaceOrder)
-    declaration: ClassVar = Declaration(
-        "copies",
-        "as DEPTH_TO_SPACE; with COLUMN_ROW_DEPTH from channel (c * B + i) * B + j",
-        decisions=(MOVED,),
-        shapes=_depth_to_space_sizes,
-        accuracy=EXACT,
-        moves=("input_tensor", "output_tensor"),
-        support=_BLOCK_SUPPORT[1:],
+    declaration: ClassVar = DepthToSpace.declaration.version(
+        formula="as DEPTH_TO_SPACE; with COLUMN_ROW_DEPTH from channel (c * B + i) * B + j", support=_BLOCK_SUPPORT[1:]
     )
 
 
@@ -154,12 +148,8 @@ class Padding(OperatorDesc):
     )
     padding_value: float = float_attribute("what CONSTANT puts there", converted_to="output_tensor")
     dimension_count: int = count_attribute("number of dimensions")
-    start_padding: Sequence[int] = unsigned_array_attribute(
-        "how many elements are put before it, along each dimension", counted_by="dimension_count"
-    )
-    end_padding: Sequence[int] = unsigned_array_attribute(
-        "how many elements are put behind it, along each dimension", counted_by="dimension_count"
-    )
+    start_padding: Sequence[int] = unsigned_array_attribute("how many elements are put before it, along each dimension")
+    end_padding: Sequence[int] = unsigned_array_attribute("how many elements are put behind it, along each dimension")
     declaration: ClassVar = Declaration(
         "copies",
         "Input in the middle; around it PaddingValue, or the nearest or mirrored elements",
@@ -190,20 +180,10 @@ class Padding1(OperatorDesc):
         "what CONSTANT puts there", typed_by="padding_value_data_type", converted_to="output_tensor"
     )
     dimension_count: int = count_attribute("number of dimensions")
-    start_padding: Sequence[int] = unsigned_array_attribute(
-        "how many elements are put before it, along each dimension", counted_by="dimension_count"
-    )
-    end_padding: Sequence[int] = unsigned_array_attribute(
-        "how many elements are put behind it, along each dimension", counted_by="dimension_count"
-    )
-    declaration: ClassVar = Declaration(
-        "copies",
-        "Input in the middle; around it PaddingValue, or the nearest or mirrored elements",
-        decisions=_PADDING_MODES,
-        shapes=_padding_sizes,
-        accuracy=EXACT,
-        moves=("input_tensor", "output_tensor"),
-        support=(Support("5_0", (1, 8), ALL_TYPES),),
+    start_padding: Sequence[int] = unsigned_array_attribute("how many elements are put before it, along each dimension")
+    end_padding: Sequence[int] = unsigned_array_attribute("how many elements are put behind it, along each dimension")
+    declaration: ClassVar = Padding.declaration.version(
+        decisions=_PADDING_MODES, support=(Support("5_0", (1, 8), ALL_TYPES),)
     )
 
 
@@ -228,14 +208,8 @@ class SpaceToDepth1(_Blocks):
 
     output_tensor: TensorDesc = tensor_output("the same with fewer pixels, and more channels")
     order: DepthSpaceOrder = enum_attribute("how blocks lie among the channels", DepthSpaceOrder)
-    declaration: ClassVar = Declaration(
-        "copies",
-        "as SPACE_TO_DEPTH; with COLUMN_ROW_DEPTH into channel (c * B + i) * B + j",
-        decisions=(MOVED,),
-        shapes=_space_to_depth_sizes,
-        accuracy=EXACT,
-        moves=("input_tensor", "output_tensor"),
-        support=_BLOCK_SUPPORT[1:],
+    declaration: ClassVar = SpaceToDepth.declaration.version(
+        formula="as SPACE_TO_DEPTH; with COLUMN_ROW_DEPTH into channel (c * B + i) * B + j", support=_BLOCK_SUPPORT[1:]
     )
 
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RoiAlign", "RoiAlign1"]
 
-MOST_SAMPLES_OF_REGION = 2**24
-"""Along an axis: so many numbers, and no more, are FLOAT32 numbers each."""
+MOST_SAMPLES_OF_REGION = 2**24  # Along an axis: so many numbers, and no more, are FLOAT32 numbers each
 
 _MOST_MINIMUM = 32768
 _ROI_MEMBERS = 4
@@ -76,9 +75,7 @@ def check_sampling(
     Args:
         desc: the description, or a draft of it.
         image: sizes of what regions are taken out of.
-        image_member: which member that is.
         pooled: sizes of what regions become.
-        pooled_member: which member that is.
 
     Raises:
         InvalidArgumentError: when one is out of its range.
@@ -213,13 +210,9 @@ class RoiAlign1(_RegionsToAlign):
     minimum_samples_per_output: int = unsigned_attribute(FEWEST)
     maximum_samples_per_output: int = unsigned_attribute(MOST)
     align_regions_to_corners: bool = boolean_attribute(REACHES_CORNERS)
-    declaration: ClassVar = Declaration(
-        "regions",
-        "the average or the largest of Input[BatchIndices[r], c] at "
+    declaration: ClassVar = RoiAlign.declaration.version(
+        formula="the average or the largest of Input[BatchIndices[r], c] at "
         "(k - OutputPixelOffset) * step + start - InputPixelOffset, k from output * samples on",
         decisions=(POSITIONS, SAMPLES, EDGES, CORNERS, INTERPOLATION, _REDUCED),
-        same_data_type=(("input_tensor", "roi_tensor", "output_tensor"),),
-        shapes=_aligned_sizes,
-        accuracy=_ACCURACY,
         support=(Support("4_0", (4, 4), FLOATS, dimensions_of=DIMENSIONS, batch_indices_tensor=_INDICES_32), _LATER),
     )

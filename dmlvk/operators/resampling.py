@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
 from dmlvk.datatypes import DataType
+from dmlvk.operators.bases import OneGradient
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import (
     AxisDirection,
@@ -44,19 +45,12 @@ ResampledGradient: TypeAlias = "ResampleGrad | ResampleGrad1"
 
 @dataclasses.dataclass(frozen=True)
 class Resampling:
-    """How one axis is resampled: input = (output - output_offset) / scale - input_offset.
+    """How one axis is resampled: input = (output - output_offset) / scale - input_offset."""
 
-    Attributes:
-        scale: above 0.
-        input_offset: InputPixelOffset.
-        output_offset: OutputPixelOffset.
-        is_antialiased: whether all elements count that are nearer to the place than 1 / scale.
-    """
-
-    scale: float
-    input_offset: float = 0.5
-    output_offset: float = -0.5
-    is_antialiased: bool = False
+    scale: float  # above 0
+    input_offset: float = 0.5  # InputPixelOffset
+    output_offset: float = -0.5  # OutputPixelOffset
+    is_antialiased: bool = False  # whether all elements count that are nearer to the place than 1 / scale
 
 
 def resamplings(desc: Resampled | ResampledGradient | Upsample2d) -> tuple[Resampling, ...]:
@@ -157,6 +151,17 @@ _OUTPUT_OFFSETS = "added to places in the output, for each axis; -0.5 with 0.5 o
 _MODE = "what becomes of a place between elements"
 
 
+class _Offsets(OperatorDesc):
+    dimension_count: int = count_attribute("the tensors' DimensionCount")
+    scales: Sequence[float] = float_array_attribute(_SCALES)
+    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS)
+    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS)
+
+
+class _Direction(OperatorDesc):
+    rounding_direction: AxisDirection = enum_attribute("which way NEAREST_NEIGHBOR rounds", AxisDirection)
+
+
 class _Resampling(OperatorDesc):
     input_tensor: TensorDesc = tensor_input("the values")
     output_tensor: TensorDesc = tensor_output("the resampled values, of any sizes")
@@ -178,55 +183,29 @@ class Resample(_Resampling):
     )
 
 
-class Resample1(_Resampling):
+class Resample1(_Offsets, _Resampling):
     """Stretches or shrinks a tensor along any axes, with offsets (DML_RESAMPLE1_OPERATOR_DESC)."""
 
-    dimension_count: int = count_attribute("the tensors' DimensionCount")
-    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
-    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
-    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
-    declaration: ClassVar = Declaration(
-        "resample",
-        "the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
-        decisions=(_STEPS, _TIES, _WEIGHTS),
-        shapes=_resampled_sizes,
-        accuracy=_ACCURACY,
+    declaration: ClassVar = Resample.declaration.version(
+        formula="the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
         support=(Support("2_1", (4, 4), FLOATS), *_LATER_TABLES),
     )
 
 
-class _DirectedResampling(_Resampling):
-    rounding_direction: AxisDirection = enum_attribute("which way NEAREST_NEIGHBOR rounds", AxisDirection)
-    dimension_count: int = count_attribute("the tensors' DimensionCount")
-    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
-    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
-    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
-
-
-class Resample2(_DirectedResampling):
+class Resample2(_Offsets, _Direction, _Resampling):
     """Stretches or shrinks a tensor along any axes, with offsets and rounding (DML_RESAMPLE2_OPERATOR_DESC)."""
 
-    declaration: ClassVar = Declaration(
-        "resample",
-        "the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
-        decisions=(_STEPS, _DIRECTIONS, _WEIGHTS),
-        shapes=_resampled_sizes,
-        accuracy=_ACCURACY,
-        support=_LATER_TABLES,
+    declaration: ClassVar = Resample1.declaration.version(
+        decisions=(_STEPS, _DIRECTIONS, _WEIGHTS), support=_LATER_TABLES
     )
 
 
-class Resample3(_DirectedResampling):
+class Resample3(_Offsets, _Direction, _Resampling):
     """Stretches or shrinks a tensor along any axes, smoothly if asked for (DML_RESAMPLE3_OPERATOR_DESC)."""
 
     antialiased: bool = boolean_attribute("whether more elements count where LINEAR shrinks an axis to less than half")
-    declaration: ClassVar = Declaration(
-        "resample",
-        "the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
-        decisions=(_STEPS, _DIRECTIONS, _WEIGHTS, _ANTIALIASED),
-        shapes=_resampled_sizes,
-        accuracy=_ACCURACY,
-        support=(Support("6_4", (1, 4), _FLOATS_AND_BYTES),),
+    declaration: ClassVar = Resample2.declaration.version(
+        decisions=(_STEPS, _DIRECTIONS, _WEIGHTS, _ANTIALIASED), support=(Support("6_4", (1, 4), _FLOATS_AND_BYTES),)
     )
 
 
@@ -242,20 +221,17 @@ _GRADIENT_ACCURACY = Accuracy(
     "and 2^-22 of the weighted sum of magnitudes for each resampled axis (NEAREST_NEIGHBOR: 2^-40), for n gradients at "
     "least n * 2^-47",
 )
-_GRADIENTS = "gradients of the resampled values"
-_OF_VALUES = "gradients of the values, of any sizes"
 
 
-class ResampleGrad(OperatorDesc):
+class _Gradients(OneGradient):
+    input_gradient_tensor: TensorDesc = tensor_input("gradients of the resampled values")
+    output_gradient_tensor: TensorDesc = tensor_output("gradients of the values, of any sizes")
+    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
+
+
+class ResampleGrad(_Offsets, _Gradients):
     """Gradients of what was stretched or shrunk by RESAMPLE1 (DML_RESAMPLE_GRAD_OPERATOR_DESC)."""
 
-    input_gradient_tensor: TensorDesc = tensor_input(_GRADIENTS)
-    output_gradient_tensor: TensorDesc = tensor_output(_OF_VALUES)
-    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
-    dimension_count: int = count_attribute("the tensors' DimensionCount")
-    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
-    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
-    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
     declaration: ClassVar = Declaration(
         "resample",
         "sum of InputGradient * weight over the elements of RESAMPLE1's output that an element has a part in",
@@ -266,23 +242,12 @@ class ResampleGrad(OperatorDesc):
     )
 
 
-class ResampleGrad1(OperatorDesc):
+class ResampleGrad1(_Offsets, _Direction, _Gradients):
     """Gradients of what was stretched or shrunk by RESAMPLE2 (DML_RESAMPLE_GRAD1_OPERATOR_DESC)."""
 
-    input_gradient_tensor: TensorDesc = tensor_input(_GRADIENTS)
-    output_gradient_tensor: TensorDesc = tensor_output(_OF_VALUES)
-    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
-    rounding_direction: AxisDirection = enum_attribute("which way NEAREST_NEIGHBOR rounds", AxisDirection)
-    dimension_count: int = count_attribute("the tensors' DimensionCount")
-    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
-    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
-    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
-    declaration: ClassVar = Declaration(
-        "resample",
-        "sum of InputGradient * weight over the elements of RESAMPLE2's output that an element has a part in",
+    declaration: ClassVar = ResampleGrad.declaration.version(
+        formula="sum of InputGradient * weight over the elements of RESAMPLE2's output that an element has a part in",
         decisions=(_STEPS, _DIRECTIONS, _SUMS),
-        shapes=_gradient_sizes,
-        accuracy=_GRADIENT_ACCURACY,
         support=(Support("5_1", (1, 4), FLOATS),),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dmlvk.operators.bases import AlongAxes
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
@@ -26,11 +26,17 @@ _ORDER = (
     "16 elements each, rounded up to a power of two, at most 256, take turns at groups of four elements, and are then "
     "added up in chains. FLOAT32 denormals count as zero."
 )
+_LOGARITHM_OF_NOTHING = (
+    "-infinity gives -infinity; e^x neither overflows nor underflows on the way. An element that is alone in "
+    "its row, or whose others are all -infinity, gives +0."
+)
+_SHARE_OF_NOTHING = "-infinity gives +0; e^x neither overflows nor underflows on the way."
 _AXES = (
     "A row is what lies along all Axes together, the last axis fastest, in whichever order Axes names them. At least "
     "one axis must be named, and none twice."
 )
 
+_ALONG_AXES: dict[str, Any] = {"support": (Support("5_1", (1, 8), FLOATS),), "most_effective_dimensions": None}
 _TABLES = (Support("1_0", (4, 4), FLOATS), Support("2_0", (4, 5), FLOATS), Support("3_0", (1, 8), FLOATS))
 
 
@@ -53,13 +59,8 @@ class ActivationHardmax1(AlongAxes):
     """Marks the largest element of each row, along any axes (DML_ACTIVATION_HARDMAX1_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("1 at each row's first largest element, 0 elsewhere")
-    declaration: ClassVar = Declaration(
-        "rows",
-        "1 at the first of the row's largest elements, 0 elsewhere",
-        decisions=(_PEAK, _AXES),
-        computed_as="ACTIVATION_HARDMAX",
-        accuracy=EXACT,
-        support=(Support("5_1", (1, 8), FLOATS),),
+    declaration: ClassVar = ActivationHardmax.declaration.version(
+        decisions=(_PEAK, _AXES), computed_as="ACTIVATION_HARDMAX", **_ALONG_AXES
     )
 
 
@@ -71,12 +72,7 @@ class ActivationLogSoftmax(OperatorDesc):
     declaration: ClassVar = Declaration(
         "rows",
         "ln(e^x / sum of e^x over the row)",
-        decisions=(
-            _SPECIAL_ROWS,
-            "-infinity gives -infinity; e^x neither overflows nor underflows on the way. An element that is alone in "
-            "its row, or whose others are all -infinity, gives +0.",
-            _ORDER,
-        ),
+        decisions=(_SPECIAL_ROWS, _LOGARITHM_OF_NOTHING, _ORDER),
         most_effective_dimensions=2,
         accuracy=_LOGARITHMS,
         support=_TABLES,
@@ -87,19 +83,10 @@ class ActivationLogSoftmax1(AlongAxes):
     """The logarithms of each row's SOFTMAX, along any axes (DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("the logarithms")
-    declaration: ClassVar = Declaration(
-        "rows",
-        "ln(e^x / sum of e^x over the row)",
-        decisions=(
-            _SPECIAL_ROWS,
-            "-infinity gives -infinity; e^x neither overflows nor underflows on the way. An element that is alone in "
-            "its row, or whose others are all -infinity, gives +0.",
-            _ORDER,
-            _AXES,
-        ),
+    declaration: ClassVar = ActivationLogSoftmax.declaration.version(
+        decisions=(_SPECIAL_ROWS, _LOGARITHM_OF_NOTHING, _ORDER, _AXES),
         computed_as="ACTIVATION_LOG_SOFTMAX",
-        accuracy=_LOGARITHMS,
-        support=(Support("5_1", (1, 8), FLOATS),),
+        **_ALONG_AXES,
     )
 
 
@@ -111,7 +98,7 @@ class ActivationSoftmax(OperatorDesc):
     declaration: ClassVar = Declaration(
         "rows",
         "e^x / sum of e^x over the row",
-        decisions=(_SPECIAL_ROWS, "-infinity gives +0; e^x neither overflows nor underflows on the way.", _ORDER),
+        decisions=(_SPECIAL_ROWS, _SHARE_OF_NOTHING, _ORDER),
         most_effective_dimensions=2,
         accuracy=_SHARES,
         support=_TABLES,
@@ -122,18 +109,8 @@ class ActivationSoftmax1(AlongAxes):
     """Each row as shares of its sum, by exponentials, along any axes (DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("values between 0 and 1 whose sum over a row is 1")
-    declaration: ClassVar = Declaration(
-        "rows",
-        "e^x / sum of e^x over the row",
-        decisions=(
-            _SPECIAL_ROWS,
-            "-infinity gives +0; e^x neither overflows nor underflows on the way.",
-            _ORDER,
-            _AXES,
-        ),
-        computed_as="ACTIVATION_SOFTMAX",
-        accuracy=_SHARES,
-        support=(Support("5_1", (1, 8), FLOATS),),
+    declaration: ClassVar = ActivationSoftmax.declaration.version(
+        decisions=(_SPECIAL_ROWS, _SHARE_OF_NOTHING, _ORDER, _AXES), computed_as="ACTIVATION_SOFTMAX", **_ALONG_AXES
     )
 
 

@@ -69,14 +69,8 @@ class TopK1(OperatorDesc):
     axis_direction: AxisDirection = enum_attribute(
         "DECREASING: the largest, in descending order; INCREASING: the smallest, in ascending order", AxisDirection
     )
-    declaration: ClassVar = Declaration(
-        "sort",
-        "the K largest or smallest elements of each row, in order, and their places",
-        decisions=(_ORDER, _VALUES, _ALL),
-        same_data_type=(("input_tensor", "output_value_tensor"),),
-        shapes=_shapes,
-        accuracy=EXACT,
-        support=_SUPPORT[1:],
+    declaration: ClassVar = TopK.declaration.version(
+        formula="the K largest or smallest elements of each row, in order, and their places", support=_SUPPORT[1:]
     )
 
 

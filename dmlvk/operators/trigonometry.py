@@ -4,58 +4,34 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dmlvk.operators.bases import BOTH, Scaled, elementwise
+from dmlvk.operators.bases import BOTH, Scaled, accurate, elementwise
 from dmlvk.operators.declaration import Accuracy, OperatorDesc, Support
 from dmlvk.operators.members import tensor_input, tensor_output
-from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS, SCALE_BIAS_DECISION
+from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
 from dmlvk.tensors import TensorDesc
 
 _EVERY_ANGLE_DECISION = "Angles are radians. Every finite one is reduced exactly, however large; infinities give NaN."
-
-
-_SUPPORT = (Support("1_0", (4, 4), FLOATS), Support("3_0", (1, 8), FLOATS))
 
 
 class ElementWiseAcos(Scaled):
     """The arccosine of each element (DML_ELEMENT_WISE_ACOS_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("their arccosines, from 0 to pi")
-    declaration: ClassVar = elementwise(
-        "arccos(x)",
-        "What is below -1 or above 1 gives NaN. acos(1) is +0.",
-        DENORMALS_DECISION,
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.85),
-        support=_SUPPORT,
-    )
+    declaration: ClassVar = accurate("arccos(x)", "What is below -1 or above 1 gives NaN. acos(1) is +0.", ulp=0.85)
 
 
 class ElementWiseAsin(Scaled):
     """The arcsine of each element (DML_ELEMENT_WISE_ASIN_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("their arcsines, from -pi/2 to pi/2")
-    declaration: ClassVar = elementwise(
-        "arcsin(x)",
-        "What is below -1 or above 1 gives NaN. -0 gives -0.",
-        DENORMALS_DECISION,
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.85),
-        support=_SUPPORT,
-    )
+    declaration: ClassVar = accurate("arcsin(x)", "What is below -1 or above 1 gives NaN. -0 gives -0.", ulp=0.85)
 
 
 class ElementWiseAtan(Scaled):
     """The arctangent of each element (DML_ELEMENT_WISE_ATAN_OPERATOR_DESC)."""
 
     output_tensor: TensorDesc = tensor_output("their arctangents, from -pi/2 to pi/2")
-    declaration: ClassVar = elementwise(
-        "arctan(x)",
-        "Infinities give pi/2 of their sign. -0 gives -0.",
-        DENORMALS_DECISION,
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.55),
-        support=_SUPPORT,
-    )
+    declaration: ClassVar = accurate("arctan(x)", "Infinities give pi/2 of their sign. -0 gives -0.", ulp=0.55)
 
 
 class ElementWiseAtanYx(OperatorDesc):
@@ -80,14 +56,7 @@ class ElementWiseCos(Scaled):
 
     input_tensor: TensorDesc = tensor_input("the angles")
     output_tensor: TensorDesc = tensor_output("their cosines")
-    declaration: ClassVar = elementwise(
-        "cos(x)",
-        _EVERY_ANGLE_DECISION,
-        DENORMALS_DECISION,
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.85),
-        support=_SUPPORT,
-    )
+    declaration: ClassVar = accurate("cos(x)", _EVERY_ANGLE_DECISION, ulp=0.85)
 
 
 class ElementWiseSin(Scaled):
@@ -95,15 +64,7 @@ class ElementWiseSin(Scaled):
 
     input_tensor: TensorDesc = tensor_input("the angles")
     output_tensor: TensorDesc = tensor_output("their sines")
-    declaration: ClassVar = elementwise(
-        "sin(x)",
-        _EVERY_ANGLE_DECISION,
-        "-0 gives -0.",
-        DENORMALS_DECISION,
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.85),
-        support=_SUPPORT,
-    )
+    declaration: ClassVar = accurate("sin(x)", _EVERY_ANGLE_DECISION, "-0 gives -0.", ulp=0.85)
 
 
 class ElementWiseTan(Scaled):
@@ -111,15 +72,7 @@ class ElementWiseTan(Scaled):
 
     input_tensor: TensorDesc = tensor_input("the angles")
     output_tensor: TensorDesc = tensor_output("their tangents")
-    declaration: ClassVar = elementwise(
-        "tan(x)",
-        _EVERY_ANGLE_DECISION,
-        "-0 gives -0.",
-        DENORMALS_DECISION,
-        SCALE_BIAS_DECISION,
-        accuracy=Accuracy("accurate", 0.55),
-        support=_SUPPORT,
-    )
+    declaration: ClassVar = accurate("tan(x)", _EVERY_ANGLE_DECISION, "-0 gives -0.", ulp=0.55)
 
 
 __all__ = [

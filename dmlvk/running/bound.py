@@ -26,32 +26,22 @@ Elsewhere: TypeAlias = Mapping[PlaceNumber, Lies]
 
 
 class Bound:
-    """A plan with memory of its own, which grows with the sizes.
-
-    Args:
-        device: where it runs.
-        plan: what runs.
-        own: the inputs, by their numbers, that have buffers here.
-        elsewhere: outputs, and inputs of those, that never need them.
-
-    Attributes:
-        described: what a place is for, in messages of what the device cannot have.
-        buffers: for those inputs, the outputs and scratch memory, for the largest sizes so far.
-        layout: where everything lies; ``None`` before the first run.
-    """
+    """A plan with memory of its own, which grows with the sizes."""
 
     def __init__(
         self,
         device: Device,
         plan: Plan,
-        own: Collection[int],
-        elsewhere: Collection[PlaceNumber] = (),
+        own: Collection[int],  # the inputs, by their numbers, that have buffers here
+        elsewhere: Collection[PlaceNumber] = (),  # outputs, and inputs of those, that never need them
     ) -> None:
         self._device, self.plan, self._own = device, plan, own
         self._elsewhere = frozenset(elsewhere)
+        # what a place is for, in messages of what the device cannot have
         self.described: Callable[[PlaceNumber], str] | None = None
+        # for those inputs, the outputs and scratch memory, for the largest sizes so far
         self.buffers: dict[PlaceNumber, Buffer] = {}
-        self.layout: Layout | None = None
+        self.layout: Layout | None = None  # where everything lies; ``None`` before the first run
         self._inputs: dict[PlaceNumber, Lies] = {}
         self._fitting: set[tuple[int, ...]] = set()  # sizes for which there is enough
         self._recordings: Recent[object, Recording] = Recent(KEPT_RECORDINGS)
@@ -120,20 +110,14 @@ class Bound:
     def recording(
         self,
         sizes: tuple[int, ...],
-        elsewhere: Elsewhere,
-        numbers: Integers | None = None,
+        elsewhere: Elsewhere,  # where places lie that are not the plan's own
+        numbers: Integers | None = None,  # those of the launches, if the caller knows them
+        # memory that the host writes before every run; a plan with open sizes uploads what was written
         uploads: Sequence[Allocation] = (),
+        # what it reads after every run; a plan with open sizes downloads what is asked for
         downloads: Sequence[Allocation] = (),
     ) -> Recording:
-        """What runs for a set of sizes, for which there is memory.
-
-        Args:
-            sizes: the open sizes.
-            elsewhere: where places lie that are not the plan's own.
-            numbers: those of the launches, if the caller knows them.
-            uploads: memory that the host writes before every run; a plan with open sizes uploads what was written.
-            downloads: what it reads after every run; a plan with open sizes downloads what is asked for.
-        """
+        """What runs for a set of sizes, for which there is memory."""
         key = sizes, tuple(elsewhere.items())
         found = self._recordings.get(key)
         if found is None:

@@ -30,8 +30,7 @@ CHUNK_BYTES = 8 * 2**20
 LEAST_BYTES = 2 * CHUNK_BYTES
 """Of the largest tensor of what is cut."""
 
-_LARGEST_SHARED_PART = 8
-"""What goes to every chunk whole takes this part of a chunk at most."""
+_LARGEST_SHARED_PART = 8  # What goes to every chunk whole takes this part of a chunk at most
 
 _ELEMENT_BY_ELEMENT = ("elementwise", "conversion")
 """Patterns of operators whose results come from the elements in their own places."""
@@ -53,22 +52,15 @@ class Chunk(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Tiling:
-    """How the tensors of an operator or a graph are cut.
+    """How the tensors of an operator or a graph are cut."""
 
-    Attributes:
-        leading: sizes of the axes before the one that is cut.
-        length: of the axis that is cut.
-        step: elements along it in a chunk; the last one may have fewer.
-        axes: for each input and output by name, which of its array's axes these are, the one that is cut last; ``None``
-            where it has none.
-        repeated: axes along which an input's elements must be the same, by its name.
-    """
-
-    leading: tuple[int, ...]
-    length: int
-    step: int
+    leading: tuple[int, ...]  # sizes of the axes before the one that is cut
+    length: int  # of the axis that is cut
+    step: int  # elements along it in a chunk; the last one may have fewer
+    # for each input and output by name, which of its array's axes these are, the one that is cut last; ``None`` where
+    # it has none
     axes: dict[str, tuple[int | None, ...]]
-    repeated: dict[str, tuple[int, ...]]
+    repeated: dict[str, tuple[int, ...]]  # axes along which an input's elements must be the same, by its name
 
     def chunks(self) -> Iterator[Chunk]:
         """All of them."""

@@ -24,8 +24,7 @@ from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.vulkan import DeviceInfo
 from dmlvk.support.integers import checked_integer
 
-RunInput: TypeAlias = npt.ArrayLike | Array | Buffer | BufferBinding
-"""What ``Device.run`` takes for an input."""
+RunInput: TypeAlias = npt.ArrayLike | Array | Buffer | BufferBinding  # What ``Device.run`` takes for an input
 
 
 def _any_on_device(inputs: object) -> bool:
@@ -83,29 +82,26 @@ class DeviceRuns:
 
     def run(
         self,
+        # a description, which is checked and compiled at its first use, or a compiled operator
         operator: OperatorDesc | CompiledOperator,
+        # an array for each input tensor that the description has, by DirectML's member names or the Python ones
+        # (``InputTensor``, ``input_tensor``). Each is the logical array, shape = sizes, whatever the strides; lists and
+        # arrays of another dtype are converted where every value stays what it is. Arrays of this device are read where
+        # they are; a Buffer, or a BufferBinding, has the tensor's bytes as they are
         inputs: Mapping[str, RunInput],
         *,
-        keep: bool = False,
+        keep: bool = False,  # whether the outputs stay on the device, as Arrays. The call does not wait for them then
+        # what else is converted, by NumPy's words: ``"same_kind"`` rounds float64 to float32, ``"unsafe"`` converts
+        # anything, ``"no"`` nothing
         casting: Casting | None = None,
+        # Arrays that outputs are written to, by member name, instead of new ones: also the Array that is an input,
+        # where the operator can execute in place
         out: Mapping[str, Array] | None = None,
     ) -> dict[str, npt.NDArray[Any]] | dict[str, Array]:
         """Runs an operator on arrays, in one call.
 
         Element-wise work, casts and softmax along rows on arrays of 16 MiB and more go there in chunks, so that copies
         and kernels overlap: with the same bits, and also where the arrays are larger than the device's memory.
-
-        Args:
-            operator: a description, which is checked and compiled at its first use, or a compiled operator.
-            inputs: an array for each input tensor that the description has, by DirectML's member names or the
-                Python ones (``InputTensor``, ``input_tensor``). Each is the logical array, shape = sizes, whatever the
-                strides; lists and arrays of another dtype are converted where every value stays what it is. Arrays of
-                this device are read where they are; a Buffer, or a BufferBinding, has the tensor's bytes as they are.
-            keep: whether the outputs stay on the device, as Arrays. The call does not wait for them then.
-            casting: what else is converted, by NumPy's words: ``"same_kind"`` rounds float64 to float32, ``"unsafe"``
-                converts anything, ``"no"`` nothing.
-            out: Arrays that outputs are written to, by member name, instead of new ones: also the Array that is an
-                input, where the operator can execute in place.
 
         Returns:
             The outputs by DirectML's member names: arrays of shape = sizes, new but for those of ``out``.
@@ -131,8 +127,6 @@ class DeviceRuns:
         """Runs an operator or a graph several times, and tells what each of its kernels takes on the device.
 
         Args:
-            operator: as for :meth:`run`.
-            inputs: as for :meth:`run`.
             repeats: how many runs the medians are taken of, after one that does not count.
 
         Raises:

@@ -110,8 +110,6 @@ class HostRun:
     written from the host here, as the initializer would write it.
 
     Args:
-        engine: the device.
-        compiled: what is run.
         timestamps: whether to note what each kernel takes.
     """
 
@@ -186,7 +184,6 @@ class HostRun:
         """Lays out the inputs, runs, and copies the outputs out. One thread at a time, inside a call or a visit.
 
         Args:
-            arrays: the inputs.
             results: where the outputs go; ``None``: into new arrays.
         """
         engine = self._engine
@@ -242,18 +239,13 @@ def _release_all(engine: Engine, allocations: Mapping[tuple[BindingKind, int], A
 
 
 class _Slot:
-    """Buffers for one run of a compiled operator at a time.
-
-    Attributes:
-        lock: held by the thread that runs it.
-        run: the buffers, if there are any at the moment.
-    """
+    """Buffers for one run of a compiled operator at a time."""
 
     __slots__ = ("lock", "run")
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.run: HostRun | None = None
+        self.lock = threading.Lock()  # held by the thread that runs it
+        self.run: HostRun | None = None  # the buffers, if there are any at the moment
 
 
 class _RunSlots:
@@ -263,17 +255,12 @@ class _RunSlots:
 
     Args:
         run_size: bytes of the buffers of one.
-        most: runs at once.
-        device_bytes: memory of the device.
-
-    Attributes:
-        slots: at least one; fewer when memory is short.
-        are_kept: whether buffers are kept when nobody uses them.
     """
 
     def __init__(self, run_size: int, most: int, device_bytes: int) -> None:
         count = min(most, kept_bytes_in_all(device_bytes) // max(run_size, 1))
-        self.slots = tuple(_Slot() for _ in range(max(count, 1)))
+        self.slots = tuple(_Slot() for _ in range(max(count, 1)))  # at least one; fewer when memory is short
+        # whether buffers are kept when nobody uses them
         self.are_kept = run_size <= min(KEPT_RUN_BYTES, device_bytes // 32)
         self._run_size = run_size
         self._uses = 0
@@ -351,17 +338,10 @@ class RunCache:
         self,
         compiled: CompiledOperator,
         arrays: Mapping[str, npt.NDArray[Any]],
-        results: Mapping[str, npt.NDArray[Any]] | None = None,
-        most_at_once: int = MOST_RUNS_AT_ONCE,
+        results: Mapping[str, npt.NDArray[Any]] | None = None,  # where its outputs go; ``None``: into new arrays
+        most_at_once: int = MOST_RUNS_AT_ONCE,  # runs of it at a time; the same in every call
     ) -> Arrays:
-        """Runs a compiled operator, with kept buffers where there are some.
-
-        Args:
-            compiled: the operator.
-            arrays: its inputs.
-            results: where its outputs go; ``None``: into new arrays.
-            most_at_once: runs of it at a time; the same in every call.
-        """
+        """Runs a compiled operator, with kept buffers where there are some."""
         visit = self._engine.afterwards.visit()
         if visit is INSIDE:
             # In a signal's handler or a finalizer, in the middle of a run: that one and this must not wait for others.

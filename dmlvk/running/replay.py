@@ -23,34 +23,25 @@ class Replay:
     """A graph, recorded for memory that stays where it is; what the host writes and reads goes with each submission.
 
     It keeps its buffers; of arrays among that memory, whoever runs it knows that they are still there.
-
-    Args:
-        device: where it runs.
-        launches: of the graph.
-        written: the memory that the host writes before each run, by name; a run brings it to the device.
-        read: the memory that it reads after each run, likewise.
-        kept: all buffers that are in use.
-        fixed: the bytes of what is written and is the same in each run.
-
-    Attributes:
-        inputs: the host's side of what is written, by name.
-        outputs: the host's side of what is read, likewise.
     """
 
     def __init__(
         self,
         device: Device,
         launches: Sequence[Launch],
+        # the memory that the host writes before each run, by name; a run brings it to the device
         written: Mapping[str, Buffer],
-        read: Mapping[str, Buffer],
-        kept: Collection[Buffer],
-        fixed: Mapping[str, Bytes] | None = None,
+        read: Mapping[str, Buffer],  # the memory that it reads after each run, likewise
+        kept: Collection[Buffer],  # all buffers that are in use
+        fixed: Mapping[str, Bytes] | None = None,  # the bytes of what is written and is the same in each run
     ) -> None:
         self._engine = device.engine
         self._kept, self._fixed = list(dict.fromkeys(kept)), dict(fixed or {})  # weights share a few
         uploads, downloads = ([buffer.allocation for buffer in memory.values()] for memory in (written, read))
         self._recording = device.engine.record(launches, uploads, downloads)
+        # the host's side of what is written, by name
         self.inputs = {name: buffer.allocation.host_bytes for name, buffer in written.items()}
+        # the host's side of what is read, likewise
         self.outputs = {name: buffer.allocation.host_bytes for name, buffer in read.items()}
 
     @property

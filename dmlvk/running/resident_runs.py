@@ -28,6 +28,7 @@ from dmlvk.objects.recording import HazardTracker, RecordedStep, scheduled
 from dmlvk.operators.movement import Slice1
 from dmlvk.running.host_runs import wanted_inputs
 from dmlvk.runtime.kompute import Allocation, Recording
+from dmlvk.runtime.work import Chain
 from dmlvk.support.recent import Recent
 from dmlvk.support.weak_keys import WeakKeys
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
@@ -35,11 +36,9 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNME
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-_KEPT_RECORDINGS = 32
-"""Recordings that are kept of each compiled operator: each for the memory of its operands."""
+_KEPT_RECORDINGS = 128  # Recordings that are kept of each compiled operator: each for the memory of its operands
 
-_KEPT_COPIES = 32
-"""Operators for copies on the device that are kept compiled."""
+_KEPT_COPIES = 32  # Operators for copies on the device that are kept compiled
 
 OnDevice = (Array, Buffer, BufferBinding)
 """What ``Device.run`` reads where it is."""
@@ -50,15 +49,10 @@ _Location = tuple[Allocation, int]
 
 @dataclasses.dataclass(frozen=True)
 class BoundMemory:
-    """Where everything is that a run touches, and what keeps it there.
+    """Where everything is that a run touches, and what keeps it there."""
 
-    Attributes:
-        locations: allocations, and offsets in bytes.
-        owners: what the allocations belong to.
-    """
-
-    locations: dict[tuple[BindingKind, int], _Location]
-    owners: list[TensorMemory | Buffer | Storage]
+    locations: dict[tuple[BindingKind, int], _Location]  # allocations, and offsets in bytes
+    owners: list[TensorMemory | Buffer | Storage]  # what the allocations belong to
 
 
 class ResidentRuns:
@@ -77,6 +71,7 @@ class ResidentRuns:
         self._recordings = WeakKeys()
         self._copies: Recent[Slice1, CompiledOperator] = Recent(_KEPT_COPIES)
         self.programs = Programs()
+        self._chain = Chain(())
         pool.when_freed(self._forget)
 
     def clear(self) -> None:
@@ -91,6 +86,7 @@ class ResidentRuns:
         inputs: Mapping[str, Any],
         casting: Casting | None = None,
         out: Mapping[str, Any] | None = None,
+        wishes: Mapping[str, Allocation] | None = None,
     ) -> dict[str, TensorMemory]:
         """Runs a compiled operator; returns without waiting for the device.
 
@@ -99,6 +95,7 @@ class ResidentRuns:
             inputs: by member name; arrays, Arrays or their memory, Buffers and BufferBindings.
             casting: what of inputs may be converted.
             out: where outputs are to be written, by member name.
+            wishes: which memory new outputs get, by member name, where that is free.
 
         Raises:
             InvalidArgumentError: when one is missing, unknown, closed, of another device, or does not fit its tensor.
@@ -115,7 +112,8 @@ class ResidentRuns:
             outputs: dict[str, TensorMemory] = {}
             for number, point in enumerate(compiled.outputs):
                 if point.tensor is not None:
-                    made = targets[point.name] if point.name in targets else self._new(compiled, point)
+                    wish = None if wishes is None else wishes.get(point.name)
+                    made = targets[point.name] if point.name in targets else self._new(compiled, point, wish)
                     operands.locations[BindingKind.OUTPUT, number] = made.storage.allocation, made.offset
                     operands.owners.append(made)
                     outputs[point.name] = made
@@ -125,9 +123,9 @@ class ResidentRuns:
         self._submit(compiled, operands)
         return outputs
 
-    def _new(self, compiled: CompiledOperator, point: BindPoint) -> TensorMemory:
+    def _new(self, compiled: CompiledOperator, point: BindPoint, wish: Allocation | None) -> TensorMemory:
         assert point.tensor is not None  # an absent output has no array
-        return TensorMemory(compiled.device, Storage(self.pool, point.size_in_bytes), point.tensor)
+        return TensorMemory(compiled.device, Storage(self.pool, point.size_in_bytes, wish), point.tensor)
 
     def run_bound(
         self, compiled: CompiledOperator, locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding]
@@ -187,9 +185,13 @@ class ResidentRuns:
             raise InvalidArgumentError(
                 f"{where}: the array's data type must be {tensor.data_type.name}; got {value.data_type.name}"
             )
-        fits = value.ndim == len(tensor.sizes) and all(
-            length == size or (length == 1 and stride == 0)
-            for length, size, stride in zip(value.shape, tensor.sizes, tensor.element_strides, strict=True)
+        own = value.tensor.sizes
+        fits = own == tensor.sizes or (
+            len(own) == len(tensor.sizes)
+            and all(
+                length == size or (length == 1 and stride == 0)
+                for length, size, stride in zip(own, tensor.sizes, tensor.element_strides, strict=True)
+            )
         )
         if not fits:
             raise InvalidArgumentError(
@@ -337,7 +339,7 @@ class ResidentRuns:
         if recording is None:
             steps = scheduled(compiled.steps, _locator(compiled.constants, operands.locations), HazardTracker())
             engine = self.pool.engine
-            return kept.keep(key, engine.record([step.launch(engine) for step in steps]))
+            return kept.keep(key, engine.record([step.launch(engine) for step in steps], chain=self._chain))
         kept.move_to_end(key)
         return recording
 

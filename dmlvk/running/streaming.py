@@ -23,8 +23,7 @@ from dmlvk.support.recent import Recent
 from dmlvk.support.shared_work import Helpers
 from dmlvk.support.weak_keys import WeakKeys
 
-MOST_AT_ONCE = 6
-"""Chunks that are under way at a time, each in a thread of its own; whoever wants them waits."""
+MOST_AT_ONCE = 6  # Chunks that are under way at a time, each in a thread of its own; whoever wants them waits
 
 _KEPT_PLANS = 4
 """Plans that stay when their operators are gone, with memory for chunks (``RunCache`` bounds it): for the next one that
@@ -47,13 +46,7 @@ class _ChunkPlan:
         self._lock = threading.RLock()  # a signal's handler may run the same in the midst of it
 
     def chunk(self, compiled: CompiledOperator, tiling: Tiling, length: int) -> CompiledOperator:
-        """What computes a chunk of so many elements along the axis that is cut.
-
-        Args:
-            compiled: one of those operators.
-            tiling: as above.
-            length: so many.
-        """
+        """What computes a chunk of so many elements along the axis that is cut."""
         made = self._made.get(length)
         if made is None:
             with self._lock:
@@ -67,7 +60,6 @@ class ChunkRuns:
     """Runs compiled operators, those on large arrays in chunks where that changes no bit.
 
     Args:
-        engine: the device.
         runs: what runs a chunk, or a whole.
     """
 

@@ -27,9 +27,6 @@ class Afterwards:
     ``with afterwards, afterwards.visit():``. Any number of threads visit at once, and take the lock for moments. What
     is freed meanwhile is not theirs; only the end of everything (:meth:`put_off_to_the_end`) waits for all of them.
     Whoever holds the lock never waits for a visit, which may be waiting for the lock.
-
-    Args:
-        lock: what a call holds.
     """
 
     __slots__ = ("_actions", "_last_actions", "_lock", "_mine", "_visits")
@@ -60,8 +57,11 @@ class Afterwards:
 
     def is_visited(self) -> bool:
         """Whether any thread is inside a visit."""
-        locks = [reference() for reference in tuple(self._visits)]
-        return any(lock is not None and lock.locked() for lock in locks)
+        for reference in tuple(self._visits):  # runs ask often, so without a function for each
+            lock = reference()
+            if lock is not None and lock.locked():
+                return True
+        return False
 
     def wait_for_visits(self) -> None:
         """Waits until no thread is inside a visit. Those that begin meanwhile must find out by themselves to leave."""
@@ -111,8 +111,7 @@ class Afterwards:
         _do_all(self._actions)
 
 
-INSIDE = contextlib.nullcontext()
-"""What a visit holds in the middle of a call, which holds enough: nothing."""
+INSIDE = contextlib.nullcontext()  # What a visit holds in the middle of a call, which holds enough: nothing
 
 
 def _do_all(actions: collections.deque[Callable[[], object]]) -> None:

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from dmlvk.runtime.kompute_choice import LIBRARY
 from dmlvk.runtime.vulkan.loader import get_instance_proc_addr
 
-VERSION = 1
-"""Of the library's functions; another one's is not called."""
+VERSION = 1  # Of the library's functions; another one's is not called
 
 _MEMORY = 2
 

@@ -29,11 +29,7 @@ _FEWEST_ALLOCATIONS_BETWEEN_SWEEPS = 64
 
 
 class EngineMemory:
-    """The part of an engine that has its memory.
-
-    Args:
-        kp: Kompute's module.
-    """
+    """The part of an engine that has its memory."""
 
     info: DeviceInfo
     lock: Any
@@ -185,7 +181,6 @@ class EngineMemory:
         """Has the host's side of an allocation written; the device sees it from the next recording that runs.
 
         Args:
-            allocation: what is written.
             fill: writes into the bytes that it is called with, and does not keep them.
             keeps_contents: False when it writes every byte that matters, which saves a download.
         """
@@ -205,7 +200,6 @@ class EngineMemory:
         """What a function makes of the host's side of an allocation, as the device last left it.
 
         Args:
-            allocation: what is read.
             take: called with the bytes, which it neither writes nor keeps.
         """
 

@@ -19,8 +19,6 @@ class Guard:
     operator 2 µs.
 
     Args:
-        engine: the device.
-        action: for messages.
         is_begun: in the middle of a call, for which a device that is being closed waits.
     """
 

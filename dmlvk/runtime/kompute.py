@@ -68,13 +68,6 @@ class Engine(EngineMemory):
     lock, but for that which waits for the device: Vulkan allows it while others submit, record, make and destroy. Only
     a call in the middle of another one of its thread waits with the lock, if that one has it.
 
-    Args:
-        info: the device, as :func:`dmlvk.runtime.vulkan.list_devices` gives it.
-        trials: for the ``constant_id`` of each Boolean that says what a device does: whether it does so, tried on an
-            engine whose shaders rely on it. Each is made once, before the first shader that could. Without a trial no
-            shader relies on it.
-        declares_float_controls: whether modules demand of FLOAT32 arithmetic what the device offers to keep.
-
     Attributes:
         declares_float_controls: the same; False where the device offers nothing.
         shaders: in the form that suits the device.
@@ -83,9 +76,13 @@ class Engine(EngineMemory):
 
     def __init__(
         self,
-        info: DeviceInfo,
+        info: DeviceInfo,  # the device, as :func:`dmlvk.runtime.vulkan.list_devices` gives it
+        # for the ``constant_id`` of each Boolean that says what a device does: whether it does so, tried on an engine
+        # whose shaders rely on it. Each is made once, before the first shader that could. Without a trial no shader
+        # relies on it
         trials: Mapping[int, Callable[[Engine], bool]] | None = None,
         *,
+        # whether modules demand of FLOAT32 arithmetic what the device offers to keep
         declares_float_controls: bool = False,
     ) -> None:
         if info.driver in drivers_of_parent and info.driver in _SHARES_THREADS:
@@ -210,21 +207,15 @@ class Engine(EngineMemory):
     def record(
         self,
         launches: Sequence[Launch],
+        # allocations whose host side every run copies to the device first, whether it changed or not
         upload: Sequence[Allocation] = (),
-        download: Sequence[Allocation] = (),
+        download: Sequence[Allocation] = (),  # allocations whose device side every run copies to the host last
         *,
+        # whether to note the device's time after each step, for :meth:`Recording.dispatch_seconds`
         timestamps: bool = False,
-        chain: Chain | None = None,
+        chain: Chain | None = None,  # what it belongs to; such a recording uploads nothing
     ) -> Recording:
-        """Records dispatches, to be run as often as needed.
-
-        Args:
-            launches: in order.
-            upload: allocations whose host side every run copies to the device first, whether it changed or not.
-            download: allocations whose device side every run copies to the host last.
-            timestamps: whether to note the device's time after each step, for :meth:`Recording.dispatch_seconds`.
-            chain: what it belongs to; such a recording uploads nothing.
-        """
+        """Records dispatches, to be run as often as needed."""
         with self.afterwards, self.lock, Guard(self, "recording"):
             for allocation in (*upload, *download):
                 allocation.host_bytes  # noqa: B018 - which the copies are recorded for
@@ -281,8 +272,6 @@ class Engine(EngineMemory):
         """Records launches with other numbers than before, to be run as often as needed.
 
         Args:
-            prepared: the launches.
-            numbers: of all of them.
             elsewhere: what open launches bind, where that is not the same in all recordings.
         """
         with self.afterwards, self.lock, Guard(self, "recording"):

@@ -39,11 +39,9 @@ class Opened(Protocol):
         """Forgets everything, and frees nothing."""
 
 
-open_engines: weakref.WeakSet[Opened] = weakref.WeakSet()
-"""Engines enter themselves, and leave when they are closed."""
+open_engines: weakref.WeakSet[Opened] = weakref.WeakSet()  # Engines enter themselves, and leave when they are closed
 
-drivers_of_parent: set[str] = set()
-"""Of the devices that were open in the process from which this one was forked."""
+drivers_of_parent: set[str] = set()  # Of the devices that were open in the process from which this one was forked
 
 
 @functools.cache

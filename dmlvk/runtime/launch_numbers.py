@@ -21,23 +21,17 @@ from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count
 from dmlvk.support.recent import Recent
 
-MOST_WORK_GROUPS = 2**10
-"""Of a launch that may read its numbers from a buffer."""
+MOST_WORK_GROUPS = 2**10  # Of a launch that may read its numbers from a buffer
 
-MOST_BYTES = 2**20
-"""Of all buffers that such a launch binds."""
+MOST_BYTES = 2**20  # Of all buffers that such a launch binds
 
-MOST_NUMBERS = 128
-"""That a launch reads."""
+MOST_NUMBERS = 128  # That a launch reads
 
-MOST_TIMES = 2
-"""That a shader is compiled for what was found to vary, before it is compiled for everything that may."""
+MOST_TIMES = 2  # That a shader is compiled for what was found to vary, before it is compiled for everything that may
 
-_SLOTS = 512
-"""Launches whose numbers a buffer holds."""
+_SLOTS = 512  # Launches whose numbers a buffer holds
 
-_MOST_SHADERS = 256
-"""About which is remembered what varies."""
+_MOST_SHADERS = 256  # About which is remembered what varies
 
 Offsets: TypeAlias = list[tuple[Allocation, int]]
 """Where the numbers of a recording's launches stand: buffers, and offsets in words."""
@@ -45,19 +39,12 @@ Offsets: TypeAlias = list[tuple[Allocation, int]]
 
 @dataclasses.dataclass
 class Varying:
-    """What varies between the launches of a shader that computes one kind of thing.
+    """What varies between the launches of a shader that computes one kind of thing."""
 
-    Attributes:
-        first: the values of all of its constants in the first launch.
-        dynamic: the constants that are dynamic.
-        spirv: the module that reads them.
-        times: how often one was made.
-    """
-
-    first: tuple[int, ...]
-    dynamic: frozenset[int] = frozenset()
-    spirv: bytes = b""
-    times: int = 0
+    first: tuple[int, ...]  # the values of all of its constants in the first launch
+    dynamic: frozenset[int] = frozenset()  # the constants that are dynamic
+    spirv: bytes = b""  # the module that reads them
+    times: int = 0  # how often one was made
 
 
 class LaunchNumbers:
@@ -65,7 +52,6 @@ class LaunchNumbers:
 
     Args:
         allocate: makes a buffer of so many bytes, whose host side is its memory.
-        limits: the device's.
         finds_out: whether launches read what was found to vary, and not only what they say varies.
     """
 
@@ -188,8 +174,6 @@ def with_numbers_at(launch: Launch, varying: Varying, offset: tuple[Allocation, 
     """A launch that reads its numbers at a place, into which they are written.
 
     Args:
-        launch: with its numbers.
-        varying: what it reads.
         offset: the buffer, and the place in words.
     """
     buffer, base = offset
@@ -205,7 +189,6 @@ def reading(launch: Launch, varying: Varying, buffer: Allocation) -> Launch:
     """A launch that reads its numbers at the beginning of a buffer.
 
     Args:
-        launch, varying: as for :func:`with_numbers_at`.
         buffer: what is bound behind all else.
     """
     return dataclasses.replace(

@@ -17,11 +17,9 @@ import numpy.typing as npt
 
 from dmlvk.runtime.work import Allocation, Launch
 
-MOST_BOUND = 512
-"""Algorithms that are kept for the next recording."""
+MOST_BOUND = 512  # Algorithms that are kept for the next recording
 
-MOST_COMPILED = 256
-"""Pipelines that are kept for the next algorithm."""
+MOST_COMPILED = 256  # Pipelines that are kept for the next algorithm
 
 _CREATIONS_BETWEEN_CLEANINGS = 256
 
@@ -35,11 +33,7 @@ class Pipelines:
     """Those of one device. The engine's lock is held by whoever calls.
 
     Args:
-        manager: Kompute's.
         side_by_side: whether the driver compiles when a pipeline is made, so that several threads are of use.
-
-    Attributes:
-        compilations: how often a shader was compiled.
     """
 
     def __init__(self, manager: Any, side_by_side: bool = False) -> None:
@@ -49,7 +43,7 @@ class Pipelines:
         self._bound: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
         self._compiled: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
         self._created = 0
-        self.compilations = 0
+        self.compilations = 0  # how often a shader was compiled
 
     def __len__(self) -> int:
         return len(self._bound)
@@ -80,11 +74,7 @@ class Pipelines:
     def binder(
         self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf, ahead: Iterable[Launch] = ()
     ) -> Callable[[Sequence[int]], Any]:
-        """What makes algorithms for a launch with other numbers of work groups, none of which are kept here.
-
-        Args:
-            launch, push, shader, ahead: as for :meth:`of`.
-        """
+        """What makes algorithms for a launch with other numbers of work groups, none of which are kept here."""
         if not self._is_sharing:
             return lambda groups: self.of(dataclasses.replace(launch, work_groups=_three(groups)), push, shader)
         compiled = self._pipeline(launch, push, shader, ahead)

@@ -37,68 +37,40 @@ class _OperationList(list[Any]):
 
 @dataclasses.dataclass(frozen=True)
 class _Bound:
-    """What a launch was bound to last. Replaced as a whole: an interrupt may come between any two steps.
+    """What a launch was bound to last. Replaced as a whole: an interrupt may come between any two steps."""
 
-    Attributes:
-        launch: with the numbers of the recording that it was bound for.
-        memory: the allocation that it reads numbers from.
-        bind: makes Kompute's algorithm for a number of work groups.
-        groups: the number that it was bound for last; none: there is no algorithm yet.
-        algorithm: what that gave.
-    """
-
-    launch: Launch
-    memory: Allocation | None
-    bind: Callable[[Sequence[int]], Any]
-    groups: Sequence[int] = ()
-    algorithm: Any = None
+    launch: Launch  # with the numbers of the recording that it was bound for
+    memory: Allocation | None  # the allocation that it reads numbers from
+    bind: Callable[[Sequence[int]], Any]  # makes Kompute's algorithm for a number of work groups
+    groups: Sequence[int] = ()  # the number that it was bound for last; none: there is no algorithm yet
+    algorithm: Any = None  # what that gave
 
 
 @dataclasses.dataclass
 class _VaryingLaunch:
-    """A launch whose numbers differ between recordings.
+    """A launch whose numbers differ between recordings."""
 
-    Attributes:
-        number: of the launch.
-        index: of its operation in a recording.
-        bound: what it was bound to last.
-        words: where its push constants are among all numbers.
-        varying: what it reads from memory; ``None``: nothing.
-        read: where the numbers that it reads are among all numbers.
-        pushed: its push constants, where one more of them says what it reads.
-        compiled_in: the specialization constants that differ and are not read, by their ids.
-        constants: where the first specialization constant is among all numbers.
-    """
-
-    number: int
-    index: int
-    bound: _Bound
-    words: slice
-    varying: Varying | None
-    read: npt.NDArray[np.intp]
-    pushed: _Words
-    compiled_in: tuple[int, ...]
-    constants: int
+    number: int  # of the launch
+    index: int  # of its operation in a recording
+    bound: _Bound  # what it was bound to last
+    words: slice  # where its push constants are among all numbers
+    varying: Varying | None  # what it reads from memory; ``None``: nothing
+    read: npt.NDArray[np.intp]  # where the numbers that it reads are among all numbers
+    pushed: _Words  # its push constants, where one more of them says what it reads
+    compiled_in: tuple[int, ...]  # the specialization constants that differ and are not read, by their ids
+    constants: int  # where the first specialization constant is among all numbers
 
 
 class PreparedLaunches:
-    """Launches on one device. The engine's lock is held by whoever calls.
-
-    Args:
-        recorder: of the device.
-        memory: what launches read from memory; ``None``: nothing.
-        launches: with the numbers of one recording.
-        are_open: which of them have other numbers in other recordings.
-        shared: allocations that recordings do not wait for.
-    """
+    """Launches on one device. The engine's lock is held by whoever calls."""
 
     def __init__(
         self,
         recorder: Recorder,
-        memory: LaunchNumbers | None,
-        launches: Sequence[Launch],
-        are_open: Sequence[bool],
-        shared: Collection[Allocation],
+        memory: LaunchNumbers | None,  # what launches read from memory; ``None``: nothing
+        launches: Sequence[Launch],  # with the numbers of one recording
+        are_open: Sequence[bool],  # which of them have other numbers in other recordings
+        shared: Collection[Allocation],  # allocations that recordings do not wait for
     ) -> None:
         self._recorder, self._memory = recorder, memory
         self._launches = list(launches)
@@ -180,7 +152,6 @@ class PreparedLaunches:
         """What is launched.
 
         Args:
-            numbers: of all launches.
             elsewhere: what some of them bind.
         """
         counts = [(len(launch.specialization), len(launch.push_constants)) for launch in self._launches]
@@ -205,7 +176,6 @@ class PreparedLaunches:
         """Records the launches.
 
         Args:
-            numbers: of this recording.
             offsets: its own, as :meth:`offsets` gives them; the numbers are written there.
             elsewhere: what open launches bind in this recording.
         """
@@ -263,9 +233,7 @@ def with_numbers(launches: Sequence[Launch], counts: Sequence[tuple[int, int]], 
     """Launches with other numbers.
 
     Args:
-        launches: those.
         counts: how many specialization constants and push constants each has.
-        numbers: of all of them.
     """
     made, left = [], numbers.tolist()
     first = 0

@@ -18,22 +18,16 @@ class RecordedOperations:
     copies may come before them: at the beginning, since those of earlier submissions count as well.
 
     Args:
-        kompute: the module.
-        sequence: of Kompute's manager.
         has_barriers: whether the module's memory barriers are used.
-
-    Attributes:
-        sequence: the same.
-        dispatches: which operations are dispatches.
-        of_dispatch: makes a dispatch of an algorithm and its push constants, which is not added yet.
     """
 
     def __init__(self, kompute: Any, sequence: Any, *, has_barriers: bool) -> None:
-        self.sequence = sequence
-        self.dispatches: list[int] = []
+        self.sequence = sequence  # the same
+        self.dispatches: list[int] = []  # which operations are dispatches
         self._kompute = kompute
         self._count = 0
         self._dispatches_wait = not (has_barriers and hasattr(kompute, "unordered_dispatch"))
+        # makes a dispatch of an algorithm and its push constants, which is not added yet
         self.of_dispatch = kompute.OpAlgoDispatch if self._dispatches_wait else kompute.unordered_dispatch
 
     def add(self, operation: Any) -> None:

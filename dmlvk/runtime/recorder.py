@@ -16,27 +16,17 @@ from dmlvk.support.progress import with_progress
 
 
 class Recorder:
-    """That of one device. The engine's lock is held by whoever calls.
-
-    Args:
-        kompute: the module.
-        manager: Kompute's.
-        pipelines: of the device.
-        shader: as for ``Pipelines.of``.
-        token: gives a word of memory that nothing else uses.
-        has_barriers: whether Kompute has memory barriers.
-        seconds_per_tick: of the device's clock.
-    """
+    """That of one device. The engine's lock is held by whoever calls."""
 
     def __init__(
         self,
         kompute: Any,
         manager: Any,
         pipelines: Pipelines,
-        shader: ShaderOf,
-        token: Callable[[], Allocation],
+        shader: ShaderOf,  # as for ``Pipelines.of``
+        token: Callable[[], Allocation],  # gives a word of memory that nothing else uses
         *,
-        has_barriers: bool,
+        has_barriers: bool,  # whether Kompute has memory barriers
         seconds_per_tick: float,
     ) -> None:
         self._kp, self._manager, self._has_barriers = kompute, manager, has_barriers
@@ -73,8 +63,8 @@ class Recorder:
         if launches:
             operations.wait_for_copies(launches[0].allocations)
         unsettled: dict[Allocation, None] = {}  # written since the last dependency
-        if chain is not None:
-            operations.add(self.dependency(chain.memory))
+        if chain is not None and launches:
+            operations.add(self.dependency(chain.memory or launches[0].allocations))
         for number, launch in enumerate(with_progress(launches, len(launches), "kernels prepared by the driver"), 1):
             if launch.depends:
                 operations.add(self.dependency(unsettled))

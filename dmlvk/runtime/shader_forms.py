@@ -20,22 +20,17 @@ if TYPE_CHECKING:
 class ShaderForms:
     """Those for one device. The engine's lock is held by whoever calls.
 
-    Args:
-        engine: the device, on which trials run.
-        has_barriers: whether memory barriers stand between dispatches.
-        trials: for the ``constant_id`` of each Boolean that says what a device does: finds out whether it does so.
-        float_controls: what modules demand of FLOAT32 arithmetic, by Vulkan's names.
-
     Attributes:
         has_barriers, trials: the same.
     """
 
     def __init__(
         self,
-        engine: Engine,
-        has_barriers: bool,
+        engine: Engine,  # the device, on which trials run
+        has_barriers: bool,  # whether memory barriers stand between dispatches
+        # for the ``constant_id`` of each Boolean that says what a device does: finds out whether it does so
         trials: Mapping[int, Callable[[Engine], bool]],
-        float_controls: Collection[str] = (),
+        float_controls: Collection[str] = (),  # what modules demand of FLOAT32 arithmetic, by Vulkan's names
     ) -> None:
         self.trials = dict(trials)
         self._info = engine.info

@@ -18,8 +18,7 @@ from dmlvk.runtime.vulkan import MemoryClaim, MemoryGuard, MemoryRequest
 from dmlvk.runtime.vulkan.host_memory import available_in_bytes
 from dmlvk.runtime.work import Allocation
 
-SMALLEST_BYTES = 2**20
-"""Of memory whose staging buffer comes and goes; smaller pieces keep theirs."""
+SMALLEST_BYTES = 2**20  # Of memory whose staging buffer comes and goes; smaller pieces keep theirs
 
 STAGING_BYTES = 2**32
 """Staging buffers that are kept in all, besides those that recorded copies use; those not used for longest go first.
@@ -30,18 +29,15 @@ class Staging:
     """The staging buffers of one device that come and go. The engine's lock is held by whoever calls.
 
     Args:
-        manager: Kompute's.
         memory: the books of the device's memory.
         settle: has the device's side hold what the host has written, and waits until nothing copies any more.
-
-    Attributes:
-        busy: allocations that are being copied together, whose buffers stay meanwhile.
     """
 
     def __init__(self, manager: Any, memory: MemoryGuard, settle: Callable[[Allocation], object]) -> None:
         self._manager, self._memory, self._settle = manager, memory, settle
         self._most = min(STAGING_BYTES, (available_in_bytes() or STAGING_BYTES) // 8)
         self._claims: collections.OrderedDict[Allocation, MemoryClaim] = collections.OrderedDict()
+        # allocations that are being copied together, whose buffers stay meanwhile
         self.busy: Collection[Allocation] = ()
 
     def allocation(self, size_in_bytes: int, *, zeroed: bool) -> Allocation:

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from dmlvk.runtime.work import Allocation, Recording
 
-MOST_RUNNING = 64
-"""Submissions that nobody has waited for; one more waits for the oldest."""
+MOST_RUNNING = 64  # Submissions that nobody has waited for; one more waits for the oldest
 
 _LONGEST_LEAVE_IN_SECONDS = 1.0
 """What a thread has to leave a fence that was signalled. It may be in a signal's handler that wants the engine's lock,
@@ -26,13 +25,10 @@ class Submissions:
 
     Args:
         is_asynchronous: whether Kompute submits without waiting.
-
-    Attributes:
-        running: what was submitted and not yet waited for, oldest first.
     """
 
     def __init__(self, is_asynchronous: bool) -> None:
-        self.running: dict[Recording, None] = {}
+        self.running: dict[Recording, None] = {}  # what was submitted and not yet waited for, oldest first
         self._is_asynchronous = is_asynchronous
 
     def start(self, recording: Recording) -> None:

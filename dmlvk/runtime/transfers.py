@@ -14,17 +14,11 @@ from typing import Any
 from dmlvk.runtime.work import Allocation, Recording
 from dmlvk.support.recent import Recent
 
-MOST_RECORDED = 64
-"""Transfers that are kept; those that were not used for longest go first."""
+MOST_RECORDED = 64  # Transfers that are kept; those that were not used for longest go first
 
 
 class Transfers:
-    """Those of one device. The engine's lock is held by whoever calls.
-
-    Args:
-        kompute: the module.
-        manager: Kompute's.
-    """
+    """Those of one device. The engine's lock is held by whoever calls."""
 
     def __init__(self, kompute: Any, manager: Any) -> None:
         self._manager = manager

@@ -57,17 +57,11 @@ _MESSAGE_START = r"^(?:\S.* - )?Validation (?P<severity>[A-Z][A-Za-z ]*): \[ (?P
 
 @dataclass(frozen=True)
 class ValidationMessage:
-    """One message of the validation layer.
+    """One message of the validation layer."""
 
-    Attributes:
-        severity: ``error`` or ``warning``.
-        identifier: the rule's name in the Vulkan specification, ``VUID-…``, or the layer's own ``UNASSIGNED-…``.
-        text: the message as the layer wrote it.
-    """
-
-    severity: str
-    identifier: str
-    text: str
+    severity: str  # ``error`` or ``warning``
+    identifier: str  # the rule's name in the Vulkan specification, ``VUID-…``, or the layer's own ``UNASSIGNED-…``
+    text: str  # the message as the layer wrote it
 
 
 class _ValidationSession:

@@ -29,10 +29,7 @@ def once_free(
     In the middle of another call of the same thread, which may have the lock, it waits with it.
 
     Args:
-        engine: the device.
-        action: for messages.
         blockers: what is to be waited for; called under the lock, again after each wait.
-        work: called under the lock.
     """
     in_call = engine.afterwards.in_call()
     with engine.afterwards:
@@ -73,8 +70,6 @@ def submitted_again(engine: Engine, recording: Recording, check: Callable[[], ob
     A small operator notices what :func:`once_free` takes to find that out of whatever may be in the way.
 
     Args:
-        engine: the device.
-        recording: what is submitted.
         check: called under the lock; raises where it must not be.
     """
     with engine.afterwards, engine.lock, Guard(engine, _RUNNING):
@@ -120,7 +115,6 @@ def run_between(engine: Engine, recording: Recording, fill: Callable[[], object]
     """Runs a recording on what a function writes, and waits; no other thread runs or awaits the same recording.
 
     Args:
-        engine: the device.
         recording: what is run; it uploads what is written, and downloads what is read.
         fill: writes the host's side of memory, when nothing is under way any more that uses it.
         take: reads the host's side of memory; the device is not closed meanwhile.

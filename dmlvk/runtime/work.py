@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import threading
 import weakref
 from collections.abc import Callable
@@ -18,29 +19,21 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(eq=False)
 class Allocation:
-    """A piece of device memory, in 32-bit words, with its host-visible side.
+    """A piece of device memory, in 32-bit words, with its host-visible side."""
 
-    Attributes:
-        tensor: Kompute's tensor.
-        claim: its entry in the books of the device's memory.
-        size_in_bytes: a multiple of 4.
-        has_staging: whether the host-visible side is a copy.
-        upload_pending: whether the host's side is newer.
-        download_pending: whether the device's side is newer.
-        owner: whom it is for. An interrupt may take that one's finalizer away, or come before there is one: what has an
-            owner is freed some time after it is gone.
-        is_pinned: whether somebody relies on the host-visible side to stay where it is.
-    """
-
-    tensor: Any
-    claim: MemoryClaim
-    size_in_bytes: int
-    has_staging: bool
-    upload_pending: bool
+    tensor: Any  # Kompute's tensor
+    claim: MemoryClaim  # its entry in the books of the device's memory
+    size_in_bytes: int  # a multiple of 4
+    has_staging: bool  # whether the host-visible side is a copy
+    upload_pending: bool  # whether the host's side is newer
     make_host_side: Callable[[Allocation], npt.NDArray[np.uint8]]
-    download_pending: bool = False
+    download_pending: bool = False  # whether the device's side is newer
+    # whom it is for. An interrupt may take that one's finalizer away, or come before there is one: what has an owner
+    # is freed some time after it is gone
     owner: weakref.ref[Any] | None = None
-    is_pinned: bool = False
+    is_pinned: bool = False  # whether somebody relies on the host-visible side to stay where it is
+    is_reserved: bool = False  # whether one owner wants it back where it is free
+    number: int = dataclasses.field(default_factory=itertools.count().__next__)  # how many were made before it
     _host_side: npt.NDArray[np.uint8] | None = None
 
     @property
@@ -66,27 +59,17 @@ class Allocation:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """One dispatch of a recording.
+    """One dispatch of a recording."""
 
-    Attributes:
-        spirv: the shader.
-        specialization: values of its specialization constants, from id 0 on.
-        push_constants: words.
-        work_groups: launch size.
-        allocations: what its bindings are, in order.
-        written: those of them that it writes.
-        depends: whether earlier dispatches of the recording must be complete before it starts.
-        varying: the specialization constants, by id, that follow from dynamic sizes: no shader is compiled for them
-            where it can read them from memory.
-    """
-
-    spirv: bytes
-    specialization: tuple[int, ...]
-    push_constants: tuple[int, ...]
-    work_groups: tuple[int, int, int]
-    allocations: tuple[Allocation, ...]
-    written: tuple[Allocation, ...]
-    depends: bool
+    spirv: bytes  # the shader
+    specialization: tuple[int, ...]  # values of its specialization constants, from id 0 on
+    push_constants: tuple[int, ...]  # words
+    work_groups: tuple[int, int, int]  # launch size
+    allocations: tuple[Allocation, ...]  # what its bindings are, in order
+    written: tuple[Allocation, ...]  # those of them that it writes
+    depends: bool  # whether earlier dispatches of the recording must be complete before it starts
+    # the specialization constants, by id, that follow from dynamic sizes: no shader is compiled for them where it can
+    # read them from memory
     varying: frozenset[int] = frozenset()
 
 
@@ -96,40 +79,25 @@ class Chain:
 
     The host so submits one while another of the same chain still runs. (A barrier's first scope is everything that was
     submitted to the queue before: Vulkan 1.3, 7.1, submission order.)
-
-    Attributes:
-        memory: what one of them writes, and another one reads or writes.
     """
 
-    memory: tuple[Allocation, ...]
+    memory: tuple[Allocation, ...]  # what one of them writes, and another one uses; none: not known beforehand
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Recording:
-    """Recorded work.
+    """Recorded work."""
 
-    Attributes:
-        sequence: Kompute's sequence.
-        bound: the allocations that its dispatches use, but for what all recordings share.
-        written: those that its dispatches write.
-        uploads: those that it copies to the device first.
-        downloads: those that it copies to the host last.
-        dispatch_steps: which of the sequence's operations, counted from 1, are dispatches.
-        seconds_per_tick: of the device's clock.
-        chain: the one that it belongs to.
-        launches: what it was made of, and needs as long as it may run.
-        waiting: held by a thread that waits for the last submission without the engine's lock.
-    """
-
-    sequence: Any
-    bound: frozenset[Allocation]
-    written: frozenset[Allocation]
-    uploads: frozenset[Allocation]
-    downloads: frozenset[Allocation]
-    dispatch_steps: tuple[int, ...]
-    seconds_per_tick: float
-    chain: Chain | None = None
-    launches: object | None = None
+    sequence: Any  # Kompute's sequence
+    bound: frozenset[Allocation]  # the allocations that its dispatches use, but for what all recordings share
+    written: frozenset[Allocation]  # those that its dispatches write
+    uploads: frozenset[Allocation]  # those that it copies to the device first
+    downloads: frozenset[Allocation]  # those that it copies to the host last
+    dispatch_steps: tuple[int, ...]  # which of the sequence's operations, counted from 1, are dispatches
+    seconds_per_tick: float  # of the device's clock
+    chain: Chain | None = None  # the one that it belongs to
+    launches: object | None = None  # what it was made of, and needs as long as it may run
+    # held by a thread that waits for the last submission without the engine's lock
     waiting: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     @functools.cached_property

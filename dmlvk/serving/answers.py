@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlvk.language.pieces import Pieces
 from dmlvk.serving.constraints import TokenConstraint
-from dmlvk.serving.errors import SERVER, TIMEOUT, ApiError
+from dmlvk.serving.errors import TIMEOUT, ApiError, invalid
 from dmlvk.serving.receipts import receipt
 
 if TYPE_CHECKING:
@@ -21,17 +21,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """What came of an answer.
+    """What came of an answer."""
 
-    Attributes:
-        text: whole characters that are certain to be of it.
-        tokens: those that came since the last piece.
-        finish: why nothing more comes: ``stop`` or ``length``; ``None``: more may come.
-    """
-
-    text: str
-    tokens: Sequence[Token]
-    finish: str | None
+    text: str  # whole characters that are certain to be of it
+    tokens: Sequence[Token]  # those that came since the last piece
+    finish: str | None  # why nothing more comes: ``stop`` or ``length``; ``None``: more may come
 
 
 class _Stops:
@@ -100,7 +94,8 @@ async def pieces_of(model: LanguageModel, asked: Asked, generation: Generation, 
                 text += "" if is_stopped else stops.rest()
             constraint = generation.wishes.constraint
             if isinstance(constraint, TokenConstraint) and constraint.fault:
-                raise ApiError(500, f"the answer cannot be kept in its form: {constraint.fault}", SERVER)
+                reason = f"response_format: the answer cannot be kept in its form: {constraint.fault}"
+                raise invalid(reason, "response_format")
             yield Piece(text, (event,), "stop" if is_stopped or event.ends else "length")
             return
         yield Piece(text, (event,), None)
@@ -110,9 +105,6 @@ class Writer:
     """OpenAI's JSON of the answers of one request.
 
     Args:
-        model: whose tokens they are.
-        name: what clients call it.
-        asked: what the request wants.
         own: what tells the request from others.
     """
 
@@ -228,6 +220,3 @@ class Writer:
     def _text(self, token: int) -> str:
         """A token's text, also of one that stands for none."""
         return str(self._model.tokenizer.decode([token], skip_special_tokens=False))
-
-
-__all__ = ["Piece", "Writer", "pieces_of"]

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from dmlvk.language.generation import LanguageModel
     from dmlvk.serving.vectors import Vectors
 
-_BODY_SECONDS = 30.0
-"""For which a client may send a request's body."""
+_BODY_SECONDS = 30.0  # For which a client may send a request's body
 
 _LOCAL_ORIGINS = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "::1")
@@ -44,22 +43,14 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """What clients may ask for.
+    """What clients may ask for."""
 
-    Attributes:
-        most_body: bytes of a request.
-        most_waiting: answers that may wait for a place.
-        seconds: until an answer is there, waiting included.
-        key: what clients must show; empty: nothing.
-        origins: of pages whose scripts may ask, besides those on this machine; ``*``: any.
-        is_local: whether only names of this machine are answered to, as other pages' scripts could have others.
-    """
-
-    most_body: int = 2**22
-    most_waiting: int = 256
-    seconds: float = 600.0
-    key: str = ""
-    origins: tuple[str, ...] = ()
+    most_body: int = 2**22  # bytes of a request
+    most_waiting: int = 256  # answers that may wait for a place
+    seconds: float = 600.0  # until an answer is there, waiting included
+    key: str = ""  # what clients must show; empty: nothing
+    origins: tuple[str, ...] = ()  # of pages whose scripts may ask, besides those on this machine; ``*``: any
+    # whether only names of this machine are answered to, as other pages' scripts could have others
     is_local: bool = True
 
 
@@ -69,22 +60,15 @@ class Server:
     Attributes:
         app: for an ASGI server.
         engine: what continues texts.
-
-    Args:
-        model: what answers.
-        name: what clients call it.
-        bounds: what they may ask for.
-        drafter: what guesses tokens, where texts are not many.
-        vectors: what makes vectors of texts; ``None``: nothing does.
     """
 
     def __init__(
         self,
         model: LanguageModel,
         name: str,
-        bounds: Bounds,
-        drafter: Drafter | None = None,
-        vectors: Vectors | None = None,
+        bounds: Bounds,  # what they may ask for
+        drafter: Drafter | None = None,  # what guesses tokens, where texts are not many
+        vectors: Vectors | None = None,  # what makes vectors of texts; ``None``: nothing does
     ) -> None:
         self._vectors = vectors
         self._model, self._name, self._bounds = model, name, bounds
@@ -325,6 +309,3 @@ async def _http_error(request: Request, error: HTTPException) -> Response:
 
 async def _fault(_request: Request, _error: Exception) -> Response:
     return JSONResponse(ApiError(500, "the server failed; its log says how", SERVER).content(), 500)
-
-
-__all__ = ["Bounds", "Server"]

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from dmlvk.language.generation import LanguageModel
     from dmlvk.language.sampling import Sampling
 
-MOST_CHOICES = 128
-"""Answers of a request: prompts times ``n``."""
+MOST_CHOICES = 128  # Answers of a request: prompts times ``n``
 
 _MOST_STOPS, _LONGEST_STOP = 16, 1000
 _MOST_MESSAGES = 10_000
@@ -32,48 +31,28 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """One answer that is asked for.
+    """One answer that is asked for."""
 
-    Attributes:
-        prompt: its tokens.
-        sampling: how tokens are chosen.
-        forced: tokens of the prompt that are run as if they were chosen, for their likelihoods.
-    """
-
-    prompt: list[int]
-    sampling: Sampling
-    forced: list[int]
+    prompt: list[int]  # its tokens
+    sampling: Sampling  # how tokens are chosen
+    forced: list[int]  # tokens of the prompt that are run as if they were chosen, for their likelihoods
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """A request for text.
+    """A request for text."""
 
-    Attributes:
-        is_chat: whether it is one of messages.
-        choices: the answers.
-        most: tokens of each at most.
-        stops: texts before which an answer ends.
-        likeliest: how many tokens are told beside each; ``None``: no likelihoods.
-        echoes: whether the prompt stands in front of the answer.
-        streams: whether it comes piece by piece.
-        shows_usage: whether a stream ends with counts of tokens.
-        grammar: of llguidance, for all answers; empty: none.
-        tools: what the model may call.
-        wants_receipt: whether each answer comes with what it can be verified by.
-    """
-
-    is_chat: bool
-    choices: list[Choice]
-    most: int
-    stops: tuple[str, ...]
-    likeliest: int | None
-    echoes: bool
-    streams: bool
-    shows_usage: bool
-    grammar: str
-    tools: Tools
-    wants_receipt: bool
+    is_chat: bool  # whether it is one of messages
+    choices: list[Choice]  # the answers
+    most: int  # tokens of each at most
+    stops: tuple[str, ...]  # texts before which an answer ends
+    likeliest: int | None  # how many tokens are told beside each; ``None``: no likelihoods
+    echoes: bool  # whether the prompt stands in front of the answer
+    streams: bool  # whether it comes piece by piece
+    shows_usage: bool  # whether a stream ends with counts of tokens
+    grammar: str  # of llguidance, for all answers; empty: none
+    tools: Tools  # what the model may call
+    wants_receipt: bool  # whether each answer comes with what it can be verified by
 
     @property
     def prompt_tokens(self) -> int:
@@ -87,7 +66,6 @@ class Reader:
 
     Args:
         model: whose tokens and template are used.
-        name: what clients call it.
         grammars: for answers of a given form.
         drafter: what guesses tokens; ``None``: nothing does.
     """
@@ -115,7 +93,10 @@ class Reader:
         if likeliest is None and top is not None:
             raise invalid("top_logprobs needs logprobs to be true", "top_logprobs")
         most = fields.whole("max_completion_tokens", fields.whole("max_tokens", None, 1, 2**31), 1, 2**31)
-        grammar = self._grammars.of_response_format(fields) or tools.grammar()
+        grammar, called = self._grammars.of_response_format(fields), tools.grammar()
+        if grammar and called:
+            raise invalid("response_format does not go with tools of which one must be called", "response_format")
+        grammar = grammar or called
         fields.ignore(("parallel_tool_calls", "reasoning_effort", "modalities"))
         return self._asked(fields, [prompt], most, likeliest, grammar, tools, is_chat=True)
 
@@ -208,7 +189,7 @@ class Reader:
         try:
             tokens = self._model.encode(text)
         except (InvalidArgumentError, ModelFileError) as error:
-            raise invalid(f"{param}: {error}", param) from error
+            raise invalid(f"{param}: {str(error).removeprefix(f'{self._model.folder.path}: ')}", param) from error
         if not tokens:
             raise invalid(f"{param}: a text of no tokens has no next one", param)
         return tokens
@@ -298,6 +279,3 @@ class Reader:
             start = choice.prompt[:1] if choice.forced else choice.prompt
             made.append(Generation(start, choice.sampling, wishes, len(choice.forced) + asked.most))
         return made
-
-
-__all__ = ["MOST_CHOICES", "Asked", "Choice", "Reader"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import json
 import threading
 from typing import TYPE_CHECKING, Any
@@ -11,29 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.serving.errors import ApiError, invalid
+from dmlvk.support.recent import Recent
 
 if TYPE_CHECKING:
     from dmlvk.language.generation import LanguageModel
     from dmlvk.serving.fields import Fields
 
-_MOST_KEPT = 32
-"""Of compiled schemas."""
+_MOST_KEPT = 32  # Of compiled schemas
 
 _OBJECT = '{"type": "object"}'
 
 
 class Grammars:
-    """Compiles JSON schemas for a model's tokens.
-
-    Args:
-        model: whose tokens they are.
-    """
+    """Compiles JSON schemas for a model's tokens."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._folder = model.folder
         self._tokenizer: Any = None
         self._tokenizer_text: str = model.tokenizer.to_str()
-        self._compiled: collections.OrderedDict[str, Any] = collections.OrderedDict()
+        self._compiled: Recent[str, Any] = Recent(_MOST_KEPT)
         self._lock = threading.Lock()
 
     @staticmethod
@@ -49,16 +44,19 @@ class Grammars:
         kind = asked.one_of("type", ("text", "json_object", "json_schema"))
         inner = asked.inside("json_schema")
         asked.check()
+        if inner is not None:
+            schema = inner.value("schema")
+            inner.ignore(("name", "description", "strict"))
+            inner.check()
         if kind != "json_schema":
             return "" if kind == "text" else _OBJECT
         if inner is None:
             raise invalid("response_format.json_schema must be an object with a schema", "response_format")
-        schema = inner.value("schema")
         if not isinstance(schema, (dict, bool)):
             raise inner.fault("schema", "a JSON schema")
-        inner.ignore(("name", "description", "strict"))
-        inner.check()
-        return json.dumps(schema)
+        if schema is False:
+            raise _unmet("nothing has it")
+        return json.dumps({} if schema is True else schema)
 
     def constraint(self, schema: str) -> TokenConstraint:
         """What an answer of a schema's form may consist of.
@@ -67,12 +65,12 @@ class Grammars:
             ApiError: nothing has this form, or the schema is not understood.
         """
         with self._lock:
-            matcher = self._compiled.pop(schema, None) or self._matcher(schema)
-            self._compiled[schema] = matcher
-            if len(self._compiled) > _MOST_KEPT:
-                self._compiled.popitem(last=False)
+            matcher = self._compiled.of(schema, lambda: self._matcher(schema))
             made = TokenConstraint(matcher.deep_copy(), self._folder.vocabulary, self._folder.end_tokens)
-        if made.is_stuck():
+        is_stuck = made.is_stuck()
+        if made.fault:
+            raise _unmet(made.fault)
+        if is_stuck:
             raise invalid("response_format: no token may come first in what the schema describes", "response_format")
         return made
 
@@ -92,11 +90,19 @@ class Grammars:
             grammar = LLMatcher.grammar_from_json_schema(schema, overrides={"whitespace_flexible": False})
             matcher = LLMatcher(self._tokenizer, grammar, log_level=0)
         except (ValueError, RuntimeError) as error:
-            raise invalid(f"response_format: {' '.join(str(error).split())[:300]}", "response_format") from error
+            raise invalid(f"response_format: {_in_short(str(error))}", "response_format") from error
         if matcher.is_error():
-            reason = " ".join(str(matcher.get_error()).split())[:300]
-            raise invalid(f"response_format: the schema cannot be met: {reason}", "response_format")
+            raise _unmet(_in_short(matcher.get_error()))
         return matcher
+
+
+def _in_short(reason: str) -> str:
+    """A reason of llguidance's, without the state of its parser behind it."""
+    return " ".join(reason.partition("<state>")[0].split())[:300]
+
+
+def _unmet(reason: str) -> ApiError:
+    return invalid(f"response_format: the schema cannot be met: {reason}", "response_format")
 
 
 class TokenConstraint:
@@ -117,12 +123,10 @@ class TokenConstraint:
             ends,
             bits.fill_next_token_bitmask,
         )
+        # why the answer is not of the form; empty: it is, as far as it came. Other threads may read it, while the
+        # matcher is of those alone who continue the answer
+        self.fault = ""
         self._mask = bits.allocate_token_bitmask(1, vocabulary)
-
-    @property
-    def fault(self) -> str:
-        """Why the answer is not of the form; empty: it is, as far as it came."""
-        return " ".join(str(self._matcher.get_error()).split())[:300] if self._matcher.is_error() else ""
 
     def _allowed(self) -> npt.NDArray[np.uint8]:
         self._fill(self._matcher, self._mask, 0)
@@ -130,7 +134,9 @@ class TokenConstraint:
 
     def is_stuck(self) -> bool:
         """Whether no token may come."""
-        return not self._allowed().any()
+        found = self._allowed()
+        self._note_fault()
+        return not found.any()
 
     def allowed(self) -> npt.NDArray[np.uint8]:
         """For each token, whether it may come next; at the end, and behind a fault, those that end the answer."""
@@ -145,6 +151,8 @@ class TokenConstraint:
         """A token that was chosen."""
         if token not in self._ends:
             self._matcher.consume_token(token)
+        self._note_fault()
 
-
-__all__ = ["Grammars", "TokenConstraint"]
+    def _note_fault(self) -> None:
+        if self._matcher.is_error():
+            self.fault = _in_short(self._matcher.get_error())

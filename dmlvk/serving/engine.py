@@ -24,21 +24,13 @@ _LOG = logging.getLogger("dmlvk.serving")
 
 @dataclasses.dataclass(frozen=True)
 class Token:
-    """A token that came.
+    """A token that came."""
 
-    Attributes:
-        number: of the vocabulary.
-        likelihood: as far as it is wanted.
-        is_last: whether no more will come, since there is no more room or none is wanted.
-        ends: whether it ends the text, and is none of it.
-        digest: of the bits of all logits up to this one's; empty: not wanted.
-    """
-
-    number: int
-    likelihood: Likelihood | None
-    is_last: bool
-    ends: bool
-    digest: str = ""
+    number: int  # of the vocabulary
+    likelihood: Likelihood | None  # as far as it is wanted
+    is_last: bool  # whether no more will come, since there is no more room or none is wanted
+    ends: bool  # whether it ends the text, and is none of it
+    digest: str = ""  # of the bits of all logits up to this one's; empty: not wanted
 
 
 Event = Token | ApiError
@@ -52,9 +44,6 @@ class Generation:
         count: tokens that came.
 
     Args:
-        tokens: the prompt.
-        sampling: how tokens are chosen.
-        wishes: what is wanted besides.
         most: how many tokens at most, those that are forced among them.
     """
 
@@ -201,6 +190,3 @@ class Engine:
         if events and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and so have all readers
                 self._loop.call_soon_threadsafe(put)
-
-
-__all__ = ["Engine", "Event", "Generation", "Token"]

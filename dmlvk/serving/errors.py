@@ -23,11 +23,17 @@ class ApiError(Exception):
         self, status: int, message: str, kind: str = INVALID, param: str | None = None, code: str | None = None
     ) -> None:
         super().__init__(message)
-        self.status, self.message, self.kind, self.param, self.code = status, message, kind, param, code
+        self.status, self.kind, self.code = status, kind, code
+        # halves of characters, which requests may have, are in no answer
+        self.message, self.param = _whole(message), None if param is None else _whole(param)
 
     def content(self) -> dict[str, Any]:
         """The JSON object."""
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+
+
+def _whole(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
@@ -38,6 +44,3 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
 def overloaded(message: str) -> ApiError:
     """One that may be asked again later."""
     return ApiError(503, message, OVERLOADED)
-
-
-__all__ = ["NOT_FOUND", "SERVER", "TIMEOUT", "UNAUTHORIZED", "ApiError", "invalid", "overloaded"]

@@ -8,12 +8,27 @@ from typing import Any
 
 from dmlvk.serving.errors import invalid
 
-_SHOWN = 100
-"""Characters of a wrong value that are shown."""
+_SHOWN = 100  # Characters of a wrong value that are shown
 
 
 def parsed(body: bytes) -> dict[str, Any]:
     """The JSON object of a body.
+
+    Raises:
+        ApiError: it is none.
+    """
+    found = loaded(body, "the body")
+    if not isinstance(found, dict):
+        raise invalid(f"the body must be a JSON object; got {type(found).__name__}")
+    return found
+
+
+def loaded(text: bytes | str, what: str, param: str | None = None) -> Any:
+    """What a JSON text says.
+
+    Args:
+        what: it is, for messages.
+        param: the field.
 
     Raises:
         ApiError: it is none.
@@ -23,19 +38,15 @@ def parsed(body: bytes) -> dict[str, Any]:
         raise ValueError(f"{name} is no number of JSON")
 
     try:
-        found = json.loads(body, parse_constant=refuse)
+        return json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
-        raise invalid(f"the body is no JSON: {' '.join(str(error).split())[:200]}") from error
-    if not isinstance(found, dict):
-        raise invalid(f"the body must be a JSON object; got {type(found).__name__}")
-    return found
+        raise invalid(f"{what} is no JSON: {' '.join(str(error).split())[:200]}", param) from error
 
 
 class Fields:
     """Fields of a JSON object, taken one by one; a field that is null counts as absent.
 
     Args:
-        values: the object.
         where: its name in front of its fields'.
     """
 
@@ -150,6 +161,3 @@ def shown(value: Any) -> str:
     """A value for a message, cut short."""
     text = json.dumps(value, ensure_ascii=True)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-__all__ = ["Fields", "parsed", "shown"]

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from dmlvk.serving.asking import Choice
     from dmlvk.serving.engine import Token
 
-_VERSION = 1
-_DIGITS = 16
-"""Hexadecimal ones of a running hash that are kept for each token."""
+_VERSION = 2
+_DIGITS = 16  # Hexadecimal ones of a running hash that are kept for each token
 
 _MOST_BYTES = 2**26
 
@@ -33,8 +32,6 @@ def receipt(model: LanguageModel, choice: Choice, tokens: Sequence[Token], schem
     """What an answer can be verified by.
 
     Args:
-        model: that gave it.
-        choice: what was asked for.
         tokens: what was given, with the running hashes of the logits' bits.
         schema: of JSON, that the answer had to follow; empty: none.
     """
@@ -76,15 +73,10 @@ def file_hashes(path: Path) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """Where a replay went another way.
+    """Where a replay went another way."""
 
-    Attributes:
-        place: of the token among those of the answer, from 0 on.
-        reason: what differs.
-    """
-
-    place: int
-    reason: str
+    place: int  # of the token among those of the answer, from 0 on
+    reason: str  # what differs
 
 
 class Receipt:
@@ -156,6 +148,3 @@ class Receipt:
         finally:
             batch.remove(text)
         return None
-
-
-__all__ = ["Difference", "Receipt", "file_hashes", "receipt"]

@@ -7,9 +7,11 @@ import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dmlvk.serving.app import Bounds, Server
 from dmlvk.serving.errors import overloaded
@@ -20,16 +22,76 @@ if TYPE_CHECKING:
     from dmlvk.serving.vectors import Vectors
 
 _MOST_CONNECTIONS = 1024
-_LAST_SECONDS = 2
-"""In which answers that were ended reach their clients."""
+
+_HEAD_SECONDS = 30.0  # In which a client must have sent a request's head
+_LAST_SECONDS = 2  # In which answers that were ended reach their clients
+
+
+class HeadsInTime(H11Protocol):
+    """Connections that are ended where no whole head of a request comes: else a few clients could hold all of them."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:  # an asyncio.Transport
+        """The first head is awaited."""
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """A head is awaited, until it is whole; and the end of a body whose request has its answer already."""
+        super().data_received(data)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is awaited."""
+        super().connection_lost(exc)
+        self._stop_timer()
+
+    def _await_head(self) -> None:
+        if self.conn.their_state is not h11.IDLE and self.conn.our_state is not h11.DONE:
+            self._stop_timer()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(_HEAD_SECONDS, self._end)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end(self) -> None:
+        if self.conn.our_state is h11.DONE:  # what is left of a request's body that has its answer
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.send_400_response(f"The request's head did not come within {_HEAD_SECONDS:.0f} s.")
+
+
+def configured(server: Server, *, grace: float, **more: Any) -> uvicorn.Config:
+    """What uvicorn is told of an application.
+
+    Args:
+        grace: seconds for which it waits for answers when it ends.
+        more: fields of its configuration.
+    """
+    return uvicorn.Config(
+        server.app,
+        http=HeadsInTime,
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=round(grace) + _LAST_SECONDS,
+        **more,
+    )
 
 
 class EndingServer(uvicorn.Server):
     """An ASGI server that tells the engine when it ends.
 
     Args:
-        config: uvicorn's.
-        server: the application.
         grace: seconds for which answers under way may go on.
         started: is told the address when it listens.
     """
@@ -65,47 +127,17 @@ class EndingServer(uvicorn.Server):
 
 
 def serve(
-    model: LanguageModel,
-    name: str,
-    bounds: Bounds,
+    model: LanguageModel,  # what answers; nobody else may use it meanwhile
+    name: str,  # what clients call it
+    bounds: Bounds,  # what they may ask for
     *,
-    drafter: Drafter | None = None,
-    vectors: Vectors | None = None,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    grace: float = 30.0,
-    started: Callable[[str], object] = print,
+    drafter: Drafter | None = None,  # what guesses tokens; the model was opened with ``drafts`` then
+    vectors: Vectors | None = None,  # what makes vectors of texts
+    host: str = "127.0.0.1",  # the address to listen at
+    port: int = 8000,  # likewise; 0: any that is free
+    grace: float = 30.0,  # seconds for which answers under way may go on when a signal has come
+    started: Callable[[str], object] = print,  # is told the address when it listens
 ) -> None:
-    """Serves a model until a signal ends it.
-
-    Args:
-        model: what answers; nobody else may use it meanwhile.
-        name: what clients call it.
-        bounds: what they may ask for.
-        drafter: what guesses tokens; the model was opened with ``drafts`` then.
-        vectors: what makes vectors of texts.
-        host: the address to listen at.
-        port: likewise; 0: any that is free.
-        grace: seconds for which answers under way may go on when a signal has come.
-        started: is told the address when it listens.
-    """
+    """Serves a model until a signal ends it."""
     server = Server(model, name, bounds, drafter, vectors)
-    config = uvicorn.Config(
-        server.app,
-        host=host,
-        port=port,
-        http="h11",
-        ws="none",
-        loop="asyncio",
-        lifespan="on",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        limit_concurrency=_MOST_CONNECTIONS,
-        timeout_graceful_shutdown=round(grace) + _LAST_SECONDS,
-    )
-    EndingServer(config, server, grace, started).run()
-
-
-__all__ = ["EndingServer", "serve"]
+    EndingServer(configured(server, grace=grace, host=host, port=port), server, grace, started).run()

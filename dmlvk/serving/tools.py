@@ -8,13 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from dmlvk.serving.errors import invalid
-from dmlvk.serving.fields import Fields
+from dmlvk.serving.fields import Fields, loaded
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST_TOOLS = 128
-_CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*(?:</tool_call>|$)", re.DOTALL)
-"""As Hermes, Qwen and others write calls."""
+_CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*(?:</tool_call>|$)", re.DOTALL)  # As Hermes, Qwen and others write calls
 
 _PREFIX = re.compile(r"^\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>)?\s*")
 """What Mistral and Llama 3 may write in front of a call, which is JSON and nothing else."""
@@ -22,15 +20,10 @@ _PREFIX = re.compile(r"^\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>)?\s*")
 
 @dataclasses.dataclass(frozen=True)
 class Tools:
-    """The functions of a request.
+    """The functions of a request."""
 
-    Attributes:
-        definitions: as the request has them.
-        choice: ``none``, ``auto``, ``required``, or the name of the function to call.
-    """
-
-    definitions: Sequence[dict[str, Any]] = ()
-    choice: str = "none"
+    definitions: Sequence[dict[str, Any]] = ()  # as the request has them
+    choice: str = "none"  # ``none``, ``auto``, ``required``, or the name of the function to call
 
     @classmethod
     def read(cls, fields: Fields) -> Tools:
@@ -55,8 +48,13 @@ class Tools:
         names = [each["function"]["name"] for each in definitions]
         choice = fields.value("tool_choice")
         if isinstance(choice, dict):
-            inner = Fields(choice, "tool_choice").inside("function")
+            wanted = Fields(choice, "tool_choice")
+            wanted.one_of("type", ("function",))
+            inner = wanted.inside("function")
+            wanted.check()
             choice = "" if inner is None else inner.text("name")
+            if inner is not None:
+                inner.check()
             if choice not in names:
                 raise fields.fault("tool_choice", f"one of the functions {', '.join(names)[:200]}")
         elif choice is None:
@@ -112,16 +110,18 @@ class Tools:
         function = fields.inside("function")
         if function is None:
             raise fields.fault("function", "an object")
+        fields.one_of("type", ("function",))
         arguments = function.value("arguments")
         if isinstance(arguments, str):
-            try:
-                arguments = json.loads(arguments or "{}")
-            except (ValueError, RecursionError) as error:
-                raise invalid(
-                    f"{function.name('arguments')} is no JSON: {error}", function.name("arguments")
-                ) from error
+            arguments = loaded(arguments or "{}", function.name("arguments"), function.name("arguments"))
+        if not isinstance(arguments, dict | None):
+            raise function.fault("arguments", "an object, or a text that is JSON of one")
         made = {"type": "function", "function": {"name": function.text("name"), "arguments": arguments}}
-        return {**made, "id": fields.text("id")}
+        made["id"] = fields.text("id")
+        fields.ignore(("index",))
+        for each in (function, fields):
+            each.check()
+        return made
 
 
 def _call(text: str) -> list[tuple[str, str]]:
@@ -139,6 +139,3 @@ def _call(text: str) -> list[tuple[str, str]]:
             return []
         made.append((each["name"], json.dumps(arguments, ensure_ascii=False)))
     return made
-
-
-__all__ = ["Tools"]

@@ -19,12 +19,7 @@ _MOST_TEXTS = 2048
 
 
 class Vectors:
-    """Answers requests for vectors, one after the other.
-
-    Args:
-        model: what makes them.
-        name: what clients call it.
-    """
+    """Answers requests for vectors, one after the other."""
 
     def __init__(self, model: EmbeddingModel, name: str) -> None:
         self._model, self._name, self._lock = model, name, threading.Lock()
@@ -96,6 +91,3 @@ class Vectors:
                 except (InvalidArgumentError, UnicodeEncodeError) as error:
                     raise invalid(f"input[{place}]: {error}", "input") from error
         return texts, lengths
-
-
-__all__ = ["Vectors"]

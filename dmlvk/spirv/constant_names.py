@@ -11,11 +11,9 @@ from collections.abc import Mapping
 
 from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
 
-NAMES_KEPT = "names of specialization constants"
-"""Changes when something else is kept of a module's debug information."""
+NAMES_KEPT = "names of specialization constants"  # Changes when something else is kept of a module's debug information
 
-FIRST_OF_DRIVER = 1000
-"""Constants with this ``constant_id`` and above are set in the module, and no launch gives them."""
+FIRST_OF_DRIVER = 1000  # Constants with this ``constant_id`` and above are set in the module, and no launch gives them
 
 _NAME, _DECORATE, _SPEC_ID, _FUNCTION, _COMPOSITE = 5, 71, 1, 54, 51
 _BUILT_IN, _WORK_GROUP_SIZE = 11, 25
@@ -24,15 +22,10 @@ _DEBUG = frozenset((2, 3, 4, _NAME, 6, 7, 8, 317, 330))  # sources, names, lines
 
 @dataclasses.dataclass(frozen=True)
 class Constants:
-    """A module's specialization constants.
+    """A module's specialization constants."""
 
-    Attributes:
-        ids: by name the ``constant_id``, of those that a launch gives.
-        count: how many values a launch gives, from id 0 on: ids that the module has not are given 0.
-    """
-
-    ids: Mapping[str, int]
-    count: int
+    ids: Mapping[str, int]  # by name the ``constant_id``, of those that a launch gives
+    count: int  # how many values a launch gives, from id 0 on: ids that the module has not are given 0
 
 
 def with_constant_names_only(data: bytes) -> bytes:

@@ -16,12 +16,16 @@ SOURCE = "matrix/cooperative_tiles.comp"
 EXACT_SOURCE = "matrix/exact_tiles.comp"
 FLOATS_SOURCE = "matrix/cooperative_floats.comp"
 CHANNELS_SOURCE = "matrix/cooperative_channels.comp"
-ATTENTION_SOURCE = "attention/cooperative.comp"
+ATTENTION_SOURCE = "patterns/composed/attention_cooperative.comp"
 BLOCKS_SOURCE = "matrix/block_matrices.comp"
+PACKED_SOURCE = "matrix/packed_matrices.comp"
 TRIAL_SOURCE = "trial/matrix_quads.comp"
-SOURCES = (SOURCE, EXACT_SOURCE, FLOATS_SOURCE, CHANNELS_SOURCE, ATTENTION_SOURCE, BLOCKS_SOURCE, TRIAL_SOURCE)
+SOURCES = (
+    *(SOURCE, EXACT_SOURCE, FLOATS_SOURCE, CHANNELS_SOURCE, ATTENTION_SOURCE, BLOCKS_SOURCE, PACKED_SOURCE),
+    TRIAL_SOURCE,
+)
 """The shaders with such matrices: of bytes, of FLOAT32 as bytes, of 16-bit numbers, of convolutions, attention, packed
-weights, a trial."""
+weights by device arithmetic and by exact sums, a trial."""
 
 _OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_CONSTANT = numbers("Capability TypeInt TypeFloat Constant")
 _OP_TYPE_COOPERATIVE_MATRIX = 4456
@@ -52,9 +56,6 @@ def has_cooperative_matrices(data: bytes) -> bool:
 
 def with_component_types(data: bytes) -> bytes:
     """A module whose cooperative matrices have types of components, not numbers.
-
-    Args:
-        data: a module of glslang.
 
     Returns:
         the module, in the byte order of this machine; as it is where it has no such matrix.
@@ -91,10 +92,7 @@ def _kind(opcode: int, operands: array[int]) -> tuple[int, ...]:
 
 
 def _rewritten(
-    words: array[int],
-    types: dict[int, tuple[int, ...]],
-    declared: dict[tuple[int, ...], int],
-    capabilities: set[int],
+    words: array[int], types: dict[int, tuple[int, ...]], declared: dict[tuple[int, ...], int], capabilities: set[int]
 ) -> array[int]:
     """The module's words with types in the place of the constants that stand for them, each declared before."""
     made = words[:HEADER_WORDS]

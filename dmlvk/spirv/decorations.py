@@ -7,9 +7,10 @@ from array import array
 from dmlvk.spirv.modules import module_instructions, module_words
 from dmlvk.spirv.opcodes import numbers
 
-_OP_EXT_INST, _OP_VARIABLE, _OP_DECORATE, _OP_MEMBER_DECORATE, _OP_TYPE_POINTER = numbers(
-    "ExtInst Variable Decorate MemberDecorate TypePointer"
+_OP_EXT_INST, _OP_VARIABLE, _OP_DECORATE, _OP_MEMBER_DECORATE, _OP_TYPE_POINTER, _OP_MULTIPLY = numbers(
+    "ExtInst Variable Decorate MemberDecorate TypePointer FMul"
 )
+_OP_TYPE_COOPERATIVE_MATRIX = 4456
 _STORAGE_BUFFER = 12
 _FMA = 50  # of GLSL.std.450, the only set of functions that shaders may call
 _RESTRICT, _ALIASED, _NO_CONTRACTION = 19, 20, 42
@@ -18,7 +19,7 @@ PASSES = "aliased storage buffers, precise fma 1"
 """Counts up when something else is changed in what the compiler writes."""
 
 
-def with_decorations(data: bytes, *, precise: bool = True) -> bytes:
+def with_decorations(data: bytes, *, precise: bool = True, precise_matrices: bool = False) -> bytes:
     """Decorate storage buffers as Aliased, and fma() as NoContraction, where they are not yet.
 
     SPIR-V lets a driver assume that two variables never overlap unless they say so, or are Restrict. Here they do: one
@@ -29,8 +30,9 @@ def with_decorations(data: bytes, *, precise: bool = True) -> bytes:
     llvmpipe's sines and powers of e broke their promises.
 
     Args:
-        data: a SPIR-V module.
         precise: whether fma() is decorated: everywhere but in kernels that may round as a device likes.
+        precise_matrices: whether products of cooperative matrices, element by element, are decorated, too: GLSL has no
+            word for it.
 
     Returns:
         The module with the decorations, in the byte order of this machine.
@@ -44,14 +46,17 @@ def with_decorations(data: bytes, *, precise: bool = True) -> bytes:
     decorated: set[int] = set()  # variables and structures that say themselves whether they overlap
     exact: set[int] = set()
     fused: list[int] = []
+    matrices: set[int] = set()  # types
     end_of_decorations = 0
     for position, opcode, operands in module_instructions(words):
         if opcode == _OP_VARIABLE and operands[2] == _STORAGE_BUFFER:
             buffers[operands[1]] = operands[0]
         elif opcode == _OP_TYPE_POINTER and operands[1] == _STORAGE_BUFFER:
             structures[operands[0]] = operands[2]
-        elif opcode == _OP_EXT_INST and operands[3] == _FMA:
+        elif (opcode == _OP_EXT_INST and operands[3] == _FMA) or (opcode == _OP_MULTIPLY and operands[0] in matrices):
             fused.append(operands[1])
+        elif opcode == _OP_TYPE_COOPERATIVE_MATRIX and precise_matrices:
+            matrices.add(operands[0])
         elif opcode == _OP_DECORATE:
             end_of_decorations = position + 1 + len(operands)
             if operands[1] in (_RESTRICT, _ALIASED):

@@ -79,22 +79,15 @@ def _instruction(opcode: int, *operands: int) -> _Instruction:
 
 
 class _Declarations:
-    """What stands before a module's functions.
-
-    Attributes:
-        numbers: types that one condition chooses from.
-        pointed: by type of pointer, the kind of memory and the type of what is there.
-        pointers: types of variables.
-        constants: the names of all.
-        truths: those of them that are true or false.
-    """
+    """What stands before a module's functions."""
 
     def __init__(self) -> None:
-        self.numbers: set[int] = set()
+        self.numbers: set[int] = set()  # types that one condition chooses from
+        # by type of pointer, the kind of memory and the type of what is there
         self.pointed: dict[int, tuple[int, int]] = {}
-        self.pointers: dict[int, int] = {}
-        self.constants: set[int] = set()
-        self.truths: set[int] = set()
+        self.pointers: dict[int, int] = {}  # types of variables
+        self.constants: set[int] = set()  # the names of all
+        self.truths: set[int] = set()  # those of them that are true or false
 
     def add(self, opcode: int, operands: array[int]) -> None:
         """Notes one of them."""
@@ -112,17 +105,12 @@ class _Declarations:
 
 @dataclasses.dataclass
 class _BasicBlock:
-    """Instructions that are executed one after the other.
+    """Instructions that are executed one after the other."""
 
-    Attributes:
-        label: its name.
-        body: without the label and the last ones, which lead to other blocks.
-        end: these.
-    """
-
-    label: int
+    label: int  # its name
+    # without the label and the last ones, which lead to other blocks
     body: list[_Instruction] = dataclasses.field(default_factory=list)
-    end: list[_Instruction] = dataclasses.field(default_factory=list)
+    end: list[_Instruction] = dataclasses.field(default_factory=list)  # these
 
     @property
     def condition(self) -> int:
@@ -131,14 +119,10 @@ class _BasicBlock:
 
 
 class _Flattening:
-    """One function.
-
-    Attributes:
-        bound: the first number that names nothing yet.
-    """
+    """One function."""
 
     def __init__(self, declared: _Declarations, function: list[_Instruction], bound: int) -> None:
-        self.bound = bound
+        self.bound = bound  # the first number that names nothing yet
         self._declared, self._function = declared, function
         self._pointers = dict(declared.pointers)
         self._fixed = set(declared.pointers)  # pointers that lead to the same place in every invocation

@@ -61,9 +61,7 @@ def general_shader(spirv: bytes, constants: frozenset[int], bindings: int, push_
     buffer the values begin, which stand in the order of their ``constant_id``.
 
     Args:
-        spirv: the module.
         constants: some of its :func:`numbers_of`, at least one.
-        bindings: how many it has.
         push_words: how many words of push constants it is given.
 
     Returns:

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterator
 
 from dmlvk.spirv.opcodes import NUMBERS, numbers
 
-HEADER_WORDS = 5
-"""What stands before a module's first instruction."""
+HEADER_WORDS = 5  # What stands before a module's first instruction
 
 _MAGIC = 0x07230203
 _BOUND = 3  # the place in the header of the number above all that the module gives to types, constants and results
@@ -113,7 +112,6 @@ def with_work_group_size(spirv: bytes, invocations: int) -> bytes:
 
     Args:
         spirv: a module, as ``scripts/compile_shaders.py`` or a fused graph makes it.
-        invocations: how many.
 
     Returns:
         the module, in the byte order of this machine.

@@ -106,8 +106,7 @@ _INSTRUCTIONS: Final = (
 NAMES: Final = {number: f"Op{name}" for number, name in _INSTRUCTIONS.items()}
 """Instruction names by number, for the instructions that a compute shader can contain."""
 
-NUMBERS: Final = {name: number for number, name in NAMES.items()}
-"""Instruction numbers by name."""
+NUMBERS: Final = {name: number for number, name in NAMES.items()}  # Instruction numbers by name
 
 GLSL_FUNCTIONS: Final = (
     _numbered(1, "Round RoundEven Trunc FAbs SAbs FSign SSign Floor Ceil Fract Radians Degrees Sin Cos Tan Asin Acos")

@@ -30,6 +30,9 @@ MULTIPLIES_HALVES = 1005
 MATRICES_LIE_IN_QUADS = 1006
 """The ``constant_id`` by which a shader sees how elements of cooperative matrices lie: ``cooperative_quads.glsl``."""
 
+SUMS_OF_MATRICES_ARE_EXACT = 1008
+"""The number of what is tried of matrices for ``Target.has_exact_halves``; no shader has such a constant."""
+
 ON_NAIVE_DRIVER = 1003
 """The ``constant_id`` by which a shader sees that it runs on one of ``NAIVE_DRIVERS``."""
 

@@ -21,7 +21,6 @@ def checked_arithmetic(given: object, where: str) -> Arithmetic:
 
     Args:
         given: what a caller, or an environment variable, says.
-        where: for the message.
 
     Raises:
         InvalidArgumentError: when it is none of them.

@@ -17,19 +17,14 @@ _PACKAGE = Path(__file__).parents[1]
 _MOST_BYTES = 2**30
 _SIGNATURE_BYTES = 32
 _SECRET_BYTES = 32
-UNFINISHED = ".part"
-"""How the names of files end that are being written; the number before the last is the process's."""
+UNFINISHED = ".part"  # How the names of files end that are being written; the number before the last is the process's
 
 _MESA_SWITCHES = ("MESA_SHADER_CACHE_DISABLE", "MESA_GLSL_CACHE_DISABLE")
-_MESA_NEEDS = 16 * 2**20
-"""Bytes: its index alone is a mapped file of more than a mebibyte."""
+_MESA_NEEDS = 16 * 2**20  # Bytes: its index alone is a mapped file of more than a mebibyte
 
 
 def user_cache(name: str) -> Path | None:
     """A folder in the user's cache directory; it may not exist yet.
-
-    Args:
-        name: of the folder.
 
     Returns:
         ``None`` where the user has no home directory, as in some containers: nothing is kept there.
@@ -146,7 +141,6 @@ def kept_contents(path: Path, key: str) -> bytes | None:
     """What :func:`keep_contents` wrote; ``None`` where there is no such file.
 
     Args:
-        path: the file.
         key: what the contents follow from: a file under another one's name is damaged.
 
     Raises:

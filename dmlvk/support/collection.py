@@ -11,8 +11,7 @@ import gc
 import threading
 from collections.abc import Iterator
 
-_MANY = 100_000
-"""Objects that were made meanwhile, beside which those do not count that others made just before."""
+_MANY = 100_000  # Objects that were made meanwhile, beside which those do not count that others made just before
 
 _lock = threading.Lock()
 _pauses = 0

@@ -23,8 +23,7 @@ import traceback
 
 _log = logging.getLogger("dmlvk")
 
-_MOST_KINDS = 256
-"""Kinds that are told; a program with more of them has told enough."""
+_MOST_KINDS = 256  # Kinds that are told; a program with more of them has told enough
 
 _lock = threading.Lock()
 _kinds: set[tuple[str, str]] = set()

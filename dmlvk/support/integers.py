@@ -14,8 +14,7 @@ from dmlvk.errors import InvalidArgumentError
 
 UINT64_MAX = 2**64 - 1
 
-_MOST_ITEMS = 1000
-"""Of what tells no length, and may have no end."""
+_MOST_ITEMS = 1000  # Of what tells no length, and may have no end
 
 
 def checked_integer(value: object, where: str, lowest: int, highest: int = UINT64_MAX) -> int:
@@ -24,8 +23,6 @@ def checked_integer(value: object, where: str, lowest: int, highest: int = UINT6
     Args:
         value: an int, or anything else that Python takes for an index, such as NumPy's integers.
         where: what it is, for the message.
-        lowest: the smallest number allowed.
-        highest: the largest number allowed.
 
     Raises:
         InvalidArgumentError: when it is no integer, or outside.

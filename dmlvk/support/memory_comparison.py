@@ -16,17 +16,14 @@ from typing import Any
 
 from dmlvk.support.shared_work import Helpers
 
-Span = tuple[int, int, int]
-"""Addresses of two pieces, and their bytes."""
+Span = tuple[int, int, int]  # Addresses of two pieces, and their bytes
 
 _MOST_THREADS = 8
 """That compare at once, the one that asks included: memory is as fast as that many cores of a large machine."""
 
-_PARALLEL_BYTES = 8 * 2**20
-"""From how many bytes on several threads compare."""
+_PARALLEL_BYTES = 8 * 2**20  # From how many bytes on several threads compare
 
-_PART_BYTES = 2 * 2**20
-"""What one of them takes at a time."""
+_PART_BYTES = 2 * 2**20  # What one of them takes at a time
 
 _helpers = Helpers("dmlvk-compare")
 

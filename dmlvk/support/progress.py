@@ -21,7 +21,6 @@ def with_progress(items: Iterable[Item], total: int, what: str) -> Iterator[Item
 
     Args:
         items: whatever is worked on, one after the other.
-        total: how many there are.
         what: what is done with them, after «300 of 1,000»: ``"kernels compiled"``.
     """
     began = said = time.monotonic()

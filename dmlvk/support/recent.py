@@ -14,18 +14,11 @@ _Value = TypeVar("_Value")
 
 
 class Recent(collections.OrderedDict[_Key, _Value]):
-    """What is kept by keys, that used last at the end. Not locked.
-
-    Args:
-        most: how many are kept.
-
-    Attributes:
-        most: the same.
-    """
+    """What is kept by keys, that used last at the end. Not locked."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
-        self.most = most
+        self.most = most  # the same
 
     def keep(self, key: _Key, value: _Value) -> _Value:
         """Keeps something, and gives it back."""
@@ -47,7 +40,6 @@ class Repetitions(Generic[_Key, _Value]):
     """What is made of runs that come a second time, by what tells them apart. Bounded, and not locked.
 
     Args:
-        most: how many are kept.
         is_there: whether what it needs still is.
     """
 

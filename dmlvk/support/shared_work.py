@@ -92,7 +92,6 @@ class Helpers:
         """Does all parts, in any order and any thread; when one raises, those that wait are left out, and it is raised.
 
         Args:
-            parts: of the work.
             workers: threads that do it at most, the one that asks included.
             only_waits: whether that one leaves the work to the others. However many ask, no more than so many threads
                 work then at a time.

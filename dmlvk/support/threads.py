@@ -19,7 +19,6 @@ def map_in_threads(function: Callable[[Item], Made], items: Sequence[Item], thre
 
     Args:
         function: called for each item, in any order.
-        items: all of them.
         threads: that work at most, the one that asks included.
     """
     made: dict[int, Made] = {}

@@ -13,38 +13,40 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import torch
-from torch._dynamo import register_backend
+from torch._dynamo import register_backend, trace_rules
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import default_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import CheckpointPolicy
 
 from dmlvk.device import Device
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
 from dmlvk.support.recent import Recent
 from dmlvk.torch import operators
 from dmlvk.torch.decompositions import decompositions
-from dmlvk.torch.devices import device_for
+from dmlvk.torch.devices import check_options, device_for
 from dmlvk.torch.host_nodes import is_on_host, put_numbers_on_host
 from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, name_of
 from dmlvk.torch.parts import DevicePart
 from dmlvk.torch.residency import Residency
-from dmlvk.torch.sizes import NoNumber
+from dmlvk.torch.sizes import NoNumber, depends_on_data
 from dmlvk.torch.support import NOT_LOWERED
+from dmlvk.torch.types import NAME
 from dmlvk.torch.views import share_memory_of_results, views_among
 
 assert operators  # importing it registers the lowerings
 
 _log = logging.getLogger("dmlvk")
 
-_KEPT_SIZES = 64
-"""Graphs that are kept of a program whose sizes vary; those not used for longest go first."""
+_KEPT_SIZES = 64  # Graphs that are kept of a program whose sizes vary; those not used for longest go first
 
-_LEAST_NODES = 2
-"""Nodes of a part that is worth the way to the device and back, where the CPU computes others."""
+_LEAST_NODES = 2  # Nodes of a part that is worth the way to the device and back, where the CPU computes others
 
 _said: set[str] = set()
 
@@ -64,18 +66,19 @@ def backend(
         options: ``device``: a ``dmlvk.Device``, or what it takes to choose one; ``arithmetic``: as ``dmlvk.Device``
             takes it; ``weights``: ``"compared"``, the default, with what the device has of them, in every call;
             ``"counted"``: the program promises that they change only by what PyTorch counts, which costs a call
-            nothing.
+            nothing. Tensors on PyTorch's device ``dmlvk`` are computed on it, and have no use for options.
         mode: accepted for PyTorch's sake.
 
     Raises:
         InvalidArgumentError: there is no such option.
     """
-    device, residency = device_for(dict(options or {}))
-    compilers = {kind: functools.partial(_compiled, _CompilerSetting(device, residency), kind) for kind in _Kind}
+    check_options(options or {})
+    compilers = {kind: functools.partial(_compiled, dict(options or {}), kind) for kind in _Kind}
     compile_both = aot_autograd(
         fw_compiler=compilers[_Kind.FORWARD],
         bw_compiler=compilers[_Kind.BACKWARD],
         inference_compiler=compilers[_Kind.INFERENCE],
+        partition_fn=_forward_and_backward,
         decompositions=decompositions(),
     )
     try:
@@ -83,6 +86,19 @@ def backend(
             made: Callable[..., Any] = compile_both(module, list(example_inputs))
     except DeviceRemovedError as error:
         return _raising(error)  # in the call: what a backend raises, TorchDynamo makes another error of
+    return made
+
+
+def _forward_and_backward(joint: GraphModule, inputs: Any, **options: Any) -> tuple[GraphModule, GraphModule]:
+    """AOTAutograd's two graphs; random numbers are drawn in the first, and kept where checkpoints compute them again.
+
+    PyTorch's own way, which draws them twice from one state of a generator, is for its own devices.
+    """
+    for node in joint.graph.nodes:
+        if "recompute" in node.meta and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            for each in (node, *(user for user in node.users if user.target is operator.getitem)):
+                each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+    made: tuple[GraphModule, GraphModule] = default_partition(joint, inputs, **options)
     return made
 
 
@@ -94,6 +110,8 @@ def _raising(error: DeviceRemovedError) -> Callable[..., Any]:
 
     return call
 
+
+trace_rules.add("dmlvk")  # what computes operators is no part of the programs that call them
 
 if not any(point.name == "dmlvk" for point in entry_points(group="torch_dynamo_backends")):
     # A checkout. PyTorch itself registers what the entry points of installed packages name, and nothing twice.
@@ -112,7 +130,7 @@ def load(program: torch.export.ExportedProgram, **options: Any) -> torch.nn.Modu
     """
     if not isinstance(program, torch.export.ExportedProgram):
         raise InvalidArgumentError(f"dmlvk.torch.load: needs a torch.export.ExportedProgram; got {program!r}")
-    device_for(options)
+    check_options(options)
     made: torch.nn.Module = torch.compile(program.module(), backend=functools.partial(backend, options=options))
     return made
 
@@ -127,33 +145,29 @@ class _Kind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class _CompilerSetting:
-    """Where a graph is computed, and what of its arguments and results is known.
+    """Where a graph is computed, and what of its arguments and results is known."""
 
-    Attributes:
-        device: the device.
-        residency: what lies there.
-        weights: names of the arguments that are parameters and buffers of modules.
-        are_lasting: whether these seldom change.
-        returned: how many results the program gets; the others are for the backward graph. ``None``: all.
-        is_open: whether sizes are open.
-        shares_memory: whether results that are views of one another are made so; in training AOTAutograd does that.
-        views: places of results that AOTAutograd makes views, which lie as in eager PyTorch.
-    """
-
-    device: Device
-    residency: Residency
-    weights: frozenset[str] = frozenset()
-    are_lasting: bool = False
+    # the device, and what lies there; ``None``: tensors are PyTorch's on its device ``dmlvk``
+    device: tuple[Device, Residency] | None
+    weights: frozenset[str] = frozenset()  # names of the arguments that are parameters and buffers of modules
+    are_lasting: bool = False  # whether these seldom change
+    # how many results the program gets; the others are for the backward graph. ``None``: all
     returned: int | None = None
-    is_open: bool = False
+    is_open: bool = False  # whether sizes are open
+    # whether results that are views of one another are made so; in training AOTAutograd does that
     shares_memory: bool = False
-    views: frozenset[int] = frozenset()
+    views: frozenset[int] = frozenset()  # places of results that AOTAutograd makes views, which lie as in eager PyTorch
 
 
-def _compiled(
-    setting: _CompilerSetting, kind: _Kind, module: GraphModule, examples: Sequence[Any]
-) -> Callable[..., Any]:
+def _compiled(options: dict[str, Any], kind: _Kind, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
     """A graph of ATen's operators as a function of tensors; one with open sizes is made anew for each of them."""
+    is_recorded = any(one.device.type == NAME for node in module.graph.nodes for one in _tensors_of(node))
+    if is_recorded and not options.keys() <= {"weights"}:
+        raise InvalidArgumentError(
+            f"dmlvk.torch: the options device and arithmetic are for tensors of the CPU; got {options} with tensors on "
+            f"{NAME}, whose device torch.{NAME}.use chooses"
+        )
+    setting = _CompilerSetting(None if is_recorded else device_for(options))
     metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
     if metadata is not None and kind is not _Kind.BACKWARD:
         names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
@@ -171,6 +185,8 @@ def _compiled(
     setting = dataclasses.replace(setting, is_open=is_open)
     if not is_open:
         return _boxed(_in_parts(setting, module))
+    if is_recorded:
+        return _boxed(_OpenSizes(dataclasses.replace(setting, is_open=False), module))
     try:
         return _boxed(_in_parts(setting, module))
     except (NotLowered, NoNumber) as reason:
@@ -214,8 +230,8 @@ class _OpenSizes:
 class _Supported(OperatorSupportBase):
     """What the device computes: what the table has, without nodes that turned out to be too much for it."""
 
-    def __init__(self, refused: set[str]) -> None:
-        self._refused = refused
+    def __init__(self, refused: set[str], *, is_recorded: bool) -> None:
+        self._refused, self._is_recorded = refused, is_recorded
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
         """PyTorch's question."""
@@ -223,7 +239,21 @@ class _Supported(OperatorSupportBase):
             return False
         if node.target is operator.getitem and isinstance(node.args[0], Node):
             return self.is_node_supported(submodules, node.args[0])
+        if self._is_recorded and not _is_on_device(node):
+            return False
         return node.name not in self._refused and has_lowering(node)
+
+
+def _tensors_of(node: Node) -> list[torch.Tensor]:
+    return [one for one in tree_leaves(node.meta.get("val")) if isinstance(one, torch.Tensor)]
+
+
+def _is_on_device(node: Node) -> bool:
+    """Whether results and operands of a node are on PyTorch's device, but for numbers among the operands."""
+    operands = [one for each in node.all_input_nodes for one in _tensors_of(each)]
+    return all(one.device.type == NAME for one in _tensors_of(node)) and all(
+        one.device.type == NAME or not one.dim() for one in operands
+    )
 
 
 def _in_parts(setting: _CompilerSetting, module: GraphModule) -> Callable[..., Any]:
@@ -231,11 +261,12 @@ def _in_parts(setting: _CompilerSetting, module: GraphModule) -> Callable[..., A
     refused: set[str] = set()
     reasons: dict[str, str] = {}
     module = GraphModule(module, _copied(module.graph))
-    share_memory_of_results(module, setting.views, all_results=setting.shares_memory)
+    views = setting.views | _with_gaps(module) if setting.device is None else setting.views
+    share_memory_of_results(module, views, all_results=setting.shares_memory)
     put_numbers_on_host(module)
     while True:
         copy = GraphModule(module, _copied(module.graph))
-        parts, nodes = _partitioned(copy, refused)
+        parts, nodes = _partitioned(copy, _Supported(refused, is_recorded=setting.device is None))
         try:
             for node in nodes:
                 setattr(parts, str(node.target), _part(setting, getattr(parts, str(node.target)), node))
@@ -245,8 +276,24 @@ def _in_parts(setting: _CompilerSetting, module: GraphModule) -> Callable[..., A
             refused.add(error.node.name)
             reasons[name_of(error.node)] = str(error)
             continue
-        _tell(parts, reasons)
+        if setting.device is not None:  # else what is left is recorded, or says itself that the CPU computes it
+            _tell(parts, reasons)
         return parts
+
+
+def _with_gaps(module: GraphModule) -> set[int]:
+    """Places of results that do not fill memory, such as repeated ones: on the device these are views of others."""
+    from dmlvk.torch.device.geometry import flattened
+
+    results = next(iter(reversed(module.graph.nodes))).args[0]
+    shown = [node.meta.get("val") if isinstance(node, Node) else None for node in results]
+    return {
+        place
+        for place, one in enumerate(shown)
+        if isinstance(one, torch.Tensor)
+        and not depends_on_data(one)
+        and flattened(tuple(one.shape), one.stride()) is None
+    }
 
 
 def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
@@ -258,17 +305,19 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
     return made
 
 
-def _part(setting: _CompilerSetting, module: GraphModule, node: Node) -> DevicePart:
+def _part(setting: _CompilerSetting, module: GraphModule, node: Node) -> torch.nn.Module:
     """What stands for a node that calls a part."""
+    if setting.device is None:
+        from dmlvk.torch.device.compiled import RecordedPart  # PyTorch may be too old for its device
+
+        return RecordedPart(module)
     weights = [
         number
         for number, given in enumerate(node.args)
         if isinstance(given, Node) and given.op == "placeholder" and given.name in setting.weights
     ]
     if setting.is_open and any(map(_has_open_sizes, node.all_input_nodes)):
-        return DevicePart(
-            setting.device, setting.residency, module, weights, are_lasting=setting.are_lasting, is_open=True
-        )
+        return DevicePart(*setting.device, module, weights, are_lasting=setting.are_lasting, is_open=True)
     inner = next(iter(reversed(module.graph.nodes))).args[0]
     count = 1 if isinstance(inner, Node) else len(inner)
     shown = {node: 0} if isinstance(inner, Node) else {user: user.args[1] for user in node.users}
@@ -278,9 +327,7 @@ def _part(setting: _CompilerSetting, module: GraphModule, node: Node) -> DeviceP
             returned = user.args[0][: setting.returned] if user.op == "output" else ()
             if user.op != "output" or given in returned:
                 unread.discard(number)
-    return DevicePart(
-        setting.device, setting.residency, module, weights, are_lasting=setting.are_lasting, unread=unread
-    )
+    return DevicePart(*setting.device, module, weights, are_lasting=setting.are_lasting, unread=unread)
 
 
 def _has_open_sizes(node: Node) -> bool:
@@ -292,9 +339,9 @@ def _has_open_sizes(node: Node) -> bool:
     )
 
 
-def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, list[Node]]:
+def _partitioned(module: GraphModule, supported: _Supported) -> tuple[GraphModule, list[Node]]:
     """The module with parts for the device as modules inside it, and the nodes that call them."""
-    partitioner = CapabilityBasedPartitioner(module, _Supported(refused), allows_single_node_partition=True)
+    partitioner = CapabilityBasedPartitioner(module, supported, allows_single_node_partition=True)
     found = partitioner.propose_partitions()
     computed = [
         node

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
 from torch.nn import functional
 
 from dmlvk.torch.activations import ACTIVATIONS, LOWERED
+from dmlvk.torch.empties import EMPTIES
+from dmlvk.torch.lowering import LOWERINGS, name_of_operator
 from dmlvk.torch.recurrent import RECURRENT
+from dmlvk.torch.resampled import RESAMPLED
 from dmlvk.torch.special import SPECIAL
 
 _aten = torch.ops.aten
@@ -40,12 +43,32 @@ _DECOMPOSED = [
 _KEPT = [_aten.embedding_dense_backward.default, *LOWERED]
 """Operators that are lowered, though PyTorch would take them apart."""
 
+_OF_TRACING = [_aten.lift.default, _aten.lift_fresh.default, _aten.detach.default]
+"""What brings a constant into a trace: taken apart into a view before that, it would meet a tensor of memory."""
+
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Those of Core ATen and others, by operator."""
-    found: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
-    found |= {**get_decompositions(_DECOMPOSED), **ACTIVATIONS, **SPECIAL, **RECURRENT, **_OWN}
-    for kept in _KEPT:
+    found: dict[Any, Callable[..., Any]] = {
+        operator: function
+        for operator, function in decomposition_table.items()
+        if isinstance(operator, torch._ops.OpOverload)
+        and operator.namespace == "aten"
+        and name_of_operator(operator) not in LOWERINGS
+        and torch.Tag.nondeterministic_seeded not in operator.tags
+        and not operator._schema.is_mutable  # what is traced changes nothing
+    }
+    found |= {
+        **core_aten_decompositions(),
+        **get_decompositions(_DECOMPOSED),
+        **ACTIVATIONS,
+        **SPECIAL,
+        **RECURRENT,
+        **RESAMPLED,
+        **EMPTIES,
+        **_OWN,
+    }
+    for kept in (*_KEPT, *_OF_TRACING):
         found.pop(kept, None)
     return found
 
@@ -67,15 +90,74 @@ def _has_equal_parts(x: torch.Tensor, shape: Any) -> bool:
 
 def _is_whole_multiple(x: torch.Tensor, size: Any, *factors: Any) -> bool:
     """Of nearest elements: each is repeated as often."""
-    shape = size
-    if shape is None:
-        shape = [int(own * factor) for own, factor in zip(x.shape[2:], factors[0], strict=True)]
-    return all(wanted % own == 0 for own, wanted in zip(x.shape[2:], shape, strict=True))
+    if size is None:
+        return all(float(factor).is_integer() for factor in factors[0])
+    return all(wanted % own == 0 for own, wanted in zip(x.shape[2:], size, strict=True))
 
 
 def _has_free_corners(x: torch.Tensor, size: Any, align_corners: bool, *_: Any) -> bool:
     """Of linear ones: corners do not lie on one another."""
     return not align_corners
+
+
+def _shares(x: torch.Tensor, size: int, count: int, factor: float | None, align_corners: bool) -> torch.Tensor:
+    """Of each of so many pixels, what the pixels of an axis give to it: a triangle, wider where it becomes smaller."""
+    if align_corners:
+        scale = (size - 1) / (count - 1) if count > 1 else 0.0
+    else:
+        scale = 1 / factor if factor else size / count
+    support = max(scale, 1.0)
+    places = torch.arange(count, dtype=torch.float32, device=x.device)[:, None]
+    centers = scale * (places + 0.5)
+    first = (centers - support + 0.5).floor().clamp(min=0)
+    last = (centers + support + 0.5).floor().clamp(max=size)
+    own = torch.arange(size, dtype=torch.float32, device=x.device)
+    weights = (1 - ((own - centers + 0.5) / support).abs()).clamp(min=0)
+    weights = torch.where((own >= first) & (own < last), weights, 0)
+    return weights / weights.sum(1, keepdim=True)
+
+
+def _smoothed(
+    x: torch.Tensor,
+    size: Any,
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> torch.Tensor:
+    """Pictures of another size without aliases: products with a matrix for each axis."""
+    rows = _shares(x, x.shape[-2], size[0], scales_h, align_corners)
+    columns = _shares(x, x.shape[-1], size[1], scales_w, align_corners)
+    return (rows @ x.to(torch.float32) @ columns.T).to(x.dtype)
+
+
+def _averages(
+    x: torch.Tensor,
+    window: Any,
+    stride: Any = (),
+    padding: Any = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Any:
+    """Means with a divisor of their own: sums of windows of what is padded with zeros."""
+    if divisor is None and not (ceil_mode and count_include_pad):
+        return NotImplemented
+    sizes, (above, left) = (list(one) * (2 // len(one)) for one in (window, padding))
+    padded = functional.pad(x, (left, left, above, above))
+    ones = functional.pad(torch.ones_like(x), (left, left, above, above), value=1.0)
+    own = list(stride) or sizes
+    steps = own * (2 // len(own))
+    beyond = []
+    for axis, pad in ((-1, left), (-2, above)):
+        size = padded.shape[axis]
+        count = -(-(size - sizes[axis]) // steps[axis]) + 1 if ceil_mode else (size - sizes[axis]) // steps[axis] + 1
+        if (count - 1) * steps[axis] >= size - pad:
+            count -= 1
+        beyond += [0, max((count - 1) * steps[axis] + sizes[axis] - size, 0)]
+    total = _aten.avg_pool2d(functional.pad(padded, beyond), sizes, steps)
+    if divisor is not None:
+        return total * (sizes[0] * sizes[1] / divisor)
+    return total / _aten.avg_pool2d(functional.pad(ones, beyond), sizes, steps)
 
 
 _MOST_PAIRED = 64
@@ -149,12 +231,14 @@ def _attention(
 
 def _dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
     """As eager PyTorch has it, by the same random numbers: where elements go does not wait for what they are."""
-    shape, strides = list(x.shape), list(x.stride())
+    axes = sorted(range(x.dim()), key=x.stride, reverse=True)  # PyTorch draws in the order of memory
+    shape, strides = [x.shape[axis] for axis in axes], [x.stride(axis) for axis in axes]
     # The device has no empty_strided, so all of the mask is made on the CPU.
     mask = torch.empty_strided(shape, strides, dtype=torch.bool, device=x.device)
+    mask = torch.ones_like(mask) if train is False else torch.bernoulli(mask, 1 - p)
+    mask = mask.permute([axes.index(axis) for axis in range(x.dim())])
     if train is False:
-        return x.clone(), torch.ones_like(mask)
-    mask = torch.bernoulli(mask, 1 - p)
+        return x.clone(), mask
     return x * mask * (1 / (1 - p) if p < 1 else 0.0), mask
 
 
@@ -166,6 +250,19 @@ def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -
     positions = mask.flatten().to(torch.int64).cumsum(0) - 1
     taken = source.flatten()[positions.clamp(0, source.numel() - 1)]
     return torch.where(mask, taken.reshape(x.shape), x)
+
+
+def _diagonal_scatter(x: torch.Tensor, source: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """With the source on a diagonal (PyTorch's own decomposition writes in place, which AOTAutograd refuses)."""
+    diagonal = x.diagonal(offset, dim1, dim2)
+    if diagonal.shape != source.shape or not source.numel():
+        return NotImplemented
+    moved = x.movedim((dim1, dim2), (-2, -1))
+    rows = torch.arange(moved.shape[-2], device=x.device)
+    columns = torch.arange(moved.shape[-1], device=x.device)
+    places = (rows + min(offset, 0)).clamp(0, source.shape[-1] - 1)
+    spread = source.index_select(-1, places).to(x.dtype)[..., None]
+    return torch.where(columns - rows[:, None] == offset, spread, moved).movedim((-2, -1), (dim1, dim2))
 
 
 def _flash_attention(
@@ -240,6 +337,7 @@ _OWN: dict[Any, Callable[..., Any]] = {
     _aten._transformer_encoder_layer_fwd.default: _encoder_layer,
     _aten.native_dropout.default: _dropout,
     _aten.masked_scatter.default: _masked_scatter,
+    _aten.diagonal_scatter.default: _diagonal_scatter,
     _aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
     _aten._pdist_forward.default: _pair_distances,
     _aten._embedding_bag.default: _bags,
@@ -247,5 +345,8 @@ _OWN: dict[Any, Callable[..., Any]] = {
     _aten._adaptive_avg_pool2d.default: _where_unequal(_aten._adaptive_avg_pool2d.default, _has_equal_parts),
     _aten.upsample_nearest2d.vec: _where_unequal(_aten.upsample_nearest2d.vec, _is_whole_multiple),
     _aten.upsample_bilinear2d.vec: _where_unequal(_aten.upsample_bilinear2d.vec, _has_free_corners),
+    _aten.upsample_bilinear2d.default: _where_unequal(_aten.upsample_bilinear2d.default, _has_free_corners),
+    _aten._upsample_bilinear2d_aa.default: _smoothed,
+    _aten.avg_pool2d.default: _averages,
 }
 """What PyTorch has no decomposition of, or wants one for some arguments only."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from dmlvk.device import Device
@@ -17,8 +18,8 @@ _devices: dict[str, tuple[Device, Residency]] = {}
 _devices_lock = threading.Lock()
 
 
-def device_for(options: dict[str, Any]) -> tuple[Device, Residency]:
-    """The device that options name, which stays open, and what lies on it.
+def check_options(options: Mapping[str, Any]) -> None:
+    """Checks options.
 
     Raises:
         InvalidArgumentError: when there is no such option, or ``weights`` is neither ``"compared"`` nor ``"counted"``.
@@ -28,12 +29,22 @@ def device_for(options: dict[str, Any]) -> tuple[Device, Residency]:
         raise InvalidArgumentError(
             f"dmlvk.torch: there is no option {sorted(unknown)}; there are {', '.join(_OPTIONS)}"
         )
-    selector, arithmetic = options.get("device"), options.get("arithmetic")
     weights = options.get("weights", "compared")
     if weights not in _WEIGHTS:
         raise InvalidArgumentError(
             f"dmlvk.torch: the option weights must be one of {', '.join(_WEIGHTS)}; got {weights!r}"
         )
+
+
+def device_for(options: Mapping[str, Any]) -> tuple[Device, Residency]:
+    """The device that options name, which stays open, and what lies on it.
+
+    Raises:
+        InvalidArgumentError: as :func:`check_options`.
+    """
+    check_options(options)
+    selector, arithmetic = options.get("device"), options.get("arithmetic")
+    weights = options.get("weights", "compared")
     with _devices_lock:
         key = f"{id(selector) if isinstance(selector, Device) else selector!r} {arithmetic!r} {weights}"
         known = _devices.get(key)

@@ -9,6 +9,7 @@ from torch.fx import GraphModule, Node
 
 from dmlvk.torch.lowering import LOWERINGS, name_of
 from dmlvk.torch.sizes import is_computed, terms_of
+from dmlvk.torch.types import NAME
 
 _MARK = "dmlvk_is_on_host"
 
@@ -42,6 +43,7 @@ def put_numbers_on_host(module: GraphModule) -> None:
     Args:
         module: a graph of ATen's operators, which is changed.
     """
+    _put_doubles_on_host(module)
     numbers: set[Node] = set()
     for node in module.graph.nodes:
         if _is_number(node, numbers):
@@ -52,6 +54,46 @@ def put_numbers_on_host(module: GraphModule) -> None:
         if _needs_host(node) or any(map(is_on_host, node.users)):
             put_on_host(node)
     _round_operands(module)
+
+
+def _put_doubles_on_host(module: GraphModule) -> None:
+    """Moves zero-dimensional FLOAT64 that PyTorch has on the device, which lacks it, to the CPU.
+
+    TorchDynamo makes it of the items of tensors.
+    """
+    for node in list(module.graph.nodes):
+        value = node.meta.get("val")
+        plain = node.op == "call_function" and isinstance(value, torch.Tensor) and not value.dim()
+        if not plain or value.device.type != NAME or not any(map(_is_double, [node, *node.all_input_nodes])):
+            continue
+        with module.graph.inserting_before(node):
+            for operand in node.all_input_nodes:
+                if _is_on(operand, NAME):
+                    node.replace_input_with(operand, _moved(operand, torch.device("cpu")))
+        if "device" in node.kwargs:
+            node.kwargs = {**node.kwargs, "device": torch.device("cpu")}
+        node.meta["val"] = value.to("cpu")
+        put_on_host(node)
+        if value.dtype is not torch.float64:
+            users = list(node.users)
+            with module.graph.inserting_after(node):
+                back = _moved(node, value.device)
+            for user in users:
+                user.replace_input_with(node, back)
+
+
+def _is_on(node: Node, device: str) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.device.type == device
+
+
+def _moved(node: Node, device: torch.device) -> Node:
+    """A tensor on another device, which the host copies."""
+    copy: Any = torch.ops.aten._to_copy.default
+    made = node.graph.call_function(copy, (node,), {"device": device})
+    made.meta["val"] = node.meta["val"].to(device)
+    put_on_host(made)
+    return made
 
 
 def _is_number(node: Node, numbers: set[Node]) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import _disable_current_modes
 
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
@@ -17,7 +20,7 @@ from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import ReduceFunction
 from dmlvk.support import faults
-from dmlvk.torch.sizes import PLAIN, NoNumber, Shown, Sizes, terms_of
+from dmlvk.torch.sizes import PLAIN, NoNumber, Shown, Sizes, depends_on_data, terms_of
 from dmlvk.torch.types import DATA_TYPES, is_on_device
 
 if TYPE_CHECKING:
@@ -28,24 +31,17 @@ Lowering = Callable[..., Any]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OpenFloat:
-    """A floating-point number that follows from open sizes.
+    """A floating-point number that follows from open sizes."""
 
-    Attributes:
-        terms: SymPy's expression of it.
-        argument: the module's argument that is it, where there is one.
-    """
-
-    terms: Any
-    argument: int | None = None
+    terms: Any  # SymPy's expression of it
+    argument: int | None = None  # the module's argument that is it, where there is one
 
 
-OpenNumber: TypeAlias = "int | OpenFloat"
-"""A dynamic size, or a floating-point number."""
+OpenNumber: TypeAlias = "int | OpenFloat"  # A dynamic size, or a floating-point number
 
 _INPUT, _NUMBER = "input ", "number "
 
-LOWERINGS: dict[str, Lowering] = {}
-"""What computes each of ATen's operators, by its name with its overload."""
+LOWERINGS: dict[str, Lowering] = {}  # What computes each of ATen's operators, by its name with its overload
 
 _CHOOSING: set[str] = set()
 """Those that give elements of their operands, or these with another sign: nothing of them is to be rounded."""
@@ -95,18 +91,14 @@ class Context:
     """The graph that is being made, and the node that is being lowered.
 
     Args:
-        graph: of DirectML's operators.
         names: of the inputs that something reads; ``None``: that is not known yet.
-
-    Attributes:
-        numbers: those that are not known before a run, which uploads them.
     """
 
     def __init__(self, graph: Graph, names: Collection[str] | None = None) -> None:
         self.graph = graph
         self.result: Any = None
         self.node: Node | None = None
-        self.numbers: list[OpenNumber] = []
+        self.numbers: list[OpenNumber] = []  # those that are not known before a run, which uploads them
         self._names = names
         self._tensors: list[tuple[Any, Expression]] = []  # of open numbers
 
@@ -144,12 +136,39 @@ class Context:
         except InvalidArgumentError as error:
             raise NotLowered(str(error)) from error
 
+    def operands(self, *values: Any) -> list[Expression]:
+        """Operands of one operation.
+
+        With a number that FLOAT16 does not have beside it, FLOAT16 is FLOAT32, in which PyTorch computes with numbers.
+        """
+        has_wide = self.dtype is torch.float16 and not all(map(_is_float16, values))
+        return [self.tensor(value, DataType.FLOAT32 if has_wide else None) for value in values]
+
+    def stored(self, value: Any) -> Any:
+        """A number as PyTorch stores it in the result's type, which cuts fractions off for integers.
+
+        Raises:
+            NotLowered: the type has no such number.
+        """
+        if isinstance(value, Expression) or is_dynamic(value):
+            return value
+        if self.dtype is torch.bool:
+            return int(bool(value))
+        if self.dtype is torch.bfloat16:
+            with _disable_current_modes():  # else a trace's tensors have no elements
+                return float(torch.tensor(float(value), dtype=torch.bfloat16, device="cpu"))
+        if self.dtype.is_floating_point:
+            return value
+        if not math.isfinite(value):
+            raise NotLowered(f"{self.dtype} has no {value}")
+        return math.trunc(value)
+
     def narrow(self, value: Any) -> Expression:
         """As :meth:`tensor`; in bfloat16 as a number of that, which PyTorch's sums and remainders make of scalars."""
         if self.dtype is not torch.bfloat16 or is_dynamic(value):
             return self.tensor(value)
         if not isinstance(value, Expression):
-            return self.tensor(float(torch.tensor(float(value), dtype=torch.bfloat16)))
+            return self.tensor(self.stored(value))
         operands = () if self.node is None else self.node.all_input_nodes
         are_narrow = all(getattr(operand.meta["val"], "dtype", None) is torch.bfloat16 for operand in operands)
         return self.tensor(value) if are_narrow else rounded_to_bfloat16(self.tensor(value))
@@ -203,6 +222,14 @@ class Context:
             return F.identity(value).reshape(wanted)
 
 
+def _is_float16(value: Any) -> bool:
+    """Whether it is no number, or one of FLOAT16."""
+    if isinstance(value, Expression) or is_dynamic(value) or value != value:
+        return True
+    with np.errstate(over="ignore"):  # infinity is another number
+        return float(np.float16(value)) == value
+
+
 def is_number(value: Any, wanted: float) -> bool:
     """Whether it is this number, and not one that is known only when it runs."""
     return not isinstance(value, Expression) and bool(value == wanted)
@@ -250,17 +277,12 @@ class OpenArgument:
 
 @dataclasses.dataclass(frozen=True)
 class DescribedModule:
-    """A module as a graph of DirectML's operators.
+    """A module as a graph of DirectML's operators."""
 
-    Attributes:
-        graph: that builds it.
-        outputs: by their names, ``output 0`` and so on; those that are no tensors are left out.
-        arguments: which of the module's arguments its inputs are, or which numbers that a run uploads; those on which
-            no output depends are left out.
-    """
-
-    graph: Graph
-    outputs: dict[str, Expression]
+    graph: Graph  # that builds it
+    outputs: dict[str, Expression]  # by their names, ``output 0`` and so on; those that are no tensors are left out
+    # which of the module's arguments its inputs are, or which numbers that a run uploads; those on which no output
+    # depends are left out
     arguments: list[int | OpenArgument]
 
 
@@ -268,8 +290,6 @@ def described(module: GraphModule, device: Device, sizes: Sizes = PLAIN) -> Desc
     """A module whose nodes all have a lowering, as a graph.
 
     Args:
-        module: the nodes.
-        device: where they are computed.
         sizes: what stands for sizes that are open.
 
     Raises:
@@ -311,7 +331,6 @@ def outputs_of(
 
     Args:
         context: of the graph to which they are added.
-        module: the nodes.
         operand: gives what an argument that is a tensor is, by its place and what is known of it.
         sizes: what stands for sizes that are open.
 
@@ -410,13 +429,12 @@ def _chooses_bfloat16(node: Node | None) -> bool:
     return bool(floats) and all(item.dtype is torch.bfloat16 for item in floats)
 
 
-_PLACES = (torch.int64, torch.int32, torch.bool)
-"""Types of what says which elements are chosen."""
+_PLACES = (torch.int64, torch.int32, torch.bool)  # Types of what says which elements are chosen
 
 
 def has_lowering(node: Node) -> bool:
     """Whether the table has a node, and the device the types of its operands and results."""
-    if node.op != "call_function":
+    if node.op != "call_function" or any(depends_on_data(one.meta.get("val")) for one in (node, *node.all_input_nodes)):
         return False
     if isinstance(node.meta.get("val"), torch.SymFloat):
         return all(symbol.is_integer for symbol in terms_of(node.meta["val"]).free_symbols)  # follows from open sizes

@@ -35,11 +35,9 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.runtime.kompute import Recording
 
-_MOST_PLANS = 64
-"""Plans that are kept; those not used for longest go first."""
+_MOST_PLANS = 64  # Plans that are kept; those not used for longest go first
 
-_MOST_RESULTS = 64
-"""Sets of sizes for which a plan keeps its results' shapes."""
+_MOST_RESULTS = 64  # Sets of sizes for which a plan keeps its results' shapes
 
 _Shaped: TypeAlias = tuple[list[Any], Sequence[Any], list[tuple[int, TensorDesc, bool]]]
 """Results, tensors without memory and numbers; of what is taken the shapes, and the numbers themselves; and of what the
@@ -57,16 +55,6 @@ class DevicePart(torch.nn.Module):
     changed unseen, it is uploaded, and all is computed again. Where that happened in a call, the next one compares
     first.
 
-    Args:
-        device: where it runs.
-        residency: what lies there.
-        module: nodes that all have a lowering.
-        weights: those of its arguments, by their places, that are the same tensors in most calls.
-        are_lasting: whether these seldom change.
-        unread: those of its results, by their places, that only other graphs read: they stay on the device until
-            something else does.
-        is_open: whether sizes that were traced open are; there is a plan for all that are planned alike.
-
     Raises:
         NotLowered: with a node that cannot be computed, for the sizes that it was traced with.
     """
@@ -75,11 +63,14 @@ class DevicePart(torch.nn.Module):
         self,
         device: Device,
         residency: Residency,
-        module: GraphModule,
-        weights: Collection[int],
+        module: GraphModule,  # nodes that all have a lowering
+        weights: Collection[int],  # those of its arguments, by their places, that are the same tensors in most calls
         *,
         are_lasting: bool,
+        # those of its results, by their places, that only other graphs read: they stay on the device until something
+        # else does
         unread: Collection[int] = (),
+        # whether sizes that were traced open are; there is a plan for all that are planned alike
         is_open: bool = False,
     ) -> None:
         super().__init__()
@@ -269,8 +260,6 @@ class _PartPlan:
         """Hands it to the device with weights as they are, and results in new memory.
 
         Args:
-            values: the sizes.
-            arguments: as of the module.
             lying: those that lie on the device.
             uploads: whether the plan's own memory is written.
         """

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from dmlvk.datatypes import DataType
     from dmlvk.device import Device
 
-_TOGETHER = 64 * 2**20
-"""Bytes of tensors that share memory, where they are not larger themselves."""
+_TOGETHER = 64 * 2**20  # Bytes of tensors that share memory, where they are not larger themselves
 
 
 class _Attributes(dict[str, Any]):
@@ -48,12 +47,7 @@ class _Attributes(dict[str, Any]):
 
 
 def reference(tensor: torch.Tensor, forget: Callable[[object], None]) -> weakref.ref[Any]:
-    """A weak reference to what dies with a tensor and goes with its contents: its ``__dict__``.
-
-    Args:
-        tensor: the tensor.
-        forget: what is called then.
-    """
+    """A weak reference to what dies with a tensor and goes with its contents: its ``__dict__``."""
     if not isinstance(tensor.__dict__, _Attributes):
         tensor.__dict__ = _Attributes(tensor.__dict__)
     return weakref.ref(tensor.__dict__, forget)
@@ -61,19 +55,12 @@ def reference(tensor: torch.Tensor, forget: Callable[[object], None]) -> weakref
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Resident:
-    """What the device has of a tensor. Contents that are uploaded anew make another one, be it in the same memory.
+    """What the device has of a tensor. Contents that are uploaded anew make another one, be it in the same memory."""
 
-    Attributes:
-        owner: a reference to the tensor whose contents they are (:func:`reference`).
-        form: of the tensor then, as :func:`_form_of` has it.
-        array: where they lie.
-        is_plain: whether the tensor's own memory has the same bytes as well.
-    """
-
-    owner: weakref.ref[Any]
-    form: tuple[object, ...]
-    array: TensorMemory
-    is_plain: bool
+    owner: weakref.ref[Any]  # a reference to the tensor whose contents they are (:func:`reference`)
+    form: tuple[object, ...]  # of the tensor then, as :func:`_form_of` has it
+    array: TensorMemory  # where they lie
+    is_plain: bool  # whether the tensor's own memory has the same bytes as well
 
     @functools.cached_property
     def address(self) -> int:
@@ -96,18 +83,14 @@ class Residency:
     which it was uploaded, so that nothing is kept for it.
 
     Args:
-        device: where the arrays lie.
         compares: whether contents are compared; otherwise what PyTorch does not count is not seen.
-
-    Attributes:
-        uploads: how many tensors were copied to the device.
     """
 
     def __init__(self, device: Device, *, compares: bool = True) -> None:
         self._device, self._compares = device, compares
         self._lock = threading.RLock()  # a finalizer can come while it is held
         self._residents: dict[int, Resident] = {}
-        self.uploads = 0
+        self.uploads = 0  # how many tensors were copied to the device
 
     def known(self, tensor: torch.Tensor) -> Resident | None:
         """What the device has of a tensor, as far as can be said without a look at its contents."""

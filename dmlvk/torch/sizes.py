@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._pytree import tree_leaves
 
 
 class NoNumber(ValueError):
@@ -34,6 +36,12 @@ def is_computed(terms: Any) -> bool:
     if terms.is_Symbol or terms.is_Integer:
         return True
     return type(terms).__name__ in _FUNCTIONS and all(map(is_computed, terms.args))
+
+
+def depends_on_data(example: Any) -> bool:
+    """Whether sizes in a node's example, or it itself, are known only when what is before it has run."""
+    symbolic = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
+    return any(free_unbacked_symbols(each) for each in tree_leaves(example) if isinstance(each, symbolic))
 
 
 class Sizes:
@@ -79,8 +87,7 @@ class Sizes:
         return function(*(self._of_terms(argument) for argument in terms.args))
 
 
-PLAIN = Sizes({})
-"""No size is open."""
+PLAIN = Sizes({})  # No size is open
 
 
 def _power(base: int, exponent: int) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from dmlvk.torch.activations import in_float32
+from dmlvk.torch.bessel import BESSEL
+from dmlvk.torch.ordering import ORDERING
 
 _aten = torch.ops.aten
 
@@ -181,9 +183,8 @@ def _median_of_rows(x: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
     return torch.where(is_none, math.nan, made), torch.where(is_none, first, at)
 
 
-def _median(x: torch.Tensor) -> torch.Tensor:
-    made: torch.Tensor = _median_of_rows(x.flatten(), 0)[0]
-    return made
+def _median(x: torch.Tensor) -> Any:
+    return _median_of_rows(x.flatten(), 0)[0] if x.numel() else NotImplemented
 
 
 def _nanmedian_of_rows(x: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
@@ -220,11 +221,64 @@ def _vdot(a: torch.Tensor, b: torch.Tensor) -> Any:
     return NotImplemented if a.is_complex() else torch.dot(a, b)
 
 
-def _largest_of_parts(x: torch.Tensor, size: Any) -> Any:
-    if any(own % count for own, count in zip(x.shape[-2:], size, strict=True)):
+def _distances_back(
+    gradient: torch.Tensor, x: torch.Tensor, other: torch.Tensor, p: float, distances: torch.Tensor
+) -> torch.Tensor:
+    """Of cdist, for its first operand: of points that lie on one another it is 0, as PyTorch's is."""
+    apart = x[..., :, None, :] - other[..., None, :, :]
+    size, far = apart.abs(), distances[..., None]
+    if p == math.inf:
+        shares = apart.sign() * (size == far)
+    elif p == 1:
+        shares = apart.sign()
+    else:
+        is_one = (far == 0) | (size == 0)
+        shares = apart.sign() * torch.where(is_one, 0, (size / torch.where(is_one, 1, far)) ** (p - 1))
+    return (gradient[..., None] * shares).sum(-2) if p else torch.zeros_like(x)
+
+
+def _signbit(x: torch.Tensor) -> torch.Tensor:
+    return _is_negative(x) if x.is_floating_point() else x < 0
+
+
+def _rounded(x: torch.Tensor, *, decimals: int) -> torch.Tensor:
+    if not x.is_floating_point():
+        return x.clone()
+    factor = 10.0 ** abs(decimals)
+    return torch.round(x * factor) / factor if decimals >= 0 else torch.round(x / factor) * factor
+
+
+def _fraction(x: torch.Tensor) -> Any:
+    """A number from 1/2 to 1, and an exponent of 2."""
+    if x.dtype is not torch.float32:
         return NotImplemented
-    window = [own // count for own, count in zip(x.shape[-2:], size, strict=True)]
-    return _aten.max_pool2d_with_indices(x, window, window)
+    exponent = torch.floor(torch.log2(x.abs())) + 1
+    exponent = torch.where((x == 0) | ~torch.isfinite(x), 0, exponent)
+    half = torch.floor(exponent / 2)
+    made = x * torch.exp2(-half) * torch.exp2(half - exponent)
+    is_large, is_small = made.abs() >= 1, (made.abs() < 0.5) & (x != 0)  # the logarithm was rounded
+    exponent = torch.where(torch.isfinite(x), exponent + is_large.to(x.dtype) - is_small.to(x.dtype), exponent)
+    made = torch.where(is_large & torch.isfinite(x), made / 2, torch.where(is_small, made * 2, made))
+    return made, exponent.to(torch.int32)
+
+
+def _randomized(
+    x: torch.Tensor,
+    noise: torch.Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> Any:
+    return NotImplemented if training else torch.nn.functional.leaky_relu(x, (lower + upper) / 2)
+
+
+def _logspace(start: float, end: float, steps: int, base: float = 10.0, **named: Any) -> Any:
+    """By FLOAT32, where PyTorch's own decomposition takes FLOAT64."""
+    dtype = named.pop("dtype", None) or torch.get_default_dtype()
+    if dtype is not torch.float32:
+        return NotImplemented
+    return torch.pow(base, torch.linspace(start, end, steps, dtype=dtype, **named))
 
 
 def _put_in_place(
@@ -254,7 +308,14 @@ SPECIAL: dict[Any, Callable[..., Any]] = {
     _aten.hypot.default: _hypot,
     _aten.angle.default: _angle,
     _aten.vdot.default: _vdot,
-    _aten.adaptive_max_pool2d.default: _largest_of_parts,
+    _aten.logspace.default: _logspace,
     _aten._index_put_impl.default: _put_in_place,
+    _aten._cdist_backward.default: _distances_back,
+    _aten.signbit.default: _signbit,
+    _aten.round.decimals: _rounded,
+    _aten.frexp.Tensor: _fraction,
+    _aten.rrelu_with_noise.default: _randomized,
+    **BESSEL,
+    **ORDERING,
 }
 """By operator."""

@@ -18,8 +18,6 @@ NOT_LOWERED: dict[str, str] = {
     "randn.default": _RANDOM,
     "randperm.default": _RANDOM,
     "resize_.default": "it gives a tensor another shape where it lies; a tensor on the device has it by itself",
-    "run_and_save_rng_state": _RANDOM,
-    "run_with_rng_state": _RANDOM,
     "sym_numel.default": "a size, not a tensor: it is computed with the plan",
     "sym_storage_offset.default": "the device's tensors begin where their memory does",
 }

@@ -8,6 +8,8 @@ import torch
 
 from dmlvk.datatypes import DataType
 
+NAME = "dmlvk"  # Of the device, for PyTorch
+
 DATA_TYPES: dict[torch.dtype, DataType] = {
     torch.float32: DataType.FLOAT32,
     torch.float16: DataType.FLOAT16,
@@ -23,8 +25,7 @@ DATA_TYPES: dict[torch.dtype, DataType] = {
 
 _TORCH_TYPES = {DataType.FLOAT32: torch.float32, DataType.FLOAT16: torch.float16}
 
-MOST_DIMENSIONS = 8
-"""Of a tensor on the device."""
+MOST_DIMENSIONS = 8  # Of a tensor on the device
 
 
 def is_on_device(value: Any) -> bool:

@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from dmlvk.errors import ArithmeticWarning, OutOfMemoryError
 from dmlvk.kernels.trials import OPERANDS, RESULTS, arithmetic_step
-from dmlvk.objects.buffers import Buffer
-from dmlvk.objects.recording import run_once
+from dmlvk.objects.recording import run_on_arrays
 from dmlvk.support.caches import cache_directory, keep_contents, kept_contents
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
 Bits = npt.NDArray[np.uint32]
 
-_TRIAL = "arithmetic 1"
-"""Counts up when something else is tried."""
+_TRIAL = "arithmetic 1"  # Counts up when something else is tried
 
 _NAMES = (
     "a + b", "a - b", "a * b", "a * b + c", "c - a * b", "the rounding error of a + b", "fma of an exact product",
@@ -60,9 +58,6 @@ _found: dict[str, tuple[str, ...]] = {}
 
 def arithmetic_faults(engine: Engine) -> tuple[str, ...]:
     """What a device's arithmetic does not keep, a sentence each; none where all is well.
-
-    Args:
-        engine: the device.
 
     Raises:
         DeviceRemovedError: when the device is lost or closed.
@@ -111,15 +106,10 @@ def operands() -> Bits:
 
 
 def _tried(engine: Engine, given: Bits) -> Bits:
-    with Buffer(engine, given.nbytes) as source, Buffer(engine, 4 * RESULTS * len(given)) as target:
-        source.upload(given)
+    def made(reads: list[Region], writes: list[Region]) -> list[KernelStep]:
+        return [arithmetic_step(len(given), *reads, *writes)]
 
-        def made(reads: list[Region], writes: list[Region]) -> list[KernelStep]:
-            return [arithmetic_step(len(given), *reads, *writes)]
-
-        run_once(engine, made, (source,), target)
-        results: Bits = target.download(np.uint32, (len(given), RESULTS))
-    return results
+    return run_on_arrays(engine, made, (given,), np.uint32, (len(given), RESULTS))
 
 
 class _Exact:
@@ -176,7 +166,6 @@ def faults(given: Bits, results: Bits) -> tuple[str, ...]:
 
     Args:
         given: the operands, three in a row.
-        results: of each row.
     """
     found: dict[str, str] = {}
     with np.errstate(all="ignore"):

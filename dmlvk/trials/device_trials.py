@@ -1,4 +1,7 @@
-"""What is tried of a device when a shader asks for it, by the ``constant_id`` by which the shader is told."""
+"""What is tried of a device when a shader asks for it, by the ``constant_id`` by which the shader is told.
+
+What the choice of kernels depends on has a number that no shader has.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from dmlvk.spirv.specialization import (
     MATRICES_LIE_IN_QUADS,
     MULTIPLIES_HALVES,
     PACKS_TO_NEAREST_EVEN,
+    SUMS_OF_MATRICES_ARE_EXACT,
     UNPACKS_DENORMALS,
 )
 from dmlvk.trials.half_trial import multiplies_halves, packs_to_nearest_even, unpacks_denormals
-from dmlvk.trials.matrix_trial import matrices_lie_in_quads
+from dmlvk.trials.matrix_trial import matrices_lie_in_quads, sums_of_matrices_are_exact
 
 if TYPE_CHECKING:
     from dmlvk.runtime.kompute import Engine
@@ -22,4 +26,5 @@ TRIALS: Mapping[int, Callable[[Engine], bool]] = {
     PACKS_TO_NEAREST_EVEN: packs_to_nearest_even,
     MULTIPLIES_HALVES: multiplies_halves,
     MATRICES_LIE_IN_QUADS: matrices_lie_in_quads,
+    SUMS_OF_MATRICES_ARE_EXACT: sums_of_matrices_are_exact,
 }

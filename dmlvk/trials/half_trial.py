@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,7 @@ from dmlvk.kernels.program import KernelStep, Region
 from dmlvk.kernels.small_programs import conversion_step
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.trials import half_products_step
-from dmlvk.objects.buffers import Buffer
-from dmlvk.objects.recording import run_once
+from dmlvk.objects.recording import run_on_arrays
 from dmlvk.operators import ElementWiseMultiply
 from dmlvk.tensors import TensorDesc
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dmlvk.runtime.vulkan import DeviceInfo
 
 _PATTERNS = 2**16
-_SIZE_IN_BYTES = 2 * _PATTERNS
 _ONE, _INFINITY, _CANONICAL_NAN = 0x3C00, 0x7C00, 0x7E00
 _FACTORS = (*range(16), -1, -7, 85, 127, 128, 170, 254, 255)
 """Differences of small integers: by them scales of packed weights are multiplied."""
@@ -42,7 +41,6 @@ def compiles_unpacking(info: DeviceInfo, processor: str) -> bool:
     """Whether ``unpackHalf2x16`` may be tried: llvmpipe's compiler ends the process for it on processors but x86.
 
     Args:
-        info: the device.
         processor: what ``platform.machine()`` says, on which llvmpipe runs.
     """
     mesa = re.match(r"Mesa (\d+)\.", info.driver_version)
@@ -66,12 +64,12 @@ def unpacks_denormals(engine: Engine) -> bool:
     ones = np.full(_PATTERNS, _ONE, np.uint16)
     tensor = TensorDesc(DataType.FLOAT16, (_PATTERNS,))
     desc = ElementWiseMultiply(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
-    with Buffer(engine, _SIZE_IN_BYTES) as a, Buffer(engine, _SIZE_IN_BYTES) as b, Buffer(engine, _SIZE_IN_BYTES) as c:
-        a.upload(patterns)
-        b.upload(ones)
-        program = lower(desc, Target.of(engine.info))
-        run_once(engine, lambda reads, writes: program.placed(reads, writes, None), (a, b), c)
-        products = c.download(np.uint16, (_PATTERNS,))
+    program = lower(desc, Target.of(engine.info))
+
+    def made(reads: list[Region], writes: list[Region]) -> Sequence[KernelStep]:
+        return program.placed(reads, writes, None)
+
+    products = run_on_arrays(engine, made, (patterns, ones), np.uint16, patterns.shape)
     is_nan = (patterns & 0x7FFF) > _INFINITY
     return bool(np.array_equal(products, np.where(is_nan, np.uint16(_CANONICAL_NAN), patterns)))
 
@@ -89,15 +87,11 @@ def packs_to_nearest_even(engine: Engine) -> bool:
         DeviceRemovedError: when the device is lost or closed.
     """
     numbers, expected = rounding_borders()
-    found = np.empty_like(expected)
-    with Buffer(engine, numbers.nbytes) as source, Buffer(engine, expected.nbytes) as target:
-        source.upload(numbers)
 
-        def made(reads: list[Region], writes: list[Region]) -> list[KernelStep]:
-            return [conversion_step(len(numbers), *reads, *writes)]
+    def made(reads: list[Region], writes: list[Region]) -> list[KernelStep]:
+        return [conversion_step(len(numbers), *reads, *writes)]
 
-        run_once(engine, made, (source,), target)
-        found = target.download(np.uint16, expected.shape)
+    found = run_on_arrays(engine, made, (numbers,), np.uint16, expected.shape)
     return bool(np.array_equal(found, expected))
 
 
@@ -137,21 +131,11 @@ def multiplies_halves(engine: Engine) -> bool:
     factors = np.array(_FACTORS, np.float16)
     with np.errstate(all="ignore"):
         expected = factors[:, None] * patterns.view(np.float16)
-    found = np.empty_like(expected)
-    pairs = np.repeat(factors, 2)
-    with (
-        Buffer(engine, patterns.nbytes) as numbers,
-        Buffer(engine, pairs.nbytes) as by,
-        Buffer(engine, found.nbytes) as target,
-    ):
-        numbers.upload(patterns)
-        by.upload(pairs)
 
-        def made(reads: list[Region], writes: list[Region]) -> list[KernelStep]:
-            return [half_products_step(_PATTERNS // 2, len(factors), *reads, *writes)]
+    def made(reads: list[Region], writes: list[Region]) -> list[KernelStep]:
+        return [half_products_step(_PATTERNS // 2, len(factors), *reads, *writes)]
 
-        run_once(engine, made, (numbers, by), target)
-        found = target.download(np.float16, expected.shape)
+    found = run_on_arrays(engine, made, (patterns, np.repeat(factors, 2)), np.float16, expected.shape)
     is_nan = np.isnan(expected)
     same = found.view(np.uint16) == expected.view(np.uint16)
     return bool(np.all(np.where(is_nan, np.isnan(found), same)))

@@ -10,19 +10,12 @@ from collections.abc import Iterator
 
 @dataclasses.dataclass(frozen=True)
 class Binary:
-    """What a file in a system's format says of itself.
+    """What a file in a system's format says of itself."""
 
-    Attributes:
-        system: ``"linux"``, ``"win32"`` or ``"darwin"``.
-        machine: ``"x86_64"`` or ``"aarch64"``.
-        libraries: that it needs, by name, in lower case on Windows.
-        oldest: the version that it needs, of glibc on Linux and of macOS there.
-    """
-
-    system: str
-    machine: str
-    libraries: tuple[str, ...] = ()
-    oldest: tuple[int, int] | None = None
+    system: str  # ``"linux"``, ``"win32"`` or ``"darwin"``
+    machine: str  # ``"x86_64"`` or ``"aarch64"``
+    libraries: tuple[str, ...] = ()  # that it needs, by name, in lower case on Windows
+    oldest: tuple[int, int] | None = None  # the version that it needs, of glibc on Linux and of macOS there
 
 
 _ELF = {62: "x86_64", 183: "aarch64"}

@@ -16,65 +16,48 @@ from scripts.cross.targets import CrossBuildError
 PACKAGES = ("python3-numpy", "python3-click", "python3-rich", "python3-pil", "mesa-vulkan-drivers", "libvulkan1")
 
 _SOURCES = "deb [arch={machine} signed-by={key}] {mirror} {suite} {parts}\n"
+"""Of a version, and of its updates, which users have."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Distribution:
-    """Where packages come from.
+    """Where packages come from."""
 
-    Attributes:
-        mirror: its server.
-        key: that signs its lists.
-        package: Debian's package that has the key.
-        parts: of the distribution.
-    """
-
-    mirror: str
-    key: Path
-    package: str
-    parts: str
+    mirror: str  # its server
+    keyring: str  # whose key signs its lists, a package of Debian's
+    key: Path  # in that package
+    parts: str  # of the distribution
 
 
 DEBIAN = Distribution(
     "http://deb.debian.org/debian",
-    Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
     "debian-archive-keyring",
+    Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
     "main",
 )
 
 UBUNTU = Distribution(
     "http://archive.ubuntu.com/ubuntu",
-    Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg"),
     "ubuntu-keyring",
+    Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg"),
     "main universe",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Root:
-    """A Debian or Ubuntu.
+    """A Debian or Ubuntu."""
 
-    Attributes:
-        title: what people call it.
-        machine: Debian's name of the processor's kind.
-        triplet: of the folder with libraries.
-        suite: Debian's name of the version.
-        minor: of its Python 3.
-        emulator: what executes its programs here; ``None`` for the processor itself.
-        is_merged: whether its packages have nothing but links in ``/lib`` and ``/bin``.
-        distribution: where its packages come from.
-        packages: what is unpacked, with what that depends on.
-    """
-
-    title: str
-    machine: str
-    triplet: str
-    suite: str
-    minor: int
-    emulator: Path | None
-    is_merged: bool
-    distribution: Distribution = DEBIAN
-    packages: tuple[str, ...] = PACKAGES
+    title: str  # what people call it
+    machine: str  # Debian's name of the processor's kind
+    triplet: str  # of the folder with libraries
+    suite: str  # Debian's name of the version
+    minor: int  # of its Python 3
+    emulator: Path | None  # what executes its programs here; ``None`` for the processor itself
+    is_merged: bool  # whether its packages have nothing but links in ``/lib`` and ``/bin``
+    distribution: Distribution = DEBIAN  # where its packages come from
+    packages: tuple[str, ...] = PACKAGES  # what is unpacked, with what that depends on
+    has_old_driver: bool = False  # whether its driver for the processor has less than Vulkan 1.1
 
 
 DEBIAN13 = Root("Linux x86-64, Debian 13", "amd64", "x86_64-linux-gnu", "trixie", 13, emulator=None, is_merged=True)
@@ -85,8 +68,8 @@ def why_not_here(root: Root) -> str | None:
     """Why this machine, or user, cannot run that system's programs; ``None`` where it can."""
     if root.emulator is not None and not root.emulator.is_file():
         return f"{root.emulator} is not here (apt install qemu-user-static)"
-    if not root.distribution.key.is_file():
-        return f"{root.distribution.key} is not here (apt install {root.distribution.package})"
+    if not DEBIAN.key.is_file():
+        return f"{DEBIAN.key} is not here (apt install {DEBIAN.keyring})"
     return None if os.geteuid() == 0 else "only root may have another root folder"
 
 
@@ -122,7 +105,9 @@ def unpacked(root: Root) -> Path:
 def _download(root: Root, apt: Path) -> None:
     for name in ("lists/partial", "cache/archives/partial"):
         (apt / name).mkdir(parents=True, exist_ok=True)
-    sources = _SOURCES.format(machine=root.machine, suite=root.suite, **vars(root.distribution))
+    key = _key(root.distribution)
+    values = {**vars(root.distribution), "machine": root.machine, "key": key}
+    sources = "".join(_SOURCES.format(suite=f"{root.suite}{part}", **values) for part in ("", "-updates"))
     (apt / "sources.list").write_text(sources, encoding="ascii")
     (apt / "status").touch()
     options = {
@@ -133,6 +118,7 @@ def _download(root: Root, apt: Path) -> None:
         "Dir::State::Lists": apt / "lists",
         "Dir::State::status": apt / "status",
         "Dir::Cache": apt / "cache",
+        "APT::Sandbox::User": "root",  # who reads the key
         "Debug::NoLocking": "1",
         "Acquire::Retries": "3",
     }
@@ -143,6 +129,14 @@ def _download(root: Root, apt: Path) -> None:
         if done.returncode != 0:
             said = done.stderr.strip()[-500:]
             raise CrossBuildError(f"packages of {root.suite} for {root.machine} are not to be had: {said}")
+
+
+def _key(distribution: Distribution) -> Path:
+    """The system's, or one of Debian 13, whose package not every Debian has."""
+    if distribution.key.is_file():
+        return distribution.key
+    keyring = dataclasses.replace(DEBIAN13, packages=(distribution.keyring,))
+    return unpacked(keyring) / distribution.key.relative_to("/")
 
 
 def _unpack(root: Root, apt: Path, folder: Path) -> None:

@@ -17,8 +17,7 @@ from scripts.build_kompute import default_cache
 from scripts.cross.targets import CrossBuildError
 from scripts.cross.tools import fetched, run
 
-VERSION = "25.0.7"
-"""Debian 13's Mesa; older drivers understand the answers of its libraries, too."""
+VERSION = "25.0.7"  # Debian 13's Mesa; older drivers understand the answers of its libraries, too
 
 PLATFORMS = ("skl", "icl", "tgl", "adl", "dg2", "mtl")
 """Some of Intel's GPUs by Mesa's names: of Skylake, Ice Lake, Tiger Lake, Alder Lake, Arc, Meteor Lake."""

@@ -27,15 +27,10 @@ _PROGRAM = Path(__file__).parents[1] / "native" / "pipeline_compiler.c"
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """GPUs for which the driver compiles.
+    """GPUs for which the driver compiles."""
 
-    Attributes:
-        settings: what it is told by the environment.
-        target: what kernels may know of such a GPU (``shader_tools/launches.py``).
-    """
-
-    settings: Mapping[str, str]
-    target: str = "matrices of 64"
+    settings: Mapping[str, str]  # what it is told by the environment
+    target: str = "matrices of 64"  # what kernels may know of such a GPU (``shader_tools/launches.py``)
 
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(

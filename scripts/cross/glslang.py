@@ -13,8 +13,7 @@ from scripts.build_kompute import default_cache
 from scripts.cross.targets import Platform
 from scripts.cross.tools import fetched, run
 
-VERSION = "12.0.0"
-"""Debian 12's, whose modules are those that are tested."""
+VERSION = "12.0.0"  # Debian 12's, whose modules are those that are tested
 
 _URL = f"http://deb.debian.org/debian/pool/main/g/glslang/glslang_{VERSION}.orig.tar.gz"
 _SHA256 = "7cb45842ec1d4b6ea775d624c3d2d8ba9450aa416b0482b0cc7e4fdd399c3d75"
@@ -33,10 +32,6 @@ LICENSE = "LICENSE.txt"
 
 def build(target: Platform, *, jobs: int = 1) -> Path:
     """Builds ``dmlvk-glslang`` for a system, or takes it from the user's cache.
-
-    Args:
-        target: the system.
-        jobs: compilers at a time.
 
     Returns:
         the program, with its licence beside it.

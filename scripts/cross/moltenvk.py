@@ -67,7 +67,6 @@ def of_processor(content: bytes, processor: int) -> bytes:
 
     Args:
         content: the library; its format is that of Apple's ``mach-o/fat.h``.
-        processor: Apple's number of it.
 
     Raises:
         CrossBuildError: it has no such part.

@@ -16,36 +16,25 @@ NOTICE = "THIRD-PARTY.txt"
 
 SBOM = "dmlvk.cdx.json"
 
-NATIVE = "dmlvk/runtime/native"
-"""Where a wheel has libraries that dmlvk loads."""
+NATIVE = "dmlvk/runtime/native"  # Where a wheel has libraries that dmlvk loads
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A work of others that is in a wheel.
+    """A work of others that is in a wheel."""
 
-    Attributes:
-        name: as its authors write it.
-        version: of what was compiled.
-        purl: its package's address, https://github.com/package-url/purl-spec.
-        license: an SPDX expression.
-        texts: licences, by file name in the wheel.
-        where: which files of the wheel have it.
-    """
-
-    name: str
-    version: str
-    purl: str
-    license: str
-    texts: Mapping[str, bytes]
-    where: str
+    name: str  # as its authors write it
+    version: str  # of what was compiled
+    purl: str  # its package's address, https://github.com/package-url/purl-spec
+    license: str  # an SPDX expression
+    texts: Mapping[str, bytes]  # licences, by file name in the wheel
+    where: str  # which files of the wheel have it
 
 
 def parts(target: Platform, kompute: Path, compiler: Path) -> list[Part]:
     """Those of a platform's wheel.
 
     Args:
-        target: the system.
         kompute: the library, with its licence beside it.
         compiler: the program, with its licence beside it.
 

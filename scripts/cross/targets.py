@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-CPYTHONS = tuple(range(10, 15))
-"""Minor versions of CPython 3 that dmlvk is tried on."""
+CPYTHONS = tuple(range(10, 15))  # Minor versions of CPython 3 that dmlvk is tried on
 
 GLIBC = (2, 28)
 
@@ -59,27 +58,16 @@ class CrossBuildError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Platform:
-    """A system, and what builds for it.
+    """A system, and what builds for it."""
 
-    Attributes:
-        name: what ``build_wheels.py --platform`` is given.
-        tag: the platform of a wheel's name.
-        system: ``"win32"``, ``"darwin"`` or ``"linux"``, as ``sys.platform`` says it there.
-        title: what the table of platforms calls it.
-        compiler: the C++ compiler's words, of which ``"zig"`` stands for the program of PyPI's ziglang.
-        flags: for compiling.
-        link: for linking a shared library.
-        program_link: for linking a program.
-    """
-
-    name: str
-    tag: str
-    system: str
-    title: str
-    compiler: tuple[str, ...]
-    flags: tuple[str, ...] = ()
-    link: tuple[str, ...] = ("-shared", "-s")
-    program_link: tuple[str, ...] = ("-s",)
+    name: str  # what ``build_wheels.py --platform`` is given
+    tag: str  # the platform of a wheel's name
+    system: str  # ``"win32"``, ``"darwin"`` or ``"linux"``, as ``sys.platform`` says it there
+    title: str  # what the table of platforms calls it
+    compiler: tuple[str, ...]  # the C++ compiler's words, of which ``"zig"`` stands for the program of PyPI's ziglang
+    flags: tuple[str, ...] = ()  # for compiling
+    link: tuple[str, ...] = ("-shared", "-s")  # for linking a shared library
+    program_link: tuple[str, ...] = ("-s",)  # for linking a program
 
     def library(self, name: str) -> str:
         """The file name of a shared library."""

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 
 from scripts.cross.targets import CrossBuildError
 
-_WAITS = (5.0, 20.0)
-"""Seconds before a file is asked for again: what servers cannot give at once they mostly can soon."""
+_WAITS = (5.0, 20.0)  # Seconds before a file is asked for again: what servers cannot give at once they mostly can soon
 
 
 def fetched(url: str, sha256: str) -> bytes:
     """A file from the network.
 
     Args:
-        url: where it lies.
         sha256: of its content, in hexadecimal digits.
 
     Raises:

@@ -15,9 +15,6 @@ def write_wheel(folder: Path, name: str, version: str, tag: str, files: Mapping[
     """A wheel.
 
     Args:
-        folder: where it is written.
-        name: of the distribution.
-        version: of the distribution.
         tag: ``python-abi-platform``.
         files: contents by path, ``METADATA`` and licences below ``NAME-VERSION.dist-info/``.
     """
@@ -49,10 +46,8 @@ def with_tag(wheel: Path, folder: Path, tag: str, files: Mapping[str, bytes]) ->
     """A copy of a pure wheel for one platform, with more files.
 
     Args:
-        wheel: the pure one.
         folder: where the copy is written.
         tag: ``python-abi-platform``.
-        files: contents by path.
     """
     name, version = wheel.name.split("-")[:2]
     own = f"{name}-{version}.dist-info"

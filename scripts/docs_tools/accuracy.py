@@ -9,9 +9,8 @@ from dmlvk.conformance.promises import promise_by_data_type
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, OperatorDesc
 from scripts.docs_tools.figures import FIGURES, SOURCES
-from scripts.docs_tools.markdown import anchor, page, table
+from scripts.docs_tools.markdown import page, table
 from scripts.docs_tools.measured import Measured, linked
-from scripts.docs_tools.product_errors import HEADING
 
 _INTRODUCTION = """# Accuracy
 
@@ -55,7 +54,13 @@ with usual attributes. The table has the inputs' bits (`scripts/list_float16_exc
 here have none."""
 
 
-_OF_PRODUCTS = f"[see below](#{anchor(HEADING).replace(' ', '-')})"
+_PRODUCTS = """## Sums of products
+
+What GEMM promises is [a part of the sum of the products' magnitudes](operators.md#gemm). So do
+CONVOLUTION, and the products in RNN, LSTM, GRU and attention. FLOAT16 rows by packed weights have at most
+(64 + s + 2) 2^-24 of it, with s segments of 1024 terms ([why](notes/exact-products.md#packed-weights))."""
+
+_OF_PRODUCTS = "[see below](#sums-of-products)"
 
 
 def accuracy_page(measured: Measured) -> str:
@@ -77,7 +82,7 @@ def accuracy_page(measured: Measured) -> str:
         lines += [*table(head, rows, right=(1, 2, 4, len(head) - 1)), ""]
     lines += [*_FLOAT16.strip().splitlines(), ""]
     lines += [*table(("operator", "inputs"), sorted(measured.float16.items())), ""]
-    lines += [measured.products, ""]
+    lines += [*_PRODUCTS.splitlines(), ""]
     lines += ["## Correctly rounded operators", ""]
     names = [name for name, o in sorted(OPERATORS.items()) if o.declaration.accuracy.promise == "correctly rounded"]
     rounded = (

@@ -13,17 +13,11 @@ from scripts.docs_tools.markdown import page, table
 
 @dataclasses.dataclass(frozen=True)
 class Theme:
-    """Decisions of one kind.
+    """Decisions of one kind."""
 
-    Attributes:
-        title: its heading.
-        reason: why it was decided so.
-        pattern: what in a decision's words tells that it belongs here; themes are asked in order.
-    """
-
-    title: str
-    reason: str
-    pattern: str
+    title: str  # its heading
+    reason: str  # why it was decided so
+    pattern: str  # what in a decision's words tells that it belongs here; themes are asked in order
 
 
 THEMES = (
@@ -142,7 +136,7 @@ GENERAL = (
         "Who needs speed more than the same bits may have it, and nobody else's bits change. Zeros for denormal "
         "operands cost nothing beside the products and leave 0 times infinity what it is; segments keep the stated "
         "error.",
-        "tests/operators/test_device_arithmetic.py",
+        "tests/operators/test_exact_products.py",
     ),
     (
         "With it FLOAT16 is multiplied by cooperative matrices (`*.cooperative.*`) in segments of up to 16384 terms, "
@@ -165,7 +159,7 @@ GENERAL = (
         "tests/operators/test_cooperative_floats.py",
     ),
     (
-        "With it large FLOAT32 GEMMs of 2048 terms or more are multiplied as integers of 24 bits, which blocks of 256 "
+        "With it large FLOAT32 GEMMs of 2048 terms or more are multiplied as integers of 23 bits, which blocks of 256 "
         "terms have an exponent for: six of the nine products of their bytes are added up by cooperative matrices, or "
         "nine where a result's row and column do not tell that six are within the stated error, or else the result "
         "is computed as it is without.",

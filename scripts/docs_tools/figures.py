@@ -10,15 +10,10 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class FigureSource:
-    """Where figures come from.
+    """Where figures come from."""
 
-    Attributes:
-        title: heading of the column.
-        text: what they are, with a link.
-    """
-
-    title: str
-    text: str
+    title: str  # heading of the column
+    text: str  # what they are, with a link
 
 
 CUDA = FigureSource(
@@ -39,7 +34,7 @@ NUMPY = FigureSource(
     "NumPy",
     "What NumPy's own validation sets allow NumPy's float32 functions: [numpy/_core/tests/data]"
     "(https://github.com/numpy/numpy/tree/v1.26.4/numpy/core/tests/data), the column `ulperrortol`. dmlvk is held to "
-    "the same sets by `tests/conformance/test_numpy_validation.py`.",
+    "the same sets by `tests/conformance/test_plan.py`.",
 )
 VULKAN = FigureSource(
     "Vulkan asks",

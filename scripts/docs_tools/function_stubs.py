@@ -39,11 +39,9 @@ _TYPES = {
 
 PATH = Path(__file__).resolve().parent.parent.parent / "dmlvk" / "functions.pyi"
 
-_WIDTH = 112
-"""Of docstrings, inside of their indentation and quotes."""
+_WIDTH = 112  # Of docstrings, inside of their indentation and quotes
 
-_LINE = 120
-"""Characters: the parameters of a longer signature have a line each."""
+_LINE = 120  # Characters: the parameters of a longer signature have a line each
 
 _EVERY_FUNCTION = {
     "output_data_type": "DataTypeLike | None",

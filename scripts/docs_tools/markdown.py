@@ -17,11 +17,7 @@ def cell(text: str) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
     """A table; the columns named by number are aligned to the right."""
     rules = ["---:" if number in right else "---" for number in range(len(head))]
-    return [
-        f"| {' | '.join(head)} |",
-        f"|{'|'.join(rules)}|",
-        *(f"| {' | '.join(map(cell, row))} |" for row in rows),
-    ]
+    return [f"| {' | '.join(head)} |", f"|{'|'.join(rules)}|", *(f"| {' | '.join(map(cell, row))} |" for row in rows)]
 
 
 def rows_below(text: str, *titles: str) -> list[list[str]]:

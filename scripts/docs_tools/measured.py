@@ -12,10 +12,8 @@ import numpy as np
 from dmlvk.conformance.cases import value_cases
 from dmlvk.conformance.exhaustive import exhaustive_runs
 from scripts.docs_tools.markdown import rows_below
-from scripts.docs_tools.product_errors import HEADING
 
 _ORIGIN = re.compile(r"^Measured on (.*) \((\S+)\)\nby `dmlvk conformance ", re.MULTILINE)
-_PRODUCTS = re.compile(rf"^## {HEADING}\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
 _LINKED = re.compile(r"\[(\w+)\]\([^)]*\)")
 
 Error = tuple[str, str, str]
@@ -24,24 +22,15 @@ Error = tuple[str, str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """The measured cells of the page.
+    """The measured cells of the page."""
 
-    Attributes:
-        devices: where errors were measured.
-        date: when, of the last run.
-        errors: by operator and data type, and by the attributes that a run had (``""``: none, or several).
-        operations: of a FLOAT32 element, by operator.
-        float16: inputs whose FLOAT16 result is not the nearest, by operator with attributes.
-        products: the section on sums of products.
-        exact: how many results there were and how many were wrong, by operator (linked) and attributes.
-    """
-
-    devices: str
-    date: str
+    devices: str  # where errors were measured
+    date: str  # when, of the last run
+    # by operator and data type, and by the attributes that a run had (``""``: none, or several)
     errors: Mapping[tuple[str, str], Mapping[str, Error]]
-    operations: Mapping[str, int]
-    float16: Mapping[str, str]
-    products: str
+    operations: Mapping[str, int]  # of a FLOAT32 element, by operator
+    float16: Mapping[str, str]  # inputs whose FLOAT16 result is not the nearest, by operator with attributes
+    # how many results there were and how many were wrong, by operator (linked) and attributes
     exact: Mapping[tuple[str, str], tuple[str, str]]
 
     @classmethod
@@ -51,9 +40,9 @@ class Measured:
         Raises:
             ValueError: when a part is missing.
         """
-        origin, products = _ORIGIN.search(page), _PRODUCTS.search(page)
-        if origin is None or products is None:
-            raise ValueError("the page of errors must say where they were measured, and of sums of products")
+        origin = _ORIGIN.search(page)
+        if origin is None:
+            raise ValueError("the page of errors must say where they were measured")
         errors: dict[tuple[str, str], dict[str, Error]] = {}
         operations: dict[str, int] = {}
         for data_type in ("FLOAT32", "FLOAT16"):
@@ -71,7 +60,7 @@ class Measured:
         float16 = {row[0]: row[1] for row in rows_below(page, "operator", "inputs")}
         rows = rows_below(page, "operator", "attributes")
         exact = {(name, attributes): (count, wrong) for name, attributes, count, wrong in rows}
-        return cls(origin[1], origin[2], errors, operations, float16, products[0].rstrip(), exact)
+        return cls(origin[1], origin[2], errors, operations, float16, exact)
 
     def with_run(self, document: Mapping[str, Any]) -> Measured:
         """The same with the errors of a run in the places of those of the same operators, data types and attributes.

@@ -135,8 +135,8 @@ the host computes those of more than 8.
   a buffer has 128 MiB on llvmpipe, 2 GiB and more elsewhere. Where each item of the batch is by itself, the batch runs
   in parts instead, with the same bits.
 - **Weights.** Those of 64 KiB and more stay in the model's file, or the one beside it, until the device has them. So a
-  session takes 1.1 times its weights (`dmlvk bench session-memory`). The file may be written over afterwards, unless
-  the host needs it in later runs: that is an error. On Windows only external data stays in its file,
+  session takes 1.1 times its weights. The file may be written over afterwards, unless the host needs it in later runs:
+  that is an error. On Windows only external data stays in its file,
   which cannot be written to meanwhile.
 - **What follows from weights alone** is computed once. It is computed in each run where it would take more memory than
   the weights.
@@ -177,14 +177,15 @@ recorded until a growing cache is full:
 
 | attention | caches |
 |---|---|
-| `GroupQueryAttention` | growing, shared, of a window, quantized (8 and 4 bits), padded tokens (`query_seqlens`) |
+| `GroupQueryAttention` | growing, shared, of a window or a node before, quantized (8, 4 bits), padded tokens |
 | `MultiHeadAttention` | growing, or shared with `past_sequence_length`; beams (`cache_indirection`) |
 | `DecoderMaskedMultiHeadAttention` | growing, shared; beams |
 | ONNX's `Attention` | growing, with `is_causal` and masks |
 
 - **Memory.** Bind one `OrtValue` as past and as present (`past_present_share_buffer`): it is written in place. A cache
   that grows has room for a power of two of rows. What `run_with_ort_values` returns is a view of it, which is copied
-  when it is used twice. Caches have to be inputs and outputs of the model that nothing else reads.
+  when it is used twice. Caches have to be inputs and outputs of the model that nothing else reads but nodes whose new
+  keys are a constant without any.
 - **Lengths** (`seqlens_k`, `total_sequence_length`) are read on the device. The host computes masks and biases before
   each run. A model that joins its caches by Concat takes a plan for open sizes, which copies them.
 - **Scores** are an output of `MultiHeadAttention` and `DecoderMaskedMultiHeadAttention`, scores or shares (`qk_output`)

@@ -37,17 +37,13 @@ class UnknownCommitError(Exception):
 
 @dataclass(frozen=True)
 class Changes:
-    """What differs from a commit.
+    """What differs from a commit."""
 
-    Attributes:
-        variants: those whose sources or definitions are other ones; where these cannot be told, whose sources are.
-        known: by their keys, the launches that the commit made; ``None`` where it cannot be told.
-        remark: why not, or an empty string.
-    """
-
+    # those whose sources or definitions are other ones; where these cannot be told, whose sources are
     variants: Collection[str]
+    # by their keys, the launches that the commit made; ``None`` where it cannot be told
     known: Collection[tuple[Any, ...]] | None
-    remark: str = ""
+    remark: str = ""  # why not, or an empty string
 
     def touch(self, launch: RealLaunch) -> bool:
         """Whether a launch is another one than the commit's."""

@@ -20,9 +20,7 @@ MAX_INVOCATIONS: Final = 256
 MAX_PUSH_CONSTANT_BYTES: Final = 128
 MAX_SHARED_BYTES: Final = 16384
 
-ALLOWED_CAPABILITIES: Final[dict[int, str]] = {
-    opcodes.CAPABILITY_SHADER: "every Vulkan device has it",
-}
+ALLOWED_CAPABILITIES: Final[dict[int, str]] = {opcodes.CAPABILITY_SHADER: "every Vulkan device has it"}
 """Capabilities that a shader may declare, each with the reason why."""
 
 Objection = tuple[int, str]

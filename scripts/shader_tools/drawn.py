@@ -9,33 +9,20 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk import functions as F
 from dmlvk.bench.network_graphs import GraphOperations
 from dmlvk.bench.networks import NETWORKS
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
 from dmlvk.errors import DeviceLimitError
 from dmlvk.graphs.channels_last import with_channels_last
-from dmlvk.graphs.description import (
-    GraphDesc,
-    InputGraphEdge,
-    IntermediateGraphEdge,
-    OperatorGraphNode,
-    OutputGraphEdge,
-)
+from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.network import NetworkValue, network
 from dmlvk.graphs.stages import fused_stages
 from dmlvk.kernels.program import KernelStep
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import Operator
-from dmlvk.operators import (
-    ActivationSwish,
-    DequantizeBlocks,
-    ElementWiseMultiply,
-    FeatureLevel,
-    Gemm,
-    OperatorDesc,
-    check_operator,
-)
+from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
 from dmlvk.operators.cached_attention import CachedAttention
 from dmlvk.operators.matrix import MatrixTransform
 from dmlvk.operators.residual_normalization import ResidualNormalization
@@ -76,9 +63,21 @@ class _Drawing(GraphOperations):
         self.lasting.append(self._inputs)
         return self.input(*values.shape)
 
-    def input(self, *sizes: int) -> Any:
+    def input(self, *sizes: int, data_type: DataType | None = None) -> Any:
         self._inputs += 1
-        return self.graph.input(f"input{self._inputs}", self._data_type, sizes)
+        return self.graph.input(f"input{self._inputs}", data_type or self._data_type, sizes)
+
+    def packed(self, bits: int, columns: int, terms: int) -> Any:
+        """Weights of few bits, as numbers."""
+        self.lasting += (self._inputs, self._inputs + 1)
+        integers = self.input(columns, terms * bits // 8, data_type=DataType.UINT8)
+        tensors = {"packed_tensor": integers, "scale_tensor": self.input(columns, terms // _BLOCK)}
+        members = {"bits": bits, "block_size": _BLOCK}
+        return self.graph.apply("DMLVK_DEQUANTIZE_BLOCKS", tensors, members, output_sizes=(columns, terms))
+
+    def product(self, left: Any, weights: Any) -> Any:
+        """Rows times columns of weights."""
+        return F.gemm(left, weights, trans_b=MatrixTransform.TRANSPOSE, beta=0.0)
 
 
 def _steps(desc: GraphDesc, lasting: Iterable[int], target: Target) -> Iterator[KernelStep]:
@@ -115,54 +114,14 @@ def _packed_products(
     data_type: DataType, bits: int, sizes: tuple[int, int, int], target: Target
 ) -> Iterator[KernelStep]:
     """A decoder's way from its state through gate, up and down projection: weights of few bits, as MatMulNBits has."""
-    rows, *widths = sizes
-    state, inner = (TensorDesc(data_type, (rows, columns)) for columns in widths)
-    across, down = widths[::-1], widths
-    gated = {"output_tensor": inner}
-    descriptions = [
-        *(_numbers(data_type, bits, *matrix) for matrix in (across, across, down)),
-        _product(state, inner),
-        _product(state, inner),
-        ActivationSwish(input_tensor=inner, sigmoid_input_scale=1.0, **gated),
-        ElementWiseMultiply(a_tensor=inner, b_tensor=inner, **gated),
-        _product(inner, state),
-    ]
-    nodes = [OperatorGraphNode(_NoDevice().create_operator(desc)) for desc in descriptions]
-    given = [(2 * node + member, node, member) for node in range(3) for member in range(2)]
-    between = ((0, 3, 1), (1, 4, 1), (3, 5, 0), (5, 6, 0), (4, 6, 1), (6, 7, 0), (2, 7, 1))
-    desc = GraphDesc(
-        input_count=7,
-        output_count=1,
-        nodes=nodes,
-        input_edges=[InputGraphEdge(*each) for each in (*given, (6, 3, 0), (6, 4, 0))],
-        output_edges=[OutputGraphEdge(7, 0, 0)],
-        intermediate_edges=[IntermediateGraphEdge(source, 0, node, member) for source, node, member in between],
-    )
-    return _steps(desc, range(6), target)
-
-
-def _numbers(data_type: DataType, bits: int, columns: int, terms: int) -> OperatorDesc:
-    return DequantizeBlocks(
-        packed_tensor=TensorDesc(DataType.UINT8, (columns, terms * bits // 8)),
-        scale_tensor=TensorDesc(data_type, (columns, terms // _BLOCK)),
-        output_tensor=TensorDesc(data_type, (columns, terms)),
-        bits=bits,
-        block_size=_BLOCK,
-    )
-
-
-def _product(left: TensorDesc, result: TensorDesc) -> OperatorDesc:
-    weights = TensorDesc(left.data_type, (result.sizes[1], left.sizes[1]))
-    return Gemm(
-        a_tensor=left,
-        b_tensor=weights,
-        output_tensor=result,
-        trans_a=MatrixTransform.NONE,
-        trans_b=MatrixTransform.TRANSPOSE,
-        alpha=1.0,
-        beta=0.0,
-        fused_activation=None,
-    )
+    rows, hidden, inner = sizes
+    drawing = _Drawing(data_type)
+    gate, up, down = (drawing.packed(bits, *matrix) for matrix in ((inner, hidden), (inner, hidden), (hidden, inner)))
+    state = drawing.input(rows, hidden)
+    gated, widened = (drawing.product(state, weights) for weights in (gate, up))
+    made = drawing.product(F.swish(gated, sigmoid_input_scale=1.0) * widened, down)
+    desc, _ = drawing.graph.described({"y": made})
+    return _steps(desc, drawing.lasting, target)
 
 
 def decoder_descriptions() -> Iterator[tuple[OperatorDesc, str]]:
@@ -209,6 +168,3 @@ def _normalization(data_type: DataType, rows: int, hidden: int) -> OperatorDesc:
     each = TensorDesc(data_type, (rows, hidden))
     tensors = dict.fromkeys(("input_tensor", "skip_tensor", "output_tensor", "sum_tensor"), each)
     return ResidualNormalization(**tensors, scale_tensor=TensorDesc(data_type, (hidden,)), epsilon=1e-5)
-
-
-__all__ = ["decoder_descriptions", "network_steps"]

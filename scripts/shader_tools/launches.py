@@ -51,29 +51,19 @@ TARGETS: Mapping[str, Target] = {
 """GPUs by name: of which nothing is known, perhaps but for their registers, and as PCs have them, by what Mesa tells:
 Intel's, AMD's RDNA 3 with Mesa 22, AMD's others; RDNA 3 with newer ones and device arithmetic."""
 
-NETWORKS = "NETWORKS"
-"""Stands among operators' names for what whole networks and decoders launch."""
+NETWORKS = "NETWORKS"  # Stands among operators' names for what whole networks and decoders launch
 
 
 @dataclass(frozen=True)
 class RealLaunch:
-    """A pipeline that some operator needs.
+    """A pipeline that some operator needs."""
 
-    Attributes:
-        variant: the module's name.
-        constants: its specialization constants.
-        push_words: how many words of push constants it is given.
-        work_group_size: invocations of a work group.
-        kernel: who launches it.
-        operator: the operator, for people.
-    """
-
-    variant: str
-    constants: tuple[int, ...]
-    push_words: int
-    work_group_size: int
-    kernel: Kernel
-    operator: str
+    variant: str  # the module's name
+    constants: tuple[int, ...]  # its specialization constants
+    push_words: int  # how many words of push constants it is given
+    work_group_size: int  # invocations of a work group
+    kernel: Kernel  # who launches it
+    operator: str  # the operator, for people
 
     @property
     def key(self) -> tuple[str, tuple[int, ...], int, int, str]:

@@ -20,8 +20,7 @@ _COUNTED = frozenset([opcode("OpExtInst"), *range(109, 118), *range(126, 153), *
 _FUNCTION, _FUNCTION_END, _CALL = opcode("OpFunction"), opcode("OpFunctionEnd"), opcode("OpFunctionCall")
 _ENTRY_POINT, _LOOP_MERGE = opcode("OpEntryPoint"), opcode("OpLoopMerge")
 _BINDING = 33  # the decoration
-_ELEMENTS = 4
-"""Elements of FLOAT32 that an invocation computes."""
+_ELEMENTS = 4  # Elements of FLOAT32 that an invocation computes
 
 
 def operations(module: Module) -> int:

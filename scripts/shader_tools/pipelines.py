@@ -125,15 +125,10 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a driver made of a pipeline.
+    """What a driver made of a pipeline."""
 
-    Attributes:
-        seconds: of a processor core, to compile it.
-        statistics: the driver's own numbers, by its own names.
-    """
-
-    seconds: float
-    statistics: dict[str, int]
+    seconds: float  # of a processor core, to compile it
+    statistics: dict[str, int]  # the driver's own numbers, by its own names
 
 
 class DriverCompiler(Protocol):
@@ -147,7 +142,6 @@ class PipelineCompiler:
     """A device that compiles pipelines. A context manager.
 
     Args:
-        instance: an instance.
         device: a physical device that has VK_KHR_pipeline_executable_properties.
 
     Raises:
@@ -198,7 +192,6 @@ class PipelineCompiler:
         """Compiles a module as Kompute would.
 
         Args:
-            spirv: the module.
             constants: its specialization constants, from id 0 on.
             bindings: how many storage buffers it has.
             push_words: how many words of push constants.

@@ -19,64 +19,43 @@ from scripts.shader_tools.spirv import Module
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that shaders must not do.
+    """One thing that shaders must not do."""
 
-    Attributes:
-        id: short name, as printed and as used in exemptions.
-        reason: what goes wrong otherwise, in one line.
-        instructions: numbers of the instructions it refuses.
-        functions: numbers of the GLSL.std.450 functions it refuses.
-        check: yields what else it objects to.
-    """
-
-    id: str
-    reason: str
-    instructions: frozenset[int] = frozenset()
-    functions: frozenset[int] = frozenset()
-    check: Callable[[Module], Iterable[checks.Objection]] | None = None
+    id: str  # short name, as printed and as used in exemptions
+    reason: str  # what goes wrong otherwise, in one line
+    instructions: frozenset[int] = frozenset()  # numbers of the instructions it refuses
+    functions: frozenset[int] = frozenset()  # numbers of the GLSL.std.450 functions it refuses
+    check: Callable[[Module], Iterable[checks.Objection]] | None = None  # yields what else it objects to
 
 
 @dataclass(frozen=True)
 class Exemption:
-    """Permission for some variants to break a rule.
+    """Permission for some variants to break a rule."""
 
-    Attributes:
-        rule: id of the rule.
-        variants: glob over variant names.
-        instruction: glob over the instruction's text, such as ``"*OpFDiv*"``.
-        reason: why this cannot do harm there.
-    """
-
-    rule: str
-    variants: str
-    instruction: str
-    reason: str
+    rule: str  # id of the rule
+    variants: str  # glob over variant names
+    instruction: str  # glob over the instruction's text, such as ``"*OpFDiv*"``
+    reason: str  # why this cannot do harm there
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A broken rule.
+    """A broken rule."""
 
-    Attributes:
-        variant: name of the shader variant.
-        rule: id of the rule.
-        instruction: the instruction or fact objected to.
-        word: index of the instruction's first word in the module.
-        file: GLSL file, when known.
-        line: line in it, 0 when not known.
-    """
+    variant: str  # name of the shader variant
+    rule: str  # id of the rule
+    instruction: str  # the instruction or fact objected to
+    word: int  # index of the instruction's first word in the module
+    file: str = ""  # GLSL file, when known
+    line: int = 0  # line in it, 0 when not known
 
-    variant: str
-    rule: str
-    instruction: str
-    word: int
-    file: str = ""
-    line: int = 0
 
+_OF_PACKED_ROWS = (
+    *("blocks.float16.*.exact.*", "blocks.float16.*.planes.*"),
+    *("blocks.float16.*.integer_*", "experts.float16.*.integer_*"),
+)
 
 _OF_HALVES = (
-    "blocks.float16.*.halves",
-    "experts.float16.*.halves",
     "blocks.float16.*.matrices.*",
     "gemm.float16.cooperative.*.packed",
     "trial.half_products",
@@ -199,11 +178,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "float comparison flushes denormals (1e-40 == 0 on SwiftShader) and isnan() may be optimised away",
         instructions=_FLOAT_COMPARISONS,
     ),
-    Rule(
-        "relaxed-precision",
-        "mediump and lowp let a driver calculate with 16 bits",
-        check=checks.relaxed_precision,
-    ),
+    Rule("relaxed-precision", "mediump and lowp let a driver calculate with 16 bits", check=checks.relaxed_precision),
     Rule(
         "atomic",
         "packed stores clear with And and set with Or, which commute as minima do; other atomics depend on the order",
@@ -254,10 +229,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "without Aliased a driver may assume that two bindings, or two views of one, never overlap",
         check=checks.aliased,
     ),
-    Rule(
-        "unlisted-instruction",
-        "not among the instructions known to give the same bits on every device",
-    ),
+    Rule("unlisted-instruction", "not among the instructions known to give the same bits on every device"),
     Rule("malformed", "the file is not SPIR-V"),
 )
 """Every rule, in the order in which they are listed."""
@@ -284,250 +256,197 @@ KNOWN_INSTRUCTIONS: Final = (
 """Instructions that mean the same everywhere. OpFNegate is one: it turns over a bit and rounds nothing, so there is
 nothing to contract but the multiply or add beside it, which carries its own decoration."""
 
+_ANY_LENGTH = "size of the shared memory is unknown: *"
+_ABOVE_LIMIT = "* bytes of shared memory, limit 16384"
+
+_MATRICES = (
+    ("capability", "OpCapability GroupNonUniform"),
+    ("capability", "OpCapability VulkanMemoryModel"),
+    ("capability", "OpCapability CooperativeMatrixKHR"),
+    ("extension", '*"SPV_KHR_cooperative_matrix"'),
+    ("extension", '*"SPV_KHR_vulkan_memory_model"'),
+    ("unlisted-instruction", "Op#445[6789] *"),
+    ("shared-memory", _ABOVE_LIMIT),
+)
+"""What cooperative matrices of any type break, and those of two types."""
+_BYTES = (("capability", "OpCapability Int8"), ("type-width", "*OpTypeInt 8 1"))
+_HALVES = (("capability", "OpCapability Float16"), ("type-width", "*OpTypeFloat 16"))
+
+
+def _exemptions(reason: str, variants: str | Sequence[str], *broken: tuple[str, str]) -> Iterator[Exemption]:
+    """Permission for all of these variants to break all of these rules: their ids, each with the instruction."""
+    for pattern in (variants,) if isinstance(variants, str) else variants:
+        for rule, instruction in broken:
+            yield Exemption(rule, pattern, instruction, reason)
+
+
 EXEMPTIONS: Final[tuple[Exemption, ...]] = (
-    Exemption("length", "register_rows", "*", "were its slow path not behind either sum, Intel's compiler would spill"),
-    Exemption(
-        "shared-memory",
-        "*.tiled",
-        "size of the shared memory is unknown: *",
+    *_exemptions(
+        "were its slow path not behind either sum, Intel's compiler would spill", "register_rows", ("length", "*")
+    ),
+    *_exemptions(
         "its length is that of the transposed inputs' tiles; dmlvk/kernels/access_orders.py gives tiles to what fits",
+        "*.tiled",
+        ("shared-memory", _ANY_LENGTH),
     ),
-    Exemption(
-        "shared-memory",
-        "scan.sum.rows",
-        "size of the shared memory is unknown: *",
+    *_exemptions(
         "below 16384 but for rows' tiles and wide work groups; dmlvk/kernels/rows/scan.py looks for room for these",
+        "scan.sum.rows",
+        ("shared-memory", _ANY_LENGTH),
     ),
-    Exemption(
-        "shared-memory",
-        "gemm.*.64x128.8x8*",
-        "* bytes of shared memory, limit 16384",
+    *_exemptions(
         "two tiles of each operand; dmlvk/kernels/products/matrix_choice.py gives them to devices that have room",
+        "gemm.*.64x128.8x8*",
+        ("shared-memory", _ABOVE_LIMIT),
     ),
-    *(
-        Exemption(
-            "shared-memory",
-            f"*.{way}",
-            "size of the shared memory is unknown: *",
-            "16 bytes for each invocation of a work group; dmlvk/kernels/rows/along_axes.py gives it 256 at most",
-        )
-        for way in ("in_registers", "long")
+    *_exemptions(
+        "16 bytes for each invocation of a work group; dmlvk/kernels/rows/along_axes.py gives it 256 at most",
+        ("*.in_registers", "*.long"),
+        ("shared-memory", _ANY_LENGTH),
     ),
-    *(
-        Exemption(
-            "contraction",
-            f"{family}.float32.*.device*",
-            "*Fma*",
-            "compiled for those only who permit a device to round sums of products as it likes",
-        )
-        for family in ("gemm", "convolution", "blocks", "experts")
+    *_exemptions(
+        "a state for each invocation of a work group; dmlvk/kernels/rows/reduction.py has more than 256 where they fit",
+        "reduction.*",
+        ("shared-memory", _ANY_LENGTH),
     ),
-    *(
-        Exemption(
-            rule,
-            variant,
-            instruction,
-            "arithmetic of FLOAT16: taken only where the feature was enabled and the device's products are right",
-        )
-        for variant, rule, instruction in (
-            *((name, "capability", "OpCapability Float16") for name in _OF_HALVES),
-            *((name, "type-width", "*OpTypeFloat 16") for name in _OF_HALVES),
-            *((name, "float-conversion", "*OpFConvert*") for name in _OF_HALVES[:4]),
-        )
+    *_exemptions(
+        "its length is a line's; index_lines.py takes it where a line fits into what the device has",
+        "*er_lines",
+        ("shared-memory", _ANY_LENGTH),
     ),
-    *(
-        Exemption(
-            rule,
-            "*_integer.packed.*.dot",
-            instruction,
-            "integer dot products: taken only where the feature was enabled with its extension, and exact",
-        )
-        for rule, instruction in (
-            ("capability", "OpCapability 601[89]"),
-            ("extension", '*"SPV_KHR_integer_dot_product"'),
-            ("unlisted-instruction", "Op#4450 *"),
-        )
+    *_exemptions(
+        "dmlvk/kernels/products/packed_integers.py looks for room for work groups and their memory",
+        ("blocks.float16.*.integer_rows.*", "experts.float16.*.integer_rows.*"),
+        ("local-size", "local size 512 x 1 x 1 is 512 invocations, limit 256"),
+        ("shared-memory", _ABOVE_LIMIT),
     ),
-    *(
-        Exemption(
-            rule,
-            "*_integer.packed.*.cooperative",
-            instruction,
-            "cooperative matrices of bytes: taken only where their features were enabled, and exact",
-        )
-        for rule, instruction in (
-            ("capability", "OpCapability Int8"),
-            ("capability", "OpCapability GroupNonUniform"),
-            ("capability", "OpCapability VulkanMemoryModel"),
-            ("capability", "OpCapability CooperativeMatrixKHR"),
-            ("extension", '*"SPV_KHR_cooperative_matrix"'),
-            ("extension", '*"SPV_KHR_vulkan_memory_model"'),
-            ("type-width", "*OpTypeInt 8 1"),
-            ("unlisted-instruction", "Op#445[6789] *"),
-            ("shared-memory", "* bytes of shared memory, limit 16384"),
-        )
+    *_exemptions(
+        "compiled for those only who permit a device to round sums of products as it likes",
+        [f"{family}.float32.*.device*" for family in ("gemm", "convolution", "blocks", "experts")],
+        ("contraction", "*Fma*"),
     ),
-    *(
-        Exemption(
-            "relaxed-precision",
-            variants,
-            "OpDecorate %* RelaxedPrecision",
-            "GLSL declares gl_SubgroupInvocationID mediump; it, its quotients and remainders are below 32",
-        )
-        for variants in (
+    *_exemptions(
+        "arithmetic of FLOAT16: taken only where the feature was enabled and the device's products are right",
+        _OF_HALVES,
+        *_HALVES,
+    ),
+    *_exemptions(
+        "arithmetic of FLOAT16: taken only where the feature was enabled and the device's products are right",
+        _OF_HALVES[:2],
+        ("float-conversion", "*OpFConvert*"),
+    ),
+    *_exemptions(
+        "integer dot products: taken only where the feature was enabled with its extension, and exact",
+        ("*_integer.packed.*.dot", "*.float16.*.integer_rows.*.dot", "blocks.float16.*.dots.*"),
+        ("capability", "OpCapability 601[89]"),
+        ("extension", '*"SPV_KHR_integer_dot_product"'),
+        ("unlisted-instruction", "Op#4450 *"),
+    ),
+    *_exemptions(
+        "cooperative matrices of bytes: taken only where their features were enabled, and exact",
+        "*_integer.packed.*.cooperative",
+        *_MATRICES,
+        *_BYTES,
+    ),
+    *_exemptions(
+        "GLSL declares gl_SubgroupInvocationID mediump; it, its quotients and remainders are below 32",
+        (
             "convolution.float16.cooperative.*.channels*",
             "gemm.float16.cooperative.*",
             "gemm.float32.cooperative.exact*",
             "blocks.float16.*.matrices.*",
-        )
+            "blocks.float16.*.exact.*x*",
+        ),
+        ("relaxed-precision", "OpDecorate %* RelaxedPrecision"),
     ),
-    *(
-        Exemption(
-            "driver-mathematics",
-            variants,
-            "*OpExtInst * Exp2 *",
-            "FLOAT16 GELU behind a product, for those who permit a device its own arithmetic: what Vulkan grants powers"
-            " is far below FLOAT16's errors",
-        )
-        for variants in ("gemm.float16.cooperative.*.epilogue", "gemm.float16.sums.epilogue")
+    *_exemptions(
+        "cooperative matrices of FLOAT16: taken where a trial found sums exact (Target.has_exact_halves)",
+        "blocks.float16.*.exact.*x*",
+        *_MATRICES,
+        *_HALVES,
+        ("contraction", "*OpF*"),  # no product is contracted: each of matrices is decorated
+        ("half-conversion", "*OpExtInst * PackHalf2x16 *"),  # of parts, which are FLOAT16's numbers
+        ("readonly", "OpMemberDecorate %* 0 NonWritable"),  # parts of rows, and packed weights
     ),
-    *(
-        Exemption(
-            rule,
-            "attention.float16.cooperative.*",
-            instruction,
-            "FLOAT16 attention by cooperative matrices, for those who permit a device its own arithmetic: what Vulkan "
-            "grants powers, quotients and conversions is far below FLOAT16's errors; NaN among scores is added up",
-        )
-        for rule, instruction in (
-            ("contraction", "*OpF*"),
-            ("contraction", "*OpVectorTimesScalar*"),
-            ("driver-mathematics", "*OpExtInst * Exp2 *"),
-            ("float-division", "*OpFDiv*"),
-            ("float-min-max", "*OpExtInst * NMax *"),
-            ("half-conversion", "*OpExtInst * PackHalf2x16 *"),
-        )
+    *_exemptions(
+        "terms of packed rows are numbers below 2^24: what is not finite is looked for in the bits",
+        (*_OF_PACKED_ROWS, "blocks.float16.*.dots.*", "blocks.float16.*.floats.*"),
+        ("float-conversion", "*OpConvertFToS*"),
     ),
-    *(
-        Exemption(
-            rule,
-            variant,
-            instruction,
-            "elements of cooperative matrices by invocations: taken only where a trial found where these lie",
-        )
-        for variant, rule, instruction in (
-            ("attention.float16.cooperative.*", "capability", "OpCapability GroupNonUniformShuffle"),
-            ("attention.float16.cooperative.*", "subgroup", "*OpGroupNonUniformShuffleXor*"),
-            *(
-                (f"{name}.float16.cooperative.*", rule, instruction)
-                for name in ("attention", "trial")
-                for rule, instruction in (
-                    ("float-conversion", "*OpFConvert*"),
-                    ("relaxed-precision", "OpDecorate %* RelaxedPrecision"),  # of gl_SubgroupInvocationID, as below
-                )
-            ),
-        )
+    *_exemptions(
+        "terms of packed rows are numbers below 2^24: what is not finite is looked for in the bits",
+        (*_OF_PACKED_ROWS, "blocks.float16.parts"),
+        ("float-comparison", "*OpFUnordNotEqual*"),
     ),
-    *(
-        Exemption(
-            rule,
-            variants,
-            instruction,
-            "cooperative matrices of FLOAT16: taken only where their features were enabled, by those who permit a "
-            "device its own arithmetic",
-        )
-        for variants in ("*.float16.cooperative.*", "blocks.float16.*.matrices.*")
-        for rule, instruction in (
-            ("capability", "OpCapability Float16"),
-            ("capability", "OpCapability GroupNonUniform"),
-            ("capability", "OpCapability VulkanMemoryModel"),
-            ("capability", "OpCapability CooperativeMatrixKHR"),
-            ("extension", '*"SPV_KHR_cooperative_matrix"'),
-            ("extension", '*"SPV_KHR_vulkan_memory_model"'),
-            ("type-width", "*OpTypeFloat 16"),
-            ("unlisted-instruction", "Op#445[6789] *"),
-            ("shared-memory", "* bytes of shared memory, limit 16384"),
-        )
+    *_exemptions(
+        "FLOAT16 GELU behind a product, for those who permit a device its own arithmetic: what Vulkan grants powers"
+        " is far below FLOAT16's errors",
+        ("gemm.float16.cooperative.*.epilogue", "gemm.float16.sums.epilogue"),
+        ("driver-mathematics", "*OpExtInst * Exp2 *"),
     ),
-    *(
-        Exemption(
-            rule,
-            "gemm.float32.cooperative.*",
-            instruction,
-            "cooperative matrices of FLOAT32's parts: taken only where their features were enabled, by those who "
-            "permit a device its own arithmetic",
-        )
-        for rule, instruction in (
-            ("capability", "OpCapability BFloat16TypeKHR"),
-            ("capability", "OpCapability BFloat16CooperativeMatrixKHR"),
-            ("capability", "OpCapability GroupNonUniform"),
-            ("capability", "OpCapability VulkanMemoryModel"),
-            ("capability", "OpCapability CooperativeMatrixKHR"),
-            ("extension", '*"SPV_KHR_bfloat16"'),
-            ("extension", '*"SPV_KHR_cooperative_matrix"'),
-            ("extension", '*"SPV_KHR_vulkan_memory_model"'),
-            ("type-width", "*OpTypeFloat 16 0"),
-            ("unlisted-instruction", "Op#445[6789] *"),
-            ("contraction", "*OpFAdd*"),
-            ("atomic", "*OpAtomicUMax*"),  # what the operation returns is not used
-            ("shared-memory", "* bytes of shared memory, limit 16384"),
-        )
+    *_exemptions(
+        "FLOAT16 attention by cooperative matrices, for those who permit a device its own arithmetic: what Vulkan "
+        "grants powers, quotients and conversions is far below FLOAT16's errors; NaN among scores is added up",
+        "attention.float16.cooperative.*",
+        ("contraction", "*OpF*"),
+        ("contraction", "*OpVectorTimesScalar*"),
+        ("driver-mathematics", "*OpExtInst * Exp2 *"),
+        ("float-division", "*OpFDiv*"),
+        ("float-min-max", "*OpExtInst * NMax *"),
+        ("half-conversion", "*OpExtInst * PackHalf2x16 *"),
     ),
-    *(
-        Exemption(
-            rule,
-            "gemm.float32.cooperative.exact*",
-            instruction,
-            "bytes of FLOAT32: taken only where matrices of them were enabled; products of FLOAT32 that are added are "
-            "by powers of two, and exact",
-        )
-        for rule, instruction in (
-            ("capability", "OpCapability Int8"),
-            ("type-width", "*OpTypeInt 8 1"),
-            ("contraction", "*OpFMul*"),
-        )
+    *_exemptions(
+        "elements of cooperative matrices by invocations: taken only where a trial found where these lie",
+        "attention.float16.cooperative.*",
+        ("capability", "OpCapability GroupNonUniformShuffle"),
+        ("subgroup", "*OpGroupNonUniformShuffleXor*"),
     ),
-    *(
-        Exemption(
-            "readonly",
-            variants,
-            "OpMemberDecorate %* 0 NonWritable",
-            "operands of products by cooperative matrices, which no product may be written over",
-        )
-        for variants in ("gemm.*.cooperative.*", "convolution.*.cooperative.*", "blocks.float16.*.matrices.*")
+    *_exemptions(
+        "elements of cooperative matrices by invocations: taken only where a trial found where these lie",
+        ("attention.float16.cooperative.*", "trial.float16.cooperative.*"),
+        ("float-conversion", "*OpFConvert*"),
+        ("relaxed-precision", "OpDecorate %* RelaxedPrecision"),  # of gl_SubgroupInvocationID, as above
     ),
-    Exemption(
-        "shared-memory",
-        "reduction.*",
-        "size of the shared memory is unknown: *",
-        "a state for each invocation of a work group; dmlvk/kernels/rows/reduction.py has more than 256 where they fit",
+    *_exemptions(
+        "cooperative matrices of FLOAT16: taken only where their features were enabled, by those who permit a "
+        "device its own arithmetic",
+        ("*.float16.cooperative.*", "blocks.float16.*.matrices.*"),
+        *_MATRICES,
+        *_HALVES,
     ),
-    Exemption(
-        "shared-memory",
-        "*er_lines",
-        "size of the shared memory is unknown: *",
-        "its length is a line's; index_lines.py takes it where a line fits into what the device has",
+    *_exemptions(
+        "cooperative matrices of FLOAT32's parts: taken only where their features were enabled, by those who "
+        "permit a device its own arithmetic",
+        "gemm.float32.cooperative.*",
+        *_MATRICES,
+        ("capability", "OpCapability BFloat16TypeKHR"),
+        ("capability", "OpCapability BFloat16CooperativeMatrixKHR"),
+        ("extension", '*"SPV_KHR_bfloat16"'),
+        ("type-width", "*OpTypeFloat 16 0"),
+        ("contraction", "*OpFAdd*"),
+        ("atomic", "*OpAtomicUMax*"),  # what the operation returns is not used
     ),
-    Exemption(
-        "atomic",
-        "scatter_lines",
-        "*OpAtomicUMax*",
+    *_exemptions(
+        "bytes of FLOAT32: taken only where matrices of them were enabled; products of FLOAT32 that are added are "
+        "by powers of two, and exact",
+        "gemm.float32.cooperative.exact*",
+        *_BYTES,
+        ("contraction", "*OpFMul*"),
+    ),
+    *_exemptions(
+        "operands of products by cooperative matrices, which no product may be written over",
+        ("gemm.*.cooperative.*", "convolution.*.cooperative.*", "blocks.float16.*.matrices.*"),
+        ("readonly", "OpMemberDecorate %* 0 NonWritable"),
+    ),
+    *_exemptions(
         "the largest of several numbers is the same in any order, and what the operation returns is not used",
+        ("scatter_lines", "scatter_mark.*"),
+        ("atomic", "*OpAtomicUMax*"),
     ),
-    Exemption(
-        "atomic",
-        "scatter_mark.*",
-        "*OpAtomicUMax*",
-        "the largest of several numbers is the same in any order, and what the operation returns is not used",
-    ),
-    *(
-        Exemption(
-            "atomic",
-            pattern,
-            "*OpAtomicIAdd*",
-            "the order in which candidates are collected depends on it, but not their ranks: no two of them are equal",
-        )
-        for pattern in ("selected_tiles.*", "selected_rows.*")
+    *_exemptions(
+        "the order in which candidates are collected depends on it, but not their ranks: no two of them are equal",
+        ("selected_tiles.*", "selected_rows.*"),
+        ("atomic", "*OpAtomicIAdd*"),
     ),
 )
 """Variants that may break a rule, each with its reason."""
@@ -540,7 +459,6 @@ def lint(variant: str, data: bytes) -> list[Finding]:
 
     Args:
         variant: name of the shader variant, for the findings.
-        data: the SPIR-V.
 
     Returns:
         Findings in the order of the module, with source positions when it has debug information.
@@ -564,7 +482,6 @@ def apply_exemptions(
 
     Args:
         findings: what ``lint`` returned, of all variants.
-        exemptions: the permissions in force.
 
     Returns:
         The findings that no exemption covers, and the exemptions that covered none.

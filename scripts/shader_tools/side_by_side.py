@@ -13,14 +13,12 @@ from typing import Any
 from scripts.shader_tools.launches import RealLaunch
 from scripts.shader_tools.pipelines import DriverCompiler
 
-Rows = list[dict[str, Any]]
-"""What is told of a launch, in each of its module's forms."""
+Rows = list[dict[str, Any]]  # What is told of a launch, in each of its module's forms
 
 Opening = Callable[[], contextlib.AbstractContextManager[DriverCompiler]]
 """Opens a compiler, in the process that will use it."""
 
-Telling = Callable[[DriverCompiler, RealLaunch], Rows]
-"""Has a compiler compile a launch."""
+Telling = Callable[[DriverCompiler, RealLaunch], Rows]  # Has a compiler compile a launch
 
 
 def outcomes(
@@ -31,10 +29,6 @@ def outcomes(
     A launch that ends its process has one row, with a ``"fault"``; another process takes the next one.
 
     Args:
-        opening: opens a compiler.
-        launches: what to compile.
-        telling: compiles one of them.
-        jobs: processes at a time.
         end: when no further one is begun, by the monotonic clock.
     """
     places = iter(range(len(launches)))

@@ -55,7 +55,6 @@ def lint_sources(tree: SourceTree, variants: Sequence[Variant]) -> list[Finding]
     """Return what is wrong with the sources.
 
     Args:
-        tree: the shader directory.
         variants: all variants that are made from it.
 
     Returns:

@@ -53,17 +53,11 @@ _LITERAL_OPERANDS = opcodes.opcodes(
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction.
+    """One instruction."""
 
-    Attributes:
-        offset: index of its first word in the module.
-        opcode: its number.
-        operands: the words after the first.
-    """
-
-    offset: int
-    opcode: int
-    operands: tuple[int, ...]
+    offset: int  # index of its first word in the module
+    opcode: int  # its number
+    operands: tuple[int, ...]  # the words after the first
 
     @property
     def name(self) -> str:

@@ -1,6 +1,4 @@
 // ACTIVATION_CELU: f(x) = max(0, x) + min(0, Alpha * (e^(x / Alpha) - 1)).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"
 #include "celu.glsl"

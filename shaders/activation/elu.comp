@@ -1,6 +1,4 @@
 // ACTIVATION_ELU: f(x) = x if x >= 0, else Alpha * (e^x - 1).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"
 #include "exponential_linear.glsl"

@@ -1,6 +1,4 @@
 // ACTIVATION_GELU: f(x) = x / 2 * (1 + erf(x / sqrt(2))), to the last bit of x's negative side.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "gelu.glsl"

@@ -1,6 +1,4 @@
 // ACTIVATION_HARD_SIGMOID: f(x) = max(0, min(Alpha * x + Beta, 1)), rounded once; FLOAT32 denormals count as zero.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "piecewise_linear.glsl"
 

@@ -1,6 +1,4 @@
 // ACTIVATION_HARDMAX, ACTIVATION_HARDMAX1: 1 at the first of a row's largest elements, 0 elsewhere. A number is above NaN.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 
 #define NAN_RANK BELOW_ALL

@@ -1,6 +1,4 @@
 // ACTIVATION_LINEAR: f(x) = Alpha * x + Beta, rounded once; FLOAT32 denormals count as zero.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "piecewise_linear.glsl"
 

@@ -1,6 +1,4 @@
 // ACTIVATION_LOG_SOFTMAX, ACTIVATION_LOG_SOFTMAX1: f(x) = ln(e^x / sum of e^x over the row).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "log_softmax.glsl"
 

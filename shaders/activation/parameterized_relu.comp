@@ -1,7 +1,5 @@
 // ACTIVATION_PARAMETERIZED_RELU: f(x, slope) = x if x >= 0, else slope * x. Floats: rounded once; FLOAT32 denormals count
 // as zero. Integers wrap.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "piecewise_linear.glsl"
 

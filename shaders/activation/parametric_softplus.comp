@@ -1,6 +1,4 @@
 // ACTIVATION_PARAMETRIC_SOFTPLUS: f(x) = Alpha * ln(1 + exp(Beta * x)).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "softplus.glsl"

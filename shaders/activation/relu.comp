@@ -1,6 +1,4 @@
 // ACTIVATION_RELU: f(x) = max(0, x); NaN and -0 give +0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 

@@ -1,6 +1,4 @@
 // ACTIVATION_RELU_GRAD: f(x, gradient) = the gradient if x > 0, else 0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 

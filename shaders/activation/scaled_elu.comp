@@ -1,6 +1,4 @@
 // ACTIVATION_SCALED_ELU: f(x) = Gamma * x if x > 0, else Gamma * (Alpha * e^x - Alpha).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "exponential_linear.glsl"
 

@@ -1,6 +1,4 @@
 // ACTIVATION_SCALED_TANH: f(x) = Alpha * tanh(Beta * x).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "scaled_tanh.glsl"
 

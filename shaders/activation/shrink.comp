@@ -1,6 +1,4 @@
 // ACTIVATION_SHRINK: f(x) = x - Bias if x > Threshold; x + Bias if x < -Threshold; 0 otherwise.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LONG_FOR_INTEGERS
 #include "elementwise/elementwise_operands.glsl"
 #include "shrink.glsl"

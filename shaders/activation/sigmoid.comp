@@ -1,6 +1,4 @@
 // ACTIVATION_SIGMOID: f(x) = 1 / (1 + e^-x).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "sigmoid.glsl"
 

@@ -1,6 +1,4 @@
 // ACTIVATION_SOFTMAX, ACTIVATION_SOFTMAX1: f(x) = e^x / sum of e^x over the row.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "softmax.glsl"
 

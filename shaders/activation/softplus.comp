@@ -1,6 +1,4 @@
 // ACTIVATION_SOFTPLUS: f(x) = ln(1 + exp(Steepness * x)) / Steepness.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"

@@ -1,6 +1,4 @@
 // ACTIVATION_SOFTSIGN: f(x) = x / (1 + |x|).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "softsign.glsl"
 

@@ -1,6 +1,4 @@
 // ACTIVATION_SWISH: f(x) = x / (1 + e^-(SigmoidInputScale * x)).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"
 #include "sigmoid.glsl"

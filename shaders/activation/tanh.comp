@@ -1,6 +1,4 @@
 // ACTIVATION_TANH: f(x) = tanh(x).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "hyperbolic.glsl"
 

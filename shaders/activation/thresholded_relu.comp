@@ -1,6 +1,4 @@
 // ACTIVATION_THRESHOLDED_RELU: f(x) = x if x > Alpha, else 0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 

@@ -1,6 +1,4 @@
 // CAST: f(x) = x as another data type. Operands are told by their widths; what they are is part of SPECIAL_ATTRIBUTE.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #if INPUT_0_BITS == 64 || OUTPUT_BITS == 64
 #define LONG_OPERATION
 #endif

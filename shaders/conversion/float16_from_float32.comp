@@ -1,7 +1,5 @@
 // FLOAT16 from FLOAT32, rounded to nearest even: devices whose own conversion should be taken are tried by it
 // (dmlvk/trials/half_trial.py).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "float16.glsl"
 

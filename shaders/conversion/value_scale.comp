@@ -1,6 +1,4 @@
 // VALUE_SCALE_2D: f(x, bias) = x * Scale + bias, rounded once; FLOAT32 denormals count as zero.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "affine.glsl"
 

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_ACOSH: f(x) = acosh(x) = ln(x + sqrt(x * x - 1)). Of 1 +0, of what is below 1 NaN.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "inverse_hyperbolic_cosine.glsl"
 #include "prescaling.glsl"

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_ADD: f(a, b) = a + b. Floats: rounded once; FLOAT32 denormals count as zero. Integers wrap.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "integer_arithmetic.glsl"

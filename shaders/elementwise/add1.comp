@@ -1,6 +1,4 @@
 // ELEMENT_WISE_ADD1 with a fused activation: f(a, b) = FusedActivation(a + b), the sum being rounded as ELEMENT_WISE_ADD does.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "fused_activation.glsl"
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"

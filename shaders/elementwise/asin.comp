@@ -1,6 +1,4 @@
 // ELEMENT_WISE_ASIN: f(x) = asin(x), x being x * Scale + Bias when ScaleBias is given; of what lies outside [-1, 1] NaN.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "inverse_trigonometry.glsl"
 #include "prescaling.glsl"

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_ATAN: f(x) = atan(x), x being x * Scale + Bias when ScaleBias is given; of infinities pi/2 of their sign.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "inverse_tangent.glsl"
 #include "prescaling.glsl"

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_ATAN_YX: f(y, x) = the angle of the point (x, y), zeros and infinities as in C99's Annex F.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "half_angle.glsl"
 #include "inverse_trigonometry.glsl"

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_ATANH: f(x) = atanh(x) = ln((1 + x) / (1 - x)) / 2. Odd; of 1 infinity, beyond it NaN.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "inverse_hyperbolic_tangent.glsl"
 #include "prescaling.glsl"

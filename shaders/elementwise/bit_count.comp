@@ -1,6 +1,4 @@
 // ELEMENT_WISE_BIT_COUNT: f(x) = number of bits of x that are 1.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 
 uint bits_u32(uint x) { return uint(bitCount(x)); }

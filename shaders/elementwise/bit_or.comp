@@ -1,6 +1,4 @@
 // ELEMENT_WISE_BIT_OR: f(a, b) = a | b, the disjunction of the bits.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(a, b) ((a) | (b))

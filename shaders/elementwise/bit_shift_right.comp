@@ -1,6 +1,4 @@
 // ELEMENT_WISE_BIT_SHIFT_RIGHT: f(a, b) = a >> b, zeros coming in; 0 when b is the width of the type or more.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "shift.glsl"
 

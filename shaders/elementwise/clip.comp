@@ -1,6 +1,4 @@
-// ELEMENT_WISE_CLIP: f(x) = max(Min, min(x, Max)). The bounds arrive in the tensor's data type, a NaN as the canonical one.
-#version 450
-#extension GL_GOOGLE_include_directive : require
+// ELEMENT_WISE_CLIP, ELEMENT_WISE_CLIP1: f(x) = max(Min, min(x, Max)). The bounds arrive in the tensor's data type, a NaN as the canonical one.
 #include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 #include "prescaling.glsl"

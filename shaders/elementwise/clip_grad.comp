@@ -1,6 +1,4 @@
-// ELEMENT_WISE_CLIP_GRAD: f(x, gradient) = 0 if x <= Min or x >= Max, else the gradient.
-#version 450
-#extension GL_GOOGLE_include_directive : require
+// ELEMENT_WISE_CLIP_GRAD, ELEMENT_WISE_CLIP_GRAD1: f(x, gradient) = 0 if x <= Min or x >= Max, else the gradient.
 #include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_CONSTANT_POW: f(x) = x^Exponent, with the special values of C's pow.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_DEQUANTIZE_LINEAR: f(x, scale, zero_point) = (x - zero_point) * scale, rounded once.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "quantization.glsl"
 

@@ -1,7 +1,5 @@
 // ELEMENT_WISE_DIFFERENCE_SQUARE: f(a, b) = (a - b) * (a - b). FLOAT32: the difference and its square are rounded; FLOAT16:
 // the exact square is rounded once. FLOAT32 denormals count as zero. Integers wrap.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "integer_arithmetic.glsl"

@@ -1,7 +1,5 @@
 // ELEMENT_WISE_DIVIDE: f(a, b) = a / b. Floats: rounded once; FLOAT32 denormals count as zero. Integers: truncated toward
 // zero; 0 when divided by zero.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"

@@ -1,7 +1,5 @@
 // ELEMENT_WISE_ERF: f(x) = erf(x) = 2 / sqrt(pi) * (integral of e^(-t^2) from 0 to x), x being x * Scale + Bias when ScaleBias
 // is given.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "error_function.glsl"
 #include "prescaling.glsl"

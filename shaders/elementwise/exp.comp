@@ -1,6 +1,4 @@
 // ELEMENT_WISE_EXP: f(x) = e^x.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "exponential.glsl"
 #include "half_exponential.glsl"

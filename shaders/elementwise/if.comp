@@ -1,6 +1,4 @@
 // ELEMENT_WISE_IF: f(condition, a, b) = a if condition != 0, else b. Values are moved as bits.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(condition, a, b) ((condition) != 0u ? (a) : (b))

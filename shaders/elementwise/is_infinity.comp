@@ -1,6 +1,4 @@
 // ELEMENT_WISE_IS_INFINITY: f(x) = 1 if x is infinite, of any sign (mode 0), positive (1) or negative (2), else 0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 
 bool is_infinity_f32(uint x, uint mode)

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_IS_NAN: f(x) = 1 if x is NaN, else 0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_LOG: f(x) = ln x. Of +-0 -infinity, of what is below zero NaN.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "logarithm.glsl"
 #include "prescaling.glsl"

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_LOGICAL_GREATER_THAN: f(a, b) = 1 if a > b, else 0; a comparison with NaN is false.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 

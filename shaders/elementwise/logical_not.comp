@@ -1,6 +1,4 @@
 // ELEMENT_WISE_LOGICAL_NOT: f(x) = 1 if x is zero, else 0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(x) uint((x) == 0u)

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_LOGICAL_OR: f(a, b) = 1 if a or b is not zero, else 0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(a, b) uint(((a) | (b)) != 0u)

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_LOGICAL_XOR: f(a, b) = 1 if exactly one of a and b is not zero, else 0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(a, b) uint(((a) != 0u) != ((b) != 0u))

@@ -1,7 +1,5 @@
 // ELEMENT_WISE_MEAN: f(a, b) = (a + b) / 2, without overflow of the sum. Floats: rounded once; FLOAT32 denormals count as
 // zero. Integers: truncated toward zero.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "integer_arithmetic.glsl"

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_MIN: f(a, b) = min(a, b). Of a number and NaN the number; -0 is below +0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 

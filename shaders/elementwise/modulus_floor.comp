@@ -1,7 +1,5 @@
 // ELEMENT_WISE_MODULUS_FLOOR: f(a, b) = a - b * floor(a / b), of the exact quotient; of the sign of b. FLOAT32 denormals count
 // as zero. Integers: 0 modulo zero.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "integer_division.glsl"
 #include "modulus.glsl"

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_POW: f(x, e) = x^e, with the special values of C's pow; integers as integer_power.glsl says.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 // That of float16 bases is short.
 #if INPUT_0_BITS == 16
 #define LONG_FOR_INTEGERS

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_QUANTIZE_LINEAR: f(x, scale, zero_point) = clamp(round(x / scale) + zero_point), halves to even, by the exact quotient.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "quantization.glsl"
 

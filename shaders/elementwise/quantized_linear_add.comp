@@ -1,7 +1,5 @@
 // ELEMENT_WISE_QUANTIZED_LINEAR_ADD: y = (a - a_zero) * a_scale + (b - b_zero) * b_scale;
 // f = clamp(round(y / scale) + zero), halves to even, by the exact y and quotient. A zero point that is absent is 0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "quantization.glsl"

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_ROUND: f(x) = x rounded to an integer by RoundingMode; NaN gives the canonical NaN.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "rounding.glsl"
 

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_ROUND_BFLOAT16: f(x) = the number of 8 significant bits (bfloat16) that is nearest to x, ties to even; NaN gives the canonical NaN.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 
 // Half of the last place is added to the bits, less the smallest step where the last place is even: it carries into the

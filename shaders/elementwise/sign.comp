@@ -1,6 +1,4 @@
 // ELEMENT_WISE_SIGN: f(x) = -1 if x < 0; 1 if x > 0; 0 otherwise, so +0 for NaN and for both zeros.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 
 // Floats: the sign bit of x joined to the bits of 1, where x is a number other than zero. Not written as a choice between

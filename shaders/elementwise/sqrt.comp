@@ -1,7 +1,5 @@
 // ELEMENT_WISE_SQRT: f(x) = sqrt(x), NaN below zero; x being x * Scale + Bias when ScaleBias is given. Rounded once; FLOAT32 denormals count
 // as zero.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "division.glsl"
 #include "prescaling.glsl"

@@ -1,6 +1,4 @@
 // ELEMENT_WISE_TAN: f(x) = tan(x), x being x * Scale + Bias when ScaleBias is given. Infinities give NaN.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "prescaling.glsl"

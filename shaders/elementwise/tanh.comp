@@ -1,6 +1,4 @@
 // ELEMENT_WISE_TANH: f(x) = tanh(x).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "hyperbolic.glsl"
 #include "prescaling.glsl"

@@ -1,6 +1,4 @@
 // DIAGONAL_MATRIX, DIAGONAL_MATRIX1: Value on a band of diagonals, or beside it; elsewhere the input, or 0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/offsets.glsl"
 
 // The diagonals x - y from FIRST to LAST, both included; OUTSIDE: those that are not.

@@ -1,8 +1,6 @@
 // FOLD: the sum of all places of windows that an element lay in, in two words, by rising place; rounded once. AVERAGE_POOLING_GRAD:
 // the same of each window's gradient, divided by how many elements the window counts. MAX_POOLING_GRAD: the same of the gradients of those
 // windows whose largest element it is (HAS_INDICES).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "windows/folding.glsl"
 #include "window_average.glsl"
 

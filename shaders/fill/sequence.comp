@@ -1,6 +1,4 @@
 // FILL_VALUE_SEQUENCE: ValueStart + number * ValueDelta; integers wrap, floats are rounded once.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/offsets.glsl"
 
 #define START parameters.attributes[0]

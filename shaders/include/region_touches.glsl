@@ -1,6 +1,6 @@
 // Which samples of a region touch an element of the input: their keys rise or fall with their numbers, never both.
 //
-// The compile script passes IS_LINEAR. `table_` is the buffer of region_locations.glsl's table.
+// The compile script passes IS_LINEAR. `table_` is the buffer of region_locations.comp's table.
 #ifndef REGION_TOUCHES_GLSL
 #define REGION_TOUCHES_GLSL
 

@@ -1,6 +1,4 @@
 // GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1: the elements that indices point to.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "movement/gather_operands.glsl"
 
 #define CHOOSE(n) \

@@ -1,7 +1,5 @@
 // GATHER_ELEMENTS along an axis of neighbours: a work group holds a line of the input in shared memory, from where it is gathered. For GPUs, and
 // elements of 32 bits. Memory is gone through in order only, and each element once.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "movement/index_lines.glsl"
 

@@ -1,6 +1,4 @@
 // ONE_HOT: OnValue where the place along the axis is the one that the index means, OffValue elsewhere.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "movement/gather_operands.glsl"
 
 UNIT unit_at(Offsets offsets)

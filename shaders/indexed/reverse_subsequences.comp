@@ -1,6 +1,4 @@
 // REVERSE_SUBSEQUENCES: the first elements of each sequence in opposite order, as many as its length says.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "movement/gather_operands.glsl"
 
 UNIT unit_at(Offsets offsets)

@@ -3,8 +3,6 @@
 //
 // Memory is gone through in order only, and each element once; what is at random, happens in shared memory: each update raises the number of
 // its place to its own, which it has among those of its line; what has its number there has won, and puts its value in the number's place.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "movement/index_lines.glsl"
 

@@ -1,4 +1,2 @@
 // SCATTER, SCATTER_ND: the number of each place's last update.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "movement/marking.glsl"

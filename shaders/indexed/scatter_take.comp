@@ -1,6 +1,4 @@
 // SCATTER, SCATTER_ND: each element from the update that its place has, or from the input where it has none.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define HAS_UPDATES
 #include "movement/gather_operands.glsl"
 

@@ -1,6 +1,4 @@
 // A function of one 16-bit operand, from a table of its 65,536 results, which lie in the order of the operand's bits.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LOOKUP_TABLE
 #include "elementwise/elementwise_operands.glsl"
 

@@ -1,5 +1,3 @@
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #ifdef HALF_ARITHMETIC
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #endif

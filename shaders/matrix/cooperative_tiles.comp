@@ -1,5 +1,3 @@
-#version 450
-#extension GL_GOOGLE_include_directive : require
 
 // Products of 8-bit integers, of packed operands, by matrices that subgroups hold together.
 #include "products/cooperative_tiles.glsl"

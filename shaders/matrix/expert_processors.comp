@@ -1,5 +1,3 @@
-#version 450
-#extension GL_GOOGLE_include_directive : require
 
 // Products of rows with packed matrices that each row chooses, on processors.
 #include "products/experts.glsl"

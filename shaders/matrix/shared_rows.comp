@@ -1,5 +1,3 @@
-#version 450
-#extension GL_GOOGLE_include_directive : require
 
 // GEMM of few rows, on GPUs that a sum for each invocation would not keep busy.
 #include "products/matrix_shared_rows.glsl"

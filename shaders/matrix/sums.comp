@@ -1,5 +1,3 @@
-#version 450
-#extension GL_GOOGLE_include_directive : require
 
 // GEMM and CONVOLUTION: adds the segments of sums that were computed side by side.
 #include "products/matrix_sums.glsl"

@@ -1,6 +1,4 @@
 // The first step of BATCH_NORMALIZATION: Scale / sqrt(Variance + Epsilon), each step rounded to FLOAT32.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"

@@ -1,6 +1,4 @@
 // A step of BATCH_NORMALIZATION_TRAINING_GRAD: g * (x - mean), each step rounded to FLOAT32. The mean has two words.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "mean_difference.glsl"

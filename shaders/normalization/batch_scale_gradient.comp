@@ -1,7 +1,5 @@
 // A step of BATCH_NORMALIZATION_TRAINING_GRAD: (sum + (mean - Mean) * sum of gradients) / sqrt(Variance + Epsilon), each step rounded to FLOAT32; of
 // FLOAT16 tensors the result is rounded once more. The mean has two words.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"

@@ -1,6 +1,4 @@
 // A step of BATCH_NORMALIZATION_TRAINING_GRAD: (sum / n) / (Variance + Epsilon), or sum / n alone, each step rounded to FLOAT32.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"

@@ -1,6 +1,4 @@
 // A step of MEAN_VARIANCE_NORMALIZATION: 1 / sqrt(variance + Epsilon), each step rounded.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"

@@ -1,7 +1,5 @@
 // The last step of LOCAL_RESPONSE_NORMALIZATION_GRAD: g / D^Beta - x * sum, each step rounded to float32; of FLOAT16 tensors the result
 // is rounded once more.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
 #include "elementwise/four_operands.glsl"
 #include "arithmetic.glsl"

@@ -1,6 +1,4 @@
 // The second step of LOCAL_RESPONSE_NORMALIZATION_GRAD: t = (g / D^Beta) * (f * (x / D)), each step rounded to float32.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"

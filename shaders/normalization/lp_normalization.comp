@@ -1,6 +1,4 @@
 // The last step of LP_NORMALIZATION: x / max(norm, Epsilon), rounded to FLOAT32; of FLOAT16 tensors once more.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 #include "division.glsl"

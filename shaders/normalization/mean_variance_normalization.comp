@@ -1,7 +1,5 @@
 // The last step of MEAN_VARIANCE_NORMALIZATION: FusedActivation((x - mean) * factor * Scale + Bias), each step rounded to FLOAT32; of FLOAT16 tensors the
 // last result is rounded once more. The mean has two words. Steps whose operand is absent are left out.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "fused_activation.glsl"
 #include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"

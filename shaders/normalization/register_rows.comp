@@ -1,7 +1,5 @@
 // MEAN_VARIANCE_NORMALIZATION of rows that a work group holds, in one step: FusedActivation((x - mean) / sqrt(variance + Epsilon) * Scale +
 // Bias), with the bits of the steps one by one: reduction/sum.comp, inverse_deviation.comp and mean_variance_normalization.comp.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "rows/register_rows.glsl"
 #include "arithmetic.glsl"
 #include "comparison.glsl"

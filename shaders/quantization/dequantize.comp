@@ -1,6 +1,4 @@
 // DEQUANTIZE: f(x, scale, zero) = (x - zero) * scale, rounded once.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define OUTPUT NUMBER
 #define OUTPUT_BITS NUMBER_BITS
 #include "elementwise/quantized_blocks.glsl"

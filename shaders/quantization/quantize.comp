@@ -1,6 +1,4 @@
 // QUANTIZE: f(x, scale, zero) = clamp(round(x / scale) + zero), halves to even, by the exact quotient.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define OUTPUT INTEGER
 #define OUTPUT_BITS INTEGER_BITS
 #include "elementwise/quantized_blocks.glsl"

@@ -1,7 +1,5 @@
 // QUANTIZED_LINEAR_MATRIX_MULTIPLY, QUANTIZED_LINEAR_CONVOLUTION: what a sum of products of integers, with a bias modulo 2^32, gives:
 // f = clamp(round(sum * left_scale * right_scale / scale) + zero), halves to even, by the exact quotient.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "products/scaled_sums.glsl"
 #include "exact_scaling.glsl"
 

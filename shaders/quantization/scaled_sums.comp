@@ -1,7 +1,5 @@
 // MATRIX_MULTIPLY_INTEGER_TO_FLOAT: what a sum of products of integers gives: sum * left_scale * right_scale, rounded once to float32;
 // then with the bias, rounded again; then as OUTPUT. The compile script passes SUM_WORDS, the words of a sum: 1 or 3.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "products/scaled_sums.glsl"
 #include "arithmetic.glsl"
 #include "exact_scaling.glsl"

@@ -1,8 +1,6 @@
 // GRU: H = (1 - Z) g(…) + Z H, where the products of the state stand in three rows, or in two and one of R H.
 // The compile script passes LINEAR_BEFORE_RESET: 1 where R is a factor of the product, 0 where it is one of the state. There kernels
 // that multiply find Z where gru_reset.comp has left it: in the place of the next state.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define GATES 3u
 #include "composed/recurrent.glsl"
 

@@ -1,6 +1,4 @@
 // GRU, before the product of the hidden gate: R H, rounded to OPERAND; and from kernels that multiply Z, in the place of the next state.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define GATES 3u
 #include "composed/recurrent.glsl"
 

@@ -1,6 +1,4 @@
 // LSTM: C = F C + I g(…), H = O h(C); I, F and O are f of sums, which the cell may be part of (peepholes).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define GATES 4u
 #include "composed/recurrent.glsl"
 

@@ -1,6 +1,4 @@
 // RNN: H = f(X W + H R + (Wb + Rb)).
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define GATES 1u
 #include "composed/recurrent.glsl"
 

@@ -1,7 +1,5 @@
 // The largest or smallest element of each row, or where it lies (ARG). Elements become unsigned keys of the same order, of which the
 // greatest is sought: -0 is below +0, and NaN below all numbers, also where the smallest is sought.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #ifdef WIDE
 #define KEY_WORDS 2

@@ -1,6 +1,4 @@
 // Sums, sums of magnitudes, sums of squares and products of integers, modulo 2^32 or 2^64.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #ifdef WIDE
 #define STATE_WORDS 2

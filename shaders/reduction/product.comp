@@ -1,6 +1,4 @@
 // Products of floats: significands in two words, whose exponents are added up apart, so that nothing overflows on the way.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #define STATE_WORDS 5
 #include "rows/reduction_operands.glsl"

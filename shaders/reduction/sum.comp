@@ -1,7 +1,5 @@
 // Sums of floats: of elements or their magnitudes (TERMS 0), of squares (1), of e^(x - peak) (2), or of squared differences from a mean, as they are
 // (3) or rounded (4). The peak (one word) and the mean (two words) are the row's companion. ENDING says what becomes of a sum.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #define STATE_WORDS 7
 #define RESULT_IS_WIDE

@@ -1,6 +1,4 @@
 // The first step of RESAMPLE_GRAD and RESAMPLE_GRAD1: where the elements begin, along an axis, that come from each element.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "windows/resample_begins.glsl"
 
 uint element_from(float location)

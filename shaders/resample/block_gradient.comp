@@ -1,7 +1,5 @@
 // RESAMPLE_GRAD, RESAMPLE_GRAD1 where each element went into a block of its own, of two columns and BLOCK_ROWS rows, with weight 1: two
 // neighbouring elements for an invocation, which loads their blocks by fours. Sums are those of gradient_sums.glsl.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "windows/gradient_sums.glsl"
 
 void main()

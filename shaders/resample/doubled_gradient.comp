@@ -1,8 +1,6 @@
 // RESAMPLE_GRAD, RESAMPLE_GRAD1 where rows and columns were doubled and averaged, places lying between the middles of elements: each element had
 // a part in four columns and four rows, of 1/4, 3/4, 3/4 and 1/4; at an edge, which was repeated, in the outermost one of 1. Two
 // neighbouring elements for an invocation. Sums are those of gradient_sums.glsl; what has no weight adds a zero.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : enable
 #include "windows/gradient_sums.glsl"
 

@@ -3,8 +3,6 @@
 //
 // Weights, products and sums are rounded to float32 one by one. An element of weight 0 is left out, so that an infinity there
 // does no harm.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define RESAMPLE_BLOCKS
 #include "windows/resample.glsl"
 #include "weighting.glsl"

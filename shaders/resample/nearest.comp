@@ -1,6 +1,4 @@
 // RESAMPLE, RESAMPLE1, RESAMPLE2, RESAMPLE3, UPSAMPLE_2D with NEAREST_NEIGHBOR: whole elements are moved.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "windows/resample.glsl"
 
 #define NEAREST(axis, coordinate) (EXTENT_##axis > 1u ? nearest_element(POSITION(axis, coordinate), ROUNDING) * STRIDE_##axis : 0u)

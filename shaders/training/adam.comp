@@ -1,8 +1,6 @@
 // ADAM_OPTIMIZER: M' = Beta1 * M + (1 - Beta1) * G, V' = Beta2 * V + ((1 - Beta2) * G) * G, X' = X - (rate * M') / (sqrt(V') + Epsilon), each step
 // rounded to FLOAT32; of FLOAT16 tensors the results are rounded once more. adam_rate.comp has made the rate, which the table is.
 // (D. P. Kingma and J. Ba, «Adam: a method for stochastic optimization», 2015, in the form at the end of its section 2.)
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
 #if INPUT_0_BITS == 16
 #define WORD_BY_WORD

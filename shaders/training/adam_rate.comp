@@ -1,7 +1,5 @@
 // The rate of a step of ADAM_OPTIMIZER: LearningRate * (sqrt(1 - Beta2^T) / (1 - Beta1^T)). Each difference is computed with 127 binary places and
 // rounded once to FLOAT32, and so is each step that follows.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "composed/adam_rate.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"

@@ -1,7 +1,5 @@
 // AVERAGE_POOLING, AVERAGE_POOLING1: the sum of a window's elements inside the input, divided by how many they are, or by how many
 // the window has with padding. A window of nothing but padding gives +0.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #define LEAST_EXPONENT -60
 #define SCALED_EXPONENT 40

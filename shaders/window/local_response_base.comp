@@ -1,6 +1,4 @@
 // The first step of LOCAL_RESPONSE_NORMALIZATION_GRAD: D = Bias + Alpha / LocalSize * sum of squares around each element.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "windows/local_response.glsl"
 

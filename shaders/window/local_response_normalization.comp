@@ -1,7 +1,5 @@
 // LOCAL_RESPONSE_NORMALIZATION: x / (Bias + Alpha / LocalSize * sum of squares)^Beta. The sum is kept in two words; it and every step
 // behind it are rounded to float32. The parameters are Beta, Alpha / LocalSize and Bias. With QUARTERS the quick way comes first.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "windows/local_response.glsl"
 #include "windows/local_response_result.glsl"

@@ -1,7 +1,5 @@
 // LP_POOLING, LP_POOLING1 for P = 1, the sum of magnitudes, and P = 2, the square root of the sum of squares. The compile script
 // passes P. Padding adds nothing.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if P == 1
 #define LEAST_EXPONENT -60

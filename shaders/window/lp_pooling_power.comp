@@ -1,7 +1,5 @@
 // LP_POOLING, LP_POOLING1 for P from 3 on: the largest magnitude m times (sum of (|x| / m)^P)^(1 / P), each step rounded, the sum
 // in two words. P is a parameter. Padding adds nothing.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #include "windows/window.glsl"
 #include "window_sums.glsl"
 #include "arithmetic.glsl"

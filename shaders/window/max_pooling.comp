@@ -3,8 +3,6 @@
 // Elements are compared as integers of the same order: of a number and NaN the number is taken, +0 is above -0, of equal ones the
 // first is. A window of nothing but NaN gives the canonical one and its first element's number; one of nothing but padding
 // the data type's lowest value and a number of ones only.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define WINDOW_INDICES
 #if INPUT_BITS == 32 || INPUT_BITS == 16
 #define WINDOW_BLOCKS

@@ -1,8 +1,6 @@
 // QUANTIZED_LINEAR_AVERAGE_POOLING: f = clamp(round(sum * source_scale / (count * scale)) + zero), halves to even, by the exact
 // quotient, where sum is that of a window's elements less source_zero, and count how many they are, or how many the window has
 // with padding. A window of nothing but padding gives the zero point.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #define WINDOW_SCALES
 #include "windows/window.glsl"
 #include "exact_scaling.glsl"

@@ -1,6 +1,4 @@
 // Sums of windows: the third step of LOCAL_RESPONSE_NORMALIZATION_GRAD.
-#version 450
-#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #define WINDOW_NUMBERS
 #define LEAST_EXPONENT -60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +18,7 @@ import dmlvk.array_api as xp
 
 strict = pytest.importorskip("array_api_strict")  # of the command in docs/how-to/array-programs.md
 
-EXAMPLES = int(os.environ.get("DMLVK_ARRAY_API_EXAMPLES", "4"))
-"""Examples of each function; hundreds by hand."""
+EXAMPLES = int(os.environ.get("DMLVK_ARRAY_API_EXAMPLES", "4"))  # Examples of each function; hundreds by hand
 
 tried = settings(
     max_examples=EXAMPLES,
@@ -105,11 +105,9 @@ def check(made: Any, wanted: Any, *, ulps: float = 0, absolute: float = 0, signs
     """Compares type, shape and elements.
 
     Args:
-        made: dmlvk's result.
         wanted: array-api-strict's; floats of 64 bits are rounded to 32.
         ulps: how many roundings of float32 floats may differ by.
         absolute: what they may differ by in any case.
-        signs: whether zeros' signs count.
     """
     reference = np.asarray(wanted._array if hasattr(wanted, "_array") else wanted)
     assert made.shape == reference.shape, (made.shape, reference.shape)
@@ -142,3 +140,24 @@ def check(made: Any, wanted: Any, *, ulps: float = 0, absolute: float = 0, signs
     allowed = ulps * np.maximum(np.spacing(np.abs(exact[plain])), SMALLEST * 2.0**-23) + absolute
     differences = np.abs(got[plain].astype(np.float64) - reference[plain].astype(np.float64))
     assert np.all(differences <= np.maximum(allowed, SMALLEST if ulps else 0)), (got, exact, differences, allowed)
+
+
+def same(name: str, *given: Any, is_wide: bool = False, ulps: float = 0, absolute: float = 0, **named: Any) -> None:
+    """Holds what a function gives of NumPy's arrays, or sequences of them, against array-api-strict's.
+
+    Args:
+        is_wide: whether the reference computes floats in 64 bits.
+        named: ``signs`` for :func:`check`, the others for the function.
+    """
+    signs, function = named.pop("signs", True), operator.attrgetter(name)
+    made = function(xp)(*(_each(ours, one) for one in given), **named)
+    wanted = function(strict)(*(_each(lambda x: theirs(x, is_wide=is_wide), one) for one in given), **named)
+    several = (made, wanted) if isinstance(wanted, tuple | list) else ([made], [wanted])
+    for one, other in zip(*several, strict=True):
+        check(one, other, ulps=ulps, absolute=absolute, signs=signs)
+
+
+def _each(convert: Callable[[Any], Any], given: Any) -> Any:
+    if isinstance(given, list):
+        return [_each(convert, one) for one in given]
+    return convert(given) if isinstance(given, np.ndarray) else given

@@ -1,4 +1,4 @@
-"""Arguments of the standard's functions: what is taken, what is refused, and that the refusal comes at once."""
+"""Arguments of the standard's functions, and float16, which the standard has not: beside NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dmlvk
+import dmlvk as dml
 import dmlvk.array_api as xp
 from dmlvk.array_api import lazy
 
@@ -42,8 +42,16 @@ TOO_LARGE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("case", TOO_LARGE)
 def test_what_no_device_has_is_refused_at_the_call(case: str) -> None:
-    with pytest.raises(dmlvk.DmlError):
+    with pytest.raises(dml.DmlError):
         TOO_LARGE[case]()
+
+
+@pytest.mark.parametrize("order", ["nuc", 2, -2])
+def test_norms_by_singular_values_are_told_from_those_that_there_are_not(order: str | int) -> None:
+    with pytest.raises(dml.UnsupportedError, match=f"matrix_norm: ord={order!r}"):
+        xp.linalg.matrix_norm(xp.ones((2, 2)), ord=order)
+    with pytest.raises(dml.InvalidArgumentError, match="matrix_norm: there is no norm 'other'"):
+        xp.linalg.matrix_norm(xp.ones((2, 2)), ord="other")
 
 
 @pytest.mark.parametrize("counts", [(2**16, 1), (1, 2**16), (3, 2, 5), (0, 2), ()])
@@ -66,6 +74,7 @@ def test_tile_takes_few_launches_and_is_numpys(counts: tuple[int, ...], monkeypa
 def test_repeat_by_a_number_is_numpys(axis: int | None, repeats: int) -> None:
     made = xp.repeat(_few(), repeats, axis=axis).numpy()
     np.testing.assert_array_equal(made, np.repeat(_few().numpy(), repeats, axis=axis))
+    np.testing.assert_array_equal(untyped.repeat(_few(), [1, 2], axis=0).numpy(), np.repeat(_few().numpy(), [1, 2], 0))
 
 
 def test_meshgrid_and_broadcast_arrays_give_lists() -> None:
@@ -81,7 +90,7 @@ def test_expand_dims_takes_its_axis_by_place_and_several() -> None:
     assert xp.expand_dims(_few(), axis=(0, -1)).shape == np.expand_dims(_few().numpy(), (0, -1)).shape
     with pytest.raises(IndexError):
         xp.expand_dims(_few(), 3)
-    with pytest.raises(dmlvk.InvalidArgumentError):
+    with pytest.raises(dml.InvalidArgumentError):
         xp.expand_dims(_few(), (0, 0))
 
 
@@ -89,7 +98,7 @@ def test_expand_dims_takes_its_axis_by_place_and_several() -> None:
 def test_dlpack_refuses_by_an_error_of_both_kinds(named: dict[str, Any]) -> None:
     with pytest.raises(BufferError) as told:
         _few().__dlpack__(**named)
-    assert isinstance(told.value, dmlvk.DmlError)
+    assert isinstance(told.value, dml.DmlError)
 
 
 @pytest.mark.parametrize(
@@ -115,10 +124,10 @@ def test_from_dlpack_takes_devices_and_tells_what_it_cannot_have() -> None:
     for given, named in refused:
         with pytest.raises(BufferError) as told:
             untyped.from_dlpack(given, **named)
-        assert isinstance(told.value, dmlvk.DmlError)
+        assert isinstance(told.value, dml.DmlError)
     wrong: tuple[tuple[Any, dict[str, Any]], ...] = ((1, {}), (source, {"device": "cpu"}))
     for given, named in wrong:
-        with pytest.raises(dmlvk.InvalidArgumentError):
+        with pytest.raises(dml.InvalidArgumentError):
             untyped.from_dlpack(given, **named)
 
 
@@ -176,7 +185,7 @@ FOREIGN: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("case", FOREIGN)
 def test_bad_arguments_get_an_error_of_dmlvk(case: str) -> None:
-    with pytest.raises(dmlvk.DmlError):
+    with pytest.raises(dml.DmlError):
         FOREIGN[case]()
 
 
@@ -186,3 +195,53 @@ def test_large_numbers_become_infinities_without_a_warning() -> None:
 
 def test_differences_of_more_than_all_are_none() -> None:
     assert xp.diff(_few(), n=10**9).shape == (2, 0)
+
+
+X = np.array([[1.5, -2.25, 0.1, 3.0], [60000.0, 6e-8, -0.0, 7.0], [0.3, np.inf, -np.inf, 2048.0]], np.float16)
+
+Y = np.array([2.0, 0.7, 3.0, 1.0], np.float16)
+
+FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "arithmetic": lambda np, x, y: (x + y) * y - x / y,
+    "roots": lambda np, x, y: np.sqrt(np.abs(x)),
+    "comparisons": lambda np, x, y: np.where(x > y, x, -x),
+    "rounding": lambda np, x, y: np.floor(x[:2]) + np.ceil(y),
+    "sums": lambda np, x, y: np.sum(x[:1, :], axis=1) + np.sum(np.abs(y)),
+    "extremes": lambda np, x, y: np.max(x, axis=0) + np.min(y),
+    "means of what overflows as a sum": lambda np, x, y: np.mean(np.broadcast_to(x[1:2, :1], (3, 1))),
+    "places": lambda np, x, y: np.argmax(x[:2], axis=1),
+    "order": lambda np, x, y: np.sort(x[:2, :], axis=1),
+    "products": lambda np, x, y: np.matmul(x[:1, :], y),
+    "shapes": lambda np, x, y: np.concat([x.T, np.flip(x.T, axis=0)], axis=0)[1:, :],
+    "kinds": lambda np, x, y: np.isinf(x) | np.isnan(x),
+    "numbers": lambda np, x, y: 2 * x[:1, :] ** 2 + 0.5,
+    "other types": lambda np, x, y: np.astype(x[:1, :], np.int32) + np.astype(np.astype(y, np.float32) * 3, np.int32),
+    "wider": lambda np, x, y: x[:1, :] + np.astype(y, np.float32),
+    "made": lambda np, x, y: np.full((4,), 0.1, dtype=np.float16) + np.linspace(0.0, 1.0, 4, dtype=np.float16),
+}
+
+
+@pytest.mark.skipif(not hasattr(np, "concat"), reason="NumPy has the standard's names from 2.0 on")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_are_numpys(device: dml.Device, name: str) -> None:
+    function = FUNCTIONS[name]
+    with np.errstate(all="ignore"):
+        wanted = function(np, X, Y)
+    made = function(xp, xp.asarray(X, device=device), xp.asarray(Y, device=device))
+    found = np.asarray(made)
+    assert found.dtype == wanted.dtype
+    if found.dtype == np.float16:
+        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=1e-3, equal_nan=True)
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_arithmetic_is_correctly_rounded(any_device: dml.Device) -> None:
+    generator = np.random.default_rng(0)
+    x, y = (generator.integers(0, 2**16, 20_000, dtype=np.uint16).view(np.float16) for _ in range(2))
+    mine = [xp.asarray(values, device=any_device) for values in (x, y)]
+    with np.errstate(all="ignore"):
+        wanted = [x + y, x - y, x * y, x / y, np.sqrt(np.abs(x))]
+    found = [mine[0] + mine[1], mine[0] - mine[1], mine[0] * mine[1], mine[0] / mine[1], xp.sqrt(xp.abs(mine[0]))]
+    for made, numpy_made in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(made), numpy_made)

@@ -26,18 +26,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis  # noqa: E4
 from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
 from sklearn.metrics import accuracy_score, mean_squared_error, pairwise, r2_score  # noqa: E402
 from sklearn.naive_bayes import GaussianNB  # noqa: E402
-from sklearn.preprocessing import (  # noqa: E402
-    MaxAbsScaler,
-    MinMaxScaler,
-    Normalizer,
-    PolynomialFeatures,
-    StandardScaler,
-)
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, PolynomialFeatures, StandardScaler  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-LIMIT = 5e-6
-"""As far as results may differ from NumPy's."""
+LIMIT = 5e-6  # As far as results may differ from NumPy's
 
 _generator = np.random.default_rng(0)
 X = _generator.normal(size=(60, 5)).astype(np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,19 @@ from PIL import Image
 
 import dmlvk as dml
 from dmlvk.bench.functions import FUNCTIONS
+from dmlvk.bench.layouts import LAYOUTS, regular_tasks, task_of
 from dmlvk.bench.libraries import opened
-from dmlvk.bench.measurement import Result, Spread, TaskTiming, difference, expected_results, measure
+from dmlvk.bench.measurement import Result, Spread, Timing, difference, measure
 from dmlvk.bench.numpy_expressions import EXPRESSIONS
 from dmlvk.bench.numpy_library import NumPyLibrary
 from dmlvk.bench.own import OwnLibrary
-from dmlvk.bench.plot import write_plot
+from dmlvk.bench.plots import write_plot
 from dmlvk.bench.report import BenchReport
+from dmlvk.bench.task import Array, Task
 from dmlvk.bench.torch_expressions import EXPRESSIONS as TORCH_EXPRESSIONS
 from dmlvk.bench.torch_library import TorchLibrary
-from dmlvk.bench.workload import LAYOUTS, Array, Workload, workload
 from dmlvk.cli.bench import parsed_attributes, parsed_sizes
+from dmlvk.conformance.references import expected_output
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators import OPERATORS
 from tests import effort
@@ -37,14 +39,14 @@ from tests.drawings import lines, overlapping, rectangles, texts
 class Wrong:
     """A library that computes something else."""
 
-    name, version, device = "Wrong", "1", "nowhere"
+    name, version, device, on_gpu = "Wrong", "1", "nowhere", False
 
-    def prepare(self, workload: Workload) -> Wrong:
-        self.sizes = workload.geometry.sizes
+    def prepare(self, task: Task, inputs: Mapping[str, Array]) -> Wrong:
+        self.task, self.inputs = task, list(inputs.values())
         return self
 
     def result(self) -> Array:
-        return np.full(self.sizes, 7, np.float32)
+        return np.full(self.inputs[0].shape, 7, np.float32)
 
     def seconds(self, _: int) -> float:
         raise AssertionError("what is wrong must not be timed")
@@ -56,20 +58,33 @@ class Wrong:
         pass
 
 
-class Rising(Wrong):
+class Off(Wrong):
+    """A library with results that are off."""
+
+    name = "Off"
+
+    def __init__(self, factor: float = 1.0, added: float = 0.0) -> None:
+        self.factor, self.added = factor, added
+
+    def result(self) -> Array:
+        right = expected_output(self.task.desc, [np.ascontiguousarray(array) for array in self.inputs])
+        return right.astype(np.float64) * self.factor + self.added
+
+    def seconds(self, _: int) -> float:
+        return 1e-3
+
+    def wall_seconds(self) -> float:
+        return 1e-3
+
+
+class Rising(Off):
     """A library whose device wakes up slowly, and waits whenever another library had it."""
 
     name = "Rising"
 
     def __init__(self) -> None:
+        super().__init__()
         self.calls = self.calls_alone = 0
-
-    def prepare(self, workload: Workload) -> Rising:
-        self.workload = workload
-        return self
-
-    def result(self) -> Array:
-        return np.asarray(expected_results(self.workload), np.float32)
 
     def seconds(self, _: int) -> float:
         self.calls += 1
@@ -82,36 +97,27 @@ class Rising(Wrong):
         return 2e-4 if self.calls_alone == 1 else 1e-5
 
 
-class Off:
-    """A library with results of its own."""
-
-    name, version, device = "Off", "1", "nowhere"
-
-    def __init__(self, results: Array) -> None:
-        self.results = results
-
-    def prepare(self, _: Workload) -> Off:
-        return self
-
-    def result(self) -> Array:
-        return self.results
-
-    def seconds(self, _: int) -> float:
-        return 1e-3
-
-    def wall_seconds(self) -> float:
-        return 1e-3
-
-    def close(self) -> None:
-        pass
+def chosen(
+    name: str,
+    data_type: dml.DataType,
+    layout: str = "contiguous",
+    elements: int = 4096,
+    attributes: Mapping[str, float] | None = None,
+) -> Task | None:
+    return next(
+        regular_tasks(name, data_type, layout, elements * max(8, data_type.size_in_bits) // 8, attributes or {}), None
+    )
 
 
-def some(
-    name: str, data_type: dml.DataType = dml.FLOAT32, layout: str = "contiguous", elements: int = 4096
-) -> Workload:
-    made = workload(name, data_type, layout, elements)
+def some(name: str, data_type: dml.DataType = dml.FLOAT32, layout: str = "contiguous", elements: int = 4096) -> Task:
+    made = chosen(name, data_type, layout, elements)
     assert made is not None
     return made
+
+
+def strides_of(task: Task) -> list[tuple[int, ...]]:
+    tensors = [tensor for _, tensor in (*task.desc.inputs, *task.desc.outputs) if tensor is not None]
+    return [tensor.element_strides for tensor in tensors]
 
 
 NUMPY_HAS = sorted({name for name, function in FUNCTIONS.items() if function.numpy} | set(EXPRESSIONS))
@@ -121,13 +127,13 @@ NUMPY_HAS = sorted({name for name, function in FUNCTIONS.items() if function.num
 def test_other_libraries_are_asked_for_the_same_function(any_device: dml.Device, name: str) -> None:
     """NumPy's words, of every data type, agree with the operator's definition within what floats may differ."""
     layout = "rows" if (OPERATORS[name].declaration.pattern == "rows") else "contiguous"
-    chosen = [workload(name, data_type, layout, 4096) for data_type in dml.DataType]
     measured = 0
-    for made in chosen:
+    for data_type in dml.DataType:
+        made = chosen(name, data_type, layout)
         if made is None:
             continue
         result = measure(made, [OwnLibrary(any_device), NumPyLibrary()], seconds=0.0)
-        numpy_does = NumPyLibrary().prepare(made) is not None
+        numpy_does = NumPyLibrary().prepare(made, made.inputs()) is not None
         assert [timing.status for timing in result.timings] == ["measured"] * (1 + numpy_does), (made.name, result)
         measured += numpy_does
     assert measured or (name == "ELEMENT_WISE_BIT_COUNT" and not hasattr(np, "bitwise_count"))
@@ -139,8 +145,7 @@ def test_pytorch_is_asked_for_the_same_function(any_device: dml.Device, name: st
     torch_library = TorchLibrary(pytest.importorskip("torch"))
     layout = "rows" if (OPERATORS[name].declaration.pattern == "rows") else "contiguous"
     for attributes in ({}, {"alpha": 0.75, "beta": 0.3, "gamma": 1.5, "bias": 0.25, "sigmoid_input_scale": 1.5}):
-        chosen = [workload(name, data_type, layout, 4096, attributes) for data_type in (dml.FLOAT32, dml.INT8)]
-        made = chosen[0] or chosen[1]
+        made = chosen(name, dml.FLOAT32, layout, 4096, attributes) or chosen(name, dml.INT8, layout, 4096, attributes)
         assert made
         result = measure(made, [OwnLibrary(any_device), torch_library], seconds=0.0)
         assert [timing.status for timing in result.timings] == ["measured", "measured"], (attributes, result)
@@ -157,9 +162,9 @@ def test_layouts_mean_the_same_for_all(any_device: dml.Device, layout: str, data
 
 @pytest.mark.parametrize("name", ["ACTIVATION_SOFTMAX", "ACTIVATION_LOG_SOFTMAX", "ACTIVATION_HARDMAX1"])
 def test_operators_that_look_along_rows_are_measured_on_rows(any_device: dml.Device, name: str) -> None:
-    assert workload(name, dml.FLOAT32, "contiguous", 2**13) is None
+    assert chosen(name, dml.FLOAT32, "contiguous", 2**13) is None
     made = some(name, layout="rows", elements=2**13)
-    assert made.geometry.sizes == (8, 1024)
+    assert made.inputs()["InputTensor"].shape == (8, 1024)
     result = measure(made, [OwnLibrary(any_device)], seconds=0.0)
     assert [timing.status for timing in result.timings] == ["measured"], result
 
@@ -167,14 +172,14 @@ def test_operators_that_look_along_rows_are_measured_on_rows(any_device: dml.Dev
 def test_layouts_are_what_their_names_say() -> None:
     def strides(layout: str) -> list[tuple[int, ...]]:
         made = some("ELEMENT_WISE_ADD", layout=layout, elements=2**20)
-        assert np.prod(made.geometry.sizes) == 2**20
-        return list(made.geometry.strides)
+        assert made.inputs()["ATensor"].size == 2**20
+        return strides_of(made)
 
     assert strides("contiguous") == [(1,), (1,), (1,)]
     assert strides("transposed") == [(1, 1024), (1024, 1), (1024, 1)]
     assert strides("row-broadcast")[1] == (0, 1)
     assert strides("column-broadcast")[1] == (1, 0)
-    assert some("ELEMENT_WISE_ADD", layout="permuted", elements=2**20).geometry.sizes == (16, 64, 16, 64)
+    assert some("ELEMENT_WISE_ADD", layout="permuted", elements=2**20).inputs()["ATensor"].shape == (16, 64, 16, 64)
     assert strides("permuted")[0] == (65536, 64, 4096, 1)
     assert strides("channels-last")[0][1] == 1
 
@@ -183,7 +188,7 @@ def test_layouts_are_what_their_names_say() -> None:
 def test_attributes_are_those_that_are_asked_for(any_device: dml.Device, exponent: float) -> None:
     """Also in the words of other libraries; operators without such an attribute have their own."""
     asked = {"exponent": exponent, "steepness": 4.0}
-    made = workload("ELEMENT_WISE_CONSTANT_POW", dml.FLOAT32, "contiguous", 4096, asked)
+    made = chosen("ELEMENT_WISE_CONSTANT_POW", dml.FLOAT32, attributes=asked)
     assert made is not None
     result = measure(made, [OwnLibrary(any_device), NumPyLibrary()], seconds=0.0)
     assert [timing.status for timing in result.timings] == ["measured", "measured"], result
@@ -219,16 +224,18 @@ def test_modes_that_no_other_library_has_are_not_compared_with_it(
     other: int,
 ) -> None:
     """NumPy's rint is no truncation: its results are then different, and nothing is timed."""
-    monkeypatch.setattr(Workload, "arrays", [np.array(values, np.float32)])
+    monkeypatch.setattr(Task, "_values", lambda *_: np.array(values, np.float32))
     for mode, status in ((ordinary, "measured"), (other, "different results")):
-        made = Workload(operator, dml.FLOAT32, "contiguous", len(values), ((attribute, mode),))
+        desc = some(operator.operator_name, elements=len(values)).desc
+        members = {field.attribute: getattr(desc, field.attribute) for field in desc.fields}
+        made = task_of(operator(**{**members, attribute: mode}), dml.FLOAT32, "contiguous")
         result = measure(made, [OwnLibrary(any_device), NumPyLibrary()], seconds=0.0)
         assert [timing.status for timing in result.timings] == ["measured", status], result
 
 
 def test_attributes_that_an_operator_forbids_are_an_error() -> None:
     with pytest.raises(dml.DmlError, match="ELEMENT_WISE_THRESHOLD: Min must fit into FLOAT"):
-        workload("ELEMENT_WISE_THRESHOLD", dml.FLOAT32, "contiguous", 4096, {"min": 1e50})
+        chosen("ELEMENT_WISE_THRESHOLD", dml.FLOAT32, attributes={"min": 1e50})
 
 
 def test_functions_that_numpy_does_not_have_are_verified_too(any_device: dml.Device) -> None:
@@ -238,9 +245,9 @@ def test_functions_that_numpy_does_not_have_are_verified_too(any_device: dml.Dev
 
 
 def test_each_byte_counts_once() -> None:
-    assert some("ELEMENT_WISE_ADD", elements=2**20).bytes_moved == 3 * 4 * 2**20
-    assert some("ELEMENT_WISE_ADD", layout="row-broadcast", elements=2**20).bytes_moved == 2 * 4 * 2**20 + 4 * 1024
-    assert some("ELEMENT_WISE_IF", elements=2**20).bytes_moved == (1 + 3 * 4) * 2**20
+    assert some("ELEMENT_WISE_ADD", elements=2**20).work == 3 * 4 * 2**20
+    assert some("ELEMENT_WISE_ADD", layout="row-broadcast", elements=2**20).work == 2 * 4 * 2**20 + 4 * 1024
+    assert some("ELEMENT_WISE_IF", elements=2**20).work == (1 + 3 * 4) * 2**20
 
 
 def test_wrong_results_are_not_timed(any_device: dml.Device) -> None:
@@ -267,27 +274,19 @@ def test_wrong_results_are_not_timed(any_device: dml.Device) -> None:
     ],
 )
 def test_results_may_be_off_by_what_float_types_make_of_them(
-    any_device: dml.Device,
-    name: str,
-    data_type: dml.DataType,
-    added: float,
-    factor: float,
-    status: str,
+    any_device: dml.Device, name: str, data_type: dml.DataType, added: float, factor: float, status: str
 ) -> None:
     made = some(name, data_type, "rows" if (OPERATORS[name].declaration.pattern == "rows") else "contiguous")
-    off = Off(expected_results(made) * factor + added)
-    result = measure(made, [OwnLibrary(any_device), off], seconds=0.0)
+    result = measure(made, [OwnLibrary(any_device), Off(factor, added)], seconds=0.0)
     assert [timing.status for timing in result.timings] == ["measured", status], result
 
 
 def test_equal_infinities_and_nans_are_equal() -> None:
     made = some("ELEMENT_WISE_ABS", elements=4)
     values = np.array([np.inf, -np.inf, np.nan, 0.0], np.float32)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Workload, "arrays", [values])
-        assert difference(np.abs(values), made) == ""
-        assert difference(values, made).startswith("1 of 4 results; the first is ")
-        assert difference(np.array([1e30, np.inf, 0.0, 0.0], np.float32), made).startswith("2 of 4 results")
+    assert difference(np.abs(values), np.abs(values), made) == ""
+    assert difference(values, np.abs(values), made).startswith("1 of 4 results; the first is ")
+    assert difference(np.array([1e30, np.inf, 0.0, 0.0], np.float32), np.abs(values), made).startswith("2 of 4 results")
 
 
 def test_libraries_that_are_not_there_are_named_with_the_reason(
@@ -334,13 +333,15 @@ def report(device: dml.Device, slower: float = 1.0, names: Sequence[str] = ("ELE
         seconds = elements * 1e-9 * (1.0 if name == "ELEMENT_WISE_IDENTITY" else slower)
         spread = Spread(seconds, seconds * 0.9, seconds * 1.2)
         timings = (
-            TaskTiming("dmlvk", "measured", seconds=spread, wall_seconds=spread),
-            TaskTiming("X", "out of memory"),
+            Timing("dmlvk", "measured", seconds=spread, wall_seconds=spread),
+            Timing("X", "not measured", "out of memory"),
         )
-        return Result(name, "float32", "contiguous", elements, 8 * elements, timings)
+        series = f"{name}, contiguous"
+        work = 8 * elements
+        return Result(name, f"{name} {elements}", "float32", "contiguous", work, "B/s", series, work, {}, timings)
 
     results = [result(4**n, name) for n in range(5, 12) for name in ("ELEMENT_WISE_IDENTITY", *names)]
-    return BenchReport.of(device.info, [OwnLibrary(device)], {"torch": "not installed"}, results)
+    return BenchReport.of(device, [OwnLibrary(device)], {"torch": "not installed"}, results)
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".webp", ".jpg"])
@@ -349,7 +350,7 @@ def test_plots(any_device: dml.Device, tmp_path: Path, suffix: str) -> None:
     write_plot(report(any_device), path)
     if suffix == ".svg":
         text = path.read_text(encoding="utf-8")
-        assert "ELEMENT_WISE_EXP, float32, contiguous" in text
+        assert "ELEMENT_WISE_EXP, contiguous, float32" in text
         assert "copy, 8 GB/s" in text
     else:
         with Image.open(path) as picture:
@@ -388,13 +389,13 @@ def test_the_command(device: dml.Device, tmp_path: Path, capsys: pytest.CaptureF
     found: dict[str, Any] = json.loads(json_file.read_text(encoding="utf-8"))
     assert found["device"] == device.info.name
     assert {each["name"] for each in found["libraries"]} == {"dmlvk", "NumPy"}
-    names = [(each["operator"], each["data_type"], each["elements"]) for each in found["results"]]
-    floats, bytes_ = (256, 1024, 4096), (1024, 4096, 16384)
+    names = [(each["operator"], each["data_type"], each["work"]) for each in found["results"]]
+    sizes = (2**10, 2**12, 2**14)
     assert names == [
-        *(("ELEMENT_WISE_ADD", "float32", elements) for elements in floats),
-        *(("ELEMENT_WISE_ADD", "int8", elements) for elements in bytes_),
-        *(("ELEMENT_WISE_EXP", "float32", elements) for elements in floats),
-        *(("ELEMENT_WISE_IDENTITY", "float32", elements) for elements in floats),  # what everything is compared with
+        *(("ELEMENT_WISE_ADD", "float32", 3 * size) for size in sizes),
+        *(("ELEMENT_WISE_ADD", "int8", 3 * size) for size in sizes),
+        *(("ELEMENT_WISE_EXP", "float32", 2 * size) for size in sizes),
+        *(("ELEMENT_WISE_IDENTITY", "float32", 2 * size) for size in sizes),  # what everything is compared with
     ]
     assert found["copy_ceiling_in_bytes_per_second"] > 0
     assert "A packed copy reached" in outcome.out

@@ -13,25 +13,14 @@ from hypothesis import strategies as st
 
 import dmlvk as dml
 from dmlvk.operators import OPERATORS
-from tests.binding.support import (
-    Binding,
-    buffer_with,
-    compiled,
-    execute,
-    floats,
-    greater_than,
-    select,
-    sign,
-    threshold,
-)
+from tests.binding.support import Binding, buffer_with, compiled, execute, floats, greater_than, select, sign, threshold
 
 FLOAT_COUNT = 16
 TENSOR_BYTES = 4 * FLOAT_COUNT
 BUFFER_BYTES = 512
 VALUES = np.linspace(-2, 2, BUFFER_BYTES // 4, dtype=np.float32)
 
-Range = tuple[int, int]
-"""Offset and size in bytes."""
+Range = tuple[int, int]  # Offset and size in bytes
 
 FOUR_OPERATORS = {
     "SIGN": sign(floats(FLOAT_COUNT)),
@@ -44,8 +33,7 @@ IN_PLACE = ("SIGN", "THRESHOLD")
 # Offsets are multiples of 16; a range is as long as the tensor or longer, to any byte.
 ranges = st.integers(0, (BUFFER_BYTES - TENSOR_BYTES) // 16).flatmap(
     lambda step: st.tuples(
-        st.just(16 * step),
-        st.one_of(st.just(TENSOR_BYTES), st.integers(TENSOR_BYTES, BUFFER_BYTES - 16 * step)),
+        st.just(16 * step), st.one_of(st.just(TENSOR_BYTES), st.integers(TENSOR_BYTES, BUFFER_BYTES - 16 * step))
     )
 )
 on_a_device = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

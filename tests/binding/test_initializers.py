@@ -64,10 +64,7 @@ class Setting(NamedTuple):
 
     def initialize(self) -> None:
         initialize(
-            self.device,
-            [self.operator],
-            [dml.BufferArrayBinding([Binding(self.a), None])],
-            [Binding(self.persistent)],
+            self.device, [self.operator], [dml.BufferArrayBinding([Binding(self.a), None])], [Binding(self.persistent)]
         )
 
     def execute(self, persistent: Binding | None = None) -> Array:

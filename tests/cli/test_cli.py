@@ -155,10 +155,7 @@ def test_run_with_a_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
             "dmlvk: --iterations, --warm-up, --repeat and --trace are for --timing",
         ),
         (["run", "a.json", "--output-dir", __file__], "dmlvk: Invalid value for '--output-dir' / '-o'"),
-        (
-            ["run", "a.json", "--trace", "/no/where"],
-            "dmlvk: Invalid value for '--trace': '/no/where'",
-        ),
+        (["run", "a.json", "--trace", "/no/where"], "dmlvk: Invalid value for '--trace': '/no/where'"),
         (["bench", "--json", "."], "dmlvk: Invalid value for '--json'"),
         (["bench", "--plot", "x" * 300 + ".svg"], "dmlvk: Invalid value for '--plot'"),
         (["bench", "models", "--json", "/no/where"], "dmlvk: Invalid value for '--json'"),

@@ -19,10 +19,7 @@ def reference(operator: str, *inputs: Array, output: dml.DataType | None = None,
     """What an operator's reference gives for its first inputs.
 
     Args:
-        operator: DirectML's name.
-        inputs: of the same sizes.
         output: its data type, if not the first input's.
-        attributes: by DirectML's names.
     """
     tensors = [dml.TensorDesc(dml.DataType.from_name(array.dtype.name.upper()), array.shape) for array in inputs]
     fields = OPERATORS[operator].fields

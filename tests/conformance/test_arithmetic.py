@@ -1,4 +1,4 @@
-"""The references of arithmetic agree with Fractions, with Python's own numbers and with known bits."""
+"""The references of arithmetic, piecewise linear activations and quantization agree with Fractions and known bits."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dmlvk.conformance.references.rounding import FLOAT16, FLOAT32, FloatFormat, round_fraction
+import dmlvk as dml
+from dmlvk.conformance.cases import ValueCase, batches, value_cases
+from dmlvk.conformance.execution import describe
+from dmlvk.conformance.quantization import QUANTIZING
+from dmlvk.conformance.references import expected_output
+from dmlvk.conformance.references.rounding import FLOAT16, FLOAT32, FloatFormat, float_format, round_fraction
 from tests.conformance.known import bits_of, reference
 
 Array = npt.NDArray[Any]
+
 FORMATS = pytest.mark.parametrize("target", [FLOAT32, FLOAT16], ids=["float32", "float16"])
 
 
@@ -231,3 +237,268 @@ def test_integer_means_and_difference_squares(name: str) -> None:
     for x, y, mean, square in zip(a.tolist(), b.tolist(), means, squares, strict=True):
         assert mean == math.trunc(Fraction(x + y, 2)), f"{x}, {y}"
         assert (square - (x - y) ** 2) % 2**32 == 0, f"{x}, {y}"
+
+
+_NUMBERS = (-3.0, -2.5, -1.25, -1.0, -0.7, -0.5, -0.1, -1e-3, 1e-3, 0.1, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.9, 3.1, 100.0)
+
+
+def _rounded_number(value: Fraction, target: FloatFormat) -> float:
+    rounded = round_fraction(value, target)
+    assert rounded is not None
+    return float(rounded)
+
+
+def _float32(value: float) -> float:
+    return float(np.float32(value))
+
+
+@FORMATS
+@pytest.mark.parametrize(("alpha", "beta"), [(0.2, 0.5), (1 / 6, 0.5), (-0.3, 0.1), (3.7, -1 / 3)])
+def test_lines_are_fractions_rounded_once(target: FloatFormat, alpha: float, beta: float) -> None:
+    x = np.array(_NUMBERS, target.dtype)
+    attributes: dict[str, Any] = {"Alpha": alpha, "Beta": beta}
+    linear = reference("ACTIVATION_LINEAR", x, **attributes)
+    sigmoid = reference("ACTIVATION_HARD_SIGMOID", x, **attributes)
+    swish = reference("ACTIVATION_HARD_SWISH", x, **attributes)
+    for i, number in enumerate(x.tolist()):
+        line = Fraction(_float32(alpha)) * Fraction(number) + Fraction(_float32(beta))
+        bounded = max(Fraction(0), min(line, Fraction(1)))
+        assert linear[i] == _rounded_number(line, target)
+        assert sigmoid[i] == _rounded_number(bounded, target)
+        assert swish[i] == pytest.approx(float(number * bounded), rel=2.0**-50, abs=0)
+
+
+def test_lines_of_special_values() -> None:
+    x = np.array([math.inf, -math.inf, math.nan, 0.0, -0.0, 1e-40, -1e-40], np.float32)
+    line: dict[str, Any] = {"Alpha": 0.25, "Beta": 0.5}
+    assert bits_of(reference("ACTIVATION_HARD_SIGMOID", x, **line)) == [
+        *("3f800000", "00000000", "7fc00000", "3f000000", "3f000000", "3f000000", "3f000000")
+    ]
+    zeros = reference("ACTIVATION_HARD_SIGMOID", np.array([-2.0, -0.0], np.float32), Alpha=0.25, Beta=-0.0)
+    assert bits_of(zeros) == ["00000000", "00000000"]
+    swish = reference("ACTIVATION_HARD_SWISH", x, **line)
+    assert [math.inf, 0.0, 0.0, 0.0, 0.0] == [*swish[[0, 3, 4, 5, 6]]]
+    assert np.isnan(swish[[1, 2]]).all(), "minus infinity times zero is NaN"
+    assert np.signbit(swish[[3, 4, 5, 6]]).tolist() == [False, True, False, True]
+    assert np.isnan(reference("ACTIVATION_HARD_SWISH", x[:1], Alpha=0.0, Beta=0.5)).all()
+    assert bits_of(reference("ACTIVATION_LINEAR", x, Alpha=-1.0, Beta=-0.0)) == [
+        *("ff800000", "7f800000", "7fc00000", "80000000", "00000000", "80000000", "00000000")
+    ]
+
+
+@FORMATS
+def test_slopes_below_zero(target: FloatFormat) -> None:
+    x = np.array([*_NUMBERS, 0.0, -0.0], target.dtype)
+    slope = np.resize(np.array([0.3, -1.7, 5.1], target.dtype), x.shape)
+    leaky = reference("ACTIVATION_LEAKY_RELU", x, Alpha=0.01)
+    parameterized = reference("ACTIVATION_PARAMETERIZED_RELU", x, slope)
+    for i, number in enumerate(x.tolist()):
+        if number >= 0:
+            assert bits_of(leaky)[i] == bits_of(parameterized)[i] == bits_of(x)[i]
+        else:
+            assert leaky[i] == _rounded_number(Fraction(number) * Fraction(_float32(0.01)), target)
+            assert parameterized[i] == _rounded_number(Fraction(number) * Fraction(float(slope[i])), target)
+
+
+def test_slopes_and_special_values() -> None:
+    x = np.array([-1.0, 1.0, math.nan, -math.inf, -1e-40, 1e-40, -(2.0**-126)], np.float32)
+    assert bits_of(reference("ACTIVATION_LEAKY_RELU", x, Alpha=0.0)) == [
+        *("80000000", "3f800000", "7fc00000", "7fc00000", "80000000", "00000000", "80000000")
+    ]
+    assert bits_of(reference("ACTIVATION_LEAKY_RELU", x, Alpha=math.nan)) == [
+        *("7fc00000", "3f800000", "7fc00000", "7fc00000", "80000000", "00000000", "7fc00000")
+    ]
+
+
+def test_slopes_of_integers_wrap() -> None:
+    x, slope = np.array([-128, -3, -1, 0, 5], np.int8), np.array([-1, 100, 7, 9, 9], np.int8)
+    assert reference("ACTIVATION_PARAMETERIZED_RELU", x, slope).tolist() == [-128, -44, -7, 0, 5]
+
+
+@FORMATS
+@pytest.mark.parametrize(("bias", "threshold"), [(0.0, 0.5), (0.1, 0.3), (-0.7, 1.5), (1.0, -1.0)])
+def test_shrink_of_floats(target: FloatFormat, bias: float, threshold: float) -> None:
+    x = np.array(_NUMBERS, target.dtype)
+    got = reference("ACTIVATION_SHRINK", x, Bias=bias, Threshold=threshold)
+    moved, bound = Fraction(_float32(bias)), Fraction(_float32(threshold))
+    for number, result in zip(map(Fraction, x.tolist()), got.tolist(), strict=True):
+        exact = number - moved if number > bound else number + moved if number < -bound else Fraction(0)
+        assert result == _rounded_number(exact, target)
+
+
+def test_shrink_of_special_values() -> None:
+    x = np.array([math.nan, math.inf, -math.inf, 1e-40, -0.0, 0.5, -0.5], np.float32)
+    plain = ["7fc00000", "7f800000", "ff800000", "00000000", "00000000", "00000000", "00000000"]
+    assert bits_of(reference("ACTIVATION_SHRINK", x, Bias=1.0, Threshold=0.5)) == plain
+    assert bits_of(reference("ACTIVATION_SHRINK", x, Bias=1.0, Threshold=math.nan)) == ["7fc00000", *["00000000"] * 6]
+    assert bits_of(reference("ACTIVATION_SHRINK", x[1:], Bias=math.inf, Threshold=0.0))[:2] == ["7fc00000", "7fc00000"]
+    assert bits_of(reference("ACTIVATION_SHRINK", x[3:4], Bias=1.0, Threshold=0.0)) == ["00000000"]
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+@pytest.mark.parametrize(
+    ("bias", "threshold"), [(0.0, 0.5), (1.5, 2.5), (-3.25, 100.0), (5.0, -1.5), (1e10, 0.0), (0.5, 3e9)]
+)
+def test_shrink_of_integers_is_exact_truncated_and_saturated(name: str, bias: float, threshold: float) -> None:
+    limits = np.iinfo(name)
+    numbers = [int(limits.min), 0, 1, 2, 3, 7, 100, 101, int(limits.max) - 1, int(limits.max)]
+    numbers += [] if limits.min == 0 else [-1, -2, -3, -7, -100, -101]
+    got = reference("ACTIVATION_SHRINK", np.array(numbers, name), Bias=bias, Threshold=threshold)
+    moved, bound = Fraction(_float32(bias)), Fraction(_float32(threshold))
+    for number, result in zip(numbers, got.tolist(), strict=True):
+        exact = number - moved if number > bound else number + moved if number < -bound else Fraction(0)
+        assert result == min(max(math.trunc(exact), int(limits.min)), int(limits.max)), number
+
+
+def test_softsign() -> None:
+    x = np.array([0.0, -0.0, 1.0, -1.0, 3.0, -0.25, math.inf, -math.inf, 3e38, 1e-38, 1e-40], np.float32)
+    expected = [0.0, -0.0, 0.5, -0.5, 0.75, -0.2, 1.0, -1.0, 1.0, float(x[9]), 0.0]
+    got = reference("ACTIVATION_SOFTSIGN", x)
+    assert got.dtype == np.float64
+    assert got.tolist()[:9] == expected[:9]
+    assert got.tolist()[9:] == [0.0, 0.0], "denormals count as zero"
+    assert np.signbit(got).tolist() == [False, True, False, True, False, True, False, True, False, False, False]
+    assert np.isnan(reference("ACTIVATION_SOFTSIGN", np.array([math.nan], np.float16))).all()
+
+
+CASES = [case for case in value_cases() if case.desc_class.operator_name in QUANTIZING and not case.lacks_tensors]
+
+EACH_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def _number(value: Any, dtype: np.dtype[Any]) -> float | int:
+    """A Python number; FLOAT32 denormals are zeros of their sign."""
+    number = value.item()
+    if dtype == np.float32 and abs(number) < 2.0**-126:
+        return math.copysign(0.0, number)
+    return int(number) if dtype.kind in "iu" else float(number)
+
+
+def _quotient(dividend: Fraction | float, divisor: float) -> float:
+    """The nearest integer by Python's rounding of Fractions; infinite or 0 where there is no quotient."""
+    if math.isnan(dividend) or math.isnan(divisor):
+        return 0
+    if math.isinf(dividend):
+        return 0 if math.isinf(divisor) else math.inf * math.copysign(1, dividend) * math.copysign(1, divisor)
+    if divisor == 0:
+        return 0 if dividend == 0 else math.inf * math.copysign(1, dividend) * math.copysign(1, divisor)
+    return 0 if math.isinf(divisor) else round(Fraction(dividend) / Fraction(divisor))
+
+
+def _saturated(number: float, zero_point: int, data_type: dml.DataType) -> int:
+    limits = np.iinfo(data_type.numpy_dtype)
+    return int(min(max(number + zero_point, int(limits.min)), int(limits.max)))
+
+
+def _product(factor: int, scale: float) -> Fraction | float:
+    return Fraction(factor) * Fraction(scale) if math.isfinite(scale) else (math.nan if factor == 0 else factor * scale)
+
+
+def _sum(a: Fraction | float, b: Fraction | float) -> Fraction | float:
+    return a + b if isinstance(a, Fraction) and isinstance(b, Fraction) else float(a) + float(b)
+
+
+def _one_by_one(case: ValueCase, inputs: tuple[Array, ...]) -> list[Any]:
+    """The results, from the formulas on DirectML's pages."""
+    names = [field.attribute.removesuffix("_tensor") for field, _ in case.tensors("input")]
+    output_type = case.tensors("output")[0][1]
+    results: list[Any] = []
+    for values in zip(*inputs, strict=True):
+        n: dict[str, Any] = {name: _number(v, x.dtype) for name, v, x in zip(names, values, inputs, strict=True)}
+        if case.desc_class is dml.ElementWiseQuantizeLinear:
+            results.append(_saturated(_quotient(n["input"], n["scale"]), n["zero_point"], output_type))
+        elif case.desc_class is dml.ElementWiseQuantizedLinearAdd:
+            total = _sum(
+                _product(n["a"] - n["a_zero_point"], n["a_scale"]), _product(n["b"] - n["b_zero_point"], n["b_scale"])
+            )
+            results.append(_saturated(_quotient(total, n["output_scale"]), n["output_zero_point"], output_type))
+        else:
+            results.append(_quotient_rounded(n["input"] - n["zero_point"], n["scale"], output_type))
+    return results
+
+
+def _quotient_rounded(difference: int, scale: float, output_type: dml.DataType) -> float:
+    exact = _product(difference, scale)
+    sign = math.copysign(1, scale) * (-1 if difference < 0 else 1)
+    if not isinstance(exact, Fraction):
+        return exact
+    target = float_format(output_type.numpy_dtype)
+    # By the contract FLOAT32 results are judged after rounding to 24 bits: 2**200 times as large none is denormal.
+    factor = Fraction(2) ** 200 if target is FLOAT32 and abs(exact) < 1 else Fraction(1)
+    rounded = round_fraction(exact * factor, target) if factor == 1 else _to_24_bits(exact * factor) / factor
+    if rounded is None:
+        return sign * math.inf
+    is_denormal = target is FLOAT32 and abs(rounded) < Fraction(2) ** -126
+    return sign * 0.0 if is_denormal or rounded == 0 else float(rounded)
+
+
+def _to_24_bits(value: Fraction) -> Fraction:
+    if value == 0:
+        return value
+    exponent = math.floor(math.log2(abs(value)))
+    unit = Fraction(2) ** (exponent - 23)
+    while abs(value) / unit >= 2**24:
+        unit *= 2
+    while abs(value) / unit < 2**23:
+        unit /= 2
+    return round(value / unit) * unit
+
+
+@EACH_CASE
+def test_references_are_exact(case: ValueCase) -> None:
+    """A few thousand elements of the very inputs that devices are tried with."""
+    for batch in batches(case, 4096):
+        desc = describe(case, (batch.size,), [(1,)] * len(case.data_types), {})
+        got = expected_output(desc, list(batch.inputs))
+        expected = np.array(_one_by_one(case, batch.inputs))
+        with np.errstate(over="ignore"):
+            expected = expected.astype(got.dtype)
+        same = (got == expected) | (np.isnan(got) & np.isnan(expected)) if got.dtype.kind == "f" else got == expected
+        wrong = np.flatnonzero(~same | (np.signbit(got) != np.signbit(expected)) & ~np.isnan(got))
+        assert wrong.size == 0, f"{case.name}: {[x[wrong[0]] for x in batch.inputs]}: {got[wrong[0]]}"
+
+
+@EACH_CASE
+def test_inputs_lie_on_ties_and_beside_them(case: ValueCase) -> None:
+    """Of 4096 quotients 100 at least lie on a half, and as many beside one; some saturate, on both sides."""
+    if case.desc_class is dml.ElementWiseDequantizeLinear:
+        return
+    (batch,) = batches(case, 4096)
+    names = [field.attribute.removesuffix("_tensor") for field, _ in case.tensors("input")]
+    n = dict(zip(names, batch.inputs, strict=True))
+    with np.errstate(all="ignore"):
+        if case.desc_class is dml.ElementWiseQuantizeLinear:
+            quotient = n["input"].astype(np.float64) / n["scale"]
+        else:
+            a, b = ((n[m].astype(np.float64) - n[f"{m}_zero_point"]) * n[f"{m}_scale"] for m in ("a", "b"))
+            quotient = (a + b) / n["output_scale"]
+        distance = np.abs(np.abs(quotient - np.floor(quotient)) - 0.5) / np.abs(quotient)
+        distance = distance[np.isfinite(quotient) & (np.abs(quotient) < 600)]
+    step = 2.0**-9 if n[names[0]].dtype == np.float16 else 2.0**-21
+    assert (distance == 0).sum() > 100, "ties"
+    assert ((distance > 0) & (distance < step)).sum() > 100, "beside ties"
+    assert (quotient > 500).any()
+    assert (quotient < -500).any()
+
+
+@pytest.mark.parametrize(
+    ("x", "scale", "zero_point", "expected"),
+    [
+        ([0.5, 1.5, 2.5, -0.5, -1.5, -2.5], 1.0, 10, [10, 12, 12, 10, 8, 8]),
+        ([1e30, -1e30, math.inf, -math.inf, math.nan], 1.0, 7, [127, -128, 127, -128, 7]),
+        ([1.0, -1.0, 0.0, -0.0, math.nan], 0.0, 7, [127, -128, 7, 7, 7]),
+        ([1.0, -1.0, 0.0], -0.0, 7, [-128, 127, 7]),
+        ([1.0, math.inf, -math.inf], math.inf, 7, [7, 7, 7]),
+        ([1e-40, 2e-38], 1e-40, 7, [7, 127]),  # a denormal scale is 0, a denormal number too
+        ([12.0, -12.0], -5.0, 0, [-2, 2]),
+        ([3.0, 1.0], math.nan, -9, [-9, -9]),
+    ],
+)
+def test_known_quotients(x: list[float], scale: float, zero_point: int, expected: list[int]) -> None:
+    numbers = np.array(x, np.float32)
+    tensor, small = dml.TensorDesc(dml.FLOAT32, (len(x),)), dml.TensorDesc(dml.INT8, (len(x),))
+    desc = dml.ElementWiseQuantizeLinear(
+        input_tensor=tensor, scale_tensor=tensor, zero_point_tensor=small, output_tensor=small
+    )
+    scales, zero_points = np.full(len(x), scale, np.float32), np.full(len(x), zero_point, np.int8)
+    assert expected_output(desc, [numbers, scales, zero_points]).tolist() == expected

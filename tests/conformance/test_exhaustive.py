@@ -1,4 +1,4 @@
-"""Exhaustive runs: every input is tried, an interrupted run goes on, states of other devices are refused."""
+"""Exhaustive runs: every input is tried, an interrupted run goes on; work is spread over processes and streams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable
+import subprocess
+import sys
+import time
+from collections import namedtuple
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +18,14 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.conformance import exhaustive, state
+from dmlvk.conformance import exhaustive, state, streaming
 from dmlvk.conformance.cases import typical_attributes, value_cases
 from dmlvk.conformance.exhaustive import ExhaustiveRun, WorkerChunk, exhaustive_runs, judge_part, measure_exhaustively
 from dmlvk.conformance.references import expected_output
 from dmlvk.conformance.results import CaseReport
+from dmlvk.conformance.streaming import Bench, Slots, computed, results_in, slots_needed
 from dmlvk.conformance.ulp import ulp_errors
-from dmlvk.conformance.workers import Stopped, WorkerContext, Workers
+from dmlvk.conformance.workers import Stopped, WorkerContext, WorkerCrashError, Workers
 from dmlvk.operators import OPERATORS
 from tests.cli.outcome import Outcome
 from tests.operators.broken import break_shader
@@ -245,3 +250,188 @@ def test_attributes_of_exhaustive_runs_are_usual_ones() -> None:
     assert elu == [{"alpha": 1.6732632}, {"alpha": 1.0}], (
         "that of most programs, for which the shader has a way of its own"
     )
+
+
+def signs(context: WorkerContext, item: tuple[int, float]) -> tuple[int, int, list[float]]:
+    """Item number, process, and what each of the context's devices makes of a value."""
+    number, value = item
+    tensor = dml.TensorDesc(dml.FLOAT32, (1,))
+    desc = dml.ElementWiseSign(input_tensor=tensor, output_tensor=tensor)
+    x = np.array([value], np.float32)
+    found = [device.run(desc, {"InputTensor": x})["OutputTensor"].tolist()[0] for device in context.devices]
+    return number, os.getpid(), found
+
+
+def crashes(_: WorkerContext, item: int) -> int:
+    if item == 1:
+        os._exit(3)
+    return item
+
+
+def fails(_: WorkerContext, item: int) -> int:
+    if item == 1:
+        raise dml.OutOfMemoryError("too much")
+    return item
+
+
+def until_stopped(context: WorkerContext, item: int) -> int:
+    """The first item is done at once, the others wait to be stopped; the fourth finishes all the same."""
+    end = time.monotonic() + 60
+    while item > 0 and not context.stopped():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    if item in (0, 3):
+        return item
+    raise Stopped
+
+
+@pytest.fixture(scope="module")
+def devices() -> Iterator[list[dml.Device]]:
+    opened = [dml.Device(info.index) for info in dml.list_devices() if info.usable]
+    yield opened
+    for device in opened:
+        device.close()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_item_is_worked_on_with_all_devices(devices: list[dml.Device], jobs: int) -> None:
+    items = [(i, float(i - 5)) for i in range(12)]
+    taken: list[tuple[int, int, list[float]]] = []
+    with Workers(devices, jobs) as workers:
+        workers.run(signs, items, taken.append)
+        workers.run(signs, [(100, -1.0)], taken.append)
+    assert sorted(number for number, _, _ in taken) == [*range(12), 100]
+    for number, process, found in taken:
+        assert found == [np.sign(-1.0 if number == 100 else number - 5)] * len(devices)
+        assert (process == os.getpid()) == (jobs == 1)
+    assert len({process for _, process, _ in taken}) <= jobs
+
+
+def test_a_crash_is_an_error_of_one_line(devices: list[dml.Device]) -> None:
+    with Workers(devices[:1], 2) as workers, pytest.raises(WorkerCrashError, match="a worker process has crashed"):
+        workers.run(crashes, range(4), lambda _: None)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_errors_come_through(devices: list[dml.Device], jobs: int) -> None:
+    taken: list[int] = []
+    with Workers(devices[:1], jobs) as workers, pytest.raises(dml.OutOfMemoryError, match="too much"):
+        workers.run(fails, range(2), taken.append)
+    assert taken == [0]
+
+
+def test_an_interrupt_stops_the_workers_and_takes_what_they_finish(devices: list[dml.Device]) -> None:
+    taken: list[int] = []
+
+    def interrupt(item: int) -> None:
+        taken.append(item)
+        if item == 0:
+            raise KeyboardInterrupt
+
+    with Workers(devices[:1], 3) as workers, pytest.raises(KeyboardInterrupt):
+        workers.run(until_stopped, [1, 3, 0, 2, *range(10, 50)], interrupt)
+    assert taken == [0, 3]
+
+
+CHUNK, UNIT = 2**12, 2**10
+
+
+@pytest.fixture
+def slots() -> Iterator[Slots]:
+    made = Slots(4 * CHUNK, 8)
+    yield made
+    made.close()
+
+
+def sign_bench(device: dml.Device) -> Bench:
+    tensor = dml.TensorDesc(dml.FLOAT32, (UNIT,))
+    return Bench(device, dml.ElementWiseSign(input_tensor=tensor, output_tensor=tensor))
+
+
+def test_chunks_come_in_order_with_the_device_s_results(any_device: dml.Device, slots: Slots) -> None:
+    numbers = [5, 2**20 - 1, 0, 2**19, 7, 8, 9]
+    found = []
+    for number, slot in computed(lambda: sign_bench(any_device), dml.FLOAT32, slots, numbers, CHUNK):
+        patterns = np.arange(number * CHUNK, (number + 1) * CHUNK, dtype=np.uint64).astype(np.uint32)
+        values = patterns.view(np.float32)
+        signs = (values > 0).astype(np.float32) - (values < 0).astype(np.float32)
+        assert np.array_equal(results_in(slot, dml.FLOAT32, CHUNK), signs), number
+        slots.give_back(slot)
+        found.append(number)
+    assert found == numbers
+
+
+def test_no_more_slots_are_used_than_needed(any_device: dml.Device, slots: Slots) -> None:
+    seen: list[Path] = []
+    waiting: list[Path] = []
+    for _, slot in computed(lambda: sign_bench(any_device), dml.FLOAT32, slots, range(30), CHUNK):
+        seen.append(slot)
+        waiting.append(slot)
+        if len(waiting) == 5:
+            slots.give_back(waiting.pop(0))
+    assert len(set(seen)) <= slots_needed(5)
+
+
+def test_an_error_of_the_device_reaches_the_reader(any_device: dml.Device, slots: Slots) -> None:
+    class Broken(Bench):
+        def run(self, first: int, results: Any) -> None:
+            if first == 2 * CHUNK:
+                raise dml.DeviceRemovedError("gone")
+            super().run(first, results)
+
+    tensor = dml.TensorDesc(dml.FLOAT32, (UNIT,))
+    desc = dml.ElementWiseSign(input_tensor=tensor, output_tensor=tensor)
+    found = []
+    with pytest.raises(dml.DeviceRemovedError, match="gone"):
+        for number, _ in computed(lambda: Broken(any_device, desc), dml.FLOAT32, slots, range(9), CHUNK):
+            found.append(number)
+    assert found == [0, 1]
+
+
+def test_files_have_their_room_and_go(slots: Slots) -> None:
+    first = slots.take()
+    assert first.stat().st_size == 4 * CHUNK
+    assert slots.take() != first
+    slots.give_back(first)
+    assert slots.take() == first
+    slots.close()
+    assert not first.parent.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "statvfs"), reason="only where /dev/shm can be")
+def test_little_shared_memory_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's 64 MiB would be full soon, and writing to memory that is not there kills the process."""
+    room = namedtuple("room", ["f_bavail", "f_frsize"])
+    monkeypatch.setattr(os, "statvfs", lambda _: room(2**14, 4096))
+    made = Slots(2**26, 10)
+    try:
+        assert "shm" not in str(made.take())
+    finally:
+        made.close()
+
+
+def test_no_room_is_an_error(monkeypatch: pytest.MonkeyPatch, slots: Slots) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        slots.take()
+
+
+def test_leftovers_of_killed_runs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "_roomy_directory", lambda size: str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    long_ago = time.time() - 7200
+    folders = {name: tmp_path / f"dmlvk-results-{name}-x" for name in (str(ended.pid), str(os.getpid()), "nobody")}
+    for folder in folders.values():
+        folder.mkdir()
+        (folder / "0").write_bytes(b"x")
+        for path in (folder / "0", folder):
+            os.utime(path, (long_ago, long_ago))
+    fresh = tmp_path / f"dmlvk-results-{ended.pid}-fresh"
+    fresh.mkdir()
+    Slots(16, 1).close()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {folders[str(os.getpid())].name, folders["nobody"].name, fresh.name}

@@ -1,9 +1,12 @@
-"""Models over Dask's arrays: what their blocks become is what the whole would have become, and is known before."""
+"""Dask's arrays on devices: blocks, reductions, models in files."""
 
 from __future__ import annotations
 
+import os
 import pickle
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -12,18 +15,21 @@ import numpy.typing as npt
 import pytest
 from dask import config
 from dask.base import annotate, compute, tokenize
-from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk import functions as F
-from dmlvk.dask import BlockFunction, map_blocks, map_overlap, reduce
+from dmlvk.dask import BlockFunction, from_npy, map_blocks, map_overlap, reduce, store
+from dmlvk.dask.files import _NpySource, _NpyTarget
 from dmlvk.objects import portable
-from tests.onnx.models import model, two_branches
+from tests.onnx.models import model, parsed, two_branches
 
 VALUES = np.random.default_rng(7).standard_normal((70, 50)).astype(np.float32)
+
 TENSOR = dml.TensorDesc(dml.FLOAT32, (35, 25))
+
 SIGN = dml.ElementWiseSign(input_tensor=TENSOR, output_tensor=TENSOR)
+
 ADD = dml.ElementWiseAdd(a_tensor=TENSOR, b_tensor=TENSOR, output_tensor=TENSOR)
 
 
@@ -192,10 +198,7 @@ def test_halos_give_what_the_whole_gives(device: dml.Device) -> None:
 
 def test_onnx_sessions_with_symbolic_sizes_and_several_outputs(device: dml.Device) -> None:
     values = np.random.default_rng(4).standard_normal((11, 3)).astype(np.float32)
-    nodes = [
-        helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("ReduceMax", ["r"], ["m"], axes=[1], keepdims=0),
-    ]
+    nodes = parsed("r = Relu (x)  m = ReduceMax <axes = [1], keepdims = 0> (r)")
     session = ort.InferenceSession(model(nodes, {"x": ["rows", 3]}, ["r", "m"]), device=device)
     results = map_blocks(session, {"x": blocks(values, (4, 3))})
     assert {name: each.chunks for name, each in results.items()} == {"r": ((4, 4, 3), (3,)), "m": ((4, 4, 3),)}
@@ -208,9 +211,7 @@ def test_onnx_sessions_with_symbolic_sizes_and_several_outputs(device: dml.Devic
 
 
 def test_shapes_that_depend_on_values_are_refused_when_they_come(device: dml.Device) -> None:
-    session = ort.InferenceSession(
-        model([helper.make_node("NonZero", ["x"], ["places"])], {"x": ["n"]}, ["places"]), device=device
-    )
+    session = ort.InferenceSession(model("places = NonZero (x)", {"x": ["n"]}, ["places"]), device=device)
     made = map_blocks(session, blocks(np.array([0, 1, 0, 2], np.float32), 4), new_axis=0)
     with pytest.raises(dml.InvalidArgumentError, match="shapes must not depend on values"):
         made.compute()
@@ -292,3 +293,161 @@ def test_resources_reach_every_task_that_needs_a_device(no_device: None) -> None
     annotated = [layer for layer in made.dask.layers.values() if layer.annotations]
     assert annotated and all(layer.annotations == {"resources": {"VULKAN": 1}} for layer in annotated)
     assert made.name in {name for name, layer in made.dask.layers.items() if layer.annotations}
+
+
+def test_reductions_are_trees_of_dask() -> None:
+    whole = np.random.default_rng(3).integers(1, 9, (14, 20)).astype(np.float32)
+    array = blocks(whole, (7, 10))
+    wide = whole.astype(np.float64)
+    for name, expected in {"MAX": wide.max(), "L1": wide.sum()}.items():
+        assert reduce(name, array).compute() == expected
+    close = {
+        "AVERAGE": wide.mean(),
+        "L2": np.sqrt(np.square(wide).sum()),
+        "LOG_SUM": np.log(wide.sum()),
+        "LOG_SUM_EXP": np.log(np.exp(wide).sum()),
+    }
+    for name, number in close.items():
+        np.testing.assert_allclose(reduce(name, array).compute(), number, rtol=3e-7)
+
+
+def test_axes_of_reductions() -> None:
+    whole = np.random.default_rng(3).integers(1, 9, (28, 20)).astype(np.float32)
+    array = blocks(whole, (7, 10))
+    for axis in (None, 0, (-1, 0)):
+        assert_same_bits(reduce("SUM", array, axis, split_every=2), np.asarray(whole.sum(axis)))
+    kept = reduce(dml.ReduceFunction.SUM, array, 0, keepdims=True)
+    assert kept.chunks == ((1,), (10, 10))
+    assert_same_bits(kept, whole.sum(0, keepdims=True))
+    assert reduce("MIN", array, 1).name == reduce("MIN", array, 1).name != reduce("MIN", array, 0).name
+
+
+def test_reductions_of_other_types_and_what_reduce_does_not_have() -> None:
+    halves = np.full((300, 300), 3, np.float16)
+    assert reduce("AVERAGE", blocks(halves, 100)).compute() == 3  # whose sum no FLOAT16 holds
+    assert reduce("L2", blocks(halves, 100)).compute() == np.float16(900)
+    assert reduce("MULTIPLY", blocks(np.full((3, 5), 2, np.int32), 2)).compute() == 2**15
+    for name, array, message in (
+        ("ARGMAX", blocks(np.ones((4, 4), np.float32), 2), "function must be one of"),
+        ("MEDIAN", blocks(np.ones((4, 4), np.float32), 2), "function must be one of"),
+        ("AVERAGE", blocks(np.ones(4, np.int32), 2), "REDUCE: .*DataType"),
+    ):
+        with pytest.raises(dml.DmlError, match=message):
+            reduce(name, array)
+    with pytest.raises(dml.InvalidArgumentError, match=r"axis\[0\] must be from -2 to 1; got 2"):
+        reduce("SUM", blocks(np.ones((4, 4), np.float32), 2), 2)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"axis": "x"}, r"axis\[0\] must be an integer"),
+        ({"axis": {0: 1}, "split_every": 1}, "split_every"),
+        ({"axis": 2}, r"axis\[0\]"),
+        ({"split_every": "x"}, "split_every"),
+        ({"split_every": 2**40}, "split_every"),
+        ({"array": np.ones(3)}, "array of Dask's; got ndarray"),
+        ({"array": da.from_array(np.ma.ones((2, 2)))}, "masked"),
+        ({"array": da.ones((0, 3), dtype=np.float32)}, "axis 0 must have elements"),
+    ],
+)
+def test_what_is_no_is_one_error(how: dict[str, Any], message: str) -> None:
+    given = {"array": da.ones((2, 2), dtype=np.float32), **how}
+    with pytest.raises(dml.InvalidArgumentError, match=f"reduce: .*{message}"):
+        reduce("SUM", **given)
+
+
+FILE_VALUES = np.arange(60 * 40, dtype=np.float32).reshape(60, 40)
+
+
+def saved(folder: Path, values: npt.NDArray[Any] = FILE_VALUES) -> Path:
+    path = folder / "values.npy"
+    np.save(path, values)
+    return path
+
+
+@pytest.mark.parametrize(
+    "values", [FILE_VALUES, np.asfortranarray(FILE_VALUES), FILE_VALUES.astype(">f4")], ids=["c", "f", "swapped"]
+)
+def test_from_file_to_file(tmp_path: Path, values: npt.NDArray[Any]) -> None:
+    array = from_npy(saved(tmp_path, values), (25, 40))
+    assert array.chunks == ((25, 25, 10), (40,))
+    made = map_blocks(lambda x: {"more": x + 1, "less": x[:, ::2] - 1}, array.astype(np.float32))
+    store([made["more"], made["less"]], [tmp_path / "more.npy", tmp_path / "less.zarr"])
+    more = np.load(tmp_path / "more.npy", mmap_mode="r")
+    assert more.dtype == np.float32 and more.flags.c_contiguous
+    np.testing.assert_array_equal(more, FILE_VALUES + 1)
+    less = da.from_zarr(tmp_path / "less.zarr")
+    np.testing.assert_array_equal(less.compute(), FILE_VALUES[:, ::2] - 1)
+    store(map_blocks(lambda x: -x, less), tmp_path / "more.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "more.npy"), 1 - FILE_VALUES[:, ::2])
+
+
+def test_as_many_blocks_are_in_memory_as_there_are_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted from the reading of a block to the writing of its result."""
+    lock, there, most, read, write = threading.Lock(), 0, 0, _NpySource.__getitem__, _NpyTarget.__setitem__
+
+    def reading(source: _NpySource, index: Any) -> Any:
+        nonlocal there, most
+        with lock:
+            there += 1
+            most = max(most, there)
+        return read(source, index)
+
+    def writing(target: _NpyTarget, index: Any, block: Any) -> None:
+        nonlocal there
+        write(target, index, block)
+        with lock:
+            there -= 1
+
+    monkeypatch.setattr(_NpySource, "__getitem__", reading)
+    monkeypatch.setattr(_NpyTarget, "__setitem__", writing)
+    array = from_npy(saved(tmp_path), (1, 40))
+    for threads in (1, 3):
+        most = 0
+        store(map_blocks(lambda x: x * 2, array), tmp_path / "doubled.npy", threads=threads)
+        assert there == 0 and 1 <= most <= threads
+    np.testing.assert_array_equal(np.load(tmp_path / "doubled.npy"), FILE_VALUES * 2)
+
+
+def test_a_bar_shows_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    array = from_npy(saved(tmp_path), 20)
+    store(array, tmp_path / "copy.npy", progress=True)
+    assert "100% Completed" in capsys.readouterr().out
+    store(array, tmp_path / "copy.npy")
+    assert capsys.readouterr().out == ""
+
+
+def test_only_the_path_travels_and_a_changed_file_is_another_array(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    array = from_npy(path, 20)
+    assert len(pickle.dumps(dict(array.dask))) < 4096 < FILE_VALUES.nbytes
+    assert from_npy(path, 20).name == array.name
+    os.utime(path, ns=(1, 1))
+    assert from_npy(path, 20).name != array.name
+    with pytest.raises(dml.InvalidArgumentError, match="has changed since it was opened"):
+        array.compute(scheduler="sync")
+
+
+def test_pipes_and_cut_files_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npy")
+    (tmp_path / "cut.npy").write_bytes(b"")
+    for name in ("pipe.npy", "cut.npy"):
+        with pytest.raises(dml.InvalidArgumentError, match=f"^from_npy: .*{name}: "):
+            from_npy(tmp_path / name)
+
+
+def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.npy").write_text("text")
+    for name in ("missing.npy", "text.npy"):
+        with pytest.raises(dml.InvalidArgumentError, match=f"^from_npy: .*{name}: "):
+            from_npy(tmp_path / name)
+    with pytest.raises(dml.InvalidArgumentError, match=r"^from_npy: None: "):
+        from_npy(None)  # type: ignore[arg-type]
+    array = da.ones(3)
+    with pytest.raises(dml.InvalidArgumentError, match=r"the ending must be \.npy or \.zarr"):
+        store(array, tmp_path / "values.txt")
+    with pytest.raises(dml.InvalidArgumentError, match=r"^store: .*nowhere/values\.npy: .*No such file"):
+        store(array, tmp_path / "nowhere/values.npy")
+    with pytest.raises(dml.InvalidArgumentError, match="a path for each array; got 1 for 2"):
+        store([array, array], tmp_path / "values.npy")

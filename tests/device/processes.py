@@ -40,8 +40,6 @@ def run_program(program: str, index: int = 0, *, timeout: float = 120) -> subpro
     """Runs PREAMBLE and a program in a new process, with the tests' drivers.
 
     Args:
-        program: Python.
-        index: the device's.
         timeout: seconds after which the test fails.
     """
     environment = {name: value for name, value in os.environ.items() if name != "DMLVK_VALIDATION"}

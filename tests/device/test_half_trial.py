@@ -67,42 +67,32 @@ def test_a_device_is_tried_once_and_only_for_float16(device: dml.Device, monkeyp
         assert answers == _found(device)
 
 
-UNPACKING_FAULTS = {
-    "denormals are flushed": f"((x & 0x7c00u) == 0u ? (x & 0x8000u) << 16 : {UNPACKING})",
-    "the other half": "floatBitsToUint(unpackHalf2x16(x).y)",
-    "one pattern": f"({UNPACKING} | (x == 0x8001u ? 0x400000u : 0u))",
-}
-PACKING_FAULTS = {
-    "cut off": "packHalf2x16(vec2(uintBitsToFloat(x & 0xffffe000u), 0.0))",
-    "halves away from zero": "packHalf2x16(vec2(uintBitsToFloat((x & 0x1fffu) == 0x1000u ? x + 1u : x), 0.0))",
-    "rounded twice": "packHalf2x16(vec2(uintBitsToFloat((x + 1u) & 0xfffffffeu), 0.0))",
-    "denormals are flushed": f"((x & 0x7fffffffu) < 0x38800000u ? x >> 16 & 0x8000u : {PACKING})",
-    "greatest for infinite": f"min({PACKING}, 0xfbffu)",
-    "a bit of the other half": f"({PACKING} | ((x & 0x7f800000u) == 0x7f800000u ? 0x20000u : 0u))",
-    "one number": f"({PACKING} ^ (x == 0x3f803001u ? 1u : 0u))",
+FAULTS = {
+    ("unpacks", "denormals are flushed"): f"((x & 0x7c00u) == 0u ? (x & 0x8000u) << 16 : {UNPACKING})",
+    ("unpacks", "the other half"): "floatBitsToUint(unpackHalf2x16(x).y)",
+    ("unpacks", "one pattern"): f"({UNPACKING} | (x == 0x8001u ? 0x400000u : 0u))",
+    ("packs", "cut off"): "packHalf2x16(vec2(uintBitsToFloat(x & 0xffffe000u), 0.0))",
+    ("packs", "halves away from zero"): (
+        "packHalf2x16(vec2(uintBitsToFloat((x & 0x1fffu) == 0x1000u ? x + 1u : x), 0.0))"
+    ),
+    ("packs", "rounded twice"): "packHalf2x16(vec2(uintBitsToFloat((x + 1u) & 0xfffffffeu), 0.0))",
+    ("packs", "denormals are flushed"): f"((x & 0x7fffffffu) < 0x38800000u ? x >> 16 & 0x8000u : {PACKING})",
+    ("packs", "greatest for infinite"): f"min({PACKING}, 0xfbffu)",
+    ("packs", "a bit of the other half"): f"({PACKING} | ((x & 0x7f800000u) == 0x7f800000u ? 0x20000u : 0u))",
+    ("packs", "one number"): f"({PACKING} ^ (x == 0x3f803001u ? 1u : 0u))",
 }
 
 
-@pytest.mark.parametrize("fault", UNPACKING_FAULTS)
-def test_a_device_that_unpacks_otherwise_does_it_by_integers(
-    device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
+@pytest.mark.parametrize(("way", "fault"), FAULTS)
+def test_a_device_that_packs_or_unpacks_otherwise_does_it_by_integers(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, fault: str
 ) -> None:
-    break_shader(monkeypatch, tmp_path, "include/float16.glsl", UNPACKING, UNPACKING_FAULTS[fault])
+    sound = {"unpacks": UNPACKING, "packs": PACKING}[way]
+    break_shader(monkeypatch, tmp_path, "include/float16.glsl", sound, FAULTS[way, fault])
     with dml.Device(device.info.index) as opened:
         answers = _answers(monkeypatch, opened)
         _sums(opened)
-        assert answers == _found(device, unpacks=False)
-
-
-@pytest.mark.parametrize("fault", PACKING_FAULTS)
-def test_a_device_that_packs_otherwise_does_it_by_integers(
-    device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
-) -> None:
-    break_shader(monkeypatch, tmp_path, "include/float16.glsl", PACKING, PACKING_FAULTS[fault])
-    with dml.Device(device.info.index) as opened:
-        answers = _answers(monkeypatch, opened)
-        _sums(opened)
-        assert answers == _found(device, packs=False)
+        assert answers == _found(device, **{way: False})
 
 
 def test_packing_is_tried_on_both_sides_of_every_border() -> None:
@@ -171,7 +161,7 @@ def test_products_of_float16_are_tried(
     product = "number * unpackFloat2x16(words_factors[BASE_WORD(factors) + factor])"
     if fault is not None:
         broken = PRODUCT_FAULTS[fault].replace("PRODUCT", f"({product})")
-        break_shader(monkeypatch, tmp_path, "patterns/elementwise/half_products.glsl", product, broken)
+        break_shader(monkeypatch, tmp_path, "patterns/elementwise/half_products.comp", product, broken)
     assert half_trial.multiplies_halves(device.engine) is (fault is None)
 
 
@@ -189,17 +179,12 @@ def test_products_of_float16_are_tried(
     ],
 )
 def test_a_compiler_that_would_end_the_process_is_not_asked(
-    device: dml.Device,
-    monkeypatch: pytest.MonkeyPatch,
-    driver: str,
-    version: str,
-    processor: str,
-    is_tried: bool,
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, driver: str, version: str, processor: str, is_tried: bool
 ) -> None:
     info = dataclasses.replace(device.info, driver=driver, driver_version=version)
     monkeypatch.setattr(platform, "machine", lambda: processor)
     launches: list[object] = []
-    monkeypatch.setattr(half_trial, "run_once", lambda *_: launches.append(1))
+    monkeypatch.setattr(half_trial, "run_on_arrays", lambda *_: launches.append(1))
     monkeypatch.setattr(device.engine, "info", info)
     half_trial.unpacks_denormals(device.engine)
     assert bool(launches) == is_tried

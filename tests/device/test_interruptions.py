@@ -231,10 +231,7 @@ def check():
 
 @pytest.mark.parametrize(
     "when",
-    [
-        "threading.Thread(target=lambda: (threading.main_thread().join(), check())).start()",
-        "atexit.register(check)",
-    ],
+    ["threading.Thread(target=lambda: (threading.main_thread().join(), check())).start()", "atexit.register(check)"],
 )
 def test_a_graph_can_still_be_compiled_when_the_main_thread_has_ended(device: dml.Device, when: str) -> None:
     assert output_of(f"{GRAPH}\n{when}\n", device.info.index) == "done\n"

@@ -90,12 +90,7 @@ def test_an_operator_has_three_runs_at_most(fresh: dml.Device, watch: Watch, thr
 
 @pytest.mark.parametrize(("limit", "most"), [(2 * 8 * SIZE, 2), (8 * SIZE + 1, 1), (1, 1)])
 def test_runs_at_once_take_a_bounded_number_of_bytes(
-    fresh: dml.Device,
-    watch: Watch,
-    threads: ThreadPoolExecutor,
-    monkeypatch: pytest.MonkeyPatch,
-    limit: int,
-    most: int,
+    fresh: dml.Device, watch: Watch, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
 ) -> None:
     monkeypatch.setattr(host_runs, "KEPT_RUN_BYTES_IN_ALL", limit)
     operator, go_on = compiled(fresh, sign(floats(SIZE))), threading.Event()

@@ -20,8 +20,7 @@ NEEDS_FENCES = pytest.mark.skipif(
 """Of what is submitted without being waited for."""
 
 SIZE = 48
-PATIENCE = 30
-"""Seconds after which something that must happen counts as missing."""
+PATIENCE = 30  # Seconds after which something that must happen counts as missing
 
 Values = npt.NDArray[np.float32]
 

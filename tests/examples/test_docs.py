@@ -71,7 +71,7 @@ SECTIONS = {
 
 @pytest.mark.parametrize("title", SECTIONS)
 def test_a_program_prints_what_its_page_says(title: str, tmp_path: Path) -> None:
-    """Small networks stand for the models; what is not installed is skipped (CI has all but RapidOCR)."""
+    """Small networks stand for the models; what is not installed is skipped (CI has all)."""
     commands, program, printed = (SECTIONS[title][kind] for kind in ("sh", "python", "text"))
     for module in sorted(set(re.findall(r"^(?:import|from) (\w+)", program, re.MULTILINE))):
         if importlib.util.find_spec(module) is None:

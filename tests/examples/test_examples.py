@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from tests.processes import python
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def output_of(name: str, *arguments: str, directory: Path) -> str:
     """What an example prints."""
-    result = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *arguments],
+    result = python(
+        str(EXAMPLES / name),
+        *arguments,
+        env={"PYTHONPATH": str(EXAMPLES.parent), "DMLVK_CACHE_DIR": str(directory / "kernels")},
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "DMLVK_CACHE_DIR": str(directory / "kernels")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

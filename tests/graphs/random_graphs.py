@@ -33,36 +33,23 @@ Sizes = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Something that a node can read: a graph input, a constant, or a node's output.
+    """Something that a node can read: a graph input, a constant, or a node's output."""
 
-    Attributes:
-        kind: ``"input"``, ``"constant"`` or ``"node"``.
-        index: which graph input, or which node.
-        tensor: as what it was written or first read.
-    """
-
-    kind: str
-    index: int
-    tensor: dml.TensorDesc
+    kind: str  # ``"input"``, ``"constant"`` or ``"node"``
+    index: int  # which graph input, or which node
+    tensor: dml.TensorDesc  # as what it was written or first read
 
 
 @dataclasses.dataclass
 class RandomGraph:
-    """A graph with arrays for its inputs.
+    """A graph with arrays for its inputs."""
 
-    Attributes:
-        descs: the operators by the index of their nodes.
-        desc: the graph.
-        inputs: an array for each input, by its name.
-    """
-
-    descs: dict[int, OperatorDesc]
-    desc: GraphDesc
-    inputs: dict[str, Array]
+    descs: dict[int, OperatorDesc]  # the operators by the index of their nodes
+    desc: GraphDesc  # the graph
+    inputs: dict[str, Array]  # an array for each input, by its name
 
 
-OPERATOR_NAMES = sorted(REGULAR_OPERATORS)
-"""What graphs are made of: every operator that there is."""
+OPERATOR_NAMES = sorted(REGULAR_OPERATORS)  # What graphs are made of: every operator that there is
 
 _SIZES = ((1,), (5,), (4, 6), (6, 4), (2, 3, 4), (24,), (1, 3, 1, 8), (2, 2, 2, 3), (33,), (3, 1, 5, 7), (2, 1, 64))
 
@@ -141,10 +128,7 @@ class Builder:
         return {axes.attribute: chosen, axes.counted_by: len(chosen)}
 
     def _connect(
-        self,
-        operator: dml.Operator,
-        views: dict[str, tuple[Source | None, dml.TensorDesc]],
-        output: dml.TensorDesc,
+        self, operator: dml.Operator, views: dict[str, tuple[Source | None, dml.TensorDesc]], output: dml.TensorDesc
     ) -> None:
         sources = {member: source or self._new_source(tensor) for member, (source, tensor) in views.items()}
         index = len(self.nodes)

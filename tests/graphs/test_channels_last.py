@@ -6,8 +6,6 @@ No processor here has such matrices: the kernels run with what imitates them, as
 from __future__ import annotations
 
 import dataclasses
-import functools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,15 +17,11 @@ from dmlvk.conformance.references.bounded import fault
 from dmlvk.conformance.references.device_arithmetic import outputs_within_error
 from dmlvk.conformance.samples.products import convolution_desc, values
 from dmlvk.graphs import channels_last as layouts
-from dmlvk.kernels import library
-from dmlvk.kernels.library.compiler import Compiler
-from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.products import channel_copies, matrix_choice
 from dmlvk.kernels.products.matrix_tiles import OF_CHANNELS, matrix_variants
 from dmlvk.kernels.target import GPU, Target
-from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.spirv.cooperative_types import CHANNELS_SOURCE
-from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid, imitate_matrices
+from tests.cooperative_modules import imitate_matrices
 
 VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == CHANNELS_SOURCE}
 ABLE = dataclasses.replace(
@@ -36,31 +30,12 @@ ABLE = dataclasses.replace(
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
 
 
-@NEEDS_VALIDATOR
-@pytest.mark.parametrize("name", VARIANTS)
-def test_modules_are_valid(name: str) -> None:
-    assert_valid(name)
-
-
 @pytest.fixture
-def able(device: dml.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dml.Device:
+def able(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> dml.Device:
     """A device that has such matrices, or what imitates them."""
     if Target.of(device.info).is_naive:
         pytest.skip("SwiftShader compiles these kernels for a minute")
-    imitate_matrices(tmp_path)
-    pattern = tmp_path / "shaders" / "patterns" / "products" / "matrix_channels.glsl"
-    text = pattern.read_text()
-    loop = "[[unroll]] for (uint k ="  # not written out it is compiled in a fourth of the time
-    assert text.count(loop) == 1
-    pattern.write_text(text.replace(loop, loop.removeprefix("[[unroll]] ")))
-    compiler = Compiler.find(SourceTree(tmp_path / "shaders"))
-    load = library.load
-
-    @functools.cache
-    def compiled(variant: ShaderVariant) -> bytes:
-        return compiler.compile(variant)
-
-    monkeypatch.setattr(library, "load", lambda name: compiled(VARIANTS[name]) if name in VARIANTS else load(name))
+    imitate_matrices(monkeypatch, VARIANTS)
     monkeypatch.setattr(dml.Device, "target", property(lambda _: dataclasses.replace(ABLE, shared_memory=32768)))
     return device
 

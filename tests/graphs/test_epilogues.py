@@ -53,8 +53,6 @@ class Net:
     """A graph of a convolution and what follows it.
 
     Args:
-        device: where it is compiled.
-        data_type: of all tensors.
         channels: of the input, the output, and groups.
         places: height and width of images.
         window: height and width of the filter, an odd number.
@@ -223,14 +221,8 @@ REFUSED: dict[str, tuple[Callable[[Net], E], list[int]]] = {
         [1, 1],
     ),
     "another activation behind": (lambda net: net.normalized(net.convolution(), TANH), [1, 1]),
-    "something behind RELU": (
-        lambda net: net.normalized(F.activation_relu(net.convolution()), RELU),
-        [2, 1],
-    ),
-    "another layout": (
-        lambda net: net.convolution(output_strides=(350, 1, 70, 10)) + net["other"],
-        [1, 1],
-    ),
+    "something behind RELU": (lambda net: net.normalized(F.activation_relu(net.convolution()), RELU), [2, 1]),
+    "another layout": (lambda net: net.convolution(output_strides=(350, 1, 70, 10)) + net["other"], [1, 1]),
     "the convolution as an operand": (
         lambda net: F.batch_normalization(
             net["other"], net.convolution(), net["other"], net["other"], net["other"], True, 1e-3

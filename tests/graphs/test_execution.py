@@ -1,18 +1,39 @@
-"""Compiled graphs run as compiled operators do: bound, initialized, recorded once, with no needless waiting."""
+"""Compiled graphs run as compiled operators do: bound, initialized, recorded once, in planned memory, of any size."""
 
 from __future__ import annotations
 
 import dataclasses
 import gc
+import logging
+import sys
+import time
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dmlvk as dml
-from dmlvk.graphs import ConstantGraphNode, GraphDesc, InputGraphEdge, IntermediateGraphEdge, OutputGraphEdge
-from dmlvk.kernels.program import BindingKind
+from dmlvk import functions as F
+from dmlvk.graphs import (
+    ConstantGraphNode,
+    GraphDesc,
+    InputGraphEdge,
+    IntermediateGraphEdge,
+    OutputGraphEdge,
+    memory,
+    stages,
+)
+from dmlvk.graphs.fusion.functions import function_of
+from dmlvk.graphs.fusion.grouping import KernelLimits, grouped
+from dmlvk.graphs.memory import Item, MemoryPlan, PagedPlan, lower_bound, plan_memory, plan_pages
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.program import BindingKind, Program
+from dmlvk.kernels.target import Target
 from dmlvk.runtime.vulkan.devices import DeviceLimits
+from dmlvk.support.progress import with_progress
 from tests.binding.support import Binding, buffer_with, floats, sign, table_for, threshold
 from tests.graphs.support import DIAMOND_OF_X, SIZES, TENSOR, X, add, chain, diamond, maximum, negate, node
 
@@ -257,3 +278,255 @@ def test_volatile_bindings_are_read_at_submission(any_device: dml.Device) -> Non
     table.bind_outputs([Binding(target)])
     recorder.execute()
     assert (target.download(np.float32, SIZES) == -X).all()
+
+
+items = st.lists(
+    st.builds(
+        lambda size, first, length: Item(size, first, first + length),
+        st.one_of(st.integers(1, 64), st.integers(1, 2**31)),
+        st.integers(0, 30),
+        st.integers(0, 12),
+    ),
+    max_size=40,
+)
+
+
+def check(plan: MemoryPlan, needed: list[Item]) -> None:
+    for number, item in enumerate(needed):
+        assert plan.offsets[number] % 16 == 0
+        assert plan.offsets[number] + item.size <= plan.planned_bytes
+        for other in range(number):
+            if item.first <= needed[other].last and needed[other].first <= item.last:
+                below = plan.offsets[number] + item.size <= plan.offsets[other]
+                assert below or plan.offsets[other] + needed[other].size <= plan.offsets[number]
+
+
+@given(items)
+@settings(max_examples=300, deadline=None)
+def test_items_never_overlap_while_they_are_needed(needed: list[Item]) -> None:
+    plan = plan_memory(needed)
+    check(plan, needed)
+    assert plan.naive_bytes == sum(item.size for item in needed)
+    assert plan.lower_bound_bytes <= plan.planned_bytes
+    assert plan.lower_bound_bytes == max(
+        (sum(i.size for i in needed if i.first <= step <= i.last) for step in range(50)), default=0
+    )
+
+
+@given(items, st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None)
+def test_many_items_are_placed_as_few_are(needed: list[Item], random: Random) -> None:
+    order = list(range(len(needed)))
+    random.shuffle(order)
+    assert memory._placed_by_arrays(needed, order) == memory._placed_one_by_one(needed, order)
+
+
+@given(items)
+@settings(max_examples=200, deadline=None)
+def test_very_many_items_are_placed_in_the_order_in_which_they_come_as_few_are(needed: list[Item]) -> None:
+    in_order = sorted(range(len(needed)), key=lambda i: (needed[i].first, -needed[i].padded_size))
+    assert memory._placed_as_they_come(needed) == memory._placed_one_by_one(needed, in_order)
+
+
+@given(items, st.integers(64, 2**31))
+@settings(max_examples=200, deadline=None)
+def test_items_in_several_buffers_never_overlap_and_no_buffer_is_too_large(needed: list[Item], most: int) -> None:
+    plan = plan_pages(needed, most)
+    for page, size in enumerate(plan.page_bytes):
+        there = [number for number, own in enumerate(plan.pages) if own == page]
+        assert there
+        chosen = [needed[number] for number in there]
+        check(MemoryPlan(tuple(plan.offsets[number] for number in there), size, 0, 0), chosen)
+        assert size <= most or len({item.padded_size for item in chosen if item.padded_size > most}) >= 1
+
+
+def test_nothing_needs_nothing() -> None:
+    assert plan_pages([], 1000) == PagedPlan((), (), ())
+    assert plan_memory([]) == MemoryPlan((), 0, 0, 0)
+
+
+@pytest.mark.parametrize("size", [24, 40_000])
+def test_a_thousand_small_tensors_are_placed_in_a_few_attempts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a chain of them no plan can be better than the first, which is larger than the sizes before alignment."""
+    placed, attempts = memory._placed, 0
+
+    def counted(needed: list[Item], order: list[int]) -> memory._Placement:
+        nonlocal attempts
+        attempts += 1
+        return placed(needed, order)
+
+    monkeypatch.setattr(memory, "_placed", counted)
+    plan = plan_memory([Item(size, n, n + 2) for n in range(1000)])
+    assert plan.planned_bytes < 1.4 * plan.lower_bound_bytes
+    assert attempts <= 3
+
+
+def test_plan_is_the_same_every_time() -> None:
+    random = Random(3)
+    needed = [Item(random.randrange(1, 2**20), n, n + random.randrange(9)) for n in range(60)]
+    assert plan_memory(needed) == plan_memory(needed)
+
+
+def random_network(random: Random, nodes: int) -> list[Item]:
+    """Lifetimes as in a graph: every value is read by one to three of the nodes that follow, mostly soon."""
+    sizes = [4 * random.choice((1, 16, 256, 1024, 4096)) * random.randrange(1, 200) for _ in range(8)]
+    return [
+        Item(random.choice(sizes), n, min(nodes, n + max(1, int(random.expovariate(1 / 4))) + random.randrange(3)))
+        for n in range(nodes)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_plans_of_100_nodes_are_within_a_tenth_of_the_lower_bound(seed: int) -> None:
+    needed = random_network(Random(seed), 100)
+    plan = plan_memory(needed)
+    check(plan, needed)
+    assert plan.planned_bytes <= 1.1 * lower_bound(needed)
+    assert plan.planned_bytes <= plan.naive_bytes
+
+
+COUNT = 10_000
+
+LARGE_SIZES = (4, 16)
+
+FORMS = (lambda a, b: a + b, lambda a, b: F.max(a, b), lambda a, b: abs(a), lambda a, b: a - b)
+
+
+def large_chain(x: dml.Expression, y: dml.Expression) -> dict[str, dml.Expression]:
+    """Each operator reads the one before."""
+    value = x
+    for number in range(COUNT):
+        value = FORMS[number % 4](value, y)
+    return {"output": value}
+
+
+def large_random_network(x: dml.Expression, y: dml.Expression) -> dict[str, dml.Expression]:
+    """Each operator reads one of the last fifty values and any other; every value that nobody reads is an output."""
+    random = Random(10)
+    values, read = [x, y], set()
+    for number in range(COUNT):
+        one, other = random.randrange(max(0, len(values) - 50), len(values)), random.randrange(len(values))
+        read |= {one, other} if number % 4 != 2 else {one}
+        values.append(FORMS[number % 4](values[one], values[other]))
+    return {f"output{number}": value for number, value in enumerate(values) if number not in read}
+
+
+@pytest.mark.parametrize("form", [large_chain, pytest.param(large_random_network, marks=pytest.mark.sweep)])
+def test_graphs_of_ten_thousand_operators_are_compiled_in_seconds(form: object, any_device: dml.Device) -> None:
+    assert callable(form)
+    device = any_device  # nothing is run, and no driver compiles anything
+    graph = dml.Graph(device)
+    x, y = (graph.input(name, dml.FLOAT32, LARGE_SIZES) for name in ("x", "y"))
+    outputs = form(x, y)
+    began = time.process_time()
+    compiled = graph.compile(outputs, fuse=False)
+    nodes = compiled.network.nodes
+    assert len(nodes) > 0.9 * COUNT  # equal ones are one
+    functions = {node.index: function_of(node.desc, device.target) for node in nodes}
+    known = {index: function for index, function in functions.items() if function is not None}
+    groups = grouped(compiled.network, known, KernelLimits(), device.target)
+    assert time.process_time() - began < 30, "of the processor; a third of it where nobody else works"
+    assert sorted(node.index for group in groups for node in group.nodes) == sorted(node.index for node in nodes)
+    done: set[int] = set()
+    for group in groups:
+        written = {node.index for node in group.nodes}
+        assert {value.index for value in group.read if value.kind == "node"} <= done
+        done |= written
+    assert len(groups) < COUNT / 4
+
+
+def test_a_long_chain_gives_what_its_operators_give(device: dml.Device) -> None:
+    graph = dml.Graph(device)
+    value = x = graph.input("x", dml.FLOAT32, (8,))
+    for _ in range(600):
+        value = value + 1
+    given = np.arange(8, dtype=np.float32)
+    assert np.array_equal(device.run(graph.compile(y=value), {"x": given})["y"], given + 600)
+    assert x.shape == (8,)
+
+
+def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    times = iter([0.0, 0.0, 1.0, 3.0, 3.5])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    with caplog.at_level(logging.INFO, "dmlvk"):
+        assert list(with_progress(range(4), 4, "kernels compiled")) == [0, 1, 2, 3]
+    assert [record.getMessage() for record in caplog.records] == ["2 of 4 kernels compiled, about 3 s left"]
+
+
+def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter([0.0, 0.0, 1.0, 3.0, 3.5] * 2)
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    list(with_progress(range(4), 4, "kernels compiled"))
+    assert capsys.readouterr().err == "", "a file gets no lines that replace each other"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    list(with_progress(range(4), 4, "kernels compiled"))
+    assert capsys.readouterr().err == "\r\033[Kdmlvk: 2 of 4 kernels compiled, about 3 s left\r\033[K"
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_operators_that_are_alike_are_lowered_once(
+    fuse: bool, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lowered: list[str] = []
+
+    def counted(desc: dml.OperatorDesc, target: Target) -> Program:
+        lowered.append(desc.operator_name)
+        return lower(desc, target)
+
+    monkeypatch.setattr(stages, "lower", counted)
+    graph = dml.Graph(any_device)
+    x = y = graph.input("x", dml.FLOAT32, (4, 4))
+    for _ in range(50):
+        y = F.gemm(y, x)
+    compiled = graph.compile({"y": F.gemm(y, x, alpha=0.5)}, fuse=fuse)
+    assert len(compiled.stages) == 51
+    assert lowered == ["GEMM"] * 2
+    rotation = np.kron(np.eye(2), [[0, 1], [-1, 0]]).astype(np.float32)
+    expected = np.linalg.matrix_power(rotation.astype(np.float64), 52) / 2
+    np.testing.assert_array_equal(any_device.run(compiled, {"x": rotation})["y"], expected)
+
+
+SIDE = 32
+
+BYTES = 4 * SIDE * SIDE
+
+ONCE_COUNT = 7
+
+
+def test_constants_beyond_the_largest_buffer_lie_in_several(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those that are only read once, and of what is computed between, nothing stays."""
+    monkeypatch.setattr(DeviceLimits, "largest_buffer", 2 * BYTES)
+    graph = dml.Graph(device)
+    y = graph.input("x", dml.FLOAT32, (1, 1, 3, SIDE))
+    draw = np.random.default_rng(5)
+    expected = values = draw.normal(0, 1, (1, 1, 3, SIDE)).astype(np.float32)
+    for _ in range(ONCE_COUNT):
+        weight = draw.integers(-4, 5, (1, 1, SIDE, SIDE)).astype(np.float32)
+        largest = np.abs(weight).max(axis=2, keepdims=True)
+        constant = graph.constant(weight)
+        y = y @ (constant / F.max(F.absolute(constant), axis=2, keepdims=True))
+        expected = expected @ (weight / largest)
+    compiled = graph.compile(y=y)
+    assert len(compiled.stages_once) >= ONCE_COUNT
+    assert len(compiled.constants) > 1
+    assert sum(buffer.size_in_bytes for buffer in compiled.constants) == ONCE_COUNT * BYTES
+    for _ in range(2):
+        result = device.run(compiled, {"x": values})["y"]
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5 * float(np.abs(expected).max()))
+    assert (device.run(compiled, {"x": device.array(values)}, keep=True)["y"].numpy() == result).all()
+
+
+def test_what_follows_from_a_value_that_is_too_large_to_be_kept_is_computed_behind_it(any_device: dml.Device) -> None:
+    """The table of 25 numbers takes more memory than the two rows that it follows from; its largest numbers do not."""
+    graph = dml.Graph(any_device)
+    fifths = np.arange(5, dtype=np.float32) / 5
+    table = F.exp(graph.constant(fifths.reshape(1, 5)) * graph.constant(fifths.reshape(5, 1)))
+    largest = F.max(table, axis=1, keepdims=True)
+    x, w = (graph.input(name, dml.FLOAT32, (5, 5)) for name in "xw")
+    model = graph.compile(y=(F.gemm(x, table) + F.gemm(w, table)) * largest)
+    a, b = np.random.default_rng(1).random((2, 5, 5), np.float32)
+    expected = np.exp(np.outer(fifths, fifths))
+    found = any_device.run(model, {"x": a, "w": b})["y"]
+    np.testing.assert_allclose(found, (a + b) @ expected * expected.max(1, keepdims=True), rtol=1e-5)

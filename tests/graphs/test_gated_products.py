@@ -65,7 +65,7 @@ def _as_gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.combinations
 @pytest.mark.t_way(3)
-@pytest.mark.parametrize("size", [(1, 2080), (3, 1152), (9, 96)], ids=["1 row", "3 rows", "9 rows"])
+@pytest.mark.parametrize("size", [(1, 2080), (2, 1152), (9, 160)], ids=["1 row", "2 rows", "9 rows"])
 @pytest.mark.parametrize("has_zero", [False, True], ids=["without zero points", "zero points"])
 @pytest.mark.parametrize("integer", [dml.UINT4, dml.INT8], ids=lambda integer: integer.name)
 @pytest.mark.parametrize("data_type", [dml.FLOAT16, dml.FLOAT32], ids=lambda data_type: data_type.name)
@@ -84,8 +84,9 @@ def test_a_gated_product_is_one_kernel_with_the_bits_of_four(
     inputs["gate.s"][2, 0], inputs["up.s"][5, 1], inputs["x"][0, 7] = 6e-8, np.inf, 6e-8
     with np.errstate(all="ignore"):
         results = [device.run(graph, inputs)["y"] for graph in (fused, single)]
-    assert len(variants_of(fused)) == 1
-    assert ".gated" in variants_of(fused)[0]
+    *planes, product = variants_of(fused)  # of many rows, which are made planes before
+    assert len(planes) == (size[0] > 4 and data_type is dml.FLOAT16)
+    assert ".gated" in product
     assert results[0].tobytes() == results[1].tobytes(), np.argwhere(results[0] != results[1])[:4]
 
 
@@ -96,7 +97,7 @@ def test_long_sums_have_tiles_of_their_own_and_the_same_bits(
     """Of four segments, the last of them not whole; of columns as there are in models many rows have the wide tile."""
     _as_gpu(device, monkeypatch)
     monkeypatch.setattr(RowTile, "cost", lambda tile, product: int(tile.rows != rows))
-    types = (dml.FLOAT16, dml.UINT4)
+    types = (dml.FLOAT32, dml.UINT4)
     fused, single = (_gated(device, types, (rows, 3104), has_zero=False, fuse=fuse) for fuse in (True, False))
     inputs = _inputs(fused, rows)
     results = [device.run(graph, inputs)["y"] for graph in (fused, single)]

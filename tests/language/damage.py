@@ -33,12 +33,8 @@ _STRANGE: tuple[Any, ...] = (
 )
 _TEMPLATES = (
     *(
-        "{%",
-        "{{ 1/0 }}",
-        "{% for i in range(10**9) %}a{% endfor %}",
-        "{{ messages.x.y }}",
-        "{{ 'a' * 10**9 }}",
-        "{{ 'a' * 10**6 }}",
+        *("{%", "{{ 1/0 }}", "{% for i in range(10**9) %}a{% endfor %}", "{{ messages.x.y }}"),
+        *("{{ 'a' * 10**9 }}", "{{ 'a' * 10**6 }}"),
     ),
     *(
         "{% for i in range(99999) %}{% for j in range(99999) %}a{% endfor %}{% endfor %}",

@@ -96,6 +96,47 @@ CASES["lfm2"] = (
         **{"block_auto_adjust_ff_dim": True, "block_multiple_of": 16},
     },
 )
+CASES["lfm2_moe"] = (
+    "Lfm2Moe",
+    {
+        **{"num_hidden_layers": 4, "layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},
+        **{"moe_intermediate_size": 32, "num_experts": 6, "num_experts_per_tok": 3, "routed_scaling_factor": 1.5},
+        "tie_word_embeddings": True,
+    },
+)
+_DELTA = {
+    **{"num_hidden_layers": 4, "head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 4},
+    **{"linear_key_head_dim": 16, "linear_value_head_dim": 24},
+}
+_SHARED = {
+    **{"num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 32},
+    **{"shared_expert_intermediate_size": 48},
+}
+CASES |= {
+    "qwen3_next": ("Qwen3Next", _DELTA | _SHARED),
+    "qwen3_5": ("Qwen3_5Text", _DELTA),
+    "qwen3_5_moe": ("Qwen3_5MoeText", _DELTA | _SHARED),
+}
+CASES |= {
+    "gemma4": (
+        "Gemma4Text",
+        {
+            **{"num_hidden_layers": 6, "layer_types": ["sliding_attention", "full_attention"] * 3},
+            **{"head_dim": 32, "global_head_dim": 64, "sliding_window": 8, "num_kv_shared_layers": 2},
+            **{"hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 260},
+            **{"use_double_wide_mlp": True, "final_logit_softcapping": 30.0, "tie_word_embeddings": False},
+        },
+    ),
+    "gemma4_moe": (
+        "Gemma4Text",
+        {
+            **{"head_dim": 32, "global_head_dim": 512, "num_global_key_value_heads": 1, "sliding_window": 8},
+            **{"layer_types": ["sliding_attention", "full_attention"], "attention_k_eq_v": True},
+            **{"enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32},
+            **{"hidden_size_per_layer_input": 0, "tie_word_embeddings": False},
+        },
+    ),
+}
 CASES["yarn"][1]["rope_parameters"]["original_max_position_embeddings"] = 64
 
 
@@ -108,7 +149,10 @@ def initialize(model: Any, name: str) -> None:
         for part, weights in model.named_parameters():
             is_norm = weights.dim() == 1 and "norm" in part.lower()
             weights.normal_(0, 0.2 if weights.dim() == 1 else 1.5 * weights.shape[-1] ** -0.5)
-            weights += float(is_norm and "gemma" not in name and "bias" not in part)
+            weights += float(is_norm and ("gemma" not in name or "gemma4" in name) and "bias" not in part)
+        for part, buffer in model.named_buffers():
+            if part.endswith(("layer_scalar", "expert_bias")):
+                buffer.uniform_(0.5, 1.5)
 
 
 def write_hub_folder(name: str, folder: Path, data_type: str = "float32") -> Any:
@@ -136,51 +180,163 @@ def write_hub_folder(name: str, folder: Path, data_type: str = "float32") -> Any
 
 _GGUF_NAMES = {
     **{"mistral": "llama", "mixtral": "llama", "gemma3_text": "gemma3"},
-    **{"qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss"},
+    **{"qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss", "gemma4_text": "gemma4", "lfm2_moe": "lfm2moe"},
+    **{"qwen3_next": "qwen3next", "qwen3_5_text": "qwen35", "qwen3_5_moe_text": "qwen35moe"},
 }
 
 
-def write_gguf(model: Any, path: Path, kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32) -> None:
+_OF_CHOICES = (
+    *("sinks", "expert_bias", "feed_forward.gate.weight", "mlp.gate.weight"),
+    *("router.weight", "router.bias", "router.layer.weight"),
+)
+_OF_GEMMA_4 = {
+    **{"layer_scalar": "layer_output_scale.weight", "router.scale": "ffn_gate_inp.scale"},
+    **{"router.proj.weight": "ffn_gate_inp.weight", "router.per_expert_scale": "ffn_down_exps.scale"},
+    **{f"experts.{own}_proj": f"ffn_{own}_exps.weight" for own in ("gate_up", "down")},
+}
+
+
+def write_gguf(
+    model: Any, path: Path, kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32, further: int = 0
+) -> None:
     """Writes a model of transformers as llama.cpp's convert_hf_to_gguf does.
 
     Args:
         model: the model, whose experts become what the file has of them.
-        path: the file.
-        kind: of the experts' weights.
+        further: its last layers that guess further tokens, of which one tensor is written.
     """
     config = model.config
     name = _GGUF_NAMES.get(config.model_type, config.model_type)
     writer = gguf.GGUFWriter(path, name)
-    heads, key_heads = config.num_attention_heads, config.num_key_value_heads
-    head = getattr(config, "head_dim", None) or config.hidden_size // heads
-    _write_sizes(writer, config, head)
+    heads = config.num_attention_heads
+    head = _write_fields(writer, config, name)
     _write_rope(writer, model, head)
     _write_tokenizer(writer)
+    if further:
+        writer.add_nextn_predict_layers(further)
+        writer.add_tensor(f"blk.{config.num_hidden_layers - 1}.nextn.enorm.weight", np.ones(4, np.float32))
     architecture = next(key for key, own in gguf.MODEL_ARCH_NAMES.items() if own == name)
     names = gguf.get_tensor_name_map(architecture, config.num_hidden_layers)
     for part, tensor in model.state_dict().items():
         array = tensor.numpy()
         if part == "lm_head.weight" and config.tie_word_embeddings:
             continue
+        if "linear_attn" in part:
+            _write_delta(writer, config, part, array)
+            continue
+        if "shared_expert" in part:
+            own = part.split("shared_expert", 1)[1].split(".", 1)[-1].replace("_proj.weight", "")
+            own = f"ffn_{own}_shexp" if "_gate.weight" not in part else "ffn_gate_inp_shexp"
+            writer.add_tensor(f"blk.{part.split('.')[2]}.{own}.weight", array.squeeze())
+            continue
+        if name == "gemma4" and (own := _OF_GEMMA_4.get(part.split(".", 3)[-1], "")):
+            writer.add_tensor(f"blk.{part.split('.')[2]}.{own}", array)
+            continue
         if "experts" in part:
             _write_experts(writer, part, tensor, kind, is_in_turn=name == "gpt-oss")
             continue
-        if part.endswith(("sinks", "router.weight", "router.bias", "mlp.gate.weight", "router.layer.weight")):
-            own = "attn_sinks.weight" if part.endswith("sinks") else f"ffn_gate_inp.{part.rpartition('.')[2]}"
+        if part.endswith(_OF_CHOICES):
+            named = {"sinks": "attn_sinks.weight", "expert_bias": "exp_probs_b.bias"}
+            last = part.rpartition(".")[2]
+            own = named.get(last, f"ffn_gate_inp.{last}")
             writer.add_tensor(f"blk.{part.split('.')[2]}.{own}", array)
             continue
         if name in ("llama", "granite", "granitemoe", "smollm3") and ("q_proj" in part or "k_proj" in part):
-            count = heads if "q_proj" in part else key_heads
+            count = heads if "q_proj" in part else config.num_key_value_heads
             array = array.reshape(count, 2, head // 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
         if part.endswith("conv.conv.weight"):
             array = array.squeeze(1)
-        if name.startswith("gemma") and part.endswith("norm.weight"):
+        if name.startswith(("gemma", "qwen3next", "qwen35")) and name != "gemma4" and part.endswith("norm.weight"):
             array = array + np.float32(1)
         writer.add_tensor(str(names.get_name(part, try_suffixes=(".weight", ".bias"))), array)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def _write_fields(writer: gguf.GGUFWriter, config: Any, name: str) -> int:
+    """The fields of all sizes; gives that of heads."""
+    if name == "gemma4":
+        return _write_gemma4(writer, config)
+    head = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+    _write_sizes(writer, config, head)
+    if name == "lfm2moe":
+        _write_sigmoids(writer, config)
+    return head
+
+
+def _write_gemma4(writer: gguf.GGUFWriter, config: Any) -> int:
+    """The fields of Gemma 4's sizes, of which layers that see all keys have their own; gives their heads' size."""
+    kinds = [kind == "sliding_attention" for kind in config.layer_types]
+    own = [config.per_layer_config[layer] for layer in range(len(kinds))]
+    (head, local_head), shared = (
+        (own[kinds.index(each)].head_dim for each in (False, True)),
+        config.num_kv_shared_layers,
+    )
+    wide = [config.intermediate_size * (1 + (layer >= len(kinds) - shared)) for layer in range(len(kinds))]
+    writer.add_block_count(len(kinds))
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv([each.num_key_value_heads for each in own])
+    writer.add_feed_forward_length(wide if config.use_double_wide_mlp else config.intermediate_size)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_shared_kv_layers(shared)
+    writer.add_embedding_length_per_layer_input(config.hidden_size_per_layer_input)
+    writer.add_sliding_window(config.sliding_window)
+    writer.add_sliding_window_pattern(kinds)
+    for add, size in (
+        *((add, head) for add in (writer.add_key_length, writer.add_value_length)),
+        *((add, local_head) for add in (writer.add_key_length_swa, writer.add_value_length_swa)),
+        (writer.add_rope_dimension_count_swa, local_head),
+    ):
+        add(size)
+    if config.final_logit_softcapping:
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    if config.enable_moe_block:
+        writer.add_expert_count(config.num_experts)
+        writer.add_expert_used_count(config.top_k_experts)
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    return int(head)
+
+
+def _write_delta(writer: gguf.GGUFWriter, config: Any, part: str, array: Any) -> None:
+    """A tensor of a layer with the delta rule: Qwen3.5's heads of values take turns with heads of keys there."""
+    keys, heads = config.linear_num_key_heads, config.linear_num_value_heads
+    size, values = config.linear_key_head_dim, config.linear_value_head_dim
+    own, layer = part.split("linear_attn.")[1], part.split(".")[2]
+
+    def in_turn(lines: Any, width: int) -> Any:
+        if config.model_type == "qwen3_next":
+            return lines
+        return lines.reshape(keys, heads // keys, width, -1).swapaxes(0, 1).reshape(lines.shape)
+
+    named = {
+        "in_proj_z.weight": "attn_gate.weight",
+        "in_proj_b.weight": "ssm_beta.weight",
+        "norm.weight": "ssm_norm.weight",
+    }
+    named |= {"in_proj_a.weight": "ssm_alpha.weight", "in_proj_ba.weight": "ssm_ba.weight", "dt_bias": "ssm_dt.bias"}
+    named |= {"A_log": "ssm_a", "out_proj.weight": "ssm_out.weight", "conv1d.weight": "ssm_conv1d.weight"}
+    named |= {"in_proj_qkv.weight": "attn_qkv.weight"}
+    if own == "in_proj_qkvz.weight":
+        rows = array.reshape(keys, -1, array.shape[1])
+        ends = np.cumsum([size, size, heads // keys * values])
+        *parts, gate = (each.reshape(-1, array.shape[1]) for each in np.split(rows, ends, 1))
+        writer.add_tensor(f"blk.{layer}.attn_qkv.weight", np.concatenate(parts))
+        writer.add_tensor(f"blk.{layer}.attn_gate.weight", gate)
+        return
+    if own in ("in_proj_qkv.weight", "conv1d.weight"):
+        array = array.reshape(array.shape[0], -1)
+        array = np.concatenate([array[: 2 * keys * size], in_turn(array[2 * keys * size :], values)])
+    elif own == "in_proj_z.weight":
+        array = in_turn(array, values)
+    elif own == "out_proj.weight":
+        array = np.ascontiguousarray(in_turn(array.T, values).T)
+    elif own in ("in_proj_a.weight", "in_proj_b.weight", "dt_bias", "A_log"):
+        array = in_turn(array, 1)
+    writer.add_tensor(f"blk.{layer}.{named[own]}", -np.exp(array) if own == "A_log" else array)
 
 
 def _write_experts(
@@ -212,16 +368,30 @@ def _write_sizes(writer: gguf.GGUFWriter, config: Any, head: int) -> None:
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_head_count(config.num_attention_heads)
-    if config.model_type == "lfm2":  # as its weights are, and not as its configuration says
-        writer.add_feed_forward_length(96 * 2 // 3)
+    if config.model_type in ("lfm2", "lfm2_moe"):  # as its weights are, and not as its configuration says
+        writer.add_feed_forward_length(96 * 2 // 3 if config.model_type == "lfm2" else 96)
         writer.add_head_count_kv([config.num_key_value_heads * (kind != "conv") for kind in config.layer_types])
         writer.add_shortconv_l_cache(config.conv_L_cache)
     else:
-        writer.add_feed_forward_length(config.intermediate_size)
+        writer.add_feed_forward_length(getattr(config, "intermediate_size", 96))
         writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_key_length(head)
     writer.add_value_length(head)
-    writer.add_layer_norm_rms_eps(config.norm_eps if config.model_type == "lfm2" else config.rms_norm_eps)
+    writer.add_layer_norm_rms_eps(config.norm_eps if hasattr(config, "norm_eps") else config.rms_norm_eps)
+    if hasattr(config, "linear_num_key_heads"):
+        heads, values = config.linear_num_value_heads, config.linear_value_head_dim
+        writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)
+        writer.add_ssm_state_size(config.linear_key_head_dim)
+        writer.add_ssm_group_count(config.linear_num_key_heads)
+        writer.add_ssm_time_step_rank(heads)
+        writer.add_ssm_inner_size(heads * values)
+        writer.add_full_attention_interval(4)
+        writer.add_rope_dimension_sections([2, 1, 1, 0])
+    if hasattr(config, "shared_expert_intermediate_size"):
+        writer.add_expert_count(config.num_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+        writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
     if config.model_type == "qwen2":
@@ -241,9 +411,24 @@ def _write_sizes(writer: gguf.GGUFWriter, config: Any, head: int) -> None:
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
 
 
+def _write_sigmoids(writer: gguf.GGUFWriter, config: Any) -> None:
+    """The fields of LFM2's mixture."""
+    writer.add_leading_dense_block_count(config.num_dense_layers)
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    writer.add_expert_weights_scale(config.routed_scaling_factor)
+    writer.add_expert_count(config.num_experts)
+    writer.add_expert_used_count(config.num_experts_per_tok)
+    writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+
+
 def _write_rope(writer: gguf.GGUFWriter, model: Any, head: int) -> None:
     rope = model.config.rope_parameters.get("full_attention", model.config.rope_parameters)
     writer.add_rope_freq_base(rope["rope_theta"])
+    if rope["rope_type"] == "proportional":  # pairs that do not turn
+        writer.add_rope_dimension_count(head)
+        turned = np.arange(head // 2) < rope["partial_rotary_factor"] * head // 2
+        writer.add_tensor("rope_freqs.weight", np.where(turned, 1, 1e30).astype(np.float32))
+        return
     writer.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1.0)))
     if rope["rope_type"] in ("linear", "yarn"):
         writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))

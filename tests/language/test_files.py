@@ -1,4 +1,4 @@
-"""Language models in the files that people have: types of weights, architectures, tokenizers, damage."""
+"""Folders of language models: their files, tokenizers and templates."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ import random
 import struct
 import tempfile
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
 import pytest
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 import dmlvk as dml
-from dmlvk.language import LanguageModel, Sampling
+from dmlvk.language import LanguageModel, Sampling, convert_gguf
+from dmlvk.language.architectures import decoder_of
 from dmlvk.language.gguf_blocks import BLOCKS, matrix
 from dmlvk.language.gguf_file import GgufFile
 from dmlvk.language.gguf_source import GgufSource
 from dmlvk.language.gguf_tokenizer import GgufTokenizer
+from dmlvk.language.hub_source import HubSource
+from dmlvk.language.templates import rendered
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder
 from tests.language.small_llama import HEADS, KEY_HEADS, LAYERS, byte_tokens, write_llama
 from tests.language.small_models import CASES, write_gguf, write_hub_folder
 
 PROMPT = [70, 80, 90, 100, 110, 75] * 4 + [33]
+
 TEXTS = (
     *(
         "",
@@ -38,7 +44,7 @@ TEXTS = (
         "日本語とĳ e\u0301 \u00e9 ſ K",
         "a\n\n\nb   c\u3000d",
     ),
-    *("👩‍👩‍👧 naïve --x=3.14 <table>  x", "\u2581▁ \u200b\x00 ²Ⅷ ǅ", "<|start|>user\n ab ab<|end|>"),
+    *("👩‍👩‍👧 naïve --x=3.14 <table>  x", "\u2581▁ \u200b\x00 ²Ⅷ ǅ", "<|start|>user\n ab ab<|end|>", "นี่ที่ .्a ि"),
 )
 
 
@@ -172,14 +178,19 @@ def test_packed_experts_are_those_of_the_gguf_package(tmp_path: Path, device: dm
         assert steps[-1].tobytes() == found.tobytes()
 
 
-def test_states_of_convolutions_follow_their_texts(tmp_path: Path, device: dml.Device) -> None:
+@pytest.mark.parametrize("name", ["lfm2", "qwen3_5"])
+def test_states_follow_their_texts(tmp_path: Path, device: dml.Device, name: str) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    write_hub_folder("lfm2", tmp_path)
+    write_hub_folder(name, tmp_path)
     first, second = PROMPT[:11], PROMPT[3:8]
     with LanguageModel(tmp_path, device, max_length=64, sequences=2) as model:
         alone = [list(model.generate(tokens, Sampling(), most=6)) for tokens in (first, second)]
         logits = model.logits(second).numpy().tobytes()
+        pieces = model.sequence()
+        pieces.logits(second[:1])
+        pieces.logits(second[1:4])
+        assert pieces.logits(second[4:]).numpy().tobytes() == logits
         both = [model.generate(tokens, Sampling(), most=6) for tokens in (first, second)]
         assert list(map(list, zip(*zip(*both, strict=True), strict=True))) == alone  # in turn
         model.keep([])
@@ -198,13 +209,64 @@ def test_states_of_convolutions_follow_their_texts(tmp_path: Path, device: dml.D
         assert list(model.generate(first, Sampling(), most=6)) == alone[0]
 
 
-def test_of_a_model_for_pictures_the_part_for_text_is_run(tmp_path: Path) -> None:
+def test_which_layers_have_states_is_told_by_the_models_inputs(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    write_gguf(write_hub_folder("qwen3_5", tmp_path / "hub"), tmp_path / "model.gguf")
+    convert_gguf(tmp_path / "model.gguf", tmp_path / "folder")
+    file = tmp_path / "folder" / "genai_config.json"
+    config = json.loads(file.read_text())
+    logits = []
+    for _ in range(2):
+        with LanguageModel(tmp_path / "folder", max_length=16) as model:
+            logits.append(model.logits(PROMPT[:5]).numpy().tobytes())
+        config["model"]["decoder"].pop("layer_types", None)
+        file.write_text(json.dumps(config))
+    assert logits[0] == logits[1]
+
+
+def test_layers_that_guess_further_tokens_are_left_out(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    reference = write_hub_folder("qwen3_5", tmp_path)
+    write_gguf(reference, tmp_path / "model.gguf")
+    with LanguageModel(tmp_path / "model.gguf", max_length=32) as model:
+        expected = model.logits(PROMPT[:5]).numpy().tobytes()
+    reference.config.num_hidden_layers += 1
+    write_gguf(reference, tmp_path / "more.gguf", further=1)
+    with LanguageModel(tmp_path / "more.gguf", max_length=32) as model:
+        assert model.logits(PROMPT[:5]).numpy().tobytes() == expected
+
+
+@pytest.mark.parametrize("name", ["qwen3_next", "qwen3_5"])
+def test_the_delta_rule_runs_on_the_device_with_the_same_bits_on_each(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    write_hub_folder(name, tmp_path)
+    found = []
+    for info in dml.list_devices():
+        with LanguageModel(tmp_path, info.index, max_length=64) as model:
+            steps = [model.logits([token]).numpy() for token in PROMPT[:4]]
+            hosted = {node.reason for node in model._session.partition if node.place != "device"}
+            assert hosted == {"counts, before each run"}  # of the mask
+            found.append(np.concatenate([*steps, model.logits(PROMPT).numpy()]).tobytes())
+    assert len(set(found)) == 1
+
+
+_PICTURES = {
+    "gemma3": {"num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14},
+    "qwen3_5": {"depth": 1, "num_heads": 2, "out_hidden_size": 64},
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), [("gemma3", "Gemma3"), ("qwen3_5", "Qwen3_5")])
+def test_of_a_model_for_pictures_the_part_for_text_is_run(tmp_path: Path, name: str, kind: str) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    text = write_hub_folder("gemma3", tmp_path).config.to_dict()
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = transformers.Gemma3Config(text_config=text, vision_config=sizes | {"image_size": 28, "patch_size": 14})
-    reference = transformers.Gemma3ForConditionalGeneration(config).eval()
+    text = write_hub_folder(name, tmp_path).config.to_dict()
+    sizes = {"hidden_size": 32, "intermediate_size": 32} | _PICTURES[name]
+    config = getattr(transformers, f"{kind}Config")(text_config=text, vision_config=sizes)
+    reference = getattr(transformers, f"{kind}ForConditionalGeneration")(config).eval()
     reference.save_pretrained(tmp_path)
     with torch.no_grad():
         expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
@@ -228,13 +290,14 @@ def tokenizer_of(fields: dict[str, Any], path: Path, name: str = "model") -> Any
         return Tokenizer.from_str(GgufTokenizer.of(GgufSource([file])).tokenizer())
 
 
-@pytest.mark.parametrize("cut", ["qwen2", "gpt-2"])
+@pytest.mark.parametrize("cut", ["qwen2", "qwen35", "gpt-2"])
 def test_tokenizers_that_merge_bytes_are_those_of_transformers(tmp_path: Path, cut: str) -> None:
     transformers = pytest.importorskip("transformers")
     letters = byte_tokens()[3:-1]
     pairs = [(a, b) for a in "Ġabceilntorse" for b in "abcdeilntorse12."] + [("1", "2"), ("Ċ", "Ċ"), ("č", "Ċ")]
     tokens = [*letters, *dict.fromkeys(a + b for a, b in pairs)]
-    kind = transformers.Qwen2Tokenizer if cut == "qwen2" else transformers.GPT2Tokenizer
+    kinds = {"qwen2": transformers.Qwen2Tokenizer, "gpt-2": transformers.GPT2Tokenizer}
+    kind = kinds.get(cut, transformers.Qwen3_5Tokenizer)
     theirs = kind(vocab={token: number for number, token in enumerate(tokens)}, merges=list(dict.fromkeys(pairs)))
     fields = {"model": "gpt2", "pre": cut, "tokens": tokens, "token_type": [1] * len(tokens), "eos_token_id": 0}
     fields["merges"] = [f"{a} {b}" for a, b in dict.fromkeys(pairs)]
@@ -279,6 +342,34 @@ def test_pieces_of_the_best_score_are_merged_first(tmp_path: Path, has_prefix: b
         assert own.encode(text).ids == expected, repr(text)
     of_phi = tokenizer_of(fields, tmp_path / "model.gguf", "Phi-3 mini")  # whose special tokens take spaces with them
     assert of_phi.encode("a<table> \n b").ids == of_phi.encode("a<table>b").ids
+
+
+def test_pieces_are_merged_as_the_file_says(tmp_path: Path) -> None:
+    from tokenizers import decoders, models, normalizers
+
+    choose = random.Random(2)
+    plain, merges = list("\u2581abcot"), list[tuple[str, str]]()
+    while len(merges) < 60:
+        pair = choose.choice(plain), choose.choice(plain)
+        if len(piece := "".join(pair)) < 6 and piece not in plain:
+            plain.append(piece)
+            merges.append(pair)
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "\n", *plain]
+    fields: dict[str, Any] = {
+        "model": "gemma4",
+        "tokens": tokens,
+        "token_type": [2, 3, 3, *[6] * 256, *[1] * (len(plain) + 1)],
+    }
+    fields |= {"eos_token_id": 2, "unknown_token_id": 0, "merges": [" ".join(pair) for pair in merges]}
+    own = tokenizer_of(fields, tmp_path / "model.gguf")
+    numbers = {token: number for number, token in enumerate(tokens)}
+    theirs = Tokenizer(models.BPE(numbers, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    theirs.normalizer = normalizers.Replace(" ", "\u2581")
+    theirs.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
+    for text in [*TEXTS, *("".join(choose.choice("abcot  \nH日") for _ in range(12)) for _ in range(300))]:
+        found = own.encode(text).ids
+        assert found == theirs.encode(text).ids, repr(text)
+        assert own.decode(found) == theirs.decode(found)
 
 
 def test_a_model_in_several_files_is_one(tmp_path: Path) -> None:
@@ -354,6 +445,41 @@ def test_what_a_folder_of_the_hub_says_is_read_or_refused_by_name(
         LanguageModel(tmp_path)
 
 
+_WIDE = {"full_attention": {"rope_type": "proportional", "rope_theta": 1e4, "partial_rotary_factor": 2}}
+GEMMA_4: dict[str, tuple[dict[str, Any], str]] = {
+    "no angles": ({"rope_parameters": None}, ""),
+    "a share of all": ({"partial_rotary_factor": 0.5}, ""),
+    "a window last": ({"layer_types": ["sliding_attention", "full_attention"] * 2 + ["sliding_attention"] * 2}, ""),
+    "one kind": ({"rope_parameters": {"sliding_attention": {}}}, "must have an object for each kind of layers"),
+    "no kind": ({"rope_parameters": {"rope_theta": 1e4}}, "must have an object for each kind of layers"),
+    "scaling": ({"rope_scaling": {"factor": 2.0}}, "rope_scaling is {'factor': 2.0}; gemma4 has rope_parameters"),
+    "no experts": ({"enable_moe_block": True}, "has no field num_experts"),
+    "odd heads": ({"head_dim": 33}, "head_dim must be even; got 33"),
+    "more than all": ({"rope_parameters": _WIDE}, "partial_rotary_factor must be a number from 0.0 to 1.0; got 2"),
+}
+
+
+@pytest.mark.parametrize(("fields", "message"), GEMMA_4.values(), ids=list(GEMMA_4))
+def test_layers_of_gemma4_are_those_of_transformers_or_refused(
+    tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    write_hub_folder("gemma4", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text()) | {"global_head_dim": 64, "per_layer_config": None}
+    config = {name: value for name, value in (config | fields).items() if value is not None}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    if message:
+        with pytest.raises(dml.DmlError, match=message):
+            decoder_of(HubSource(tmp_path))
+        return
+    found, read = decoder_of(HubSource(tmp_path)), transformers.AutoConfig.from_pretrained(tmp_path)
+    rotary = transformers.AutoModel.from_config(read).rotary_emb
+    for layer, kind in zip(found.layers, read.layer_types, strict=True):
+        assert (layer.window > 0) == (kind == "sliding_attention") and layer.angles is not None
+        np.testing.assert_allclose(found.angles[layer.angles].steps, getattr(rotary, f"{kind}_inv_freq"), rtol=1e-6)
+
+
 def test_damaged_folders_of_the_hub_are_one_error_each_and_leave_nothing_behind(
     tmp_path: Path, device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,3 +497,104 @@ def test_damaged_folders_of_the_hub_are_one_error_each_and_leave_nothing_behind(
             model.logits([70, 80])
         assert time.thread_time() - start < 10, f"seed {seed} took long"
     assert not [name for name in os.listdir(tmp_path / "temporary") if name.startswith("dmlvk-model-")]
+
+
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<think>x</think> Hällo "}]
+
+SOUND = (
+    "{% for m in messages %}{{ '<|' ~ m.role ~ '|>' + m['content'] | trim }}{% if loop.last %}!{% endif %}{% endfor %}",
+    "{% macro f(x, y=3) %}[{{ x }}{{ y }}]{% endmacro %}{{ f(1) }}{{ f(x=2, y='q') }}",
+    "{% macro g(x) %}({{ caller() }}{{ x }}){% endmacro %}{% call g(3) %}z{% endcall %}",
+    "{% for i in range(10) %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{{ loop.revindex }}{% endfor %}",
+    "{{ messages | tojson(indent=2) }}{{ messages | tojson }}{{ 'é' | tojson(ensure_ascii=True) }}",
+    "{{ messages[1].content.split('</think>')[-1].lstrip() }}{{ 'a,b'.replace(',', ';') }}{{ ', '.join(['a', 'b']) }}",
+    "{{ messages | map(attribute='role') | join(',') }}{{ messages | selectattr('role', 'eq', 'user') | list }}",
+    "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}{{ x }}",
+    "{{ 2 ** 10 }} {{ 7 % 4 }} {{ '%s-%d%%' % ('a', 3) }} {{ '**{}** 24'.format('x') }} {{ 'ab' * 3 }} {{ [1] + [2] }}",
+    "{% for x in [[1, [2]]] recursive %}{% if x is iterable %}<{{ loop(x) }}>{% else %}{{ x }}{% endif %}{% endfor %}",
+    "{{ 'x y' | title | indent(2) | center(20) }}{{ [3, 1] | sort }}{{ {'a': 1} | items | list }}{{ [1] | sum }}",
+    "{% block b %}q{% endblock %}{{ self.b() }}{% filter upper %}a{% endfilter %}{% set z %}i{% endset %}{{ z }}",
+    "{{ messages[1:] | length }}{{ messages | reverse | first }}{{ 'a' in 'abc' }}{{ messages | groupby('role') }}",
+)
+
+
+@pytest.mark.parametrize("template", SOUND)
+def test_templates_say_what_jinjas_sandbox_says(template: str) -> None:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = lambda value, **named: json.dumps(value, **{"ensure_ascii": False, **named})
+    expected = environment.from_string(template).render(messages=MESSAGES)
+    assert rendered(template, MESSAGES, {}, "folder") == expected
+
+
+DOUBLED = "{% set n = namespace(s=START) %}{% for i in range(60) %}{% set n.s = MORE %}{% endfor %}"
+
+ENDLESS = {
+    "a long range": "{% for i in range(10**9) %}a{% endfor %}",
+    "loops in loops": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+    "loops that skip all": "{% for i in range(99999) %}{% for j in range(99999) if false %}{% endfor %}{% endfor %}",
+    "macros calling macros": "{% macro f(n) %}{% if n %}{{ f(n-1) ~ f(n-1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+    "blocks that show themselves": "{% block a %}{{ self.a() }}{% endblock %}",
+    "a repeated text": "{{ 'x' * 10**8 }}",
+    "a repeated list": "{{ (['x'] * 10**8) | join }}",
+    "texts put together": DOUBLED.replace("START", "'x'").replace("MORE", "n.s ~ n.s"),
+    "texts added": DOUBLED.replace("START", "'x'").replace("MORE", "n.s + n.s"),
+    "lists of the same list": DOUBLED.replace("START", "[]").replace("MORE", "[n.s, n.s]") + "{{ n.s }}",
+    "such a list as JSON": DOUBLED.replace("START", "[]").replace("MORE", "[n.s, n.s]") + "{{ n.s | tojson }}",
+    "such a list in a format": DOUBLED.replace("START", "[]").replace("MORE", "[n.s, n.s]") + "{{ '%s' % [n.s] }}",
+    "a much larger number": DOUBLED.replace("START", "9").replace("MORE", "n.s * n.s"),
+    "a power": "{{ 10 ** (10 ** 9) }}",
+    "a wide filter": "{{ 'a' | center(10**9) }}",
+    "an indent": "{{ ('a\n' * 1000) | indent(10**6) }}",
+    "a wide method": "{{ 'a'.ljust(10**9) }}",
+    "a wide format": "{{ '%1000000000d' % 1 }}",
+    "a wide format by a value": "{{ '{:{w}}'.format(1, w=10**9) }}",
+    "a repeated field": "{{ ('{0}' * 100000).format('a' * 100000) }}",
+    "bytes of a number": "{{ (1).to_bytes(10**9, 'big') }}",
+    "tabs": "{{ '\t'.expandtabs(10**9) }}",
+    "a replacement": "{{ ('a' * 10**6).replace('a', 'b' * 10**6) }}",
+    "a filter of replacements": "{{ ['a' * 10**6] | map('replace', 'a', 'b' * 10**6) | list }}",
+    "a long separator": "{{ ('a' * 10**6).join(['b'] * 10**6) }}",
+    "a batch": "{{ [1] | batch(10**9, 'x') | list }}",
+    "a sum of lists": "{{ ([[1] * 1000] * 100000) | sum(start=[]) }}",
+    "a time": "{{ strftime_now('%1000000000d') }}",
+    "much text of its own": "{% for i in range(99999) %}" + 2000 * "a" + "{% endfor %}",
+    "much text in a variable": "{% set x %}{% for i in range(99999) %}" + 2000 * "a" + "{% endfor %}{% endset %}",
+    "100 MB in pieces": "{% set a = 'x' * 10**6 %}{% for i in range(100) %}{{ a }}{% endfor %}",
+    "a prompt for no model": "{{ 'x' * 10**7 }}",
+}
+
+
+@pytest.mark.parametrize("template", ENDLESS.values(), ids=list(ENDLESS))
+def test_templates_that_never_end_or_fill_memory_are_ended(template: str) -> None:
+    start = time.process_time()
+    tracemalloc.start()
+    try:
+        with pytest.raises(dml.ModelFileError, match="folder: its chat template"):
+            rendered(template, MESSAGES, {}, "folder")
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 700e6
+    assert time.process_time() - start < 30, "with the tracing of memory, which takes most of it"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        *("{{", "{% for %}", "{{ 1/0 }}", "{% include 'x' %}", "{{ messages.x.y }}", "{{ 1 if }}", "{% break %}"),
+        *("{{ " + 5000 * "(" + "1" + 5000 * ")" + " }}", 3000 * "{% if 1 %}" + 3000 * "{% endif %}", 2**21 * "a"),
+        *("{{ lipsum(10**8) }}", "{{ [].append(1) }}", "{{ ''.__class__.__mro__ }}", "{{ raise_exception(3) }}"),
+    ],
+    ids=lambda template: template[:20],
+)
+def test_damaged_templates_are_one_error(template: str) -> None:
+    with pytest.raises(dml.ModelFileError, match="folder: its chat template"):
+        rendered(template, MESSAGES, {}, "folder")
+
+
+def test_a_long_conversation_is_within_the_budget() -> None:
+    template: Any = SOUND[0] + "{{ messages | tojson }}" + SOUND[5]
+    messages = [{"role": "user", "content": f"{n}</think>" + 1000 * "words, "} for n in range(250)]
+    assert len(rendered(template, messages, {}, "folder")) > 2 * 250 * 7000

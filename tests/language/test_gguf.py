@@ -1,13 +1,13 @@
-"""GGUF files: what changes numbers is converted or refused by name; damaged files are one error and leave nothing."""
+"""GGUF files, packed and damaged folders: converted to the same tokens, or one error of dmlvk's each."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shutil
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -19,12 +19,14 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.language import convert_gguf
+from dmlvk.language import Conversation, LanguageModel, convert_gguf
 from tests.effort import IS_QUICK
-from tests.language.damage import damaged_gguf
-from tests.language.small_llama import HIDDEN, write_llama
+from tests.language.damage import damage_folder, damaged_gguf
+from tests.language.small_llama import HIDDEN, write_folder, write_llama
+from tests.language.small_models import write_hub_folder
+from tests.processes import python
 
-DAMAGED = 500
+DAMAGED_FILES = 500
 """Files of the long mode."""
 
 Facts = dict[str, Any]
@@ -85,6 +87,16 @@ def test_tensors_that_are_not_converted_are_refused_by_name(tmp_path: Path, name
     with pytest.raises(dml.UnsupportedError, match=f"tensors that are not converted, .*{name}"):
         convert_gguf(tmp_path / "model.gguf", tmp_path / "folder")
     assert os.listdir(tmp_path) == ["model.gguf"]
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_weights_that_are_no_numbers_are_refused_by_name(tmp_path: Path, number: float) -> None:
+    write_llama(tmp_path / "model.gguf")
+    reader = gguf.GGUFReader(tmp_path / "model.gguf", "r+")
+    next(tensor for tensor in reader.tensors if tensor.name == "output_norm.weight").data[3] = number
+    reader.data.flush()
+    with pytest.raises(dml.DmlError, match=r"output_norm\.weight has NaN or infinity"):
+        convert_gguf(tmp_path / "model.gguf", tmp_path / "folder")
 
 
 @pytest.mark.parametrize(
@@ -195,10 +207,231 @@ def convert_damaged(first: int, count: int, directory: Path) -> None:
         shutil.rmtree(work)
 
 
-@pytest.mark.parametrize("first", range(0, DAMAGED, 100)[: 1 if IS_QUICK else None])
+@pytest.mark.parametrize("first", range(0, DAMAGED_FILES, 100)[: 1 if IS_QUICK else None])
 def test_damaged_files_are_one_error_and_leave_nothing_behind(tmp_path: Path, first: int) -> None:
     write_llama(tmp_path / "sound.gguf")
     call = f"convert_damaged({first}, 100, Path({str(tmp_path)!r}))"
     code = f"from pathlib import Path; from tests.language.test_gguf import convert_damaged; {call}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=800)
+    done = python("-c", code, timeout=800)
     assert done.returncode == 0, f"seed {done.stdout[-5:]}: {done.stderr[-3000:]}"
+
+
+PROMPT = [70, 80, 90, 100, 110, 75] * 2 + [33]
+
+_NAMES = {"float32": "F32", "float16": "F16", "int32": "I32", "uint8": "U8"}
+
+
+def read_tensors(file: Path) -> dict[str, Any]:
+    """The tensors of a safetensors file of FLOAT32."""
+    data = file.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + length])
+    return {
+        name: np.frombuffer(data, np.float32, int(np.prod(each["shape"])), 8 + length + each["data_offsets"][0])
+        .reshape(each["shape"])
+        .copy()
+        for name, each in header.items()
+        if name != "__metadata__"
+    }
+
+
+def write_tensors(file: Path, tensors: dict[str, Any], eights: tuple[str, ...] = ()) -> None:
+    """Writes them, some bytes as FP8."""
+    header, place = {}, 0
+    for name, array in tensors.items():
+        kind = "F8_E4M3" if name in eights else _NAMES[array.dtype.name]
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [place, place + array.nbytes]}
+        place += array.nbytes
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for array in tensors.values()))
+
+
+def write_two_folders(name: str, folder: Path) -> Any:
+    """A folder to change, and the model of another one, whose file torch keeps mapped."""
+    (folder / "plain").mkdir()
+    reference = write_hub_folder(name, folder / "plain")
+    for file in (folder / "plain").iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    return reference
+
+
+def configure(folder: Path, packing: dict[str, Any]) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": packing}))
+
+
+def words(integers: Any, bits: int, axis: int) -> Any:
+    """Integers packed along an axis, the first one in the lowest bits."""
+    moved = np.moveaxis(integers, axis, -1).astype(np.uint64)
+    made = np.zeros((*moved.shape[:-1], moved.shape[-1] * bits // 32), np.uint64)
+    for place in range(32 // bits):
+        made |= moved[..., place :: 32 // bits] << np.uint64(place * bits)
+    return np.ascontiguousarray(np.moveaxis(made, -1, axis)).astype(np.uint32).view(np.int32)
+
+
+def unpacked(array: Any, axis: int) -> Any:
+    """The integers of four bits along an axis."""
+    bits = np.moveaxis(array.view(np.uint32), axis, -1)[..., None] >> np.arange(0, 32, 4, dtype=np.uint32) & 15
+    return np.moveaxis(bits.reshape(*bits.shape[:-2], -1), -1, axis)
+
+
+def gptq(weights: Any, random_: Any, bits: int, *, is_symmetric: bool) -> tuple[dict[str, Any], Any]:
+    """A matrix as GPTQ packs it, by its parts' names, and what its integers stand for."""
+    rows, columns = weights.shape
+    group = 32
+    integers = random_.integers(0, 2**bits, (rows, columns))
+    zeros = (
+        np.full((rows, columns // group), 2 ** (bits - 1))
+        if is_symmetric
+        else random_.integers(1, 2**bits, (rows, columns // group))
+    )
+    scales = (random_.uniform(0.5, 1, zeros.shape) * 0.5 / 2**bits).astype(np.float16)
+    wide = scales.repeat(group, 1).astype(np.float32), zeros.repeat(group, 1)
+    parts = {"qweight": words(integers.T, bits, 0), "qzeros": words((zeros - 1).T, bits, 1)}
+    parts |= {"scales": np.ascontiguousarray(scales.T), "g_idx": (np.arange(columns) // group).astype(np.int32)}
+    return parts, (integers - wide[1]) * wide[0]
+
+
+def awq(weights: Any, random_: Any) -> tuple[dict[str, Any], Any]:
+    """The same as AWQ packs it."""
+    parts, values = gptq(weights, random_, 4, is_symmetric=False)
+    order = [0, 2, 4, 6, 1, 3, 5, 7]
+
+    def reordered(array: Any) -> Any:
+        return array.reshape(len(array), -1, 8)[..., order].reshape(array.shape)
+
+    integers, zeros = unpacked(parts["qweight"], 0), unpacked(parts["qzeros"], 1) + 1
+    made = {"qweight": words(reordered(integers), 4, 1), "qzeros": words(reordered(zeros), 4, 1)}
+    return made | {"scales": parts["scales"]}, values
+
+
+@pytest.mark.parametrize("way", ["fp8 blocks", "fp8 tensor", "gptq", "gptq 8", "gptq desc_act", "awq"])
+def test_packed_matrices_are_multiplied_as_what_they_stand_for(tmp_path: Path, device: dml.Device, way: str) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    reference = write_two_folders("qwen3", tmp_path)
+    tensors, random_, eights, values = read_tensors(tmp_path / "model.safetensors"), np.random.default_rng(0), [], {}
+    for name in [name for name in tensors if "_proj" in name]:
+        weights, module = tensors.pop(name), name.removesuffix(".weight")
+        if way.startswith("fp8"):
+            blocks = (48, 40) if "blocks" in way else weights.shape
+            counts = [-(-size // block) for size, block in zip(weights.shape, blocks, strict=True)]
+            scales = random_.uniform(0.01, 0.02, counts).astype(np.float32)
+            eighths = torch.tensor(weights / 0.015).clamp(-448, 448).to(torch.float8_e4m3fn)
+            tensors[name] = eighths.view(torch.uint8).numpy()
+            tensors[f"{module}.weight_scale{'_inv' if 'blocks' in way else ''}"] = scales
+            wide = scales.repeat(blocks[0], 0).repeat(blocks[1], 1)[: weights.shape[0], : weights.shape[1]]
+            values[name] = eighths.to(torch.float32).numpy() * wide
+            eights.append(name)
+        else:
+            parts, values[name] = (
+                awq(weights, random_)
+                if way == "awq"
+                else gptq(weights, random_, 8 if "8" in way else 4, is_symmetric="8" in way)
+            )
+            if "desc_act" in way:
+                order = np.random.default_rng(weights.shape[1]).permutation(weights.shape[1])
+                whole = unpacked(parts["qweight"], 0)[order]
+                parts |= {"qweight": words(whole, 4, 0), "g_idx": parts["g_idx"][order]}
+                values[name] = values[name][:, order]
+            tensors |= {f"{module}.{part}": array for part, array in parts.items()}
+    write_tensors(tmp_path / "model.safetensors", tensors, tuple(eights))
+    method = way.split()[0]
+    packing: dict[str, Any] = {"quant_method": method, "bits": 8 if way == "gptq 8" else 4, "group_size": 32}
+    if method == "fp8":
+        packing = {"quant_method": method} | ({"weight_block_size": [48, 40]} if "blocks" in way else {})
+    configure(tmp_path, packing)
+    with torch.no_grad():
+        for name, array in values.items():
+            reference.get_parameter(name).copy_(torch.tensor(array))
+        expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
+    with LanguageModel(tmp_path, device, max_length=32) as model:
+        np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=2e-4)
+    configure(tmp_path, packing | {"quant_method": "bitsandbytes"})
+    with pytest.raises(dml.UnsupportedError, match="quant_method is 'bitsandbytes'; fp8, gptq, awq"):
+        LanguageModel(tmp_path, device)
+    if way == "gptq":
+        name = next(name for name in tensors if name.endswith("g_idx"))
+        write_tensors(tmp_path / "model.safetensors", tensors | {name: np.zeros_like(tensors[name])})
+        configure(tmp_path, packing)
+        with pytest.raises(dml.UnsupportedError, match="must have each of the 3 groups 32 times"):
+            LanguageModel(tmp_path, device)
+
+
+def test_experts_of_gpt_oss_are_read_in_mxfp4(tmp_path: Path, device: dml.Device) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    reference = write_two_folders("gpt_oss", tmp_path)
+    tensors, random_ = read_tensors(tmp_path / "model.safetensors"), np.random.default_rng(0)
+    numbers = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+    for name in [name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]:
+        count, columns, rows = tensors.pop(name).shape
+        blocks = random_.integers(0, 256, (count, rows, columns // 32, 16), np.uint8)
+        scales = random_.integers(122, 125, (count, rows, columns // 32)).astype(np.uint8)
+        tensors |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+        pairs = np.stack([numbers[blocks & 15], numbers[blocks >> 4]], -1).reshape(count, rows, -1)
+        values = np.ldexp(pairs, scales.astype(np.int32).repeat(32, -1) - 127).transpose(0, 2, 1)
+        with torch.no_grad():
+            reference.get_parameter(name).copy_(torch.tensor(np.ascontiguousarray(values)))
+    write_tensors(tmp_path / "model.safetensors", tensors)
+    configure(tmp_path, {"quant_method": "mxfp4"})
+    with torch.no_grad():
+        expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
+    with LanguageModel(tmp_path, device, max_length=32) as model:
+        np.testing.assert_allclose(model.logits(PROMPT).numpy()[0], expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_plain_weights_are_packed_as_ggml_does(tmp_path: Path, device: dml.Device, bits: int) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    reference = write_two_folders("qwen3", tmp_path)
+    kind = gguf.GGMLQuantizationType.Q8_0 if bits == 8 else gguf.GGMLQuantizationType.Q4_0
+    with torch.no_grad():
+        for weights in reference.parameters():
+            if weights.dim() == 2:
+                weights.copy_(torch.tensor(gguf.dequantize(gguf.quantize(weights.numpy(), kind), kind)))
+        expected = reference(torch.tensor([PROMPT])).logits[0, -1].numpy()
+    with LanguageModel(tmp_path, device, max_length=32, quantize=bits) as model:
+        found = model.logits(PROMPT).numpy()[0]
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+    for wrong in (3, "8", True):
+        with pytest.raises(dml.InvalidArgumentError, match="quantize must be 4, 8 or None"):
+            LanguageModel(tmp_path, device, quantize=wrong)  # type: ignore[arg-type]
+
+
+DAMAGED_FOLDERS = 200
+"""Folders of the long mode."""
+
+_EACH = 50
+
+
+def try_damaged(first: int, directory: Path) -> None:
+    """Talks to so many damaged folders; an error that is none of dmlvk's, or one that takes long, ends it."""
+    import resource  # which Windows has not
+
+    work = directory / f"work{first}"
+    with dml.Device() as device:
+        with LanguageModel(directory / "folder", device) as model:
+            assert list(Conversation(model).reply("ab", most=3))
+        there = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (there + 2 * 2**30, there + 2 * 2**30))
+        for seed in range(first, first + _EACH):
+            shutil.copytree(directory / "folder", work)
+            damage_folder(work, random.Random(seed))
+            print(seed, end=" ", flush=True)
+            start = time.thread_time()
+            with contextlib.suppress(dml.DmlError), LanguageModel(work, device) as model:
+                list(Conversation(model).reply("ab", most=3))
+            assert time.thread_time() - start < 10, f"seed {seed} took long"
+            shutil.rmtree(work)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's memory and says what it has")
+@pytest.mark.parametrize("first", range(0, DAMAGED_FOLDERS, _EACH)[: 1 if IS_QUICK else None])
+def test_damaged_folders_are_one_error_each(tmp_path: Path, first: int) -> None:
+    write_folder(tmp_path)
+    call = f"try_damaged({first}, Path({str(tmp_path)!r}))"
+    code = f"from pathlib import Path; from tests.language.test_gguf import try_damaged; {call}"
+    done = python("-c", code, timeout=800)
+    assert done.returncode == 0, f"seed {done.stdout.split()[-1:]}: {done.stderr[-3000:]}"

@@ -20,8 +20,8 @@ import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, Sampling, convert_gguf
 from dmlvk.language.sampling import Choices, Sampler
 from dmlvk.models import load_model
-from scripts import compare_tokens
 from tests.language.small_llama import CONTEXT, HEADS, KEY_HEADS, LAYERS, write_folder, write_llama
+from tests.processes import python
 
 onnxruntime = pytest.importorskip("onnxruntime")
 PROMPT = "<|start|>user\nHow are you, Jürgen?<|end|><|start|>assistant\n"
@@ -91,10 +91,10 @@ def test_steps_that_follow_one_another_on_the_device_choose_as_single_ones(folde
         tokens = [65, 66, 67]
         sampler = Sampler(Choices(model.device, model.folder.vocabulary, dml.FLOAT32), [sampling])
         sampler.resume([tokens], [0])
-        expected = [int(sampler.token(model.logits(tokens)).item())]
+        expected = [int(sampler.choice(model.logits(tokens))["token"].item())]
         while len(expected) < 12 and expected[-1] not in model.folder.end_tokens:
             sampler.note(expected[-1:])
-            expected.append(int(sampler.token(model.logits(expected[-1:])).item()))
+            expected.append(int(sampler.choice(model.logits(expected[-1:]))["token"].item()))
         for most in (12, 5, 4, 12):  # again on what was recorded, and with a step that nobody wants behind the end
             assert list(itertools.islice(model.generate(tokens, sampling, most=12), 3)) == expected[:3]
             assert list(model.generate(tokens, sampling, most=most)) == expected[:most]
@@ -139,7 +139,7 @@ def test_random_tokens_come_as_often_as_they_are_likely(device: dml.Device, samp
     logits = np.array([[1.0, 2.5, -1.0, 2.5, 0.0, 3.0, -np.inf, 1.5]], np.float32)
     sampler = Sampler(Choices(device, logits.size, dml.FLOAT32), [sampling])
     on_device = device.array(logits)
-    drawn = [int(sampler.token(on_device).item()) for _ in range(400)]
+    drawn = [int(sampler.choice(on_device)["token"].item()) for _ in range(400)]
     order = np.argsort(-logits[0], kind="stable")[: sampling.top_k or None]
     shares = np.exp(logits[0, order].astype(np.float64) / sampling.temperature)
     shares /= shares.sum()
@@ -155,7 +155,7 @@ def test_the_penalty_of_repetitions_follows_its_formula(device: dml.Device) -> N
     logits = device.array(np.array([[4.0, 3.0, -1.0, 2.5]], np.float32))
     chosen = []
     for _ in range(3):
-        chosen.append(int(sampler.token(logits).item()))
+        chosen.append(int(sampler.choice(logits)["token"].item()))
         sampler.note([chosen[-1]])
     assert chosen == [0, 1, 3]
 
@@ -199,11 +199,7 @@ def test_a_damaged_folder_is_one_clear_error(
 def test_a_configuration_of_another_model_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
     config = json.loads((folder / "genai_config.json").read_text())
     for member, value, message in (
-        (
-            "num_key_value_heads",
-            3,
-            r"'past_key_values.0.key' is .*; genai_config.json says \[1, 3, 128, 16\]",
-        ),
+        ("num_key_value_heads", 3, r"'past_key_values.0.key' is .*; genai_config.json says \[1, 3, 128, 16\]"),
         ("num_hidden_layers", 3, "has no input 'past_key_values.2.key'"),
         ("num_hidden_layers", 1, "has caches for more layers than 1"),
         ("outputs", {"present_key_names": "present.%d.key", "present_value_names": "present.%d.key"}, "a name twice"),
@@ -370,12 +366,7 @@ def test_what_is_no_path_is_refused_as_such(path: Any, tmp_path: Path) -> None:
 
 def test_the_command_converts_and_talks(folder: Path, tmp_path: Path) -> None:
     source = folder.parent / "model.gguf"
-    made = subprocess.run(
-        [sys.executable, "-m", "dmlvk", "convert-gguf", str(source), str(tmp_path / "made")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    made = python("-m", "dmlvk", "convert-gguf", str(source), str(tmp_path / "made"))
     assert made.returncode == 0, made.stderr
     command = [sys.executable, "-m", "dmlvk", "chat", str(tmp_path / "made"), "--max-tokens", "3", "-p", "Hello"]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -383,16 +374,3 @@ def test_the_command_converts_and_talks(folder: Path, tmp_path: Path) -> None:
     assert "tokens/s" in said.stderr
     with LanguageModel(tmp_path / "made") as model:
         assert said.stdout == "".join(Conversation(model).reply("Hello", most=3)) + "\n"
-
-
-def test_the_script_that_compares_tokens_finds_the_same_and_a_difference(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert compare_tokens.main([str(folder), "--prompts", "1", "--tokens", "4"]) == 0
-    assert "same: 4 tokens" in capsys.readouterr().out
-    tokens = compare_tokens.Reference.tokens
-    monkeypatch.setattr(
-        compare_tokens.Reference, "tokens", lambda *given: ([260, *tokens(*given)[0][1:]], [[1.0, 2.0]])
-    )
-    assert compare_tokens.main([str(folder), "--prompts", "1", "--tokens", "4"]) == 1
-    assert "DIFFERENT" in capsys.readouterr().out

@@ -23,8 +23,7 @@ from tests.language.small_llama import write_folder
 
 ROUNDS = 2 if IS_QUICK else 6 if TAKES_TURNS else 20
 
-Work = Callable[[LanguageModel], Iterator[Any]]
-"""What uses a model step by step, and gives what came of each step."""
+Work = Callable[[LanguageModel], Iterator[Any]]  # What uses a model step by step, and gives what came of each step
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,7 @@ SIGN_MODEL: dict[str, Any] = {
         "X": {"initialValuesDataType": "FLOAT32", "initialValues": [-3, 0, 5]},
         "Out": {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 3, "value": 9}},
     },
-    "dispatchables": {
-        "sign": {"type": "ELEMENT_WISE_SIGN", "desc": {"InputTensor": FLOAT3, "OutputTensor": FLOAT3}},
-    },
+    "dispatchables": {"sign": {"type": "ELEMENT_WISE_SIGN", "desc": {"InputTensor": FLOAT3, "OutputTensor": FLOAT3}}},
     "commands": [
         {"type": "dispatch", "dispatchable": "sign", "bindings": {"InputTensor": "X", "OutputTensor": "Out"}},
         {"type": "print", "resource": "Out"},

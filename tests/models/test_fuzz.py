@@ -163,8 +163,7 @@ def run_or_refuse(folder: Path, device: dml.Device, content: bytes) -> None:
         assert int(column) >= 1
 
 
-EXAMPLES = int(os.environ.get("DMLVK_TEST_FUZZ", "120" if IS_QUICK else "600"))
-"""How many damaged files are tried."""
+EXAMPLES = int(os.environ.get("DMLVK_TEST_FUZZ", "120" if IS_QUICK else "600"))  # How many damaged files are tried
 
 FUZZ = settings(
     max_examples=EXAMPLES // 2,

@@ -1,4 +1,4 @@
-"""Whole models on each device: what commands do, what resources keep, and errors that only a device can find."""
+"""Model files are run: their results, commands, comparisons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import pytest
 from PIL import Image
 
 import dmlvk as dml
-from dmlvk.models import RunResult, Timing
+from dmlvk.models import Model, RunResult, Timing
+from dmlvk.models.commands import DispatchCommand, ExpectCommand, PrintCommand, Tolerance, WriteFileCommand
+from dmlvk.models.comparison import compare
+from dmlvk.models.formatting import format_bits, format_value
 
 Run = Callable[..., tuple[RunResult, list[str]]]
 
@@ -62,17 +65,9 @@ def test_prints(run: Run) -> None:
     commands = [{"type": "print", "resource": name} for name in resources]
     commands += [{"type": "print", "resource": name, "verbose": True} for name in ("half", "mixed")]  # type: ignore[dict-item]  # JSON
     assert run({"resources": resources, "dispatchables": {}, "commands": commands})[1] == [
-        "Resource 'bytes': 65, -1, 0, 1, 2",
-        "Resource 'half': 0.5, nan",
-        "Resource 'mixed': 1, -0",
-        "Resource 'inside': 7, 8",
-        "Resource 'sequence': 1, 3.5, 6, 8.5",
-        "Resource 'half':",
-        "[0] 0.5 (0x3800)",
-        "[1] nan (0x7E00)",
-        "Resource 'mixed':",
-        "[0] 1 (0x01)",
-        "[1] -0 (0x80000000)",
+        *("Resource 'bytes': 65, -1, 0, 1, 2", "Resource 'half': 0.5, nan", "Resource 'mixed': 1, -0"),
+        *("Resource 'inside': 7, 8", "Resource 'sequence': 1, 3.5, 6, 8.5", "Resource 'half':", "[0] 0.5 (0x3800)"),
+        *("[1] nan (0x7E00)", "Resource 'mixed':", "[0] 1 (0x01)", "[1] -0 (0x80000000)"),
     ]
 
 
@@ -389,3 +384,186 @@ def check_color_splash(directory: Path) -> None:
     assert (mask[suit] == 255).all()
     np.testing.assert_array_equal(splash[suit], picture[suit])
     np.testing.assert_array_equal(splash[face], picture[face][:, :, 1:2].repeat(3, axis=2))
+
+
+INF, NAN = float("inf"), float("nan")
+
+EXACT = Tolerance("exact")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("got", "expected", "tolerance", "passes"),
+    [
+        (1.0, 1.0, EXACT, True),
+        (0.0, -0.0, EXACT, False),
+        (NAN, NAN, EXACT, True),
+        (NAN, 1.0, EXACT, False),
+        (INF, INF, EXACT, True),
+        (0.0, -0.0, Tolerance("ulp", 0), True),
+        (NAN, NAN, Tolerance("ulp", 0), True),
+        (NAN, 0.0, Tolerance("ulp", 2**32 - 1), False),
+        (INF, -INF, Tolerance("atol", 1e300), False),
+        (INF, INF, Tolerance("rtol", 0), True),
+        (INF, 1.0, Tolerance("ulp", 2**32 - 1), False),
+        (1.0, 1.5, Tolerance("atol", 0.5), True),
+        (1.0, 1.5, Tolerance("atol", 0.499), False),
+        (3.0, 2.0, Tolerance("rtol", 0.5), True),
+        (2.0, 3.0, Tolerance("rtol", 0.3), False),
+        (0.0, 0.0, Tolerance("rtol", 0), True),
+        (0.0, -0.0, Tolerance("rtol", 0), True),
+    ],
+)
+def test_floats(dtype: Any, got: float, expected: float, tolerance: Tolerance, passes: bool) -> None:
+    assert compare(np.array([got], dtype), np.array([expected], dtype), tolerance).has_passed is passes
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_ulp_counts_representable_values(dtype: Any) -> None:
+    tiny = np.nextafter(dtype(0), dtype(1))
+    largest = np.finfo(dtype).max
+    for start, steps in ((dtype(1), 3), (-tiny, 2), (tiny, 1), (dtype(-2), 5), (largest, 1)):
+        value = start
+        for _ in range(steps):
+            value = np.nextafter(value, dtype(-INF))
+        pair = np.array([start], dtype), np.array([value], dtype)
+        assert compare(*pair, Tolerance("ulp", steps)).has_passed
+        assert not compare(*pair, Tolerance("ulp", steps - 1)).has_passed
+        assert not compare(pair[1], pair[0], Tolerance("ulp", steps - 1)).has_passed
+
+
+@pytest.mark.parametrize(
+    ("dtype", "got", "expected", "distance"),
+    [
+        (np.int64, 2**63 - 1, -(2**63), 2**64 - 1),
+        (np.uint64, 0, 2**64 - 1, 2**64 - 1),
+        (np.uint64, 2**53 + 1, 2**53, 1),
+        (np.int8, -128, 127, 255),
+        (np.uint8, 3, 5, 2),
+    ],
+)
+def test_integers(dtype: Any, got: int, expected: int, distance: int) -> None:
+    pair = np.array([got], dtype), np.array([expected], dtype)
+    assert not compare(*pair, EXACT).has_passed
+    assert compare(*pair, Tolerance("atol", 2.0**64)).has_passed
+    if distance < 2**32:
+        assert compare(*pair, Tolerance("ulp", distance)).has_passed
+        assert not compare(*pair, Tolerance("ulp", distance - 1)).has_passed
+        assert not compare(*pair, Tolerance("atol", distance - 0.5)).has_passed
+    assert f"off by {distance}" in compare(*pair, EXACT).report[1]
+
+
+def test_integers_relative() -> None:
+    assert compare(np.array([110]), np.array([100]), Tolerance("rtol", 0.1)).has_passed
+    assert not compare(np.array([111]), np.array([100]), Tolerance("rtol", 0.1)).has_passed
+
+
+def test_the_report_is_short() -> None:
+    comparison = compare(np.arange(100, dtype=np.float32), np.zeros(100, np.float32), Tolerance("atol", 0.5))
+    assert comparison.wrong.tolist() == list(range(1, 100))
+    assert comparison.report[0] == "99 of 100 values differ (atol 0.5)"
+    assert comparison.report[1] == "[1] got 1 (0x3F800000), expected 0 (0x00000000), off by 1, 1065353216 ULP"
+    assert len(comparison.report) == 10
+    assert comparison.report[-1] == "… and 91 more"
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "bits"),
+    [
+        (np.float32(6), "6", "0x40C00000"),
+        (np.float32(-0.0), "-0", "0x80000000"),
+        (np.float32(0.1), "0.1", "0x3DCCCCCD"),
+        (np.float16(65504), "65504", "0x7BFF"),
+        (np.float64(0.1), "0.1", "0x3FB999999999999A"),
+        (np.float32(3.4028235e38), "3.4028235e+38", "0x7F7FFFFF"),
+        (np.float32("nan"), "nan", "0x7FC00000"),
+        (np.float32("-inf"), "-inf", "0xFF800000"),
+        (np.uint8(65), "65", "0x41"),
+        (np.int8(-1), "-1", "0xFF"),
+        (np.int64(-(2**63)), "-9223372036854775808", "0x8000000000000000"),
+    ],
+)
+def test_formats(value: np.generic, text: str, bits: str) -> None:
+    assert format_value(value) == text
+    assert format_bits(value) == bits
+
+
+Load = Callable[[Any], Model]
+
+Refused = Callable[[Any], str]
+
+
+def with_command(base: dict[str, Any], *commands: Any) -> dict[str, Any]:
+    return {**base, "commands": list(commands)}
+
+
+def dispatch(**bindings: Any) -> dict[str, Any]:
+    bound = {"InputTensor": "X", "OutputTensor": "Out", **bindings}
+    return {"type": "dispatch", "dispatchable": "sign", "bindings": bound}
+
+
+@pytest.mark.parametrize("name", ["dispatch", "Dispatch", "DISPATCH"])
+def test_dispatch(load: Load, sign_model: dict[str, Any], name: str) -> None:
+    sign_model["resources"]["Big"] = {
+        "initialValuesDataType": "FLOAT32",
+        "initialValues": {"valueCount": 64, "value": 1},
+    }
+    command = {
+        **dispatch(
+            InputTensor={"name": "Big", "elementOffset": 8, "elementCount": 3, "format": "R32_FLOAT", "shape": [3]},
+            OutputTensor=[{"name": "Big", "elementOffset": 8, "elementSizeInBytes": 16}],
+        ),
+        "type": name,
+        "threadGroupCount": [1, 1, 1],
+    }
+    read = load(with_command(sign_model, command)).commands[0]
+    assert isinstance(read, DispatchCommand)
+    assert [[binding.offset_in_bytes for binding in bound] for bound in read.bindings] == [[32], [128]]
+    assert read.dispatchable.name == "sign"
+
+
+def test_print_write_and_expect(load: Load, sign_model: dict[str, Any], tmp_path: Path) -> None:
+    np.save(tmp_path / "e.npy", np.array([[-1, 0, 1]], np.float32))
+    commands = load(
+        with_command(
+            sign_model,
+            {"type": "print", "resource": "X", "verbose": True},
+            {"type": "writefile", "resource": "X", "targetPath": "a/b.npy", "dimensions": [1, 3]},
+            {"type": "expect", "resource": "Out", "values": [-1, 0, 1], "ulp": 2},
+            {"type": "expect", "resource": "Out", "values": {"valueCount": 3, "value": 1}, "rtol": 0.5},
+            {"type": "expect", "resource": "Out", "values": {"valueCount": 3, "valueStart": 1, "valueDelta": 1}},
+            {"type": "expect", "resource": "Out", "sourcePath": "e.npy", "atol": 0},
+            {"type": "expect", "resource": "Out", "values": {"sourcePath": "e.npy"}},
+        )
+    ).commands
+    assert isinstance(commands[0], PrintCommand)
+    assert commands[0].is_verbose
+    assert isinstance(commands[1], WriteFileCommand)
+    assert (commands[1].target, commands[1].dimensions) == (Path("a/b.npy"), (1, 3))
+    expectations = [command for command in commands if isinstance(command, ExpectCommand)]
+    assert [(e.tolerance.kind, e.tolerance.amount) for e in expectations] == [
+        ("ulp", 2), ("rtol", 0.5), ("exact", 0), ("atol", 0), ("exact", 0),
+    ]  # fmt: skip
+    assert expectations[3].values.read().tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "1:1: a model file must be an object; got an array"),
+        ({}, "1:1: a model file needs the member 'resources'"),
+        ({"resources": {}, "dispatchables": {}}, "1:1: a model file needs the member 'commands'"),
+        ({"resources": [], "dispatchables": {}, "commands": []}, "2:15: resources must be an object; got an array"),
+        ({"resources": {}, "dispatchables": {}, "commands": {}}, "4:14: commands must be an array; got an object"),
+        (
+            {"resources": {}, "dispatchables": {}, "commands": [], "comands": []},
+            "5:2: a model file has no member 'comands'; did you mean 'commands'?",
+        ),
+    ],
+)
+def test_the_root(refused: Refused, content: Any, message: str) -> None:
+    assert refused(content) == message
+
+
+def test_keys_for_editors_are_ignored(load: Load, sign_model: dict[str, Any]) -> None:
+    load({"$schema": "./_schema.json", **sign_model})

@@ -36,23 +36,14 @@ NAMES = {
 
 @dataclasses.dataclass
 class Form:
-    """A node with what it is given.
+    """A node with what it is given."""
 
-    Attributes:
-        operator: of :data:`NAMES`.
-        attributes: of the node.
-        feed: its inputs.
-        presents: whether caches are outputs.
-        opset: of ONNX's operators.
-        changes: what contradicts the rest, for messages.
-    """
-
-    operator: str
-    attributes: dict[str, Any]
-    feed: Feed
-    presents: bool
-    opset: int = 21
-    changes: list[str] = dataclasses.field(default_factory=list)
+    operator: str  # of :data:`NAMES`
+    attributes: dict[str, Any]  # of the node
+    feed: Feed  # its inputs
+    presents: bool  # whether caches are outputs
+    opset: int = 21  # of ONNX's operators
+    changes: list[str] = dataclasses.field(default_factory=list)  # what contradicts the rest, for messages
 
     @property
     def outputs(self) -> list[str]:
@@ -314,6 +305,3 @@ def form_of(seed: int, number: int) -> tuple[Form, Form]:
         words = change(choose, changed, choose.choice(names)) if names else ""
         changed.changes += [words] if words else []
     return right, changed
-
-
-__all__ = ["NAMES", "Array", "Feed", "Form", "form_of"]

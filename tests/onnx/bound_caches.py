@@ -23,7 +23,6 @@ def bound(
 
     Args:
         session: a model with the output ``y``.
-        feed: what the host gives.
         caches: an OrtValue for each of :data:`CACHES`.
         are_shared: whether presents are written where the pasts lie; else they get memory of their own.
     """

@@ -1,4 +1,4 @@
-"""Decoders whose caches contradict the rest: ``python -m tests.onnx.contradicting_caches --forms 2000 --seed 1``.
+"""Decoders whose caches contradict the rest; any number: ``python -m tests.attack --only contradicting_caches``.
 
 Attention nodes over caches (tests/onnx/attention_forms.py) of which a size, a type, an input or a number is another one
 than the rest asks for. ONNX Runtime, in a process of its own since it dies of some of them, and dmlvk must both refuse
@@ -8,17 +8,13 @@ computes the right form.
 
 from __future__ import annotations
 
-import collections
-import contextlib
 import multiprocessing
 import random
 import re
-import sys
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-import click
 import numpy as np
 
 import dmlvk as dml
@@ -256,27 +252,3 @@ def fault_of(seed: int, number: int, device: dml.Device, runtime: OnnxRuntime, d
     except Exception:  # noqa: BLE001 - whatever is raised is a fault
         outcome, words = "fault", " ".join(traceback.format_exc().split())[-700:]
     return outcome, f"{seed} {number} {door}: {form.label}", words
-
-
-@click.command()
-@click.option("--forms", default=1000, show_default=True, help="How many.")
-@click.option("--seed", default=0, show_default=True, help="Which.")
-@click.option("--first", default=0, show_default=True, help="From which number on.")
-@click.option("--door", "doors", multiple=True, type=click.Choice(DOORS), help="Only these ways in.")
-@click.option("--show", "-s", multiple=True, help="Shows forms of this outcome.")
-@click.option("--device", "-d", default=None, help="Index of a device, or a part of its name.")
-def main(forms: int, seed: int, first: int, doors: tuple[str, ...], show: tuple[str, ...], device: str | None) -> None:
-    """Run random forms, and show those that are not right."""
-    counts: collections.Counter[str] = collections.Counter()
-    with dml.Device(device) as opened, contextlib.closing(OnnxRuntime()) as runtime:
-        for number in range(first, first + forms):
-            outcome, label, words = fault_of(seed, number, opened, runtime, doors or DOORS)
-            counts[outcome] += 1
-            if outcome == "fault" or outcome in show:
-                print(f"{outcome} {label}\n    {words}", flush=True)
-    print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
-    sys.exit(1 if counts["fault"] else 0)
-
-
-if __name__ == "__main__":
-    main()

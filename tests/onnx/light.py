@@ -21,6 +21,7 @@ from onnx import numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import models
 from tests.onnx.torch_network import TorchNetwork
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -149,13 +150,7 @@ def _with_batch(model: onnx.ModelProto, batch: int) -> None:
 
 def by_onnx_runtime(model: onnx.ModelProto, feed: dict[str, Floats]) -> Floats:
     """What ONNX Runtime's CPU provider computes."""
-    return np.asarray(_onnx_runtime_session(model).run(None, feed)[0])
-
-
-def _onnx_runtime_session(model: onnx.ModelProto) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return np.asarray(models.by_onnx_runtime(model, feed)[0])
 
 
 def main() -> int:
@@ -168,9 +163,7 @@ def main() -> int:
     parser.add_argument("--half", action="store_true", help="FLOAT16 instead of FLOAT")
     parser.add_argument("--runs", type=int, default=5, help="that count, after a second of them")
     parser.add_argument(
-        "--torch",
-        action="store_true",
-        help="PyTorch's time, operator by operator without TF32, and ONNX Runtime's",
+        "--torch", action="store_true", help="PyTorch's time, operator by operator without TF32, and ONNX Runtime's"
     )
     parser.add_argument("--profile", type=int, default=0, help="show so many kernels that take longest")
     options = parser.parse_args()
@@ -221,7 +214,7 @@ def _compare_with_torch(model: onnx.ModelProto, feed: dict[str, Floats], expecte
     output, times = _timed(lambda: network.run(feed), runs)
     error = float(np.max(np.abs(output.astype(np.float64) - expected)) / np.max(np.abs(expected)))
     print(f"    PyTorch: error {error:.2e}; first run {times[0]:.2f} s, later ones {_summary(times, runs)}")
-    session = _onnx_runtime_session(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     print(f"    ONNX Runtime, CPU: later runs {_summary(_timed(lambda: session.run(None, feed), runs)[1], runs)}")
 
 

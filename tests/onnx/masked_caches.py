@@ -37,7 +37,7 @@ _CONSTANTS: dict[str, Array] = {
     },
 }
 
-_TOKENS = [_node("Shape", ["q"], ["q_shape"]), _node("Gather", ["q_shape", "one"], ["tokens"], axis=0)]
+_TOKENS = models.parsed("q_shape = Shape (q)  tokens = Gather <axis = 0> (q_shape, one)")
 
 _BY_MASK = [  # how many keys there are, as the attention_mask's shape says
     *_TOKENS,
@@ -75,12 +75,10 @@ _SEEN = [  # and are not hidden by an attention_mask, as exporters write it
     _node("And", ["wide", "before"], ["seen"]),
 ]
 
-_LENGTHS = [
-    _node("ReduceSum", ["attention_mask", "last"], ["sums"], keepdims=0),
-    _node("Sub", ["sums", "one"], ["places"]),
-    _node("Cast", ["places"], ["own_ends"], to=TensorProto.INT32),
-    _node("Cast", ["all"], ["own_total"], to=TensorProto.INT32),
-]
+_LENGTHS = models.parsed(
+    "sums = ReduceSum <keepdims = 0> (attention_mask, last)  places = Sub (sums, one)"
+    " own_ends = Cast <to = 6> (places)  own_total = Cast <to = 6> (all)"
+)
 
 
 def _hidden(seen: str) -> Nodes:
@@ -145,20 +143,13 @@ _ATTRIBUTES: dict[str, dict[str, int]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """A model of attention over caches.
+    """A model of attention over caches."""
 
-    Attributes:
-        op_type: the operator; empty where the nodes are all.
-        order: its inputs behind queries, keys and values, with a blank between them; ``_`` is none.
-        rows: of the caches, which are shared then; 0: they grow.
-        nodes: what makes its inputs.
-        attributes: of the operator, besides those that all have.
-    """
-
-    op_type: str
-    order: str
-    rows: int = 0
-    nodes: Nodes = dataclasses.field(default_factory=list)
+    op_type: str  # the operator; empty where the nodes are all
+    order: str  # its inputs behind queries, keys and values, with a blank between them; ``_`` is none
+    rows: int = 0  # of the caches, which are shared then; 0: they grow
+    nodes: Nodes = dataclasses.field(default_factory=list)  # what makes its inputs
+    # of the operator, besides those that all have
     attributes: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def model(self, batch: Any = "batch", tokens: Any = "tokens", total: Any = "all") -> onnx.ModelProto:

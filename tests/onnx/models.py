@@ -8,34 +8,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnx.parser
 from onnx import TensorProto, helper, numpy_helper
 
+import dmlvk as dml
 import dmlvk.onnx as ort
 
 OPSET = 17
 
 
+def parsed(text: str) -> list[onnx.NodeProto]:
+    """Nodes in ONNX's own notation, as ``a = Abs (x)  [name] y, , z = com.microsoft.Op <axis = 1> (a, , "b c")``."""
+    return list(onnx.parser.parse_graph(f"nodes () => () {{{text}}}").node)
+
+
 def model(
-    nodes: Iterable[onnx.NodeProto],
+    nodes: str | Iterable[onnx.NodeProto],  # of ONNX, of ONNX Runtime and of ``ai.onnx.ml``; text is :func:`parsed`
+    # an array, whose type and sizes it has; or sizes; or an element type and sizes. Names are open sizes
     inputs: Mapping[str, Any],
+    # names of values; their types follow, or are those of a mapping, where ONNX Runtime infers none; sizes beside them
     outputs: Iterable[str],
-    constants: Mapping[str, npt.ArrayLike] | None = None,
+    constants: Mapping[str, npt.ArrayLike] | None = None,  # those that nothing reads are left out
     *,
-    element: int = TensorProto.FLOAT,
+    element: int = TensorProto.FLOAT,  # the type of inputs that state only their sizes
     opset: int = OPSET,
 ) -> onnx.ModelProto:
-    """A model of these nodes.
-
-    Args:
-        nodes: of ONNX, of ONNX Runtime and of ``ai.onnx.ml``.
-        inputs: an array, whose type and sizes it has; or sizes; or an element type and sizes. Names are open sizes.
-        outputs: names of values; their types follow, or are those of a mapping, where ONNX Runtime infers none.
-        constants: those that nothing reads are left out.
-        element: the type of inputs that state only their sizes.
-        opset: of ONNX's nodes.
-    """
+    """A model of these nodes."""
     outputs = outputs if isinstance(outputs, Mapping) else list(outputs)
-    shown, nodes = list(outputs), list(nodes)
+    shown, nodes = list(outputs), parsed(nodes) if isinstance(nodes, str) else list(nodes)
     read = {*shown, *_read(nodes)}
     graph = helper.make_graph(
         nodes,
@@ -44,8 +44,8 @@ def model(
         [_shown(name, outputs) for name in shown],
         [numpy_helper.from_array(np.asarray(each), name) for name, each in (constants or {}).items() if name in read],
     )
-    domains = (("", opset), ("com.microsoft", 1), ("ai.onnx.ml", 3))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*each) for each in domains], ir_version=10)
+    versions = dict.fromkeys((node.domain for node in nodes), 1) | {"com.microsoft": 1, "ai.onnx.ml": 3, "": opset}
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*e) for e in versions.items()], ir_version=10)
 
 
 def _kind(value: Any, element: int) -> tuple[int, Any]:
@@ -57,7 +57,8 @@ def _kind(value: Any, element: int) -> tuple[int, Any]:
 
 def _shown(name: str, outputs: Iterable[str]) -> onnx.ValueInfoProto:
     if isinstance(outputs, Mapping):
-        return helper.make_tensor_value_info(name, outputs[name], None)
+        kind = outputs[name]
+        return helper.make_tensor_value_info(name, *(kind if isinstance(kind, tuple) else (kind, None)))
     return onnx.ValueInfoProto(name=name)
 
 
@@ -75,7 +76,7 @@ def in_order(names: Iterable[str], feed: Iterable[str]) -> list[str]:
     return order[: max(index for index, name in enumerate(order) if name) + 1]
 
 
-def onnx_runtime(made: onnx.ModelProto, *, is_optimized: bool = True) -> Any:
+def onnx_runtime(made: onnx.ModelProto | bytes, *, is_optimized: bool = True) -> Any:
     """ONNX Runtime's session of a model, on the processor.
 
     Its one thread matters: how it divides a batch among threads shows in what it quantizes dynamically.
@@ -86,7 +87,31 @@ def onnx_runtime(made: onnx.ModelProto, *, is_optimized: bool = True) -> Any:
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     if not is_optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    contents = made if isinstance(made, bytes) else made.SerializeToString()
+    return onnxruntime.InferenceSession(contents, options, providers=["CPUExecutionProvider"])
+
+
+def by_onnx_runtime(made: onnx.ModelProto | bytes, feed: Mapping[str, Any]) -> list[Any]:
+    """What ONNX Runtime gives."""
+    return list(onnx_runtime(made).run(None, dict(feed)))
+
+
+def by_device(device: dml.Device, made: onnx.ModelProto | bytes, feed: Mapping[str, Any], **more: Any) -> list[Any]:
+    """What dmlvk gives, by the device alone, unless ``more`` says otherwise."""
+    return list(ort.InferenceSession(made, device=device, **{"strict": True, **more}).run(None, dict(feed)))
+
+
+def assert_close(found: Iterable[Any], expected: Iterable[Any], rtol: float = 1e-5, atol: float = 1e-6) -> None:
+    """Arrays of the same shapes and types."""
+    for number, (a, b) in enumerate(zip(found, expected, strict=True)):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), f"output {number}"
+        np.testing.assert_allclose(a, b, rtol, atol, err_msg=f"output {number}")
+
+
+def assert_same_bits(found: Iterable[Any], expected: Iterable[Any], label: object = "") -> None:
+    """Arrays whose bits are the same."""
+    for number, (a, b) in enumerate(zip(found, expected, strict=True)):
+        assert (a.shape, a.dtype, a.tobytes()) == (b.shape, b.dtype, b.tobytes()), f"output {number} {label}"
 
 
 def on_host(session: ort.InferenceSession) -> list[str]:
@@ -97,16 +122,11 @@ def on_host(session: ort.InferenceSession) -> list[str]:
 def two_branches() -> onnx.ModelProto:
     """Views, element-wise operators, a shape that follows from another one, and a symbolic size."""
     return model(
-        [
-            helper.make_node("Add", ["x", "bias"], ["sum"], name="add"),
-            helper.make_node("Relu", ["sum"], ["bent"], name="bend"),
-            helper.make_node("Transpose", ["bent"], ["turned"], perm=[1, 0]),
-            helper.make_node("Shape", ["turned"], ["shape"]),
-            helper.make_node("Neg", ["shape"], ["negated"]),
-            helper.make_node("Abs", ["negated"], ["same shape"]),
-            helper.make_node("Reshape", ["bent", "same shape"], ["y"], name="reshape"),
-            helper.make_node("Exp", ["turned"], ["z"]),
-        ],
+        (
+            "[add] sum = Add (x, bias)  [bend] bent = Relu (sum)  turned = Transpose <perm = [1, 0]> (bent)"
+            ' shape = Shape (turned)  negated = Neg (shape)  "same shape" = Abs (negated)'
+            ' [reshape] y = Reshape (bent, "same shape")  z = Exp (turned)'
+        ),
         {"x": ["rows", 3]},
         ["y", "z"],
         {"bias": np.array([1, -2, 3], np.float32)},

@@ -1,45 +1,36 @@
-"""Damages models in every way that a file may be damaged: ``python -m tests.onnx.mutations --count 3000``.
+"""Damages models in every way that a file may be damaged; any number: ``python -m tests.attack --only onnx_model``.
 
 Each damaged model must load and run, or end in one of dmlvk's errors: no other exception, no crash, no hang.
 """
 
 from __future__ import annotations
 
-import argparse
-import logging
 import random
-import sys
 import time
-import warnings
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.support import faults
 from tests.onnx import decoder
 from tests.onnx.models import model, two_branches
 
-LONGEST = 60.0
-"""Seconds that a damaged model may take."""
+LONGEST = 60.0  # Seconds that a damaged model may take
 
 _EXTREMES = (-(2**63), -(2**31), -1, 0, 1, 2, 3, 2**16, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1)
 
 
 def _network() -> onnx.ModelProto:
-    nodes = [
-        helper.make_node("Conv", ["x", "w", "b"], ["c"], name="conv", pads=[1, 1, 1, 1], strides=[2, 2], group=1),
-        helper.make_node("BatchNormalization", ["c", "b", "b", "b", "v"], ["n"], name="norm", epsilon=1e-3),
-        helper.make_node("Relu", ["n"], ["r"], name="bend"),
-        helper.make_node("MaxPool", ["r"], ["p"], name="pool", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
-        helper.make_node("Concat", ["p", "p"], ["j"], name="join", axis=1),
-        helper.make_node("Flatten", ["j"], ["f"], name="flat"),
-        helper.make_node("Gemm", ["f", "m"], ["g"], name="product", alpha=0.5, transB=0),
-        helper.make_node("Softmax", ["g"], ["y"], name="soft", axis=-1),
-    ]
+    nodes = (
+        "[conv] c = Conv <pads = [1, 1, 1, 1], strides = [2, 2], group = 1> (x, w, b)"
+        " [norm] n = BatchNormalization <epsilon = 0.001> (c, b, b, b, v)  [bend] r = Relu (n)"
+        " [pool] p = MaxPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (r)"
+        " [join] j = Concat <axis = 1> (p, p)  [flat] f = Flatten (j)"
+        " [product] g = Gemm <alpha = 0.5, transB = 0> (f, m)  [soft] y = Softmax <axis = -1> (g)"
+    )
     generator = np.random.default_rng(3)
 
     def numbers(*shape: int) -> Any:
@@ -50,15 +41,12 @@ def _network() -> onnx.ModelProto:
 
 
 def _copies() -> onnx.ModelProto:
-    nodes = [
-        helper.make_node("Slice", ["x", "starts", "ends", "axes"], ["s"], name="slice"),
-        helper.make_node("Pad", ["s", "pads"], ["p"], name="pad", mode="reflect"),
-        helper.make_node("Gather", ["p", "indices"], ["g"], name="gather", axis=1),
-        helper.make_node("Tile", ["g", "repeats"], ["t"], name="tile"),
-        helper.make_node("Resize", ["t", "", "scales"], ["r"], name="resize", mode="nearest"),
-        helper.make_node("ReduceMean", ["r"], ["y"], name="mean", axes=[1], keepdims=1),
-        helper.make_node("TopK", ["y", "k"], ["v", "i"], name="top", axis=0),
-    ]
+    nodes = (
+        '[slice] s = Slice (x, starts, ends, axes)  [pad] p = Pad <mode = "reflect"> (s, pads)'
+        " [gather] g = Gather <axis = 1> (p, indices)  [tile] t = Tile (g, repeats)"
+        ' [resize] r = Resize <mode = "nearest"> (t,, scales)  [mean] y = ReduceMean <axes = [1], keepdims = 1> (r)'
+        " [top] v, i = TopK <axis = 0> (y, k)"
+    )
     constants: dict[str, Any] = {
         "starts": np.array([1]),
         "ends": np.array([5]),
@@ -73,25 +61,11 @@ def _copies() -> onnx.ModelProto:
 
 
 def _loops() -> onnx.ModelProto:
-    body = helper.make_graph(
-        [helper.make_node("Add", ["s", "x"], ["t"]), helper.make_node("Identity", ["go"], ["on"])],
-        "body",
-        [
-            helper.make_tensor_value_info("i", TensorProto.INT64, []),
-            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("s", TensorProto.FLOAT, [3]),
-        ],
-        [
-            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("t", TensorProto.FLOAT, [3]),
-        ],
+    nodes = (
+        "[loop] l = Loop (n,, x) <body = body (int64 i, bool go, float[3] s) => (bool on, float[3] t)"
+        " {t = Add (s, x)  on = Identity (go)}>  [fill] c = ConstantOfShape (shape)"
+        " [expand] e = Expand (l, shape)  [product] y = Mul (c, e)"
     )
-    nodes = [
-        helper.make_node("Loop", ["n", "", "x"], ["l"], name="loop", body=body),
-        helper.make_node("ConstantOfShape", ["shape"], ["c"], name="fill"),
-        helper.make_node("Expand", ["l", "shape"], ["e"], name="expand"),
-        helper.make_node("Mul", ["c", "e"], ["y"], name="product"),
-    ]
     return model(nodes, {"x": [3]}, ["y"], {"n": np.array(4), "shape": np.array([2, 3])})
 
 
@@ -242,32 +216,3 @@ def input_of(argument: ort.NodeArg) -> Any:
         dtype = np.dtype(np.float32)
     shape = [min(size, 64) if isinstance(size, int) else 2 for size in argument.shape]
     return (np.arange(int(np.prod(shape[:8]))).reshape(shape[:8]) % 7).astype(dtype)
-
-
-def main() -> int:
-    """Tries so many damaged models; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=3000)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--device", default=None)
-    options = parser.parse_args()
-    faults.raise_all()
-    logging.getLogger("dmlvk").setLevel(logging.ERROR)
-    warnings.simplefilter("ignore")
-    outcomes: dict[str, int] = {}
-    failures = 0
-    with dml.Device(options.device) as device:
-        for seed in range(options.first, options.first + options.count):
-            try:
-                outcome = try_damaged(seed, device)
-            except Exception as error:  # noqa: BLE001 - counted and shown
-                outcome = f"WRONG {type(error).__name__}"
-                failures += 1
-                print(f"seed {seed}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
-            outcomes[outcome] = outcomes.get(outcome, 0) + 1
-    print(f"{options.count} damaged models: {outcomes}")
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,32 +17,21 @@ FLOATS = (F32, F32, F16, F64)
 
 @dataclasses.dataclass
 class Drawn:
-    """A node.
+    """A node."""
 
-    Attributes:
-        op_type: its operator.
-        inputs: ``None`` for an absent one.
-        attributes: those that are given.
-        outputs: how many.
-        domain: of the operator.
-        steady: numbers of inputs that are always initializers.
-        tolerance: a factor of what results may differ by.
-    """
-
-    op_type: str
-    inputs: list[Array | None]
-    attributes: dict[str, Any] = dataclasses.field(default_factory=dict)
-    outputs: int = 1
-    domain: str = ""
-    steady: tuple[int, ...] = ()
-    tolerance: float = 1.0
+    op_type: str  # its operator
+    inputs: list[Array | None]  # ``None`` for an absent one
+    attributes: dict[str, Any] = dataclasses.field(default_factory=dict)  # those that are given
+    outputs: int = 1  # how many
+    domain: str = ""  # of the operator
+    steady: tuple[int, ...] = ()  # numbers of inputs that are always initializers
+    tolerance: float = 1.0  # a factor of what results may differ by
 
 
 class Draw:
     """Random choices for a node.
 
     Args:
-        rng: where they come from.
         opset: the version of the operators.
     """
 
@@ -354,6 +343,3 @@ def product(d: Draw, name: str) -> Drawn:
     if d.opset < 11 or d.chance():
         inputs.append(d.array(d.one([(rows, columns), (columns,), (1,), (rows, 1)]), dtype))
     return Drawn(name, inputs, given, tolerance=8)
-
-
-__all__ = ["RECIPES", "Array", "Draw", "Drawn", "Recipe", "i64", "recipe"]

@@ -88,11 +88,7 @@ class Value:
 
 
 class ModelDraw:
-    """A model that grows.
-
-    Args:
-        choose: what is drawn from.
-    """
+    """A model that grows."""
 
     def __init__(self, choose: random.Random) -> None:
         self.choose = choose
@@ -207,7 +203,6 @@ def step_of(weight: int = 1, fits: Callable[[Value], bool] = lambda value: True)
 
     Args:
         weight: how often it is drawn.
-        fits: which values it takes.
     """
 
     def register(function: _StepOf) -> _StepOf:
@@ -244,6 +239,3 @@ def joined(a: Shape, b: Shape) -> Shape | None:
             return None
         made.append(y if x == one else x)
     return tuple(made)
-
-
-__all__ = ["FLOAT", "STEPS", "ModelDraw", "Shape", "Size", "Value", "fixed", "is_number", "joined", "step", "step_of"]

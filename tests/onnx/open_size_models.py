@@ -22,15 +22,10 @@ Feed = dict[str, Array]
 
 @dataclasses.dataclass(frozen=True)
 class OpenModel:
-    """A model with open sizes.
+    """A model with open sizes."""
 
-    Attributes:
-        proto: makes it.
-        feed: its inputs for a size.
-    """
-
-    proto: Callable[[], onnx.ModelProto]
-    feed: Callable[[int], Feed]
+    proto: Callable[[], onnx.ModelProto]  # makes it
+    feed: Callable[[int], Feed]  # its inputs for a size
 
 
 class _OpenModelBuilder:

@@ -1,4 +1,4 @@
-"""Random attention over caches: ``python -m tests.onnx.random_decoders --decoders 200 --seed 1``.
+"""Random attention over caches; any number of them: ``python -m tests.attack --only decoder``.
 
 A text comes in parts, by one session whose sizes are open: batches of several lengths, caches that grow or are shared,
 windows, softcap, sinks, angles, biases, integers in caches, scores as an output. Each part must be what ONNX Runtime
@@ -7,14 +7,10 @@ gives, and have the bits of the whole text at once, alone, and of a session for 
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import random
-import sys
-import traceback
 from typing import Any
 
-import click
 import numpy as np
 import numpy.typing as npt
 import onnx
@@ -23,7 +19,6 @@ from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.support import faults
 from tests.onnx import models
 
 Array = npt.NDArray[Any]
@@ -37,31 +32,18 @@ _PLACES = 600
 
 @dataclasses.dataclass(frozen=True)
 class Decoder:
-    """A node, a text for each sequence, and how it comes.
+    """A node, a text for each sequence, and how it comes."""
 
-    Attributes:
-        label: what it is.
-        attributes: of the node.
-        tokens: queries, keys and values: sequences, tokens, heads * size.
-        steady: inputs that are the same in every run.
-        bias: what is added to scores, of the whole text: 1 or sequences, heads or 1, tokens, keys.
-        lengths: tokens of each sequence that come first.
-        parts: how many tokens come together; the first of them are ``max(lengths)``.
-        room: rows of caches that are shared; 0: they grow.
-        line: elements of a head in the caches.
-        cached: their type.
-    """
-
-    label: str
-    attributes: dict[str, Any]
-    tokens: dict[str, Array]
-    steady: Feed
-    bias: Array | None
-    lengths: tuple[int, ...]
-    parts: tuple[int, ...]
-    room: int
-    line: int
-    cached: np.dtype[Any]
+    label: str  # what it is
+    attributes: dict[str, Any]  # of the node
+    tokens: dict[str, Array]  # queries, keys and values: sequences, tokens, heads * size
+    steady: Feed  # inputs that are the same in every run
+    bias: Array | None  # what is added to scores, of the whole text: 1 or sequences, heads or 1, tokens, keys
+    lengths: tuple[int, ...]  # tokens of each sequence that come first
+    parts: tuple[int, ...]  # how many tokens come together; the first of them are ``max(lengths)``
+    room: int  # rows of caches that are shared; 0: they grow
+    line: int  # elements of a head in the caches
+    cached: np.dtype[Any]  # their type
 
     @property
     def outputs(self) -> list[str]:
@@ -236,33 +218,3 @@ def _near(a: Array, b: Array, *, is_coarse: bool) -> bool:
 
 def _apart(a: Array, b: Array) -> float:
     return float(np.abs(a.astype(float) - b.astype(float)).max()) if a.shape == b.shape else float("nan")
-
-
-@click.command()
-@click.option("--decoders", default=100, show_default=True, help="How many.")
-@click.option("--seed", default=1, show_default=True)
-@click.option("--first", default=0, show_default=True, help="The number of the first one.")
-@click.option("--device", default=None, help="As for dmlvk.Device.")
-def main(decoders: int, seed: int, first: int, device: str | None) -> None:
-    """Run random decoders. Exit status 1: one has other bits, or other results than ONNX Runtime's."""
-    onnxruntime.set_default_logger_severity(4)
-    faults.raise_all()
-    counts: collections.Counter[str] = collections.Counter()
-    with dml.Device(device) as used:
-        for number in range(first, first + decoders):
-            counts["decoders"] += 1
-            try:
-                wrong = faults_of(drawn(seed, number), used)
-            except Exception:  # noqa: BLE001  # that is what is sought
-                wrong = [f"{drawn(seed, number).label}: {traceback.format_exc()[-600:]}"]
-            counts["wrong"] += bool(wrong)
-            for fault in wrong:
-                click.echo(fault)
-    click.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
-    sys.exit(1 if counts["wrong"] else 0)
-
-
-__all__ = ["Decoder", "drawn", "faults_of"]
-
-if __name__ == "__main__":
-    main()

@@ -26,8 +26,7 @@ from dmlvk.support import faults
 from tests.onnx import models
 from tests.onnx.node_recipes import RECIPES, Array, Draw, Drawn
 
-NEWEST = 24
-"""The newest version of the operators that is drawn."""
+NEWEST = 24  # The newest version of the operators that is drawn
 
 _TOLERANCES = {np.dtype(np.float32): 1e-5, np.dtype(np.float16): 4e-3, np.dtype(np.float64): 1e-7}
 """Of results in relation to the largest one; what ONNX Runtime and dmlvk promise lies well below."""
@@ -35,19 +34,12 @@ _TOLERANCES = {np.dtype(np.float32): 1e-5, np.dtype(np.float16): 4e-3, np.dtype(
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A node as a model.
+    """A node as a model."""
 
-    Attributes:
-        label: what it is.
-        model: its file's bytes.
-        feed: what it is run with.
-        tolerance: a factor of what results may differ by.
-    """
-
-    label: str
-    model: bytes
-    feed: dict[str, Array]
-    tolerance: float
+    label: str  # what it is
+    model: bytes  # its file's bytes
+    feed: dict[str, Array]  # what it is run with
+    tolerance: float  # a factor of what results may differ by
 
 
 def versions_of(drawn_name: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Random models with open sizes: ``python -m tests.onnx.random_open_models --models 2000 --seed 1``.
+"""Random models with open sizes; any number of them: ``python -m tests.attack --only open_sizes``.
 
 A model's sizes are names; it runs at a series of them by one session: nothing, one, powers of two, their neighbours,
 primes. Each result must have the bits of a session that is made for these sizes alone, and be what ONNX Runtime gives.
@@ -6,15 +6,10 @@ primes. Each result must have the bits of a session that is made for these sizes
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-import logging
 import random
-import sys
-import traceback
 from collections.abc import Iterator, Mapping
 
-import click
 import numpy as np
 import numpy.typing as npt
 import onnx
@@ -23,7 +18,6 @@ from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.support import faults
 from tests.onnx import models
 from tests.onnx.open_model_draw import ModelDraw
 from tests.onnx.open_model_steps import STEPS
@@ -45,21 +39,13 @@ _TOLERANCE_OF_HALF = 2e-3
 
 @dataclasses.dataclass(frozen=True)
 class OpenCase:
-    """A model with open sizes.
+    """A model with open sizes."""
 
-    Attributes:
-        label: its number and its nodes.
-        model: it.
-        names: its open sizes.
-        series: sizes that it is run at, one after the other.
-        seed: of the inputs.
-    """
-
-    label: str
-    model: onnx.ModelProto
-    names: tuple[str, ...]
-    series: tuple[Sizes, ...]
-    seed: int
+    label: str  # its number and its nodes
+    model: onnx.ModelProto  # it
+    names: tuple[str, ...]  # its open sizes
+    series: tuple[Sizes, ...]  # sizes that it is run at, one after the other
+    seed: int  # of the inputs
 
     def feed(self, run: int) -> dict[str, npt.NDArray[np.generic]]:
         """The inputs of a run."""
@@ -107,17 +93,11 @@ def case_of(seed: int, number: int) -> OpenCase:
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of a case.
+    """What became of a case."""
 
-    Attributes:
-        faults: what is wrong, one line each.
-        plans: how many plans the session has.
-        refusals: runs that ONNX Runtime refuses.
-    """
-
-    faults: list[str] = dataclasses.field(default_factory=list)
-    plans: int = 0
-    refusals: int = 0
+    faults: list[str] = dataclasses.field(default_factory=list)  # what is wrong, one line each
+    plans: int = 0  # how many plans the session has
+    refusals: int = 0  # runs that ONNX Runtime refuses
 
 
 Results = list[npt.NDArray[np.generic]]
@@ -227,38 +207,3 @@ def results(device: dml.Device, seed: int, numbers: range) -> Iterator[tuple[Ope
     for number in numbers:
         case = case_of(seed, number)
         yield case, compared(case, device)
-
-
-@click.command()
-@click.option("--models", default=200, show_default=True, help="How many.")
-@click.option("--seed", default=1, show_default=True)
-@click.option("--first", default=0, show_default=True, help="The number of the first one.")
-@click.option("--device", default=None, help="As for dmlvk.Device.")
-def main(models: int, seed: int, first: int, device: str | None) -> None:
-    """Run random models with open sizes. Exit status 1: one has other bits, or other results than ONNX Runtime's."""
-    logging.getLogger("dmlvk").setLevel(logging.ERROR)
-    onnxruntime.set_default_logger_severity(4)
-    faults.raise_all()
-    counts: collections.Counter[str] = collections.Counter()
-    with dml.Device(device) as used:
-        for number in range(first, first + models):
-            try:
-                outcome = compared(case_of(seed, number), used)
-            except Exception:  # noqa: BLE001  # that is what is sought
-                click.echo(f"{case_of(seed, number).label}: {traceback.format_exc()}")
-                counts["broken"] += 1
-                continue
-            counts["models"] += 1
-            counts["plans"] += outcome.plans
-            counts["runs that ONNX Runtime refuses"] += outcome.refusals
-            counts["wrong"] += bool(outcome.faults)
-            for fault in outcome.faults:
-                click.echo(fault)
-    click.echo(", ".join(f"{count} {what}" for what, count in counts.items()))
-    sys.exit(1 if counts["wrong"] or counts["broken"] else 0)
-
-
-__all__ = ["OpenCase", "Outcome", "case_of", "compared", "results"]
-
-if __name__ == "__main__":
-    main()

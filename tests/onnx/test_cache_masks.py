@@ -1,19 +1,34 @@
-"""Masks and biases beside caches: one plan for all lengths, as ONNX Runtime has it, whatever makes and holds them."""
+"""Masks, windows, integers and joins of caches: one plan for all lengths, and what ONNX Runtime's caches hold."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.plan.segments import Segment
 from tests.onnx import models
-from tests.onnx.bound_caches import CACHES, bound
+from tests.onnx.bound_caches import CACHES, PRESENTS, bound
 from tests.onnx.counted_calls import calls_of
-from tests.onnx.masked_caches import BATCH, CAPACITY, FORMS, HEADS, JOINED, OF_DEVICE, OUTPUTS, SIZE, Array, Form
+from tests.onnx.masked_caches import (
+    BATCH,
+    CAPACITY,
+    FORMS,
+    HEADS,
+    HIDDEN,
+    JOINED,
+    OF_DEVICE,
+    OUTPUTS,
+    SIZE,
+    Array,
+    Form,
+)
 from tests.targets import most_plans
 
 _ALL = FORMS | OF_DEVICE | JOINED
@@ -80,7 +95,9 @@ def test_caches_with_much_room_have_one_plan_too(device: dml.Device) -> None:
 
 
 _OTHER_KEYS = "5 tokens and 1 new ones contradict a mask of 9 keys"
+
 _ROWS = "'past_key' and 'past_value' must have as many sequences, heads and rows; got"
+
 _REFUSED: dict[str, tuple[Form, dict[str, Array], tuple[int, int], str]] = {
     "a mask of other keys": (
         *(FORMS["a mask, shared"], {"mask": np.ones((BATCH, 9), np.int32)}, (CAPACITY, CAPACITY), _OTHER_KEYS),
@@ -128,3 +145,308 @@ def test_numbers_of_a_mask_up_to_0_hide_a_key(device: dml.Device) -> None:
     sessions = ort.InferenceSession(form.model(), device=device), models.onnx_runtime(form.model())
     found, expected = (session.run(None, feed)[0] for session in sessions)
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def _fed(step: int, new: int) -> dict[str, Array]:
+    random = np.random.default_rng(step)
+    return {name: random.standard_normal((BATCH, new, HIDDEN)).astype(np.float32) for name in "qkv"}
+
+
+def _session(device: dml.Device) -> ort.InferenceSession:
+    return ort.InferenceSession(JOINED["joined, products"].model(), device=device)
+
+
+def test_sizes_that_stay_the_same_on_the_device_are_planned_alone(device: dml.Device) -> None:
+    session = _session(device)
+    random = np.random.default_rng(1)
+    caches = {name: random.standard_normal((BATCH, HEADS, 4, SIZE)).astype(np.float32) for name in CACHES}
+    there = {name: ort.OrtValue.ortvalue_from_numpy(array, "dml") for name, array in caches.items()}
+    for step in range(3):
+        fed = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in _fed(step, 2).items()}
+        results = session.run_with_ort_values(["y", "present_key"], fed | there)
+        expected = session.run(["y", "present_key"], _fed(step, 2) | caches)
+        for result, wanted in zip(results, expected, strict=True):
+            assert result.numpy().tobytes() == wanted.tobytes()
+    assert len(session._program._dynamic) == 1  # that of the host's arrays
+
+
+def test_an_array_that_was_closed_is_refused_and_later_runs_go_on(device: dml.Device) -> None:
+    session = _session(device)
+    for old in (4, 6, 5, 7):
+        caches = {name: device.array(np.ones((BATCH, HEADS, old, SIZE), np.float32)) for name in CACHES}
+        fed = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in _fed(old, 2).items()}
+        there = {name: ort.OrtValue.ortvalue_from_array(array) for name, array in caches.items()}
+        if old == 5:
+            caches["past_key"].close()
+            with pytest.raises(dml.DmlError, match="closed"):
+                session.run_with_ort_values(None, fed | there)
+            continue
+        present = session.run_with_ort_values(None, fed | there)[1].numpy()
+        assert present.shape == (BATCH, HEADS, old + 2, SIZE) and (present[:, :, :old] == 1).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("width", [3, 4096])
+def test_an_open_axis_may_be_joined_wherever_it_is_and_however_long_rows_are(
+    device: dml.Device, axis: int, width: int
+) -> None:
+    """Copies that are not small choose the axis of which an invocation takes four elements by its length."""
+    shape: list[int | str] = [2, 5, width]
+    added = shape.copy()
+    shape[axis], added[axis] = "old", "new"
+    node = helper.make_node("Concat", ["past", "x"], ["present"], axis=axis)
+    model = models.model([node], {"past": shape, "x": added}, ["present"])
+    session = ort.InferenceSession(model, device=device)
+    random = np.random.default_rng(axis)
+    wanted = random.standard_normal([4 if size == "old" else int(size) for size in shape]).astype(np.float32)
+    past = ort.OrtValue.ortvalue_from_numpy(wanted, "dml")
+    for _ in range(20):
+        row = random.standard_normal([2 if size == "new" else int(size) for size in added]).astype(np.float32)
+        given = {"past": past, "x": ort.OrtValue.ortvalue_from_numpy(row)}
+        (past,) = session.run_with_ort_values(None, given)
+        wanted = np.concatenate([wanted, row], axis)
+        assert np.array_equal(past.numpy(), wanted)
+    assert session._program.plan_count <= 6
+
+
+_HEADS, _KEY_HEADS, _SIZE, _POSITIONS = 4, 2, 16, 700
+
+_WIDTHS = {"q": _HEADS * _SIZE, "k": _KEY_HEADS * _SIZE, "v": _KEY_HEADS * _SIZE}
+
+_OUTPUTS = ["y", *PRESENTS]
+
+_MORE = ("", "bias", "", "k_scale", "v_scale", "", "", "counts")  # Names of inputs behind the angles
+
+
+def _angles(rng: np.random.Generator) -> dict[str, Array]:
+    angles = rng.standard_normal((_POSITIONS, _SIZE // 2))
+    return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+
+
+def _inputs(element: int = TensorProto.FLOAT, line: int = _SIZE) -> dict[str, Any]:
+    """Of open sizes; caches of an element type, in lines."""
+    inputs: dict[str, Any] = {name: ["batch", "tokens", width] for name, width in _WIDTHS.items()}
+    inputs |= dict.fromkeys(CACHES, (element, ["batch", _KEY_HEADS, "rows", line]))
+    return inputs | {"ends": (TensorProto.INT32, ["batch"]), "total": (TensorProto.INT32, [1])}
+
+
+def _attention(inputs: list[str], **attributes: Any) -> onnx.NodeProto:
+    order = [*inputs, *CACHES, "ends", "total", "cos", "sin"]
+    attributes |= {"num_heads": _HEADS, "kv_num_heads": _KEY_HEADS, "do_rotary": 1}
+    return helper.make_node("GroupQueryAttention", order, _OUTPUTS, domain="com.microsoft", **attributes)
+
+
+def _model(nodes: list[onnx.NodeProto], constants: dict[str, Array]) -> onnx.ModelProto:
+    return models.model(nodes, _inputs(), _OUTPUTS, constants)
+
+
+def _feed(rng: np.random.Generator, batch: int, tokens: int, rows: int, ends: list[int]) -> dict[str, Array]:
+    sizes: dict[str, tuple[int, ...]] = {name: (batch, tokens, width) for name, width in _WIDTHS.items()}
+    sizes |= dict.fromkeys(CACHES, (batch, _KEY_HEADS, rows, _SIZE))
+    feed: dict[str, Array] = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()}
+    return feed | {"ends": np.array(ends, np.int32), "total": np.array([max(ends) + 1], np.int32)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What a node is given."""
+
+    more: tuple[str, ...] = ()  # further inputs, of :data:`_MORE`
+    window: int = 0  # keys that a query sees; 0: all
+    capacity: int = 24  # rows of caches; 0: they grow
+    bits: int = 0  # of integers in caches; 0: they are floats
+    scaled: str = "PER_TENSOR"  # what has a scale
+
+    def model(self, rng: np.random.Generator, **changes: Any) -> onnx.ModelProto:
+        """The node, with angles and scales; ``changes`` are other attributes."""
+        attributes: dict[str, Any] = {}
+        if self.window:
+            attributes = {"local_window_size": self.window, "sliding_window_cache": 1}
+        inputs, constants, more = _inputs(), _angles(rng), self.more
+        if self.bits:
+            attributes |= {"k_quant_type": self.scaled, "v_quant_type": self.scaled, "kv_cache_bit_width": self.bits}
+            more = (*more, "k_scale", "v_scale")
+            scale = rng.uniform(1, 3, (2, 1 if self.scaled == "PER_TENSOR" else _KEY_HEADS * _SIZE))
+            scale = scale.astype(np.float32) / (64 if self.bits == 8 else 4)
+            constants |= {"k_scale": scale[0], "v_scale": scale[1]}
+            element = TensorProto.INT8 if self.bits == 8 else TensorProto.UINT8
+            inputs = _inputs(element, _SIZE * self.bits // 8)
+        node = _attention(["q", "k", "v"], **(attributes | changes))
+        node.input.extend(name if name in more else "" for name in _MORE)
+        infos = {"bias": [1, 1, "tokens", "all"], "counts": (TensorProto.INT32, ["batch"])}
+        inputs |= {name: info for name, info in infos.items() if name in more}
+        return models.model([node], inputs, _OUTPUTS, constants)
+
+    def feeds(self, rng: np.random.Generator, parts: list[list[int]]) -> list[dict[str, Array]]:
+        """Tokens of sequences, part by part; the first part's caches are those before it."""
+        feeds, totals = [], np.zeros(len(parts[0]), np.int32)
+        for part in parts:
+            totals += np.array(part, np.int32)
+            feed = _feed(rng, len(part), max(part), self.capacity, [int(total) - 1 for total in totals])
+            if "counts" in self.more:
+                feed["total"] = np.maximum(feed["total"], self.capacity)
+                feed["counts"] = np.array(part, np.int32)
+            if "bias" in self.more:
+                feed["bias"] = rng.standard_normal((1, 1, max(part), int(feed["total"][0]))).astype(np.float32)
+            if self.bits:
+                dtype = np.int8 if self.bits == 8 else np.uint8
+                feed |= {n: np.zeros((*feed[n].shape[:3], _SIZE * self.bits // 8), dtype) for n in CACHES}
+            feeds.append(feed)
+        return feeds
+
+    def rows(self, total: int) -> int:
+        """How many keys stay, by taking tokens one by one: where one is too many, all but the window go."""
+        rows = 0
+        for _ in range(total):
+            rows = self.window if self.window and rows == self.capacity else rows + 1
+        return rows
+
+
+_KINDS = {
+    **{f"window {window} of {rows}": Kind((), window, rows) for window, rows in ((4, 4), (4, 7), (1, 3), (6, 6))},
+    **{
+        f"{bits} bits {scaled} {capacity}": Kind((), 0, capacity, bits, scaled)
+        for bits in (8, 4)
+        for scaled in ("PER_TENSOR", "PER_CHANNEL")
+        for capacity in (0, 24)
+    },
+    "int8 in a window": Kind((), 4, 6, 8),
+    "a bias": Kind(("bias",), 4, 6),
+    "tokens that fill up": Kind(("counts",), 0, 40),
+    "tokens that fill up, in a window": Kind(("counts",), 4, 6),
+    "tokens that fill up, a bias": Kind(("counts", "bias"), 0, 40),
+    "tokens that fill up, int8 in a window": Kind(("counts",), 4, 6, 8),
+}
+
+
+@pytest.mark.parametrize("name", _KINDS)
+def test_caches_hold_what_onnx_runtimes_do_wherever_they_lie(any_device: dml.Device, name: str) -> None:
+    kind, rng = _KINDS[name], np.random.default_rng(len(name))
+    model = kind.model(rng)
+    ours, theirs = ort.InferenceSession(model, device=any_device, strict=True), models.onnx_runtime(model)
+    parts = [[5], [1], [1], [1], [3], [1], [9]]
+    if "counts" in kind.more:
+        parts = [[5, 3], [1, 1], [2, 4], [0, 1], [1, 1]]
+    feeds = kind.feeds(rng, parts)
+    caches = {cache: feeds[0][cache] for cache in CACHES}
+    there = {cache: ort.OrtValue.ortvalue_from_numpy(array, "dml") for cache, array in caches.items()}
+    totals = np.zeros(len(parts[0]), np.int32)
+    for part, feed in zip(parts, feeds, strict=True):
+        totals += np.array(part, np.int32)
+        found, expected = ours.run(None, feed | caches), theirs.run(None, feed | caches)
+        caches = dict(zip(CACHES, found[1:], strict=True))
+        if kind.capacity:
+            others = {each: array for each, array in feed.items() if each not in CACHES}
+            binding = bound(ours, others, there, are_shared=True)
+            binding.run()
+            on_device = binding.get_outputs()[0].numpy()
+        for number, own in enumerate(part):
+            np.testing.assert_allclose(found[0][number, :own], expected[0][number, :own], rtol=1e-4, atol=1e-5)
+            assert not kind.capacity or on_device[number, :own].tobytes() == found[0][number, :own].tobytes()
+            rows = kind.rows(int(totals[number]))
+            for a, b in zip(found[1:], expected[1:], strict=True):
+                assert a.shape == b.shape
+                np.testing.assert_allclose(a[number, :, :rows], b[number, :, :rows], rtol=1e-4, atol=1e-5)
+            for cache in CACHES if kind.capacity else ():
+                bits = there[cache].numpy()[number, :, :rows].tobytes()
+                assert bits == caches[cache][number, :, :rows].tobytes(), cache
+
+
+def test_sequences_of_several_lengths_have_windows_of_their_own(any_device: dml.Device) -> None:
+    rng, kind = np.random.default_rng(0), Kind((), 4, 5)
+    model, feed = kind.model(rng), _feed(rng, 2, 1, 5, [8, 2])
+    found = ort.InferenceSession(model, device=any_device).run(None, feed)
+    expected = models.onnx_runtime(model).run(None, feed)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-5)
+    for number, rows in enumerate((kind.rows(9), 3)):
+        for a, b in zip(found[1:], expected[1:], strict=True):
+            np.testing.assert_allclose(a[number, :, :rows], b[number, :, :rows], rtol=1e-4, atol=1e-5)
+
+
+def test_a_sequence_has_the_same_bits_whatever_the_batch(device: dml.Device) -> None:
+    rng, kind = np.random.default_rng(1), Kind(bits=8)
+    session = ort.InferenceSession(kind.model(rng), device=device, strict=True)
+    (feed,) = kind.feeds(rng, [[5, 5, 5]])
+    one = {name: array if name == "total" else array[1:2] for name, array in feed.items()}
+    for own, cut in zip(session.run(None, one), session.run(None, feed), strict=True):
+        assert own.tobytes() == cut[1:2].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kv_cache_bit_width": 5}, "kv_cache_bit_width must be 4 or 8; got 5"),
+        ({"v_quant_type": "NONE"}, "v_quant_type"),
+    ],
+)
+def test_contradictions_are_named(device: dml.Device, change: dict[str, Any], message: str) -> None:
+    rng, kind = np.random.default_rng(1), Kind(bits=8)
+    model, (feed,) = kind.model(rng, **change), kind.feeds(rng, [[5]])
+    with pytest.raises(dml.DmlError, match=message):
+        ort.InferenceSession(model, device=device, strict=True).run(None, feed)
+
+
+def test_a_window_s_caches_have_one_plan_and_the_bits_of_caches_of_all_keys(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = calls_of(monkeypatch, Segment, "__init__")
+    recorded = calls_of(monkeypatch, any_device.engine, "record")
+    rng, window = np.random.default_rng(1), 300
+    whole = _feed(rng, 1, 620, 620, [619])
+    angles = _angles(rng)
+
+    def run(session: ort.InferenceSession, capacity: int, parts: list[int]) -> Array:
+        binding, found, total = session.io_binding(), [], 0
+        for role in ("key", "value"):
+            shape = (1, _KEY_HEADS, capacity, _SIZE)
+            value = ort.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, "dml")
+            binding.bind_ortvalue_input(f"past_{role}", value)
+            binding.bind_ortvalue_output(f"present_{role}", value)
+        binding.bind_output("y")
+        for count in parts:
+            for name in "qkv":
+                binding.bind_cpu_input(name, whole[name][:, total : total + count])
+            total += count
+            binding.bind_cpu_input("ends", np.array([total - 1], np.int32))
+            binding.bind_cpu_input("total", np.array([total], np.int32))
+            binding.run()
+            found.append(binding.get_outputs()[-1].numpy())
+        bits: Array = np.concatenate(found, axis=1).view(np.uint32)
+        return bits
+
+    node = _attention(["q", "k", "v"], local_window_size=window)
+    with ort.InferenceSession(_model([node], angles), device=any_device, strict=True) as session:
+        expected = run(session, 620, [620])
+    node.attribute.append(helper.make_attribute("sliding_window_cache", 1))
+    with ort.InferenceSession(_model([node], angles), device=any_device, strict=True) as session:
+        np.testing.assert_array_equal(run(session, 310, [290, 290] + [1] * 40), expected)
+        planned, before = len(plans), len(recorded)
+        assert planned == 3  # of caches of all keys; of the prompt, and of a token
+        np.testing.assert_array_equal(run(session, 310, [290, 290] + [1] * 40), expected)
+        assert len(plans) == planned
+        assert len(recorded) - before <= 4  # for the memory of the second call's caches and results
+        np.testing.assert_array_equal(run(session, window, [100, 490] + [1] * 30), expected)
+
+
+def test_queries_and_keys_are_normalized_before_they_are_turned(any_device: dml.Device) -> None:
+    rng = np.random.default_rng(0)
+    scales = {name: rng.uniform(0.5, 2, _SIZE).astype(np.float32) for name in ("q scale", "k scale")}
+    constants = _angles(rng) | scales
+    joined = _attention(["q", "k", "v"], q_norm_epsilon=0.5, qk_norm_epsilon=1e-3)
+    joined.input.extend(["", "", "", "", "", "q scale", "k scale"])
+    parts = []
+    for name, epsilon in (("q", 0.5), ("k", 1e-3)):
+        constants |= {f"{name} heads": np.array([0, 0, -1, _SIZE]), f"{name} line": np.array([0, 0, -1])}
+        parts += [
+            helper.make_node("Reshape", [name, f"{name} heads"], [f"{name}1"]),
+            helper.make_node(
+                "SimplifiedLayerNormalization", [f"{name}1", f"{name} scale"], [f"{name}2"], epsilon=epsilon
+            ),
+            helper.make_node("Reshape", [f"{name}2", f"{name} line"], [f"{name}3"]),
+        ]
+    feed = _feed(rng, 1, 3, 5, [7])
+    found = ort.InferenceSession(_model([joined], constants), device=any_device).run(None, feed)
+    model = _model([*parts, _attention(["q3", "k3", "v"])], constants)
+    expected = models.onnx_runtime(model).run(None, feed)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

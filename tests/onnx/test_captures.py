@@ -17,13 +17,13 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from tests.onnx.models import model, two_branches
+from tests.onnx.models import model, parsed, two_branches
 
 _RUNS = 5
 
 
 def _relu(shape: list[int | str]) -> onnx.ModelProto:
-    return model([helper.make_node("Relu", ["x"], ["y"])], {"x": shape}, ["y"])
+    return model("y = Relu (x)", {"x": shape}, ["y"])
 
 
 def _x(seed: int, *shape: int) -> npt.NDArray[np.float32]:
@@ -86,7 +86,7 @@ def test_each_run_has_its_own_contents_and_outputs(device: dml.Device, shape: li
 
 
 def test_sizes_types_and_outputs_that_take_turns_are_told_apart(device: dml.Device) -> None:
-    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["y"], ["z"])]
+    nodes = parsed("y = Relu (x)  z = Neg (y)")
     session = ort.InferenceSession(model(nodes, {"x": ["n", "m"]}, ["y", "z"]), device=device)
     for run in range(4 * _RUNS):
         shape = ((4, 3), (3, 4), (12, 1), (4, 3))[run % 4]
@@ -101,10 +101,7 @@ def test_sizes_types_and_outputs_that_take_turns_are_told_apart(device: dml.Devi
 
 
 def test_what_contents_decide_is_decided_anew(device: dml.Device) -> None:
-    nodes = [
-        helper.make_node("Reshape", ["x", "shape"], ["y"]),
-        helper.make_node("Gather", ["table", "indices"], ["z"]),
-    ]
+    nodes = parsed("y = Reshape (x, shape)  z = Gather (table, indices)")
     table = _x(3, 5, 2)
     made = model(nodes, {"x": [2, 6]}, ["y", "z"], {"table": table})
     for name, size in (("shape", 2), ("indices", 3)):
@@ -159,7 +156,7 @@ def test_a_bound_value_is_written_where_it_lies(device: dml.Device) -> None:
 
 
 def test_a_value_bound_as_input_and_output_is_read_before_it_is_written(device: dml.Device) -> None:
-    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), helper.make_node("MatMul", ["x", "t"], ["y"])]
+    nodes = parsed("t = Transpose <perm = [1, 0]> (x)  y = MatMul (x, t)")
     session = ort.InferenceSession(model(nodes, {"x": [8, 8]}, ["y"]), device=device)
     contents = np.eye(8, dtype=np.float32) * 2
     value = ort.OrtValue.ortvalue_from_numpy(contents, "dml")
@@ -202,7 +199,8 @@ def test_outputs_are_the_values_that_are_bound_also_where_a_run_is_replayed(devi
         assert binding.get_outputs() == [y], f"run {run}"
 
 
-def test_captures_keep_nothing_alive_that_a_user_has_let_go(device: dml.Device) -> None:
+def _captured(device: dml.Device) -> Any:
+    """A session that ran some times over one binding, which it has therefore captured, and the values there."""
     session = ort.InferenceSession(_relu([4, 3]), device=device)
     binding = session.io_binding()
     x, y = (ort.OrtValue.ortvalue_from_numpy(_x(seed, 4, 3), "dml") for seed in (1, 2))
@@ -210,6 +208,11 @@ def test_captures_keep_nothing_alive_that_a_user_has_let_go(device: dml.Device) 
     binding.bind_ortvalue_output("y", y)
     for _ in range(3):
         session.run_with_iobinding(binding)
+    return session, binding, x, y
+
+
+def test_captures_keep_nothing_alive_that_a_user_has_let_go(device: dml.Device) -> None:
+    session, binding, x, y = _captured(device)
     there = y.array()
     gone = weakref.ref(there)
     binding.clear_binding_outputs()
@@ -223,13 +226,7 @@ def test_captures_keep_nothing_alive_that_a_user_has_let_go(device: dml.Device) 
 
 
 def test_memory_that_was_closed_is_not_run_on(device: dml.Device) -> None:
-    session = ort.InferenceSession(_relu([4, 3]), device=device)
-    binding = session.io_binding()
-    x, y = (ort.OrtValue.ortvalue_from_numpy(_x(seed, 4, 3), "dml") for seed in (1, 2))
-    binding.bind_ortvalue_input("x", x)
-    binding.bind_ortvalue_output("y", y)
-    for _ in range(3):
-        session.run_with_iobinding(binding)
+    session, binding, x, _ = _captured(device)
     array = x.array()
     assert array is not None
     array.close()

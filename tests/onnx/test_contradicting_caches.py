@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 from tests.effort import some
-from tests.onnx.attention_forms import Feed, Form
+from tests.onnx import models
+from tests.onnx.attention_forms import NAMES, Feed, Form
 from tests.onnx.contradicting_caches import DOORS, OnnxRuntime, fault_of, outcome_of
 
 _HEADS, _KEY_HEADS, _SIZE, _ROWS = 4, 2, 16, 6
@@ -30,7 +32,7 @@ def runtime() -> Iterator[OnnxRuntime]:
 def test_random_forms_are_refused_or_computed_as_by_onnx_runtime(
     any_device: dml.Device, runtime: OnnxRuntime, door: str, first: int
 ) -> None:
-    """``python -m tests.onnx.contradicting_caches`` runs any number of them."""
+    """``python -m tests.attack --only contradicting_caches`` runs any number of them."""
     found = [fault_of(7, number, any_device, runtime, (door,)) for number in range(first, first + 6)]
     assert [each for each in found if each[0] == "fault"] == []
 
@@ -112,6 +114,26 @@ def test_empty_and_oddly_shaped_inputs_are_refused_or_computed_as_by_onnx_runtim
     found = [outcome_of(right, form, door, any_device, runtime) for right, form in forms]
     assert [each for each in found if each[0] == "fault"] == []
     assert sum(outcome == "same" for outcome, _ in found) == 8
+
+
+def test_caches_of_another_node_have_all_rows_that_are_read_and_none_is_added(device: dml.Device) -> None:
+    form = _of_sizes("GroupQueryAttention", 1, 1, 0, 5)
+    names, none = (
+        models.in_order(NAMES[form.operator], form.feed),
+        {name: form.feed.pop(name) for name in ("key", "value")},
+    )
+
+    def opened(*outputs: str) -> ort.InferenceSession:
+        node = helper.make_node(form.operator, names, outputs, domain="com.microsoft", **form.attributes)
+        return ort.InferenceSession(models.model([node], form.feed, outputs, none), device=device, strict=True)
+
+    with pytest.raises(dml.UnsupportedError, match="caches of another node go with no outputs but results"):
+        opened("y", "present_key", "present_value")
+    with opened("y") as session:
+        before = session.run(None, form.feed)[0]
+        with pytest.raises(dml.InvalidArgumentError, match="must be at most the 5 rows of the caches; got 6"):
+            session.run(None, {**form.feed, "total": np.array([6], np.int32), "seqlens_k": np.array([5], np.int32)})
+        np.testing.assert_array_equal(session.run(None, form.feed)[0], before)
 
 
 @pytest.mark.parametrize("tokens", [2, 4, 9])

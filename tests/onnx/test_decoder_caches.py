@@ -1,13 +1,15 @@
-"""Caches of decoders: appended to where they lie, whatever their capacity, and with one plan for all lengths."""
+"""Caches of decoders: appended to where they lie, one plan for all lengths; scores, and beams that share keys."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import pytest
 from onnx import helper
 
@@ -18,9 +20,11 @@ from dmlvk.kernels.target import Target
 from dmlvk.onnx.decoding.caches import CachePair, Caches
 from dmlvk.onnx.model.loading import load
 from dmlvk.onnx.plan.segments import Segment
+from tests.effort import some
 from tests.onnx import decoder, models
 from tests.onnx.bound_caches import CACHES, PRESENTS, bound
 from tests.onnx.counted_calls import calls_of
+from tests.onnx.test_attention import Arrays
 
 Array = npt.NDArray[Any]
 
@@ -65,12 +69,7 @@ def grown(made: ort.InferenceSession, x: Array, parts: list[int], *, on_device: 
             y, *caches = made.run(_NAMES, feed)
             found.append(y)
         shape: Any = caches[0].shape
-        assert tuple(shape() if on_device else shape) == (
-            len(x),
-            decoder.KEY_HEADS,
-            total,
-            decoder.SIZE,
-        )
+        assert tuple(shape() if on_device else shape) == (len(x), decoder.KEY_HEADS, total, decoder.SIZE)
         state = dict(zip(CACHES, caches, strict=True))
     return np.concatenate(found, axis=1)
 
@@ -201,7 +200,7 @@ def test_lengths_that_contradict_are_refused_and_caches_stay(any_device: dml.Dev
 @pytest.mark.parametrize("token", [7, -8])
 def test_a_token_that_the_vocabulary_has_not_is_refused(any_device: dml.Device, token: int) -> None:
     table = numbers(1, 7, 4)
-    nodes = [helper.make_node("Gather", ["table", "ids"], ["y"])]
+    nodes = models.parsed("y = Gather (table, ids)")
     model = models.model(nodes, {"ids": np.array([[0]])}, ["y"], {"table": table})
     made = ort.InferenceSession(model, device=any_device)
     assert np.array_equal(made.run(None, {"ids": np.array([[-7]])})[0], table[:1][None])
@@ -240,6 +239,9 @@ def _attended(device: dml.Device, feed: dict[str, Array], **attributes: Any) -> 
         (np.float16, 2, 64, "b8241785a7dce837"),
         (np.float32, 35, 96, "24de8e7e33f4a4c7"),
         (np.float16, 35, 96, "ed85d0cf94bcd917"),
+        (np.float32, 3, 512, "2c2ec34fbf834229"),
+        (np.float16, 5, 320, "c2475861a60fe14f"),
+        (np.float16, 35, 512, "71ff04c12dd05a4f"),
     ],
 )
 def test_attention_has_its_bits_however_it_is_computed(
@@ -328,3 +330,210 @@ def test_a_step_has_its_bits_however_many_queries_read_keys_together(
         monkeypatch.setattr(device, "target_for", lambda flags, chosen=of_buffers: chosen)
         found = _attended(device, feed, **attributes)
         assert [values.tobytes() for values in found] == [values.tobytes() for values in expected]
+
+
+@pytest.mark.parametrize("more", [{}, {"do_rotary": 1, "local_window_size": 5}])
+@pytest.mark.parametrize(("size", "data_type"), [(16, np.float32), (64, np.float16)])
+def test_a_node_without_keys_sees_those_that_another_has_appended(
+    any_device: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    data_type: type[np.generic],
+    more: dict[str, Any],
+) -> None:
+    """With the bits of one that appends them itself; caches stay where they are."""
+    past: Arrays = {name: np.zeros((2, 2, 300, size), data_type) for name in CACHES}
+    tables = {name: numbers(7, 300, size // 2).astype(data_type) for name in ("cos", "sin")} if more else {}
+    nodes = [
+        helper.make_node(
+            "GroupQueryAttention",
+            [query, *keys, *pasts, "ends", "total", *tables],
+            outputs,
+            domain="com.microsoft",
+            num_heads=4,
+            kv_num_heads=2,
+            **more,
+        )
+        for query, keys, pasts, outputs in (
+            ("q", ("k", "v"), CACHES, ["first", *PRESENTS]),
+            ("q2", ("none", "none"), PRESENTS, ["y"]),
+        )
+    ]
+    none = np.zeros((1, 0, 2 * size), data_type)
+    as_gpu = dataclasses.replace(Target.of(any_device.info), is_cpu=False, registers=128)
+    caches = {name: ort.OrtValue.ortvalue_from_numpy(values, "dml") for name, values in past.items()}
+    before = 0
+    for tokens, target in ((20, Target.of(any_device.info)), (1, as_gpu), (20, as_gpu), (1, as_gpu)):
+        monkeypatch.setattr(any_device, "target_for", lambda flags, chosen=target: chosen)
+        feed: Arrays = {
+            name: numbers(place + before, 2, tokens, width * size).astype(data_type)
+            for place, (name, width) in enumerate({"q": 4, "q2": 4, "k": 2, "v": 2}.items())
+        }
+        before += tokens
+        feed |= {"ends": np.full(2, before - 1, np.int32), "total": np.array([before], np.int32), **tables}
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(data_type))
+        model = models.model(nodes, feed | past, dict.fromkeys(_NAMES, element), {"none": none})
+        made = ort.InferenceSession(model, device=any_device, strict=True)
+        y, *presents = made.run(_NAMES, feed | past)
+        alone = _attended(any_device, {**feed, **past, "q": feed["q2"]}, num_heads=4, kv_num_heads=2, **more)
+        assert [each.tobytes() for each in (y, *presents)] == [each.tobytes() for each in alone]
+        binding = bound(made, feed, caches, are_shared=True)
+        binding.run()
+        assert binding.get_outputs()[0].numpy().tobytes() == y.tobytes()
+        past = dict(zip(CACHES, presents, strict=True))
+    assert [caches[name].numpy().tobytes() for name in CACHES] == [values.tobytes() for values in past.values()]
+
+
+_OUTPUTS = ["y", "present_key", "present_value", "scores"]
+
+_SIZE = 16
+
+
+def _model(
+    op_type: str, order: list[str], feed: Arrays, outputs: list[str], open_axes: dict[str, Any], **attributes: Any
+) -> onnx.ModelProto:
+    """One node; ``open_axes`` has the shapes of inputs that have other sizes in other runs."""
+    node = helper.make_node(op_type, models.in_order(order, feed), outputs, domain="com.microsoft", **attributes)
+    inputs = {
+        name: (helper.np_dtype_to_tensor_dtype(values.dtype), open_axes.get(name, values.shape))
+        for name, values in feed.items()
+    }
+    return models.model([node], inputs, dict.fromkeys(outputs, helper.np_dtype_to_tensor_dtype(feed["q"].dtype)))
+
+
+def _expected(model: onnx.ModelProto, feed: Arrays) -> list[Array]:
+    session = models.onnx_runtime(model)
+    return [np.asarray(values) for values in session.run(None, feed)]
+
+
+def _check(found: list[Array], expected: list[Array], tolerance: float = 3e-4) -> None:
+    for name, a, b in zip(_OUTPUTS, found, expected, strict=False):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), name
+        np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_scores_of_a_growing_text_have_one_plan_and_the_bits_of_any_capacity(device: dml.Device, mode: int) -> None:
+    numbers = np.random.default_rng(3)
+    tokens = {name: numbers.standard_normal((1, 9, 2 * _SIZE)).astype(np.float32) for name in "qkv"}
+    cache = (1, 2, 0, _SIZE)
+    first: Arrays = {**{name: values[:, :4] for name, values in tokens.items()}}
+    first |= {name: np.zeros(cache, np.float32) for name in ("past_key", "past_value")}
+    first |= {"ends": np.array([3], np.int32), "total": np.array([4], np.int32)}
+    axes = {
+        **dict.fromkeys("qkv", (1, "t", 2 * _SIZE)),
+        **dict.fromkeys(("past_key", "past_value"), (1, 2, "p", _SIZE)),
+    }
+    order = ["q", "k", "v", "past_key", "past_value", "ends", "total"]
+    heads = {"num_heads": 2, "kv_num_heads": 2, "qk_output": mode}
+    model = _model("GroupQueryAttention", order, first, _OUTPUTS, axes, **heads)
+    made = ort.InferenceSession(model, device=device, strict=True)
+    feed, total = first, 4
+    while total <= 9:
+        found = made.run(None, feed)
+        _check(found, _expected(model, feed))
+        assert found[3].shape == (1, 2, feed["q"].shape[1], total)
+        room = dict(feed)
+        for name in ("past_key", "past_value"):
+            room[name] = np.concatenate([feed[name], np.full((1, 2, 300, _SIZE), 7, np.float32)], axis=2)
+        alone = _model("GroupQueryAttention", order, room, _OUTPUTS, {}, **heads)
+        own = ort.InferenceSession(alone, device=device).run(None, room)
+        assert own[3].tobytes() == found[3].tobytes(), total
+        feed = {name: values[:, total : total + 1] for name, values in tokens.items()}
+        feed |= {"past_key": found[1], "past_value": found[2]}
+        feed |= {"ends": np.array([total], np.int32), "total": np.array([total + 1], np.int32)}
+        total += 1
+    assert made._program.plan_count == 2  # of four tokens, and of one
+
+
+def _of_beams(seed: int, op_type: str, *, shows: bool) -> tuple[onnx.ModelProto, Arrays]:
+    choose, numbers = random.Random(seed), np.random.default_rng(seed)
+    groups, beams, heads = choose.randint(1, 2), choose.randint(1, 4), choose.randint(1, 3)
+    room = choose.choice((6, 40, 600))
+    past, batch = choose.randint(1, room - 1), groups * beams
+
+    def normal(*shape: int) -> Array:
+        return numbers.standard_normal(shape).astype(np.float32)
+
+    feed: Arrays = {name: normal(batch, 1, heads * _SIZE) for name in "qkv"}
+    feed |= {name: normal(batch, heads, room, _SIZE) for name in ("past_key", "past_value")}
+    feed["past"] = np.array([past], np.int32)
+    if choose.random() < 0.7:
+        feed["beams"] = numbers.integers(0, beams, (groups, beams, room)).astype(np.int32)
+    if choose.random() < 0.4:
+        feed["mask"] = numbers.integers(0, 2, (batch, past + 1)).astype(np.int32)
+    if choose.random() < 0.4:
+        feed["added"] = normal(1, choose.choice((1, heads)), 1, past + 1)
+    if choose.random() < 0.4:
+        feed["bias"] = normal(3 * heads * _SIZE)
+    attributes: dict[str, Any] = {"num_heads": heads}
+    names: tuple[str, ...]
+    if op_type == "MultiHeadAttention":
+        names = ("q", "k", "v", "bias", "mask", "added", "past_key", "past_value", "past", "beams")
+    else:
+        names = ("q", "k", "v", "mask", "added", "past_key", "past_value", "past", "width", "beams", "bias")
+        attributes |= {"past_present_share_buffer": 1, "output_qk": int(shows)}
+        if "beams" in feed:
+            feed["width"] = np.array([beams], np.int32)
+    order = [name if name in feed else "" for name in names]
+    return _model(op_type, order, feed, _OUTPUTS[: 3 + shows], {}, **attributes), feed
+
+
+@pytest.mark.parametrize("op_type", ["DecoderMaskedMultiHeadAttention", "MultiHeadAttention"])
+@pytest.mark.parametrize("seed", some(range(12), 3))
+def test_beams_and_scores_behind_a_past(any_device: dml.Device, op_type: str, seed: int) -> None:
+    for shows in (False, True):
+        model, feed = _of_beams(seed, op_type, shows=shows)
+        session = ort.InferenceSession(model, device=any_device, strict=True)
+        for past in {1, int(feed["past"][0])}:
+            given = {**feed, "past": np.array([past], np.int32)}
+            if past != int(feed["past"][0]) and feed.keys() & {"mask", "added"}:
+                continue  # they have a column for each key
+            found, expected = session.run(None, given), _expected(model, given)
+            for index in (1, 2):  # rows behind the new one may be anything
+                found[index], expected[index] = found[index][:, :, : past + 1], expected[index][:, :, : past + 1]
+            _check(found, expected)
+        assert session._program.plan_count == 1
+
+
+def test_a_beam_that_is_none_is_refused_and_on_the_device_reads_nothing_outside(device: dml.Device) -> None:
+    feed = _of_beams(0, "MultiHeadAttention", shows=False)[1]
+    feed = {name: feed[name] for name in ("q", "k", "v", "past_key", "past_value", "past")}
+    batch, heads, room, _ = feed["past_key"].shape
+    feed["beams"] = np.zeros((1, batch, room), np.int32)
+    order = ["q", "k", "v", "", "", "", "past_key", "past_value", "past", "beams"]
+    model = _model("MultiHeadAttention", order, feed, _OUTPUTS[:3], {}, num_heads=heads)
+    session, past = ort.InferenceSession(model, device=device), int(feed["past"][0])
+    feed["beams"][..., past:] = 2**30  # places that there are no keys for yet
+    expected = session.run(None, feed)[0]
+    feed["beams"][0, 0, past - 1] = batch
+    with pytest.raises(dml.InvalidArgumentError, match=f"'beams' names the beam {batch}; there are {batch}"):
+        session.run(None, feed)
+    feed["beams"][..., :past] = 2**30
+    given = {name: ort.OrtValue.ortvalue_from_numpy(values, "dml") for name, values in feed.items()}
+    assert np.isfinite(session.run_with_ort_values(["y"], given)[0].numpy()).all()
+    feed["beams"][..., :past] = 0
+    assert session.run(None, feed)[0].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("seed", [5, 3])
+def test_beams_have_the_bits_of_caches_that_were_put_in_order(any_device: dml.Device, seed: int) -> None:
+    op_type = "DecoderMaskedMultiHeadAttention"
+    model, feed = _of_beams(seed, op_type, shows=True)
+    found = ort.InferenceSession(model, device=any_device, strict=True).run(None, feed)
+    past, beams = int(feed["past"][0]), feed["beams"].reshape(len(feed["q"]), -1)
+    group = np.arange(len(beams)) // feed["beams"].shape[1] * feed["beams"].shape[1]
+    other = {name: values for name, values in feed.items() if name not in ("beams", "width")}
+    for name in ("past_key", "past_value"):
+        other[name] = feed[name].copy()
+        for sequence, first in enumerate(group):
+            for place in range(past):
+                other[name][sequence, :, place] = feed[name][first + beams[sequence, place], :, place]
+    names = ("q", "k", "v", "mask", "added", "past_key", "past_value", "past", "", "", "bias")
+    order = [name if name in other else "" for name in names]
+    heads = feed["past_key"].shape[1]
+    options = {"num_heads": heads, "past_present_share_buffer": 1, "output_qk": 1}
+    alone = _model(op_type, order, other, _OUTPUTS, {}, **options)
+    wanted = ort.InferenceSession(alone, device=any_device, strict=True).run(None, other)
+    assert found[0].tobytes() == wanted[0].tobytes()
+    assert found[3].tobytes() == wanted[3].tobytes()

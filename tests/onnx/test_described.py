@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 import onnx.parser
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 import dmlvk as dml
 import dmlvk.onnx as ort
@@ -18,6 +18,7 @@ from dmlvk.onnx.api.described import described_outputs
 from dmlvk.onnx.api.overriding import Overriding
 from dmlvk.onnx.backend.suite import cases
 from dmlvk.onnx.model.loading import load
+from tests.onnx import models
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -52,10 +53,8 @@ def _silent(model: onnx.ModelProto, *, is_open: bool) -> onnx.ModelProto:
 
 
 def _of_onnx_runtime(model: onnx.ModelProto) -> tuple[list[NodeArg], list[NodeArg]] | None:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = models.onnx_runtime(model)
     except Exception:  # noqa: BLE001 - its exceptions have no base of their own
         return None
     both = (session.get_inputs(), session.get_outputs())
@@ -126,15 +125,9 @@ def test_sizes_that_follow_are_those_that_onnx_runtime_finds(name: str) -> None:
 
 
 def test_sizes_that_only_a_run_shows_are_none_before_and_after_it(device: dml.Device) -> None:
-    x, shape = (helper.make_tensor_value_info(*each) for each in (("x", 1, [2, 3]), ("shape", TensorProto.INT64, [2])))
-    results = [helper.make_tensor_value_info(name, kind, None) for name, kind in (("y", 1), ("places", 7), ("z", 1))]
-    nodes = [
-        helper.make_node("Reshape", ["x", "shape"], ["y"]),
-        helper.make_node("NonZero", ["x"], ["places"]),
-        helper.make_node("Relu", ["x"], ["z"]),
-    ]
-    graph = helper.make_graph(nodes, "silent", [x, shape], results)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    inputs = {"x": (2, 3), "shape": (TensorProto.INT64, (2,))}
+    nodes = "y = Reshape (x, shape)  places = NonZero (x)  z = Relu (x)"
+    model = models.model(nodes, inputs, {"y": TensorProto.FLOAT, "places": TensorProto.INT64, "z": TensorProto.FLOAT})
     session, wanted = ort.InferenceSession(model, device=device), _of_onnx_runtime(model)
     assert wanted is not None
     for _ in range(2):

@@ -1,21 +1,27 @@
-"""Tensors without elements (a batch of no pictures): every node gives what ONNX Runtime gives, and ONNX's rules say."""
+"""Tensors without elements, zeros of both signs, batches in parts: what ONNX Runtime gives, and ONNX's rules say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 import dmlvk as dml
+import dmlvk.onnx
 import dmlvk.onnx as ort
+from dmlvk import array_api as xp
 from tests.onnx import models
 
 node = helper.make_node
+
 PICTURES = (0, 3, 6, 8)
+
 CONSTANTS: dict[str, Any] = {
     "w": np.ones((3, 4, 2, 2), np.float32),
     "grid": np.zeros((0, 4, 4, 2), np.float32),
@@ -86,12 +92,12 @@ def test_what_onnx_runtime_dies_of_is_refused(
     constants = {name: array.astype(np.float32) for name, array in constants.items() if name in made.input}
     with pytest.raises(dml.ModelFileError, match="ONNX Runtime: takes no such inputs without elements"):
         _ran([made], np.zeros(shape, np.float32), any_device, constants)
-    of_others = _ran([node("Unique", ["x"], ["y"], axis=0)], np.zeros((0, 2), np.float32), any_device, {})
+    of_others = _ran(models.parsed("y = Unique <axis = 0> (x)"), np.zeros((0, 2), np.float32), any_device, {})
     assert of_others[0].shape == (0, 2)
 
 
 def test_a_quantization_of_nothing_has_the_scale_1(device: dml.Device) -> None:
-    y, scale, zero = _ran([node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])], np.zeros(PICTURES, "f4"), device)
+    y, scale, zero = _ran(models.parsed("y, s, z = DynamicQuantizeLinear (x)"), np.zeros(PICTURES, "f4"), device)
     assert (y.shape, y.dtype, scale, zero) == (PICTURES, np.dtype(np.uint8), 1.0, 0)
     assert helper.np_dtype_to_tensor_dtype(zero.dtype) == TensorProto.UINT8
 
@@ -108,3 +114,191 @@ def test_a_recurrent_network_without_steps_gives_its_first_states(op_type: str, 
     assert y.shape == (0, 1, 2, 4)
     for name, state in zip(names, after, strict=True):
         np.testing.assert_array_equal(state, states[name])
+
+
+TYPES = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16}
+
+TINY = {"float32": 1e-45, "float16": 6e-8}
+
+CASES: list[tuple[str, dict[str, Any], int]] = [
+    ("ArgMax", {"axis": 1}, 1),
+    ("ArgMax", {"axis": 2, "select_last_index": 1, "keepdims": 0}, 1),
+    ("ArgMin", {"axis": 3}, 1),
+    ("ArgMin", {"axis": 0, "select_last_index": 1}, 1),
+    ("TopK", {"axis": 3}, 2),
+    ("TopK", {"axis": 2, "largest": 0}, 2),
+    ("MaxPool", {"kernel_shape": [2, 3], "pads": [0, 1, 1, 0]}, 2),
+    ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 1], "storage_order": 1}, 2),
+    ("Hardmax", {"axis": 3}, 1),
+]
+
+
+def _zeros(dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Mostly zeros of both signs; the smallest denormals beside them are no zeros."""
+    elements = np.array([0.0, -0.0, 0.0, -0.0, -1.0, TINY[dtype], -TINY[dtype]], dtype)
+    return np.random.default_rng(len(shape) + len(dtype)).choice(elements, shape)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("operator", "attributes", "outputs"), CASES)
+def test_places_are_onnx_runtimes(operator: str, attributes: dict[str, Any], outputs: int, dtype: str) -> None:
+    x = _zeros(dtype, (4, 3, 5, 7))
+    model = _model(operator, attributes, outputs, TYPES[dtype], x.shape)
+    session = dmlvk.onnx.InferenceSession(model)
+    wide = _model(operator, attributes, outputs, TensorProto.FLOAT, x.shape)  # ONNX Runtime has few of them for FLOAT16
+    expected = onnxruntime.InferenceSession(wide).run(None, {"x": x.astype(np.float32)})
+    for result, other in zip(session.run(None, {"x": x}), expected, strict=True):
+        assert result.tolist() == other.tolist()
+        if operator == "TopK":
+            assert result.tobytes() == other.astype(result.dtype).tobytes()  # also the signs of zeros
+    assert all(placed.place == "device" for placed in session.partition)
+
+
+def _model(operator: str, attributes: dict[str, Any], outputs: int, element: int, shape: tuple[int, ...]) -> bytes:
+    k = [helper.make_tensor("k", TensorProto.INT64, [1], [4])] if operator == "TopK" else []
+    node = helper.make_node(operator, ["x", *(each.name for each in k)], ["y", "z"][:outputs], **attributes)
+    integers = operator.startswith("Arg")
+    shown = [
+        helper.make_tensor_value_info("y", TensorProto.INT64 if integers else element, None),
+        helper.make_tensor_value_info("z", TensorProto.INT64, None),
+    ]
+    graph = helper.make_graph([node], "zeros", [helper.make_tensor_value_info("x", element, shape)], shown[:outputs], k)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_the_array_api_orders_them_as_they_came(descending: bool) -> None:
+    x = _zeros("float32", (6, 50))
+    array = xp.asarray(x)
+    assert np.asarray(xp.argmax(array, axis=1)).tolist() == np.argmax(x, axis=1).tolist()
+    assert np.asarray(xp.argmin(array, axis=0)).tolist() == np.argmin(x, axis=0).tolist()
+    places = np.argsort(-x if descending else x, axis=1, kind="stable")
+    assert np.asarray(xp.argsort(array, axis=1, descending=descending)).tolist() == places.tolist()
+    ordered = np.take_along_axis(x, places, axis=1)
+    assert np.asarray(xp.sort(array, axis=1, descending=descending)).tobytes() == ordered.tobytes()
+    assert np.asarray(xp.unique_values(array)).tolist() == np.unique(x).tolist()
+
+
+MOST_BYTES = 2**15
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@pytest.fixture
+def small_buffers(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From the call on no device has a buffer of more than 32 KiB."""
+    create = dml.Device.create_buffer
+
+    def limited(device: dml.Device, size_in_bytes: int) -> dml.Buffer:
+        if size_in_bytes > MOST_BYTES:
+            raise dml.DeviceLimitError(f"buffer: {size_in_bytes} bytes; {MOST_BYTES} at most")
+        return create(device, size_in_bytes)
+
+    return lambda: monkeypatch.setattr(dml.Device, "create_buffer", limited)
+
+
+def batch_node(kind: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(kind, inputs.split(), outputs.split(), **attributes)
+
+
+def weights(**shapes: tuple[int, ...]) -> Arrays:
+    random = np.random.default_rng(0)
+    return {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def model(nodes: list[onnx.NodeProto], shape: list[int | None], constants: Arrays) -> onnx.ModelProto:
+    return models.model(nodes, {"x": shape}, ["y"], constants)
+
+
+BATCH_PICTURES = models.parsed(
+    "a = Conv <pads = [1, 1, 1, 1]> (x, w)  n = BatchNormalization (a, s, b, m, v)  r = Relu (n)"
+    " p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)  c = Concat <axis = 1> (p, p)"
+    " g = GlobalAveragePool (c)  f = Flatten (g)  l = Gemm (f, k)  y = Softmax <axis = -1> (l)"
+)
+
+ROWS = models.parsed(
+    "n = LayerNormalization <axis = -1> (x, s, b)  h = MatMul (n, q)  sizes = Shape <end = 2> (h)"
+    " split = Concat <axis = 0> (sizes, heads)  u = Reshape (h, split)  t = Transpose <perm = [0, 2, 1, 3]> (u)"
+    " k = Transpose <perm = [0, 1, 3, 2]> (t)  e = MatMul (t, k)  p = Softmax <axis = -1> (e)  o = MatMul (p, t)"
+    " y = ReduceMean <axes = [2], keepdims = 0> (o)"
+)
+
+FORMS: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...], Arrays]] = {
+    "pictures": (
+        BATCH_PICTURES,
+        (9, 3, 16, 16),
+        {**weights(w=(8, 3, 3, 3), s=(8,), b=(8,), m=(8,), k=(16, 5)), "v": np.ones(8, np.float32)},
+    ),
+    "rows of texts": (ROWS, (8, 20, 24), {**weights(q=(24, 64), s=(24,), b=(24,)), "heads": np.array([4, 16])}),
+    "shapes that name the size": (
+        models.parsed(
+            "a = Conv <pads = [1, 1, 1, 1]> (x, w)  f = Reshape (a, flat)  p = Reshape (f, pairs)"
+            " e = Expand (p, wide)  y = ReduceMax <axes = [2], keepdims = 0> (e)"
+        ),
+        (9, 3, 16, 16),
+        {
+            **weights(w=(8, 3, 3, 3)),
+            "flat": np.array([9, -1]),
+            "pairs": np.array([9, 1, 1024, 2]),
+            "wide": np.array([9, 3, 1, 2]),
+        },
+    ),
+    "inputs and outputs": (models.parsed("y = Mul (x, w)"), (5, 30, 150), weights(w=(150,))),
+}
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open batch", "fixed batch"])
+@pytest.mark.parametrize("name", FORMS)
+def test_parts_of_a_batch_have_the_bits_of_the_whole(
+    any_device: dml.Device, small_buffers: Callable[[], None], name: str, is_open: bool
+) -> None:
+    nodes, shape, constants = FORMS[name]
+    made = model(nodes, [None, *shape[1:]] if is_open else list(shape), constants)
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    (expected,) = ort.InferenceSession(made, device=any_device).run(None, {"x": x})
+    small_buffers()
+    session = ort.InferenceSession(made, device=any_device)
+    for _ in range(2):
+        (got,) = session.run(None, {"x": x})
+        assert got.shape == expected.shape
+        assert got.tobytes() == expected.tobytes()
+    value = ort.OrtValue.ortvalue_from_numpy(x)
+    assert session.run_with_ort_values(None, {"x": value})[0].numpy().tobytes() == expected.tobytes()
+
+
+LARGE = batch_node("Conv", "x w", "large", pads=[1, 1, 1, 1])
+
+TOGETHER = {
+    "a mean over the batch": models.parsed("y = ReduceMean <axes = [0]> (large)"),
+    "shares of the batch": models.parsed("y = Softmax <axis = 0> (large)"),
+    "a shape that names the size, and is a number besides": models.parsed(
+        'fours = Reshape (large, shape)  ["whole y"] whole = Cast <to = 7> (fours)'
+        ' ["scaled y"] scaled = Mul (whole, shape)  y = Cast <to = 1> (scaled)'
+    ),
+    "the items in another order": models.parsed("y = Transpose <perm = [1, 0, 2, 3]> (large)"),
+    "other items beside each": models.parsed("y = Slice (large, start, end, zero, minus)"),
+    "a number that follows from the size": models.parsed(
+        "sizes = Shape <end = 1> (large)  size = Cast <to = 1> (sizes)  y = Div (large, size)"
+    ),
+    "statistics of the batch": models.parsed("y, m, v = BatchNormalization <training_mode = 1> (large, s, s, s, s)"),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_batch_whose_items_belong_together_is_refused_by_value_and_node(
+    any_device: dml.Device, small_buffers: Callable[[], None], name: str
+) -> None:
+    constants = {
+        **weights(w=(8, 3, 3, 3)),
+        "s": np.ones(8, np.float32),
+        "shape": np.array([8, -1, 1, 4]),
+        "start": np.array([-1]),
+        "end": np.array([-9]),
+        "zero": np.array([0]),
+        "minus": np.array([-1]),
+    }
+    small_buffers()
+    session = ort.InferenceSession(model([LARGE, *TOGETHER[name]], [None, 3, 16, 16], constants), device=any_device)
+    with pytest.raises(dml.DeviceLimitError, match=r"'(Conv large|\w+ y)'"):
+        session.run(None, {"x": np.ones((8, 3, 16, 16), np.float32)})

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.runner import Runner
@@ -37,24 +36,8 @@ _ODD = (
 """Types that ONNX Runtime takes and gives inside of a graph only, with the first version that has them."""
 
 
-def model_of(
-    nodes: list[onnx.NodeProto],
-    feed: dict[str, npt.NDArray[Any]],
-    outputs: list[str],
-    constants: dict[str, npt.NDArray[Any]] | None = None,
-    opset: int = 17,
-) -> bytes:
-    """A model's file."""
-    made: bytes = models.model(nodes, feed, outputs, constants, opset=opset).SerializeToString()
-    return made
-
-
-def by_onnx_runtime(model: bytes, feed: dict[str, npt.NDArray[Any]]) -> list[Any]:
-    """What ONNX Runtime gives."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    found: list[Any] = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feed)
-    return found
+model_of = models.model
+by_onnx_runtime = models.by_onnx_runtime
 
 
 def test_the_evaluator_s_operators_give_what_the_suite_expects() -> None:
@@ -90,12 +73,9 @@ def test_the_evaluator_casts_and_quantizes_odd_types_as_onnx_runtime_does(first:
             helper.make_node("Cast", ["a"], ["y"], to=TensorProto.FLOAT),
         ]
         zero = numpy_helper.to_array(helper.make_tensor("z", element, [], [0]))
-        steps = [
-            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
-            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"]),
-        ]
+        steps = models.parsed("q = QuantizeLinear (x, s, z)  w = DequantizeLinear (q, s, z)")
         for nodes, output, constants in ((casts, "y", {}), (steps, "w", {"s": scale, "z": zero})):
-            model = model_of(nodes, {"x": numbers}, [output], constants, opset)
+            model = model_of(nodes, {"x": numbers}, [output], constants, opset=opset)
             (expected,) = by_onnx_runtime(model, {"x": numbers})
             there: dict[str, Any] = {"x": numbers, **constants}
             loaded = load(model)
@@ -132,18 +112,14 @@ def test_functions_of_doubles_are_as_exact_as_doubles(device: dml.Device, is_con
     given = {"x": x, "n": np.array(9)}
     for node, name in ((gelu, "x"), (window, "n")):
         parts = ({}, {name: given[name]}) if is_constant else ({name: given[name]}, {})
-        made = model_of([node], parts[0], list(node.output), parts[1], 20)
+        made = model_of([node], parts[0], list(node.output), parts[1], opset=20)
         (found,) = ort.InferenceSession(made, device=device).run(None, parts[0])
         np.testing.assert_allclose(found, by_onnx_runtime(made, parts[0])[0], rtol=1e-14, atol=1e-16)
 
 
 def test_the_partition_names_the_program_that_computed_a_node(any_device: dml.Device) -> None:
     x = np.array([[1, 2], [3, 5]], np.float64)
-    nodes = [
-        helper.make_node("Add", ["x", "x"], ["a"]),
-        helper.make_node("Softmax", ["a"], ["b"]),
-        helper.make_node("Sqrt", ["w"], ["c"]),
-    ]
+    nodes = models.parsed("a = Add (x, x)  b = Softmax (a)  c = Sqrt (w)")
     model = model_of(nodes, {"x": x}, ["b", "c"], {"w": np.array([4, 9], np.float32)})
     session = ort.InferenceSession(model, device=any_device)
     b, c = session.run(None, {"x": x})
@@ -169,7 +145,7 @@ def test_without_onnx_runtime_what_nothing_else_knows_is_refused(
     without_onnx_runtime: None, any_device: dml.Device
 ) -> None:
     x = np.array([[1, 2], [3, 5]], np.float64)
-    model = model_of([helper.make_node("Softmax", ["x"], ["y"], axis=0)], {"x": x}, ["y"], opset=11)
+    model = model_of(models.parsed("y = Softmax <axis = 0> (x)"), {"x": x}, ["y"], opset=11)
     with pytest.raises(dml.ModelFileError, match=r"Softmax.*pip install onnxruntime.*version 11 was not compared"):
         ort.InferenceSession(model, device=any_device).run(None, {"x": x})
 
@@ -224,10 +200,7 @@ def test_quantized_weights_stay_as_small_as_they_are(any_device: dml.Device) -> 
     rng = np.random.default_rng(0)
     w = rng.integers(-128, 128, (2048, 1024)).astype(np.int8)
     scale = rng.uniform(0.01, 0.02, 1024).astype(np.float32)
-    nodes = [
-        helper.make_node("DequantizeLinear", ["w", "s"], ["f"], axis=1),
-        helper.make_node("Gather", ["f", "x"], ["y"]),
-    ]
+    nodes = models.parsed("f = DequantizeLinear <axis = 1> (w, s)  y = Gather (f, x)")
     feed = {"x": np.array([5, 2047], np.int64)}
     session = ort.InferenceSession(model_of(nodes, feed, ["y"], {"w": w, "s": scale}), device=any_device)
     np.testing.assert_array_equal(session.run(None, feed)[0], w[[5, 2047]] * scale)
@@ -237,7 +210,7 @@ def test_quantized_weights_stay_as_small_as_they_are(any_device: dml.Device) -> 
 def test_texts_are_put_together_as_by_onnx_runtime(any_device: dml.Device) -> None:
     """With zeros at their ends, which NumPy's own texts lose."""
     feed = {"a": np.array([["a"], ["\xe9\0"]], object), "b": np.array(["x", "", "zz\0"], object)}
-    model = model_of([helper.make_node("StringConcat", ["a", "b"], ["y"])], feed, ["y"], opset=20)
+    model = model_of(models.parsed("y = StringConcat (a, b)"), feed, ["y"], opset=20)
     found = ort.InferenceSession(model, device=any_device).run(None, feed)[0]
     assert found.tolist() == by_onnx_runtime(model, feed)[0].tolist()
 
@@ -285,11 +258,7 @@ def test_a_model_with_a_sequence_or_an_optional_among_its_inputs_runs(any_device
     sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
     optional = helper.make_value_info("o", helper.make_optional_type_proto(sequence.type))
     outputs = [onnx.ValueInfoProto(name=name) for name in ("count", "is_there", "y")]
-    nodes = [
-        helper.make_node("SequenceLength", ["s"], ["count"]),
-        helper.make_node("OptionalHasElement", ["o"], ["is_there"]),
-        helper.make_node("Add", ["x", "x"], ["y"]),
-    ]
+    nodes = models.parsed("count = SequenceLength (s)  is_there = OptionalHasElement (o)  y = Add (x, x)")
     open_sizes = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])
     graph = helper.make_graph(nodes, "sequences", [sequence, optional, open_sizes], outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)

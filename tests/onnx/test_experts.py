@@ -6,35 +6,31 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import onnxruntime
+import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import dmlvk as dml
-import dmlvk.onnx as ort
 from dmlvk.kernels.target import GPU
+from tests.onnx import models
 
 EXPERTS, TOKENS = 4, 3
 KINDS = [(0, ""), (4, ""), (4, "packed"), (4, "floats"), (8, "packed"), (2, "")]
 
 
-def model_of(nodes: list[Any], inputs: dict[str, Any], constants: dict[str, Any], shape: list[Any], kind: int) -> bytes:
+def model_of(
+    nodes: list[Any], inputs: dict[str, Any], constants: dict[str, Any], shape: list[Any], kind: int
+) -> onnx.ModelProto:
     """A model of nodes whose output is y; sizes of the first axis are open."""
-    infos = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), ["tokens", *array.shape[1:]])
+    kinds = {
+        name: (helper.np_dtype_to_tensor_dtype(array.dtype), ["tokens", *array.shape[1:]])
         for name, array in inputs.items()
-    ]
-    outputs = [helper.make_tensor_value_info("y", kind, ["tokens", *shape])]
-    stored = [numpy_helper.from_array(array, name) for name, array in constants.items()]
-    graph = helper.make_graph(nodes, "experts", infos, outputs, stored)
-    opsets = [helper.make_opsetid(name, version) for name, version in (("", 17), ("com.microsoft", 1), ("dmlvk", 1))]
-    made: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
-    return made
+    }
+    return models.model(nodes, kinds, {"y": (kind, ["tokens", *shape])}, constants)
 
 
-def run(device: dml.Device, model: bytes, inputs: dict[str, Any]) -> Any:
-    session = ort.InferenceSession(model, device=device, strict=True)
-    return session.run(None, inputs)[0]
+def run(device: dml.Device, model: onnx.ModelProto, inputs: dict[str, Any]) -> Any:
+    return models.by_device(device, model, inputs)[0]
 
 
 @pytest.mark.parametrize("data_type", [np.float32, np.float16])
@@ -140,7 +136,7 @@ def test_mixtures_are_those_of_onnx_runtime(device: dml.Device, attributes: dict
         more = attributes | {"normalize_routing_weights": 1}
         node = helper.make_node("MoE", floats, ["y"], domain="com.microsoft", **more)
         told = model_of([node], feed, constants, [hidden], TensorProto.FLOAT)
-    expected = onnxruntime.InferenceSession(told, providers=["CPUExecutionProvider"]).run(None, feed)[0]
+    (expected,) = models.by_onnx_runtime(told, feed)
     found = run(device, model, feed)
     np.testing.assert_allclose(found, expected, atol=3e-5 * np.abs(expected).max())
     few = run(device, model, {name: array[2:3] for name, array in feed.items()})

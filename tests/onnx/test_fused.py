@@ -1,10 +1,10 @@
-"""Operators of ONNX Runtime's domain that are others with more around them, beside ONNX Runtime or NumPy."""
+"""Operators of ONNX Runtime's domain, and nodes whose shapes or rules ONNX Runtime has otherwise than ONNX."""
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -12,96 +12,28 @@ from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from tests.onnx.beside_onnx_runtime import Arrays, compare, numbers
-from tests.onnx.test_operators import erf, of_node, run
+from tests.onnx.models import model, parsed
+from tests.onnx.test_operators import Arrays, erf, numbers, of_node, run
 
 _MICROSOFT: dict[str, Any] = {"domain": "com.microsoft"}
 
-_ACTIVATIONS: dict[str, list[float]] = {
-    **{"Relu": [], "Tanh": [], "Sigmoid": []},
-    **{"LeakyRelu": [0.1], "Clip": [-0.5, 0.7], "HardSigmoid": [0.3, 0.4]},
-}
 
-
-@pytest.mark.parametrize("activation", list(_ACTIVATIONS))
-def test_convolutions_with_activations(device: dml.Device, activation: str) -> None:
-    feed: Arrays = {"x": numbers(2, 4, 6, 5), "w": numbers(6, 2, 3, 2, seed=1), "b": numbers(6, seed=2)}
-    more: dict[str, Any] = {"activation": activation}
-    more |= {"activation_params": _ACTIVATIONS[activation]} if _ACTIVATIONS[activation] else {}
-    compare(device, "FusedConv", feed, group=2, strides=[2, 1], auto_pad="SAME_LOWER", **more, **_MICROSOFT)
-    if activation == "Relu":  # the only one that ONNX Runtime adds something before
-        feed["z"] = numbers(2, 6, 4, 4, seed=3)
-        compare(device, "FusedConv", feed, group=2, activation="Relu", **_MICROSOFT)
-
-
-def test_channels_that_come_last_are_convolved_and_pooled(device: dml.Device) -> None:
+def test_channels_that_come_last_are_convolved(device: dml.Device) -> None:
     x, w = numbers(2, 6, 5, 4), numbers(6, 2, 3, 3, seed=1)
     attributes: dict[str, Any] = {"group": 2, "strides": [2, 2], "pads": [1, 0, 1, 2]}
     first: Arrays = {"x": np.ascontiguousarray(x.transpose(0, 3, 1, 2)), "w": w}
-    (expected,) = compare(device, "Conv", first, **attributes)
+    (expected,) = run(device, helper.make_node("Conv", ["x", "w"], ["y"], **attributes), first)
     (y,) = run(device, helper.make_node("NhwcConv", ["x", "w"], ["y"], **attributes, **_MICROSOFT), {"x": x, "w": w})
     np.testing.assert_allclose(y, expected.transpose(0, 2, 3, 1), 1e-5, 1e-5)
-    window: dict[str, Any] = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 0, 1], "ceil_mode": 1}
-    compare(device, "NhwcMaxPool", {"x": (x * 40).astype(np.int8)}, **window, **_MICROSOFT)
 
 
-def test_the_padding_of_a_convolution_backwards_is_an_input(device: dml.Device) -> None:
-    feed: Arrays = {"x": numbers(1, 2, 4, 5), "w": numbers(2, 3, 3, 3, seed=1), "p": np.array([1, 0, 1, 2])}
-    compare(device, "ConvTransposeWithDynamicPads", feed, strides=[2, 1], **_MICROSOFT)
-
-
-@pytest.mark.parametrize("activation", ["Relu", "Tanh", "LeakyRelu", "HardSigmoid", "Elu", "Softplus"])
-def test_products_with_activations(device: dml.Device, activation: str) -> None:
-    feed: Arrays = {"a": numbers(5, 3), "b": numbers(4, 5, seed=1), "c": numbers(4, seed=2)}
-    numbers_of: dict[str, Any] = {"activation_alpha": 0.3, "activation_beta": 0.4}
-    more: dict[str, Any] = {"activation": activation, "transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0}
-    compare(device, "FusedGemm", feed, **more, **numbers_of, **_MICROSOFT)
-
-
-def test_products_whose_first_axis_stands_before_the_batch(device: dml.Device) -> None:
-    feed: Arrays = {"a": numbers(3, 2, 5), "b": numbers(2, 4, 5, seed=1)}
-    compare(device, "FusedMatMul", feed, transBatchA=1, transB=1, **_MICROSOFT)
+def test_shares_of_a_product_along_its_last_axis(device: dml.Device) -> None:
     a, b = numbers(2, 3, 5), numbers(2, 5, 4, seed=1)
     attributes: dict[str, Any] = {"activation": "Softmax", "activation_axis": -1, "alpha": 0.5}
     node = helper.make_node("FusedMatMulActivation", ["a", "b"], ["y"], **attributes, **_MICROSOFT)
     (y,) = run(device, node, {"a": a, "b": b})
     scores = np.exp(0.5 * np.matmul(a.astype(np.float64), b))
     np.testing.assert_allclose(y, scores / scores.sum(-1, keepdims=True), 1e-5, 1e-6)
-
-
-@pytest.mark.parametrize("has_all", [False, True])
-def test_embeddings_are_added_and_normalized(device: dml.Device, has_all: bool) -> None:
-    words = np.array([[1, 3, 0, 8], [2, 2, 7, 5]], np.int32)
-    feed: Arrays = {"ids": words, "words": numbers(9, 6), "places": numbers(7, 6, seed=1)}
-    feed |= {"gamma": numbers(6, seed=2), "beta": numbers(6, seed=3)}
-    names = ["ids", "", "words", "places", "", "gamma", "beta"]
-    if has_all:
-        feed |= {"segments": words % 2, "kinds": numbers(2, 6, seed=4), "at": words[:, ::-1] % 7}
-        feed["mask"] = np.array([[1, 1, 0, 0], [1, 1, 1, 1]], np.int32)
-        names = ["ids", "segments", "words", "places", "kinds", "gamma", "beta", "mask", "at"]
-    outputs = ["y", "counts", "sum"] if has_all else ["y", "counts"]
-    compare(device, "EmbedLayerNormalization", feed, names=names, outputs=outputs, epsilon=1e-5, **_MICROSOFT)
-
-
-@pytest.mark.parametrize("kind", ["bytes of 4 bits", "bytes", "UINT4", "INT4"])
-@pytest.mark.parametrize("columns", [32, 96])
-@pytest.mark.parametrize("has_zero", [False, True])
-def test_rows_of_blocks_are_gathered(device: dml.Device, kind: str, columns: int, has_zero: bool) -> None:
-    generator, blocks = np.random.default_rng(columns), columns // 32
-    data = generator.integers(0, 256, (7, columns), np.uint8)
-    zeros = generator.integers(0, 256, (7, blocks), np.uint8)
-    if kind == "bytes of 4 bits":
-        data, zeros = data[:, : columns // 2], zeros[:, : -(-blocks // 2)]
-    elif kind != "bytes":
-        dtype, middle = (ml_dtypes.uint4, 0) if kind == "UINT4" else (ml_dtypes.int4, 8)
-        data, zeros = ((array.astype(np.int8) % 16 - middle).astype(dtype) for array in (data, zeros))
-    feed: Arrays = {"data": data, "indices": np.array([[6, 0], [3, -1]]), "scales": np.abs(numbers(7, blocks))}
-    if has_zero:
-        feed["zeros"] = zeros
-    bits = 8 if kind == "bytes" else 4
-    constants = [name for name in feed if name != "indices"]
-    more: dict[str, Any] = {"block_size": 32, "bits": bits, "quantize_axis": 1}
-    compare(device, "GatherBlockQuantized", feed, opset=21, constants=constants, **more, **_MICROSOFT)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -139,50 +71,6 @@ def test_one_half_is_gated_by_the_other(device: dml.Device) -> None:
     np.testing.assert_allclose(y, left * right * 0.5 * (1 + erf(right / np.sqrt(2))), 1e-5, 1e-6)
 
 
-@pytest.mark.parametrize("dtypes", [(np.uint8, np.int8), (np.uint8, np.uint8)])  # ONNX Runtime has no others
-@pytest.mark.parametrize("past", [None, 0, 3])
-def test_attention_of_integer_projections(device: dml.Device, dtypes: tuple[type, type], past: int | None) -> None:
-    generator = np.random.default_rng(1)
-    feed: Arrays = {
-        "x": generator.integers(0, 120, (2, 4, 6)).astype(dtypes[0]),
-        "w": generator.integers(0, 100, (6, 24)).astype(dtypes[1]),
-        "b": numbers(24),
-        "xs": np.array(0.02, np.float32),
-        "ws": np.array(0.03, np.float32),
-        "m": np.array([4, 2], np.int32),
-        "xz": np.array(11, dtypes[0]),
-        "wz": np.array(7, dtypes[1]),
-    }
-    outputs = ["y"]
-    if past is not None:
-        feed["past"] = numbers(2, 2, 2, past, 4, seed=1)
-        outputs.append("present")
-    compare(device, "QAttention", feed, outputs=outputs, num_heads=2, unidirectional=1, **_MICROSOFT)
-
-
-def test_decoders_begin_without_a_past(device: dml.Device) -> None:
-    feed: Arrays = {name: numbers(2, 3, 8, seed=seed) for seed, name in enumerate("qkv")}
-    feed |= {name: np.zeros((2, 2, 0, 4), np.float32) for name in ("past_key", "past_value")}
-    names, outputs = [*"qkv", "", "", "", "past_key", "past_value"], ["y", "key", "value"]
-    compare(device, "MultiHeadAttention", feed, names=names, outputs=outputs, num_heads=2, **_MICROSOFT)
-    feed = {"x": numbers(2, 3, 6), "w": numbers(6, 24, seed=1), "b": numbers(24, seed=2)}
-    feed["past"] = np.zeros((2, 2, 2, 0, 4), np.float32)
-    names = ["x", "w", "b", "", "past"]
-    compare(device, "Attention", feed, names=names, outputs=["y", "p"], num_heads=2, unidirectional=1, **_MICROSOFT)
-
-
-def test_the_place_of_rotary_embeddings_may_be_a_scalar(device: dml.Device) -> None:
-    feed: Arrays = {"x": numbers(2, 3, 8), "place": np.array(2), "cos": numbers(9, 2), "sin": numbers(9, 2, seed=1)}
-    compare(device, "RotaryEmbedding", feed, num_heads=2, **_MICROSOFT)
-
-
-def test_skipped_sums_are_normalized_by_onnx_runtime_s_epsilon(device: dml.Device) -> None:
-    feed: Arrays = {"x": numbers(2, 8) * 1e-4, "skip": numbers(2, 8, seed=1) * 1e-4, "gamma": numbers(8, seed=2)}
-    compare(device, "SkipLayerNormalization", feed, **_MICROSOFT)
-    feed = {"x": numbers(4, 5), "k": np.array(-1)}
-    compare(device, "Trilu", feed, upper=0, constants=["k"], **_MICROSOFT)
-
-
 def test_a_node_that_neither_computes_says_why_the_device_does_not(device: dml.Device) -> None:
     node = helper.make_node("GroupNorm", ["x", "g", "b"], ["y"], groups=4, activation=0, **_MICROSOFT)
     feed: Arrays = {"x": numbers(1, 2, 2, 6), "g": numbers(6), "b": numbers(6)}
@@ -190,3 +78,27 @@ def test_a_node_that_neither_computes_says_why_the_device_does_not(device: dml.D
         dml.ModelFileError, match=r"\(GroupNorm\): cannot be computed.*; the device: 4 groups of 6 channels$"
     ):
         ort.InferenceSession(of_node(node, feed), device=device).run(None, feed)
+
+
+def test_nan_stays_nan_behind_an_operator_that_would_take_relu_in(device: dml.Device) -> None:
+    nodes = parsed("z = Gemm (x, w)  y = Relu (z)")
+    made = model(nodes, {"x": [2, 2]}, ["y"], {"w": np.eye(2, dtype=np.float32)})
+    x = np.array([[np.nan, 1], [-1, 2]], np.float32)
+    options = ort.SessionOptions()
+    (dropped,) = ort.InferenceSession(made, options, device=device).run(None, {"x": x})
+    assert dropped.tolist() == [[0, 0], [0, 2]]
+    options.propagate_nan = True
+    session = ort.InferenceSession(made, options, device=device)
+    for again in (session, pickle.loads(pickle.dumps(session))):
+        (kept,) = again.run(None, {"x": x})
+        assert np.isnan(kept[0]).all()
+        assert kept[1].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("index", [4, -5])
+def test_constant_indices_beyond_an_axis_are_refused(device: dml.Device, index: int) -> None:
+    made = model("[row] y = Gather (x, i)", {"x": [4, 3]}, ["y"], {"i": np.array(index)})
+    with pytest.raises(dml.UnsupportedError, match=rf"'row' \(Gather\).*the index {index} is beyond the 4 elements"):
+        ort.InferenceSession(made, device=device, strict=True)
+    with pytest.raises(dml.ModelFileError, match="'row'"):
+        ort.InferenceSession(made, device=device).run(None, {"x": numbers(4, 3)})

@@ -1,33 +1,31 @@
-"""Operators that exporters write out as several nodes are joined, and everything that only looks like them is not."""
+"""Operators that exporters write out as several nodes are joined, by hand and in the very graphs that they write."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
 from tests.onnx import models
+from tests.onnx.models import on_host
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
 Arrays = dict[str, npt.NDArray[Any]]
+
 ROOT_TWO, ROOT_TWO_BY_PI = 2.0**0.5, (2 / np.pi) ** 0.5
 
 
 class Form:
-    """A graph that grows node by node.
-
-    Args:
-        version: of ONNX's operators.
-        element: the type of floats.
-    """
+    """A graph that grows node by node."""
 
     def __init__(self, version: int = 17, element: int = TensorProto.FLOAT) -> None:
         self.version, self.element = version, element
@@ -330,3 +328,49 @@ def test_joined_nodes_that_the_device_lacks_are_computed_one_by_one(any_device: 
     session = ort.InferenceSession(broadcast.model({"x": small}, wide), device=any_device)
     assert session.run(None, {"x": small})[0].shape == (3, 1, 2, 24)
     assert joined_nodes(session) == set()
+
+
+EXPORTED_FORMS = sorted(Path(__file__).with_name("exported_forms").glob("*.txt"))
+"""Graphs by both exporters, named after the form, the exporter, and what nodes are joined to."""
+
+ERRORS = {np.dtype(np.float32): 2e-5, np.dtype(np.float16): 4e-3}
+"""Of the largest element, by the type of the input: ONNX Runtime computes FLOAT16 in FLOAT32, too, with other sums."""
+
+
+def with_weights(text: str) -> onnx.ModelProto:
+    """A model from a text that only declares its weights."""
+    random = np.random.default_rng(0)
+    model = onnx.parser.parse_model(text)
+    written = {name for node in model.graph.node for name in node.output}
+    for info in model.graph.value_info:
+        if info.name not in written:
+            shape = [dimension.dim_value for dimension in info.type.tensor_type.shape.dim]
+            dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+            weight = np.asarray(0.5 + random.random(shape)).astype(dtype)
+            model.graph.initializer.append(numpy_helper.from_array(weight, info.name))
+    model.graph.ClearField("value_info")
+    return model
+
+
+def test_both_exporters_are_there_for_every_form() -> None:
+    names = {path.name.split(".")[0] for path in EXPORTED_FORMS}
+    assert len(EXPORTED_FORMS) == 2 * len(names) >= 24
+
+
+@pytest.mark.parametrize("path", EXPORTED_FORMS, ids=lambda path: path.name.rpartition(".")[0].rpartition(".")[0])
+def test_an_exported_form_is_joined_and_right(any_device: dml.Device, path: Path) -> None:
+    model = with_weights(path.read_text())
+    source = model.graph.input[0].type.tensor_type
+    sizes = [dimension.dim_value for dimension in source.shape.dim]
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(source.elem_type))
+    session = ort.InferenceSession(model, device=any_device)
+    reference = onnxruntime.InferenceSession(model.SerializeToString())
+    for batch in (2,) if sizes[0] else (2, 3):
+        x = np.random.default_rng(batch).standard_normal((batch, *sizes[1:])).astype(dtype)
+        (expected,) = reference.run(None, {"x": x})
+        (got,) = session.run(None, {"x": x})
+        assert got.dtype == expected.dtype
+        largest = float(np.abs(expected.astype(np.float64)).max())
+        np.testing.assert_allclose(got.astype(np.float64), expected, rtol=0, atol=ERRORS[dtype] * largest)
+    assert joined_nodes(session) == {path.name.split(".")[2]}
+    assert not on_host(session)

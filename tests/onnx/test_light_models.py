@@ -17,14 +17,11 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from tests.onnx.light import by_onnx_runtime, in_halves, input_of, load, with_random_weights
 
-SQUEEZENET_BITS = 3185388594
-"""The checksum of the results on all devices."""
+SQUEEZENET_BITS = 3185388594  # The checksum of the results on all devices
 
-DIGITS_BITS = 1323317520
-"""Likewise."""
+DIGITS_BITS = 1323317520  # Likewise
 
-DIGITS_BITS_IN_HALVES = 3048153359
-"""Likewise."""
+DIGITS_BITS_IN_HALVES = 3048153359  # Likewise
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 

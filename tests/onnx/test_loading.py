@@ -1,19 +1,24 @@
-"""Whatever is wrong with a model ends in one error that names what; external data stays inside the model's folder."""
+"""Whatever is wrong with a model ends in one error that names what; weights stay in files, and are computed once."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import dmlvk as dml
+import dmlvk.onnx
 import dmlvk.onnx as ort
 from dmlvk.onnx.model.loading import load
+from dmlvk.runtime.vulkan.devices import DeviceLimits
 from dmlvk.support.mapped_files import file_of, files_of
+from tests.onnx import models
 from tests.onnx.models import model, two_branches
 
 _OPSET = helper.make_opsetid("", 17)
@@ -41,7 +46,7 @@ def test_external_data_is_read_from_the_model_s_folder(any_device: dml.Device, t
 def test_large_weights_stay_in_their_file(any_device: dml.Device, tmp_path: Path) -> None:
     """They are mapped, wherever they begin, and give what a copy gives."""
     weights = np.random.default_rng(0).standard_normal((600, 512)).astype(np.float32)
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    nodes = models.parsed("y = MatMul (x, w)")
     made = model(nodes, {"x": (1, 600)}, ["y"], {"w": weights})
     whole = ort.InferenceSession(made.SerializeToString(), device=any_device)
     initializer = made.graph.initializer[0]
@@ -99,7 +104,7 @@ def test_a_model_s_file_may_be_written_over_as_soon_as_there_is_a_session(
 def test_weights_that_the_host_needs_from_a_file_that_was_written_over_are_refused(
     any_device: dml.Device, tmp_path: Path
 ) -> None:
-    nodes = [helper.make_node("Compress", ["w", "which"], ["y"], axis=0)]
+    nodes = models.parsed("y = Compress <axis = 0> (w, which)")
     weights = {"w": np.ones((192, 192), np.float32)}
     path = tmp_path / "model.onnx"
     onnx.save(model(nodes, {"which": [192]}, ["y"], weights, element=TensorProto.BOOL), path)
@@ -195,13 +200,10 @@ def test_results_of_negative_sizes_are_not_called_too_large(device: dml.Device) 
 
 @pytest.mark.parametrize("shape", [[2**40, 2**40], [-1], [2**31, 2**31]])
 def test_impossible_sizes_never_reach_an_allocation(any_device: dml.Device, shape: list[int]) -> None:
-    nodes = [
-        helper.make_node("ConstantOfShape", ["shape"], ["c"], name="bad"),
-        helper.make_node("Add", ["x", "c"], ["y"]),
-    ]
+    nodes = models.parsed("[bad] c = ConstantOfShape (shape)  y = Add (x, c)")
     with pytest.raises(dml.ModelFileError, match="node 'bad'"):
         ort.InferenceSession(model(nodes, {"x": [1]}, ["y"], {"shape": np.array(shape)}), device=any_device)
-    expand = model([helper.make_node("Expand", ["x", "shape"], ["y"], name="bad")], {"x": [1]}, ["y"])
+    expand = model("[bad] y = Expand (x, shape)", {"x": [1]}, ["y"])
     expand.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, ["n"]))
     session = ort.InferenceSession(expand, device=any_device)
     with pytest.raises(dml.DmlError):
@@ -226,3 +228,62 @@ def test_an_initializer_whose_bytes_do_not_fit_its_shape_is_named(any_device: dm
         made.graph.initializer[0].dims[:] = dims
         with pytest.raises(dml.ModelFileError, match="the initializer 'bias'"):
             ort.InferenceSession(made, device=any_device)
+
+
+WIDTH = 48
+
+WEIGHT = 4 * WIDTH * WIDTH
+
+
+def _normalized(kind: str, number: int) -> list[tuple[str, list[str], list[str], dict[str, Any]]]:
+    """Nodes that make ``w`` of ``v``, as weight_norm, weight standardization and a transposed export write them."""
+    v, w = f"v{number}", f"w{number}"
+    a, b, c, d = (f"{letter}{number}" for letter in "abcd")
+    if kind == "norm":
+        return [
+            ("ReduceL2", [v], [a], {"axes": [0], "keepdims": 1}),
+            ("Div", [v, a], [b], {}),
+            ("Mul", [b, f"g{number}"], [w], {}),
+        ]
+    if kind == "standardized":
+        return [
+            ("ReduceMean", [v], [a], {"axes": [0], "keepdims": 1}),
+            ("Sub", [v, a], [b], {}),
+            ("Mul", [b, b], [c], {}),
+            ("ReduceMean", [c], [d], {"axes": [0], "keepdims": 1}),
+            ("Add", [d, "epsilon"], [f"e{number}"], {}),
+            ("Sqrt", [f"e{number}"], [f"r{number}"], {}),
+            ("Div", [b, f"r{number}"], [f"s{number}"], {}),
+            ("Mul", [f"s{number}", f"g{number}"], [w], {}),
+        ]
+    return [("Tanh", [v], [a], {}), ("Transpose", [a], [b], {"perm": [1, 0]}), ("Softmax", [b], [w], {"axis": 0})]
+
+
+def _model(kinds: list[str], rows: int | str, seed: int) -> ModelProto:
+    draw = np.random.default_rng(seed)
+    nodes, weights = [], {"epsilon": np.array([1e-5], np.float32)}
+    for number, kind in enumerate(kinds):
+        weights[f"v{number}"] = draw.normal(0, 1, (WIDTH, WIDTH)).astype(np.float32)
+        weights[f"g{number}"] = draw.uniform(0.05, 0.2, (1, WIDTH)).astype(np.float32)
+        nodes += [helper.make_node(op, reads, writes, **more) for op, reads, writes, more in _normalized(kind, number)]
+        nodes.append(helper.make_node("MatMul", [f"x{number}", f"w{number}"], [f"x{number + 1}"]))
+    return models.model(nodes, {"x0": [rows, WIDTH]}, [f"x{len(kinds)}"], weights)
+
+
+@pytest.mark.parametrize("rows", [3, "n"])
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_that_are_normalized_in_the_model_take_several_buffers_and_their_room_once(
+    rows: int | str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DeviceLimits, "largest_buffer", 2 * WEIGHT + 1024)
+    kinds = random.Random(seed).choices(["norm", "standardized", "transposed"], k=9)
+    model = _model(kinds, rows, seed).SerializeToString()
+    session = dmlvk.onnx.InferenceSession(model)
+    reference = onnxruntime.InferenceSession(model)
+    for count in (3,) if rows == 3 else (3, 7, 2):
+        x = np.random.default_rng(count).normal(0, 1, (count, WIDTH)).astype(np.float32)
+        for _ in range(2):
+            (result,) = session.run(None, {"x0": x})
+            (expected,) = reference.run(None, {"x0": x})
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5 * float(np.abs(expected).max()))
+    assert session.usage.device_bytes < (len(kinds) + 2) * WEIGHT, "weights, or what is between, stay on the device"

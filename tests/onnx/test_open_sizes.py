@@ -1,10 +1,11 @@
-"""One plan serves many sizes, with the bits of plans that are made for each of them alone, and compiles nothing."""
+"""One plan serves many sizes, with the bits of plans for each alone: models, numbers of steps, integers that follow."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -12,10 +13,15 @@ from onnx import TensorProto, helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.kernels import access_orders
+from dmlvk.onnx.host.evaluation.call import FUNCTIONS
 from dmlvk.onnx.host.evaluation.movement import clipped_slice
+from dmlvk.onnx.plan.segments import Segment
 from tests.effort import some
+from tests.onnx import models, random_decoders
+from tests.onnx.counted_calls import calls_of
 from tests.onnx.models import model
 from tests.onnx.open_size_models import MODELS
+from tests.onnx.random_open_models import case_of, compared
 
 SIZES = {"recognizer": (180, 161, 252, 148, 203, 240)}
 """Of which all lie between two powers of two, and give between 17 and 32 places that text is read from."""
@@ -83,7 +89,7 @@ def test_a_loss_of_track_makes_a_plan_for_one_size_and_never_a_wrong_result(
 
 
 def test_a_convolution_has_one_plan_for_pictures_of_all_heights(device: dml.Device) -> None:
-    nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
+    nodes = models.parsed("y = Conv (x, w)")
     proto = model(nodes, {"x": [1, 2, "high", "wide"]}, ["y"], {"w": np.ones((1, 2, 3, 3), np.float32)})
     session = ort.InferenceSession(proto, device=device)
     for height in (34, 38, 42, 46):
@@ -106,7 +112,7 @@ def test_memory_grows_and_larger_sizes_leave_smaller_ones_what_they_were(device:
 
 def test_memory_grows_where_a_plan_ends_soon(device: dml.Device) -> None:
     """Larger sizes, for which memory is laid out ahead, may be none of the plan's: its divisors may be 0 there."""
-    nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"])]
+    nodes = models.parsed("y = CumSum (x, axis)")
     proto = model(nodes, {"x": [1, "n"]}, ["y"], {"axis": np.array(1)})
     session = ort.InferenceSession(proto, device=device)
     for size in (1344, 3840, 4096, 3900):
@@ -118,13 +124,10 @@ def test_memory_grows_where_a_plan_ends_soon(device: dml.Device) -> None:
 
 @pytest.mark.parametrize("mask_shape", [None, (1, 5, 5), (5, 5), ("n", 5, 5)], ids=str)
 def test_attention_without_heads_has_one_plan_for_all_batches(mask_shape: Any, device: dml.Device) -> None:
-    nodes = [
-        helper.make_node("Transpose", ["x"], ["keys"], perm=[0, 2, 1]),
-        helper.make_node("MatMul", ["x", "keys"], ["scores"]),
-        helper.make_node("Add", ["scores", "mask"], ["masked"]),
-        helper.make_node("Softmax", ["masked" if mask_shape else "scores"], ["shares"], axis=-1),
-        helper.make_node("MatMul", ["shares", "x"], ["y"]),
-    ]
+    nodes = models.parsed(
+        "keys = Transpose <perm = [0, 2, 1]> (x)  scores = MatMul (x, keys)  masked = Add (scores, mask)"
+        f" shares = Softmax <axis = -1> ({'masked' if mask_shape else 'scores'})  y = MatMul (shares, x)"
+    )
     inputs = {"x": ["n", 5, 8], "mask": list(mask_shape or [])}
     if mask_shape is None:
         del nodes[2], inputs["mask"]
@@ -144,7 +147,7 @@ def test_attention_without_heads_has_one_plan_for_all_batches(mask_shape: Any, d
 
 
 def test_equal_and_different_sizes_of_one_name_are_different_plans(device: dml.Device) -> None:
-    nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
+    nodes = models.parsed("y = Add (a, b)")
     session = ort.InferenceSession(model(nodes, {"a": ["n", 3], "b": ["m", 3]}, ["y"]), device=device)
     for n, m in ((4, 4), (5, 5), (1, 6), (6, 1), (7, 7), (1, 1)):
         a, b = np.ones((n, 3), np.float32), np.arange(3 * m, dtype=np.float32).reshape(m, 3)
@@ -155,10 +158,7 @@ def test_equal_and_different_sizes_of_one_name_are_different_plans(device: dml.D
 
 
 def test_a_size_whose_name_is_a_sum_is_that_sum_where_it_is_true(device: dml.Device) -> None:
-    nodes = [
-        helper.make_node("Concat", ["a", "b"], ["joined"], axis=0),
-        helper.make_node("Add", ["joined", "c"], ["y"]),
-    ]
+    nodes = models.parsed("joined = Concat <axis = 0> (a, b)  y = Add (joined, c)")
     inputs: dict[str, list[int | str | None]] = {"c": ["n + m", 3], "a": ["n", 3], "b": ["m", 3]}
     session = ort.InferenceSession(model(nodes, inputs, ["y"]), device=device)
     for n, m, rows, plans in ((5, 9, 14, 1), (7, 14, 21, 1), (6, 10, 16, 1), (7, 1, 8, 2), (6, 10, 1, 3), (1, 1, 2, 4)):
@@ -172,14 +172,10 @@ def test_a_size_whose_name_is_a_sum_is_that_sum_where_it_is_true(device: dml.Dev
 
 
 def test_results_that_are_sizes_follow_them(device: dml.Device) -> None:
-    nodes = [
-        helper.make_node("Shape", ["x"], ["shape"]),
-        helper.make_node("ReduceProd", ["shape"], ["count"], keepdims=0),
-        helper.make_node("Range", ["zero", "count", "two"], ["places"]),
-        helper.make_node("Neg", ["x"], ["y"]),
-        helper.make_node("Cast", ["count"], ["number"], to=TensorProto.FLOAT),
-        helper.make_node("Div", ["y", "number"], ["mean"]),
-    ]
+    nodes = models.parsed(
+        "shape = Shape (x)  count = ReduceProd <keepdims = 0> (shape)  places = Range (zero, count, two)"
+        " y = Neg (x)  number = Cast <to = 1> (count)  mean = Div (y, number)"
+    )
     constants = {"zero": np.array(0, np.int64), "two": np.array(2, np.int64)}
     outputs = ["shape", "count", "places", "mean"]
     session = ort.InferenceSession(model(nodes, {"x": ["n", 3]}, outputs, constants), device=device)
@@ -214,7 +210,7 @@ def test_slices_are_those_of_python_where_bounds_lie_inside(step: int) -> None:
 def test_a_model_that_takes_a_sequence_runs_whatever_sizes_are_open(any_device: dml.Device) -> None:
     taken = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
     length = helper.make_tensor_value_info("n", TensorProto.INT64, [])
-    graph = helper.make_graph([helper.make_node("SequenceLength", ["s"], ["n"])], "g", [taken], [length])
+    graph = helper.make_graph(models.parsed("n = SequenceLength (s)"), "g", [taken], [length])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     session = ort.InferenceSession(proto, device=any_device)
     for count in (3, 2):
@@ -223,11 +219,8 @@ def test_a_model_that_takes_a_sequence_runs_whatever_sizes_are_open(any_device: 
 
 
 def test_attention_to_a_past_that_is_computed_has_one_plan_for_all_lengths(any_device: dml.Device) -> None:
-    nodes = [
-        helper.make_node("Neg", ["before"], ["past"]),  # so it is no cache
-        helper.make_node("Attention", ["q", "q", "q", "", "past", "past"], ["y", "k", "v"], is_causal=1),
-    ]
-    proto = model(nodes, {"q": (1, 2, "new", 8), "before": (1, 2, "old", 8)}, ["y"], opset=24)
+    text = "past = Neg (before)  y, k, v = Attention <is_causal = 1> (q, q, q, , past, past)"  # so it is no cache
+    proto = model(text, {"q": (1, 2, "new", 8), "before": (1, 2, "old", 8)}, ["y"], opset=24)
     session = ort.InferenceSession(proto, device=any_device)
     for new, old in ((5, 3), (9, 4), (3, 12)):
         random = np.random.default_rng(new)
@@ -239,3 +232,178 @@ def test_attention_to_a_past_that_is_computed_has_one_plan_for_all_lengths(any_d
         shares = np.exp(scores - scores.max(-1, keepdims=True))
         np.testing.assert_allclose(found, shares / shares.sum(-1, keepdims=True) @ keys, rtol=1e-4, atol=1e-5)
     assert _is_open(session)
+
+
+Array = npt.NDArray[Any]
+
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+_BATCH, _INPUTS, _UNITS = 3, 4, 6
+
+_STEPS = (5, 8, 7, 6, 9, 16, 12, 2, 3, 11)
+"""Between 2 and 16: powers of two, and what lies between them; a plan each for 2, up to 4, up to 8, and up to 16."""
+
+
+def _model(
+    op_type: str, direction: str, steps: int | str, *, has_lengths: bool, layout: int = 0, **attributes: Any
+) -> onnx.ModelProto:
+    random, directions = np.random.default_rng(1), 2 if direction == "bidirectional" else 1
+    rows = _GATES[op_type] * _UNITS
+    shapes = {"w": (rows, _INPUTS), "r": (rows, _UNITS), "b": (2 * rows,)}
+    constants = {name: random.normal(0, 0.5, (directions, *s)).astype(np.float32) for name, s in shapes.items()}
+    outputs = ["y", "y_h", "y_c"][: 3 if op_type == "LSTM" else 2]
+    names = ["x", "w", "r", "b", *(["lengths"] if has_lengths else [])]
+    more: dict[str, Any] = {"layout": 1} if layout else {}
+    node = helper.make_node(op_type, names, outputs, direction=direction, hidden_size=_UNITS, **attributes, **more)
+    inputs: dict[str, Any] = {"x": _turned([steps, "batch", _INPUTS], layout)}
+    if has_lengths:
+        inputs["lengths"] = (TensorProto.INT32, ["batch"])
+    return models.model([node], inputs, outputs, constants, opset=14)
+
+
+def _turned(shape: list[Any], layout: int) -> list[Any]:
+    return [shape[1], shape[0], shape[2]] if layout else shape
+
+
+def _feed(steps: int, *, has_lengths: bool, layout: int = 0) -> dict[str, Array]:
+    random = np.random.default_rng(steps)
+    x = random.standard_normal(_turned([steps, _BATCH, _INPUTS], layout)).astype(np.float32)
+    lengths = {"lengths": np.array([steps, 1, max(1, steps - 2)], np.int32)} if has_lengths else {}
+    return {"x": x, **lengths}
+
+
+@pytest.mark.t_way(1)
+@pytest.mark.parametrize("has_lengths", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("op_type", "attributes"), [("RNN", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1}), ("LSTM", {})]
+)
+def test_steps_have_a_plan_for_each_power_of_two_and_the_bits_of_one_for_them_alone(
+    any_device: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    op_type: str,
+    attributes: dict[str, Any],
+    direction: str,
+    has_lengths: bool,
+) -> None:
+    plans = calls_of(monkeypatch, Segment, "__init__")
+    model = _model(op_type, direction, "steps", has_lengths=has_lengths, **attributes)
+    session = ort.InferenceSession(model, device=any_device, strict=True)
+    theirs = models.onnx_runtime(model)
+    feeds = [_feed(steps, has_lengths=has_lengths) for steps in _STEPS]
+    made = [session.run(None, feed) for feed in feeds]
+    assert len(plans) == 4, f"{len(plans)} plans for {len(_STEPS)} sizes"
+    for steps, feed, results in zip(_STEPS, feeds, made, strict=True):
+        alone = _model(op_type, direction, steps, has_lengths=has_lengths, **attributes)
+        planned = ort.InferenceSession(alone, device=any_device, strict=True).run(None, feed)
+        for number, (got, wanted) in enumerate(zip(results, planned, strict=True)):
+            assert got.tobytes() == wanted.tobytes(), f"output {number} of {steps} steps has other bits than alone"
+        for got, wanted in zip(results, theirs.run(None, feed), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5, err_msg=f"{steps} steps")
+
+
+@pytest.mark.parametrize("op_type", list(_GATES))
+def test_open_steps_of_sequences_that_come_first(device: dml.Device, op_type: str) -> None:
+    model = _model(op_type, "bidirectional", "steps", has_lengths=True, layout=1)
+    session = ort.InferenceSession(model, device=device, strict=True)
+    for steps in _STEPS:
+        feed = _feed(steps, has_lengths=True, layout=1)
+        alone = _model(op_type, "bidirectional", steps, has_lengths=True)
+        turned = feed | {"x": np.ascontiguousarray(feed["x"].swapaxes(0, 1))}
+        expected = ort.InferenceSession(alone, device=device, strict=True).run(None, turned)
+        y, *states = session.run(None, feed)
+        assert y.tobytes() == expected[0].transpose(2, 0, 1, 3).tobytes(), f"{steps} steps"
+        for got, wanted in zip(states, expected[1:], strict=True):
+            assert got.tobytes() == wanted.swapaxes(0, 1).tobytes(), f"last states of {steps} steps"
+    assert session._program.plan_count == 4
+
+
+_OF_THREE: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "Add": ([[1, 2, 0]], {}),
+    "Sub": ([[1, 2, 3]], {}),
+    "Mul": ([[3, 1, 2]], {}),
+    "Div": ([[2, 3, 4]], {}),
+    "Mod": ([[64, 63, 64]], {}),
+    "Max": ([[4, 0, 2]], {}),
+    "Min": ([[99, 98, 97]], {}),
+    "Neg": ([], {}),
+    "Identity": ([], {}),
+    "Cast": ([], {"to": TensorProto.INT32}),
+    "Equal": ([[3, 3, 4]], {}),
+    "Greater": ([[3, 99, 4]], {}),
+    "GreaterOrEqual": ([[3, 99, 4]], {}),
+    "Less": ([[3, 99, 4]], {}),
+    "LessOrEqual": ([[3, 99, 4]], {}),
+    "ReduceSum": ([[0]], {"keepdims": 0}),
+    "ReduceProd": ([], {"axes": [0], "keepdims": 1}),
+    "ReduceMax": ([], {"keepdims": 1}),
+    "ReduceMin": ([], {"keepdims": 0}),
+    "Reshape": ([[1, 3]], {}),
+    "Flatten": ([], {"axis": 0}),
+    "Squeeze": ([], {}),
+    "Unsqueeze": ([[0, 2]], {}),
+    "Transpose": ([], {"perm": [0]}),
+    "Expand": ([[2, 1]], {}),
+    "Tile": ([[2]], {}),
+    "Concat": ([[7]], {"axis": 0}),
+    "Split": ([[1, 2]], {"axis": 0}),
+    "Slice": ([[-1], [2**63 - 1], [0], [-1]], {}),
+    "Gather": ([[2, -3]], {"axis": 0}),
+    "Where": ([], {}),
+}
+"""Further inputs of each operator, whose first one has three sizes; and its attributes."""
+
+_SIZES = ((4, 8, 12), (8, 12, 16), (8, 12, 20))
+
+
+def model_of(op_type: str) -> onnx.ModelProto:
+    """An operator of the shape of x, with numbers that say the shape of another result."""
+    more, attributes = _OF_THREE[op_type]
+    constants = {f"c{number}": np.array(values, np.int64) for number, values in enumerate(more)}
+    given = ["s", *constants]
+    if op_type == "Where":
+        constants = {"chosen": np.array([True, False, True]), "other": np.array([4, 5, 6], np.int64)}
+        given = ["chosen", "s", "other"]
+    outputs = ["v", "w"] if op_type == "Split" else ["v"]
+    names = {**constants, "flat": np.array([-1], np.int64), "least": np.array([1], np.int64)}
+    names |= {"first": np.zeros(3, np.int64), "second": np.ones(3, np.int64)}
+    nodes = [
+        *models.parsed("s = Shape (x)"),
+        helper.make_node(op_type, given, outputs, **attributes),
+        *models.parsed(
+            "numbers = Cast <to = 7> (v)  row = Reshape (numbers, flat)  shape = Max (row, least)"
+            " corner = Slice (x, first, second)  one = Reshape (corner, flat)  filled = Expand (one, shape)"
+        ),
+    ]
+    return models.model(nodes, {"x": ["a", "b", "c"]}, [*outputs, "filled"], names)
+
+
+def test_every_function_that_knows_sizes_is_tried() -> None:
+    assert {name for (_, name), records in FUNCTIONS.items() if any(each.of_sizes for each in records)} == set(
+        _OF_THREE
+    )
+
+
+@pytest.mark.parametrize("op_type", _OF_THREE)
+def test_one_plan_computes_with_open_sizes_what_onnx_runtime_does(op_type: str, any_device: dml.Device) -> None:
+    model = model_of(op_type)
+    reference = models.onnx_runtime(model)
+    with ort.InferenceSession(model, device=any_device) as session:
+        for sizes in _SIZES:
+            feed = {"x": np.random.default_rng(sizes).standard_normal(sizes, np.float32)}
+            for found, expected in zip(session.run(None, feed), reference.run(None, feed), strict=True):
+                assert found.dtype == expected.dtype
+                np.testing.assert_array_equal(found, expected)
+        assert len(session._program._dynamic) == 1
+
+
+@pytest.mark.parametrize("number", some(range(12), 4))
+def test_random_models_at_sizes_that_follow_each_other(device: dml.Device, number: int) -> None:
+    outcome = compared(case_of(7, number), device)
+    assert not outcome.faults, "\n".join(outcome.faults)
+
+
+@pytest.mark.parametrize("number", some(range(8), 4))
+def test_random_decoders_whose_text_comes_in_parts(device: dml.Device, number: int) -> None:
+    faults = random_decoders.faults_of(random_decoders.drawn(7, number), device)
+    assert not faults, "\n".join(faults)

@@ -1,4 +1,4 @@
-"""ONNX Runtime's operators of quantized tensors, beside ONNX Runtime itself."""
+"""Quantized tensors: ONNX Runtime's operators, and what stands between DequantizeLinear and QuantizeLinear."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from tests.onnx.beside_onnx_runtime import compare, numbers
+from tests.onnx import models
 from tests.onnx.test_operators import Arrays, of_node
 
 MICROSOFT = "com.microsoft"
@@ -76,61 +76,6 @@ def target(element: type[np.generic], scale: float, zero: int) -> Arrays:
     return {"y_scale": np.array(scale, np.float32), "y_zero": np.array(zero, element)}
 
 
-@pytest.mark.parametrize("element", [np.uint8, np.int8])
-@pytest.mark.parametrize(
-    ("operator", "attributes"),
-    [
-        ("QLinearLeakyRelu", {"alpha": 0.2}),
-        ("QLinearSigmoid", {}),
-        ("QLinearSoftmax", {"axis": -1, "opset": 13}),
-        ("QLinearSoftmax", {"axis": 1, "opset": 11}),
-        ("QLinearGlobalAveragePool", {"channels_last": 0}),
-        ("QLinearAveragePool", {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [1, 0, 0, 1]}),
-        ("QLinearAveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
-        ("QLinearAveragePool", {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}),
-        ("QLinearAveragePool", {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "SAME_LOWER"}),
-    ],
-)
-def test_functions_of_one_tensor(
-    device: dml.Device, element: type[np.generic], operator: str, attributes: dict[str, Any]
-) -> None:
-    scales = {"QLinearSigmoid": 1 / 256, "QLinearSoftmax": 0.0037}  # of numbers below 1, whose reciprocal is not whole
-    scale = scales.get(operator, 0.0317)  # with few quotients near halves
-    feed = quantized(element, 2, 3, 6, 7) | target(element, scale, 0 if element is np.uint8 else -10)
-    node = helper.make_node(operator, list(feed), ["y"], domain=MICROSOFT, **attributes)
-    most, share = steps_apart(*both(device, node, feed))
-    assert most <= 1 and share < 0.02
-
-
-@pytest.mark.parametrize("rank", [3, 4, 5])
-def test_pools_of_channels_that_come_last(device: dml.Device, rank: int) -> None:
-    """ONNX Runtime has them for bytes, too."""
-    feed = quantized(np.uint8, 2, *(5, 4, 6)[: rank - 2], 3) | target(np.uint8, 0.06, 9)
-    node = helper.make_node("QLinearGlobalAveragePool", list(feed), ["y"], domain=MICROSOFT, channels_last=1)
-    most, _ = steps_apart(*both(device, node, feed))
-    assert most <= 1
-
-
-@pytest.mark.parametrize("element", [np.uint8, np.int8])
-def test_products_choices_and_joined_tensors(device: dml.Device, element: type[np.generic]) -> None:
-    a = quantized(element, 2, 3, 5, scale=0.02, name="a")
-    b = quantized(element, 3, 1, scale=0.07, zero=-5 if element is np.int8 else 130, seed=1, name="b")
-    feed = a | b | target(element, 0.1, 7)
-    most, share = steps_apart(*both(device, helper.make_node("QLinearMul", list(feed), ["y"], domain=MICROSOFT), feed))
-    assert most <= 1 and share < 0.02
-    condition: Arrays = {"c": np.random.default_rng(2).integers(0, 2, (3, 5)).astype(np.bool_)}
-    node = helper.make_node("QLinearWhere", list(condition | feed), ["y"], domain=MICROSOFT)
-    most, _ = steps_apart(*both(device, node, condition | feed))
-    assert most <= 1
-    b = quantized(element, 2, 1, 5, scale=0.07, zero=11, seed=1, name="b")
-    feed = target(element, 0.1, 7) | a | b
-    node = helper.make_node("QLinearConcat", list(feed), ["y"], domain=MICROSOFT, axis=1)
-    # ONNX Runtime wants the parts' scales to be constants.
-    constants = {name: feed[name] for name in feed if "_" in name}
-    most, _ = steps_apart(*both(device, node, {"a": feed["a"], "b": feed["b"]}, constants))
-    assert most <= 1
-
-
 @pytest.mark.parametrize("types", [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)])
 @pytest.mark.parametrize("has_zeros", [False, True])
 def test_products_of_integers_as_numbers(
@@ -157,25 +102,6 @@ def test_products_that_quantize_their_first_matrix(device: dml.Device, element: 
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("bits", [2, 4, 8])
-@pytest.mark.parametrize("has_zeros", [False, True])
-def test_matrices_of_blocks_of_few_bits(device: dml.Device, bits: int, has_zeros: bool) -> None:
-    """With a last block that is not full, and an odd number of zero points in each row."""
-    random, terms, columns, block = np.random.default_rng(7), 70, 5, 32
-    blocks = 3
-    constants: Arrays = {
-        "b": random.integers(0, 256, (columns, blocks, block * bits // 8), np.uint8),
-        "s": random.random(columns * blocks, np.float32) + np.float32(0.01),
-    }
-    if has_zeros:
-        constants["z"] = random.integers(0, 256, columns * -(-blocks * bits // 8), np.uint8)
-    feed: Arrays = {"a": random.standard_normal((2, 3, terms)).astype(np.float32)}
-    attributes: dict[str, Any] = {"K": terms, "N": columns, "bits": bits, "block_size": block}
-    node = helper.make_node("MatMulNBits", ["a", *constants], ["y"], domain=MICROSOFT, **attributes)
-    got, expected = both(device, node, feed, constants)
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-2)
-
-
 @pytest.mark.parametrize("transposed", [(0, 0), (1, 0), (0, 1)])
 @pytest.mark.parametrize("has_bias", [False, True])
 def test_quantized_products_with_a_bias(device: dml.Device, transposed: tuple[int, int], has_bias: bool) -> None:
@@ -192,15 +118,146 @@ def test_quantized_products_with_a_bias(device: dml.Device, transposed: tuple[in
     assert most <= 1
 
 
-@pytest.mark.parametrize("kind", ["picture", "numbers", "nothing"])
-def test_numbers_become_the_integers_of_onnx_runtime(device: dml.Device, kind: str) -> None:
-    """Every quotient of a picture from -1 to 1 by its scale, 2 / 255, lies next to a half."""
-    x = (np.arange(256, dtype=np.float32).reshape(4, 64) - 127.5) / np.float32(127.5)
-    x = {"picture": x, "numbers": numbers(4, 64), "nothing": np.zeros((4, 64), np.float32)}[kind]
-    compare(device, "DynamicQuantizeLinear", {"x": x}, opset=11, outputs=["y", "scale", "zero"], tolerance=0)
-    for dtype, zero in ((np.uint8, 127), (np.int8, -1)):
-        feed: Arrays = {"x": x, "scale": np.array(2 / 255, np.float32), "zero": np.array(zero, dtype)}
-        compare(device, "QuantizeLinear", feed, opset=13, constants=["scale", "zero"])
-    weights = np.random.default_rng(1).integers(-100, 100, (64, 3), np.int8)
-    feed = {"x": x, "w": weights, "scale": np.array(0.02, np.float32)}
-    compare(device, "DynamicQuantizeMatMul", feed, domain="com.microsoft")
+Array = npt.NDArray[Any]
+
+
+class Quantized:
+    """A model whose operators stand between DequantizeLinear and QuantizeLinear."""
+
+    def __init__(self, kind: type[np.generic] = np.uint8) -> None:
+        self.kind = kind
+        self.rng = np.random.default_rng(7)
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, Array] = {}
+        self.feed: dict[str, Array] = {}
+
+    def constant(self, array: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(array)
+        return name
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        result = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [result], **attributes))
+        return result
+
+    def given(self, *shape: int, scale: float = 0.02) -> str:
+        """Integers that the model is run with, dequantized."""
+        name, limits = f"x{len(self.feed)}", np.iinfo(self.kind)  # type: ignore[type-var]  # of integers only
+        self.feed[name] = self.rng.integers(limits.min, limits.max, shape, endpoint=True).astype(self.kind)
+        return self.op("DequantizeLinear", name, self.constant(np.float32(scale)), self.constant(self.kind(9)))
+
+    def weights(self, *shape: int, axis: int | None = None) -> str:
+        """Integers of 7 bits: processors without VNNI add pairs of products in 16 bits."""
+        values = self.constant(self.rng.integers(-63, 63, shape).astype(np.int8))
+        scales = self.scales(1 if axis is None else shape[axis], is_one=axis is None)
+        zeros = self.constant(np.zeros_like(self.constants[scales], np.int8))
+        return self.op("DequantizeLinear", values, scales, zeros, **({} if axis is None else {"axis": axis}))
+
+    def scales(self, count: int, *, is_one: bool) -> str:
+        values = self.rng.uniform(0.003, 0.01, count).astype(np.float32)
+        return self.constant(values[0] if is_one else values)
+
+    def bias(self, count: int, weights: str) -> str:
+        node = next(node for node in self.nodes if node.output[0] == weights)
+        scale = self.constant(self.constants[node.input[1]] * np.float32(0.02))
+        zero = self.constant(np.zeros_like(self.constants[scale], np.int32))
+        values = self.constant(self.rng.integers(-9000, 9000, count).astype(np.int32))
+        return self.op("DequantizeLinear", values, scale, zero, axis=0)
+
+    def rounded(self, name: str, scale: float, zero: int = 9) -> str:
+        return self.op("QuantizeLinear", name, self.constant(np.float32(scale)), self.constant(self.kind(zero)))
+
+    def both(self, device: dml.Device, *outputs: str) -> tuple[list[Array], list[Array], set[str]]:
+        """The results of dmlvk and of ONNX Runtime, and the kinds of nodes that were joined."""
+        model = models.model(self.nodes, self.feed, outputs, self.constants)
+        theirs = models.onnx_runtime(model)
+        session = ort.InferenceSession(model, device=device)
+        found, expected = session.run(None, self.feed), theirs.run(None, self.feed)
+        joined = {item.op_type for item in session.partition if item.reason.startswith("joined")}
+        return found, expected, joined
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+@pytest.mark.parametrize("axis", [None, 0])
+def test_convolutions_of_integers_have_onnx_runtimes_bits(
+    any_device: dml.Device, kind: type[np.generic], axis: int | None
+) -> None:
+    form = Quantized(kind)
+    weights = form.weights(16, 24, 3, 3, axis=axis)
+    made = form.op("Conv", form.given(1, 24, 20, 20), weights, form.bias(16, weights), pads=[1, 1, 1, 1])
+    lowest = int(np.iinfo(kind).min)  # type: ignore[type-var]  # of integers only
+    result = form.rounded(form.op("Relu", made), 0.02, lowest)
+    found, expected, joined = form.both(any_device, result)
+    if kind is np.int8:  # ONNX Runtime sums those as FLOAT32 on x86
+        apart = np.abs(found[0].astype(int) - expected[0])
+        assert apart.max() <= 1 and (apart != 0).mean() < 1e-3
+    else:
+        np.testing.assert_array_equal(found[0], expected[0])
+    assert len(np.unique(found[0])) > 100 and {"Conv", "Relu", "QuantizeLinear"} == joined
+
+
+@pytest.mark.parametrize("axis", [None, 1, -1])
+def test_products_of_integers_have_onnx_runtimes_bits(any_device: dml.Device, axis: int | None) -> None:
+    form = Quantized()
+    x = form.given(2, 30, 200)  # dequantized once for both products
+    weights = form.weights(200, 64, axis=axis)
+    result = form.rounded(form.op("MatMul", x, weights), 0.03)
+    number = form.op("MatMul", x, form.weights(200, 64))
+    found, expected, joined = form.both(any_device, result, number)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], rtol=2.0**-22)
+    assert joined == {"MatMul", "QuantizeLinear"}
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_gemm_of_integers_has_onnx_runtimes_bits(any_device: dml.Device, turned: int) -> None:
+    form = Quantized()
+    weights = form.weights(*((40, 200) if turned else (200, 40)), axis=1 - turned)
+    result = form.rounded(form.op("Gemm", form.given(30, 200), weights, form.bias(40, weights), transB=turned), 0.03)
+    found, expected, joined = form.both(any_device, result)
+    np.testing.assert_array_equal(found[0], expected[0])
+    assert joined == {"Gemm", "QuantizeLinear"}
+
+
+@pytest.mark.parametrize("kind", ["Add", "Mul"])
+def test_sums_and_products_of_elements_have_onnx_runtimes_bits(any_device: dml.Device, kind: str) -> None:
+    form = Quantized()
+    result = form.rounded(form.op(kind, form.given(64, 300), form.given(300, scale=0.013)), 0.021)
+    found, expected, joined = form.both(any_device, result)
+    np.testing.assert_array_equal(found[0], expected[0])
+    assert joined == {kind, "QuantizeLinear"}
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_softmax_of_integers_counts_steps_as_onnx_runtime_does(any_device: dml.Device, kind: type[np.generic]) -> None:
+    """What a sum's order brings to a half may be one integer beside."""
+    form = Quantized(kind)
+    lowest = int(np.iinfo(kind).min)  # type: ignore[type-var]  # of integers only
+    rows = form.given(8, 60, 40, scale=0.06)
+    results = [form.rounded(form.op("Softmax", rows, axis=axis), 0.0037, lowest) for axis in (-1, 1)]
+    found, expected, joined = form.both(any_device, *results)
+    for one, other in zip(found, expected, strict=True):
+        apart = np.abs(one.astype(int) - other)
+        assert apart.max() <= 1 and (apart != 0).sum() <= 1 and len(np.unique(one)) > 50
+    assert joined == {"Softmax", "QuantizeLinear"}
+
+
+def test_what_is_no_product_of_such_integers_stays_as_it_is(any_device: dml.Device) -> None:
+    form = Quantized()
+    of_floats = form.op("MatMul", form.given(3, 4), form.constant(np.eye(4, dtype=np.float32)))
+    other_scale = form.weights(4, 4)
+    bias = form.op("DequantizeLinear", form.constant(np.arange(4, dtype=np.int32)), form.constant(np.float32(0.5)))
+    tiny = form.op("DequantizeLinear", form.constant(np.arange(4, dtype=np.int32)), form.constant(np.float32(9e-9)))
+    results = [
+        form.rounded(of_floats, 0.02),
+        form.rounded(form.op("Gemm", form.given(3, 4), other_scale, bias), 0.02),
+        form.rounded(form.op("Relu", form.op("Add", form.given(3, 4), form.given(3, 4))), 0.02),
+        form.rounded(form.op("Gemm", form.given(3, 4, scale=1e-6), other_scale, tiny), 1e-8),
+    ]
+    found, expected, joined = form.both(any_device, *results)
+    for ours, theirs in zip(
+        found[::2], expected[::2], strict=True
+    ):  # ONNX Runtime takes any scale of a bias for theirs
+        np.testing.assert_allclose(ours.astype(int), theirs.astype(int), atol=1)
+    assert joined == set()

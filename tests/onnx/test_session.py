@@ -20,7 +20,7 @@ import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.graphs.placement import placed
 from dmlvk.objects import portable
-from tests.onnx.models import model, two_branches
+from tests.onnx.models import model, parsed, two_branches
 
 
 def test_a_model_gives_what_its_nodes_say_for_every_size_of_a_symbolic_dimension(device: dml.Device) -> None:
@@ -45,7 +45,7 @@ def test_names_are_those_of_onnx_runtime(any_device: dml.Device) -> None:
 
 
 def test_options_choose_the_arithmetic(device: dml.Device) -> None:
-    graph = model([helper.make_node("MatMul", ["x", "x"], ["y"])], {"x": [5, 5]}, ["y"])
+    graph = model("y = MatMul (x, x)", {"x": [5, 5]}, ["y"])
     x = np.arange(25, dtype=np.float32).reshape(5, 5)
 
     def kernels(session: ort.InferenceSession) -> set[bool]:
@@ -69,24 +69,10 @@ def test_options_choose_the_arithmetic(device: dml.Device) -> None:
 
 def _looped_and_hosted() -> onnx.ModelProto:
     """A loop whose body is on the device, a node of the host, and more of the device behind it."""
-    body = helper.make_graph(
-        [helper.make_node("Add", ["s", "x"], ["t"]), helper.make_node("Identity", ["go"], ["on"])],
-        "body",
-        [
-            helper.make_tensor_value_info("i", TensorProto.INT64, []),
-            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("s", TensorProto.FLOAT, [2, 3]),
-        ],
-        [
-            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("t", TensorProto.FLOAT, [2, 3]),
-        ],
+    nodes = (
+        "l = Loop (n,, x) <body = body (int64 i, bool go, float[2, 3] s) => (bool on, float[2, 3] t)"
+        " {t = Add (s, x)  on = Identity (go)}>  u = Unique (l)  y = Neg (u)"
     )
-    nodes = [
-        helper.make_node("Loop", ["n", "", "x"], ["l"], body=body),
-        helper.make_node("Unique", ["l"], ["u"]),
-        helper.make_node("Neg", ["u"], ["y"]),
-    ]
     return model(nodes, {"x": [2, 3]}, ["y"], {"n": np.array(3)})
 
 
@@ -121,15 +107,10 @@ def test_temporary_memory_beyond_one_buffer_lies_in_several(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As for large batches on devices whose buffers are small."""
-    nodes = [
-        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
-        helper.make_node("MatMul", ["x", "t"], ["a"]),
-        helper.make_node("MatMul", ["t", "x"], ["b"]),
-        helper.make_node("MatMul", ["a", "x"], ["c"]),
-        helper.make_node("MatMul", ["x", "b"], ["d"]),
-        helper.make_node("Sub", ["c", "d"], ["e"]),
-        helper.make_node("MatMul", ["e", "b"], ["y"]),
-    ]
+    nodes = parsed(
+        "t = Transpose <perm = [1, 0]> (x)  a = MatMul (x, t)  b = MatMul (t, x)  c = MatMul (a, x)"
+        " d = MatMul (x, b)  e = Sub (c, d)  y = MatMul (e, b)"
+    )
     made = model(nodes, {"x": [24, 24]}, ["y"])
     x = np.random.default_rng(4).standard_normal((24, 24), np.float32)
     whole = ort.InferenceSession(made, device=device, strict=True)
@@ -159,21 +140,11 @@ def test_results_of_one_run_outlive_the_next(device: dml.Device) -> None:
 
 
 def test_no_output_is_an_input_or_another_output(device: dml.Device) -> None:
-    body = helper.make_graph(
-        [helper.make_node("Identity", ["going"], ["goes"]), helper.make_node("Add", ["sum", "x"], ["sums"])],
-        "body",
-        [
-            helper.make_tensor_value_info("turn", TensorProto.INT64, []),
-            helper.make_tensor_value_info("going", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("sum", TensorProto.INT64, [2]),
-        ],
-        [
-            helper.make_tensor_value_info("goes", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("sums", TensorProto.INT64, [2]),
-        ],
+    loop = (
+        "Loop (n,, x) <body = body (int64 turn, bool going, int64[2] sum) => (bool goes, int64[2] sums)"
+        " {goes = Identity (going)  sums = Add (sum, x)}>"
     )
-    nodes = [helper.make_node("Loop", ["n", "", "x"], [name], body=body) for name in ("y", "z")]
-    shown = model(nodes, {"x": [2], "n": []}, ["y", "z", "x"], element=TensorProto.INT64)
+    shown = model(f"y = {loop}  z = {loop}", {"x": [2], "n": []}, ["y", "z", "x"], element=TensorProto.INT64)
     session = ort.InferenceSession(shown, device=device)
     x = np.ones(2, np.int64)
     x.flags.writeable = False
@@ -187,11 +158,7 @@ def test_no_output_is_an_input_or_another_output(device: dml.Device) -> None:
 def test_the_partition_says_what_the_host_computes_and_why(
     any_device: dml.Device, caplog: pytest.LogCaptureFixture
 ) -> None:
-    nodes = [
-        helper.make_node("Abs", ["x"], ["a"], name="first"),
-        helper.make_node("Unique", ["a"], ["u"], name="only the host"),
-        helper.make_node("Neg", ["u"], ["y"], name="last"),
-    ]
+    nodes = parsed('[first] a = Abs (x)  ["only the host"] u = Unique (a)  [last] y = Neg (u)')
     session = ort.InferenceSession(model(nodes, {"x": [4]}, ["y"]), device=any_device)
     with caplog.at_level(logging.WARNING, "dmlvk"):
         (y,) = session.run(None, {"x": np.array([-2, 2, 1, -1], np.float32)})
@@ -206,12 +173,7 @@ def test_what_the_host_computes_is_told_once_for_each_node(
     any_device: dml.Device, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not for each size, nor for each of the rounds that go to the host and back."""
-    nodes = [
-        helper.make_node("Unique", ["x"], ["a"], name="one"),
-        helper.make_node("Abs", ["a"], ["b"]),
-        helper.make_node("Unique", ["b"], ["c"], name="two"),
-        helper.make_node("Neg", ["c"], ["y"]),
-    ]
+    nodes = parsed("[one] a = Unique (x)  b = Abs (a)  [two] c = Unique (b)  y = Neg (c)")
     session = ort.InferenceSession(model(nodes, {"x": ["n"]}, ["y"]), device=any_device)
     with caplog.at_level(logging.WARNING, "dmlvk"):
         for size in (4, 3, 7, 5, 9, 4):
@@ -224,7 +186,7 @@ def test_what_the_host_computes_is_told_once_for_each_node(
 
 
 def test_a_shape_that_is_an_input_is_taken_from_its_contents(device: dml.Device) -> None:
-    graph = model([helper.make_node("Reshape", ["x", "shape"], ["y"])], {"x": [2, 6]}, ["y"])
+    graph = model("y = Reshape (x, shape)", {"x": [2, 6]}, ["y"])
     graph.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, ["n"]))
     session = ort.InferenceSession(graph, device=device, strict=True)
     x = np.arange(12, dtype=np.float32).reshape(2, 6)
@@ -234,11 +196,11 @@ def test_a_shape_that_is_an_input_is_taken_from_its_contents(device: dml.Device)
 
 
 def test_tensors_without_elements_and_scalars_pass(device: dml.Device) -> None:
-    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0)]
+    nodes = parsed("y = Neg (x)  s = ReduceSum <keepdims = 0> (x)")
     session = ort.InferenceSession(model(nodes, {"x": ["n"]}, ["y", "s"]), device=device)
     y, s = session.run(None, {"x": np.zeros(0, np.float32)})
     assert y.shape == (0,) and s.shape == () and s == 0
-    scalar = ort.InferenceSession(model([helper.make_node("Neg", ["x"], ["y"])], {"x": []}, ["y"]), device=device)
+    scalar = ort.InferenceSession(model("y = Neg (x)", {"x": []}, ["y"]), device=device)
     (y,) = scalar.run(None, {"x": np.float32(3)})
     assert y.shape == () and y == -3
 
@@ -278,10 +240,7 @@ def test_a_session_that_opened_its_device_closes_it() -> None:
 
 
 def test_an_activation_that_alone_reads_a_sum_is_part_of_it(device: dml.Device) -> None:
-    nodes = [
-        helper.make_node("Sum", ["x", "x"], ["s"]),
-        helper.make_node("LeakyRelu", ["s"], ["y"], alpha=0.5, name="bend"),
-    ]
+    nodes = parsed("s = Sum (x, x)  [bend] y = LeakyRelu <alpha = 0.5> (s)")
     session = ort.InferenceSession(model(nodes, {"x": [4]}, ["y"]), device=device)
     (y,) = session.run(None, {"x": np.array([-2, -1, 0, 3], np.float32)})
     np.testing.assert_array_equal(y, [-2, -1, 0, 6])
@@ -295,12 +254,9 @@ def test_no_node_is_lost_where_many_wait_for_the_host_twice(device: dml.Device) 
     """A round looks only so far ahead, by what it computes: the second one here not to the end of what waited."""
     names = [f"m{number}" for number in range(40)]
     ahead = [helper.make_node("Neg", [name], [to]) for name, to in itertools.pairwise(["x", *names])]
-    twice = [
-        helper.make_node("NonZero", ["x"], ["places"]),
-        helper.make_node("Cast", ["places"], ["floats"], to=TensorProto.FLOAT),
-        helper.make_node("NonZero", ["floats"], ["later"]),
-        helper.make_node("Cast", ["later"], ["s0"], to=TensorProto.FLOAT),
-    ]
+    twice = parsed(
+        "places = NonZero (x)  floats = Cast <to = 1> (places)  later = NonZero (floats)  s0 = Cast <to = 1> (later)"
+    )
     behind = [helper.make_node("Add", [f"s{number}", "one"], [f"s{number + 1}"]) for number in range(90)]
     made = model([*ahead, *twice, *behind], {"x": [5]}, [names[-1], "s90"], {"one": np.ones(1, np.float32)})
     x = np.array([3, 0, 0, 2, 1], np.float32)
@@ -309,35 +265,19 @@ def test_no_node_is_lost_where_many_wait_for_the_host_twice(device: dml.Device) 
     np.testing.assert_array_equal(shifted, np.array(np.nonzero(np.array([[0, 3, 4]]))) + 90)
 
 
-def _branched(condition: list[onnx.NodeProto], inner: list[onnx.NodeProto]) -> onnx.ModelProto:
+def _branched(condition: str, inner: str) -> onnx.ModelProto:
     """y = -x, twice over, or what the inner nodes make of x."""
-    out = [helper.make_tensor_value_info("t", TensorProto.FLOAT, None)]
-    two = onnx.numpy_helper.from_array(np.array([2], np.float32), "two")
-    taken = helper.make_graph(
-        [helper.make_node("Neg", ["x"], ["n"]), helper.make_node("Mul", ["n", "two"], ["t"])], "then", [], out, [two]
+    nodes = (
+        f"{condition}  [branch] z = If (c) <then_branch = then () => (t) <float[1] two = {{2}}>"
+        f" {{n = Neg (x)  t = Mul (n, two)}}, else_branch = other () => (t) {{{inner}}}>  y = Abs (z)"
     )
-    other = helper.make_graph(inner, "else", [], out)
-    nodes = [
-        *condition,
-        helper.make_node("If", ["c"], ["z"], name="branch", then_branch=taken, else_branch=other),
-        helper.make_node("Abs", ["z"], ["y"]),
-    ]
     return model(nodes, {"x": ["rows", 3]}, ["y", "z"], {"zero": np.array(0), "four": np.array(4)})
 
 
 def test_a_branch_whose_condition_follows_from_shapes_runs_on_the_device(device: dml.Device) -> None:
-    condition = [
-        helper.make_node("Shape", ["x"], ["s"]),
-        helper.make_node("Gather", ["s", "zero"], ["r"]),
-        helper.make_node("Less", ["r", "four"], ["c"]),
-    ]
-    deep = helper.make_graph(
-        [helper.make_node("Add", ["n", "n"], ["u"])], "deep", [], [helper.make_tensor_value_info("u", 1, None)]
-    )
-    inner = [
-        helper.make_node("Exp", ["x"], ["n"]),
-        helper.make_node("If", ["c"], ["t"], then_branch=deep, else_branch=deep),
-    ]
+    condition = "s = Shape (x)  r = Gather (s, zero)  c = Less (r, four)"
+    deep = "deep () => (u) {u = Add (n, n)}"
+    inner = f"n = Exp (x)  t = If (c) <then_branch = {deep}, else_branch = {deep}>"
     session = ort.InferenceSession(_branched(condition, inner), device=device, strict=True)
     for rows in (2, 5, 3):
         x = np.linspace(-1, 1, 3 * rows, dtype=np.float32).reshape(rows, 3)
@@ -352,9 +292,8 @@ def test_a_branch_whose_condition_follows_from_shapes_runs_on_the_device(device:
 def test_the_partition_names_what_a_branch_leaves_to_the_host(
     any_device: dml.Device, caplog: pytest.LogCaptureFixture
 ) -> None:
-    condition = [helper.make_node("Less", ["four", "zero"], ["c"])]
-    inner = [helper.make_node("Unique", ["x"], ["u"]), helper.make_node("Neg", ["u"], ["t"])]
-    session = ort.InferenceSession(_branched(condition, inner), device=any_device)
+    made = _branched("c = Less (four, zero)", "u = Unique (x)  t = Neg (u)")
+    session = ort.InferenceSession(made, device=any_device)
     with caplog.at_level(logging.ERROR, "dmlvk"):
         y, z = session.run(None, {"x": np.array([[2, 1, 2]], np.float32)})
     np.testing.assert_array_equal(z, [-1, -2])
@@ -362,21 +301,14 @@ def test_the_partition_names_what_a_branch_leaves_to_the_host(
     (hosted,) = [item for item in session.partition if item.place == "host"]
     assert hosted.op_type == "Unique" and "depends on the data" in hosted.reason
     with pytest.raises(dml.UnsupportedError, match=r"strict: node 'branch/.*Unique'"):
-        ort.InferenceSession(_branched(condition, inner), device=any_device, strict=True).run(
-            None, {"x": np.array([[2, 1, 2]], np.float32)}
-        )
+        ort.InferenceSession(made, device=any_device, strict=True).run(None, {"x": np.array([[2, 1, 2]], np.float32)})
 
 
 def test_functions_of_a_model_are_put_in_place(device: dml.Device) -> None:
     function = helper.make_function(
-        "own",
-        "Twice",
-        ["a"],
-        ["b"],
-        [helper.make_node("Add", ["a", "a"], ["b"])],
-        [helper.make_opsetid("", 17)],
+        "own", "Twice", ["a"], ["b"], parsed("b = Add (a, a)"), [helper.make_opsetid("", 17)]
     )
-    made = model([helper.make_node("Twice", ["x"], ["y"], domain="own")], {"x": [2]}, ["y"])
+    made = model("y = own.Twice (x)", {"x": [2]}, ["y"])
     made.functions.append(function)
     made.opset_import.append(helper.make_opsetid("own", 1))
     (y,) = ort.InferenceSession(made, device=device, strict=True).run(None, {"x": np.array([1, 2], np.float32)})
@@ -418,22 +350,16 @@ def test_sessions_share_a_device_that_goes_with_the_last_of_them(monkeypatch: py
 
 def branch() -> onnx.ModelProto:
     """A model in which the host chooses a graph of its one node."""
-    shown = [helper.make_tensor_value_info("inner", TensorProto.FLOAT, None)]
-    bodies = {
-        f"{which}_branch": helper.make_graph([helper.make_node(operator, ["x"], ["inner"])], which, [], shown)
-        for which, operator in (("then", "Neg"), ("else", "Abs"))
-    }
-    nodes = [
-        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
-        helper.make_node("Cast", ["most"], ["is_any"], to=TensorProto.BOOL),
-        helper.make_node("If", ["is_any"], ["y"], **bodies),
-    ]
+    nodes = (
+        "most = ReduceMax <keepdims = 0> (x)  is_any = Cast <to = 9> (most)  y = If (is_any)"
+        " <then_branch = then () => (inner) {inner = Neg (x)}, else_branch = other () => (inner) {inner = Abs (x)}>"
+    )
     return model(nodes, {"x": [2, 3]}, ["y"])
 
 
 def one_node() -> onnx.ModelProto:
     """A model that has one plan for all sizes."""
-    return model([helper.make_node("Exp", ["x"], ["y"])], {"x": ["rows", 3]}, ["y"])
+    return model("y = Exp (x)", {"x": ["rows", 3]}, ["y"])
 
 
 @pytest.mark.parametrize("made", [two_branches, one_node, branch])
@@ -453,7 +379,7 @@ def test_a_session_that_is_dropped_frees_its_device_at_once(made: Callable[[], o
 
 @pytest.mark.parametrize("token", [5, -6])
 def test_tokens_that_a_table_does_not_have_are_refused(any_device: dml.Device, token: int) -> None:
-    nodes = [helper.make_node("Gather", ["table", "tokens"], ["y"], name="embed")]
+    nodes = parsed("[embed] y = Gather (table, tokens)")
     table = {"table": np.arange(10, dtype=np.float32).reshape(5, 2)}
     made = model(nodes, {"tokens": ["n"]}, ["y"], table, element=TensorProto.INT64)
     session = ort.InferenceSession(made, device=any_device)
@@ -464,7 +390,7 @@ def test_tokens_that_a_table_does_not_have_are_refused(any_device: dml.Device, t
 
 def test_an_input_without_dimensions_takes_one_element_of_any(any_device: dml.Device) -> None:
     """As with ONNX Runtime, which the result stands beside."""
-    proto = model([helper.make_node("Add", ["x", "s"], ["y"])], {"x": [3], "s": []}, ["y"])
+    proto = model("y = Add (x, s)", {"x": [3], "s": []}, ["y"])
     session, theirs = (
         ort.InferenceSession(proto, device=any_device),
         onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]),

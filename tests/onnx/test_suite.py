@@ -1,8 +1,10 @@
-"""A sample of the ONNX project's test suite; ``python -m dmlvk.onnx.backend.suite`` runs all of it."""
+"""A sample of the ONNX project's cases, damaged models, and ``dmlvk run model.onnx``."""
 
 from __future__ import annotations
 
+import logging
 import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -13,9 +15,14 @@ from onnx import helper
 from onnx.backend.test.runner import Runner
 
 import dmlvk as dml
+import dmlvk.onnx as ort
 import dmlvk.onnx.backend
+from dmlvk.cli import main
 from dmlvk.onnx.backend.exclusions import EXCLUSIONS, reason_for
 from dmlvk.onnx.backend.suite import cases, misstatements, put_table, run_case, run_suite, table_in
+from tests.effort import some
+from tests.onnx.models import two_branches
+from tests.onnx.mutations import sound_models, try_damaged
 
 SAMPLE = (
     "test_(add_bcast|and3d|cast_FLOAT_to_FLOAT16|clip_example|concat_2d_axis_0|div_uint8|expand_dim_changed|"
@@ -122,3 +129,94 @@ def test_the_backend_s_functions_take_models_and_nodes() -> None:
 def test_exclusions_have_reasons(name: str) -> None:
     assert reason_for(name)
     assert reason_for("test_abs") is None
+
+
+@pytest.mark.parametrize("part", some(range(5), 5))
+def test_damaged_models_end_in_an_error_or_run(
+    any_device: dml.Device, part: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "dmlvk")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(part * 60, part * 60 + 60):
+            try_damaged(seed, any_device)
+
+
+def test_what_is_damaged_was_sound(any_device: dml.Device) -> None:
+    for model in sound_models():
+        ort.InferenceSession(model, device=any_device)
+
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["run", *map(str, arguments)])
+    return int(stop.value.code or 0)
+
+
+@pytest.fixture
+def model_path(tmp_path: Path) -> Path:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(two_branches().SerializeToString())
+    return path
+
+
+def test_outputs_are_written_and_summed_up(
+    model_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "x.npy", np.array([[1, 2, 3], [4, 5, 6]], np.float32))
+    assert run(model_path, "--input", f"x={tmp_path / 'x.npy'}", "-o", tmp_path / "out") == 0
+    shown = capsys.readouterr().out
+    assert "input x: tensor(float) [2, 3]" in shown and "output y: float32 [3, 2], from 0 to 9, mean 4.16667" in shown
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "y.npy"), [[2, 0], [6, 5], [3, 9]])
+
+
+def test_a_single_input_needs_no_name_and_may_be_random(
+    model_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 3), np.float32))
+    assert run(model_path, "--input", tmp_path / "x.npy", "-o", tmp_path) == 0
+    assert run(model_path, "-o", tmp_path, "--timing", "-i", "2", "--trace", tmp_path / "trace.json") == 0
+    shown = capsys.readouterr().out
+    assert "random numbers" in shown and "median of 2" in shown and (tmp_path / "trace.json").exists()
+
+
+def test_a_handwritten_digit_is_read_from_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(EXAMPLES / "digits.onnx", "--input", EXAMPLES / "digit.png", "-o", tmp_path) == 0
+    assert "largest: [7] 0.9" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--input", "w=x.npy"], "must name each input once"),
+        (["--input", "x=nothing.npy"], "nothing.npy"),
+        (["--input", "x=model.onnx"], "is no .npy file"),
+        (["--warm-up", "3"], "for DxDispatch"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    model_path: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("model.onnx", *arguments, *(["--timing"] if "--warm-up" in arguments else [])) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_without_the_onnx_package_one_line_says_what_to_install(
+    model_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("dmlvk.onnx")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert run(model_path) == 2
+    error = capsys.readouterr().err
+    assert "pip install dmlvk[onnx]" in error and error.count("\n") == 1

@@ -1,15 +1,23 @@
-"""Sessions that the tests of ONNX Runtime's provider share."""
+"""Small models and sessions that the tests of ONNX Runtime's provider share."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
 
-from dmlvk.bench.onnx_models import WIDTH
 from dmlvk.onnxruntime import PROVIDER
+
+WIDTH = 48
+
+WEIGHTS = [
+    numpy_helper.from_array(np.random.default_rng(n).normal(0, WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32), f"w{n}")
+    for n in range(2)
+]
 
 BOTH = [PROVIDER, "CPUExecutionProvider"]
 
@@ -44,3 +52,37 @@ def alone(model: onnx.ModelProto | str) -> onnxruntime.InferenceSession:
 def inputs(batch: int, seed: int = 0) -> dict[str, Any]:
     """For models that read x."""
     return {"x": np.random.default_rng(seed).normal(size=(batch, WIDTH)).astype(np.float32)}
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto], inputs: dict[str, Any], outputs: Sequence[str], version: int = 17, **options: Any
+) -> onnx.ModelProto:
+    """A model with FLOAT inputs of these shapes, INT64 ones where a shape is in a set."""
+    given = []
+    for name, shape in inputs.items():
+        element = TensorProto.INT64 if isinstance(shape, frozenset) else TensorProto.FLOAT
+        given.append(helper.make_tensor_value_info(name, element, list(shape)))
+    used = {name for node in nodes for name in node.input} | set(options.pop("used", ()))
+    graph = helper.make_graph(
+        nodes,
+        "model",
+        given,
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [weight for weight in WEIGHTS if weight.name in used],
+    )
+    opsets = [helper.make_opsetid("", version), *options.pop("opsets", ())]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9, **options)
+
+
+def chain(batch: int | str = "batch") -> onnx.ModelProto:
+    """Two products with something between them: a graph that the device has whole."""
+    return model_of(
+        [
+            helper.make_node("MatMul", ["x", "w0"], ["a"]),
+            helper.make_node("Tanh", ["a"], ["b"]),
+            helper.make_node("MatMul", ["b", "w1"], ["c"], name="second"),
+            helper.make_node("Softmax", ["c"], ["y"]),
+        ],
+        {"x": [batch, WIDTH]},
+        ["y"],
+    )

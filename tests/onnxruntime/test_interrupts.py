@@ -17,8 +17,7 @@ import pytest
 
 import dmlvk
 import dmlvk.onnxruntime
-from dmlvk.bench.onnx_models import WIDTH, chain
-from tests.onnxruntime.models import BOTH, inputs, session_of
+from tests.onnxruntime.models import BOTH, WIDTH, chain, inputs, session_of
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no such signals")
 

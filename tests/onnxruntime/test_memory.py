@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper
 
 import dmlvk.onnx
 import dmlvk.onnxruntime
-from dmlvk.bench.onnx_models import WIDTH, chain, model_of
 from dmlvk.onnxruntime.memory import Memory
-from tests.onnxruntime.models import inputs, session_of
+from tests.onnx.models import parsed
+from tests.onnxruntime.models import WIDTH, chain, inputs, model_of, session_of
 
 VENDOR = dmlvk.onnxruntime.VENDOR_ID
 
@@ -34,11 +33,7 @@ def test_values_on_the_device_come_back_as_they_are() -> None:
 
 def test_a_state_stays_on_the_device_from_run_to_run() -> None:
     """As decoders keep their caches: the output of a run is an input of the next one."""
-    model = model_of(
-        [helper.make_node("MatMul", ["state", "w0"], ["a"]), helper.make_node("Tanh", ["a"], ["after"])],
-        {"state": [200, WIDTH]},
-        ["after"],
-    )
+    model = model_of(parsed("a = MatMul (state, w0)  after = Tanh (a)"), {"state": [200, WIDTH]}, ["after"])
     session = session_of(model)
     binding = session.io_binding()
     wanted = np.random.default_rng(3).normal(size=(200, WIDTH)).astype(np.float32)
@@ -103,11 +98,7 @@ def test_runs_that_repeat_give_what_each_would_give_alone(batch: int | str) -> N
 
 
 def test_an_input_that_stays_on_the_device_goes_there_once_and_one_from_the_host_with_each_run() -> None:
-    model = model_of(
-        [helper.make_node("MatMul", ["x", "w0"], ["a"]), helper.make_node("Add", ["a", "y"], ["z"])],
-        {"x": [200, WIDTH], "y": [200, WIDTH]},
-        ["z"],
-    )
+    model = model_of(parsed("a = MatMul (x, w0)  z = Add (a, y)"), {"x": [200, WIDTH], "y": [200, WIDTH]}, ["z"])
     session, alone = session_of(model), dmlvk.onnx.InferenceSession(model.SerializeToString())
     binding, other = session.io_binding(), inputs(200, 9)["x"]
     binding.bind_ortvalue_input("y", on_device(other))

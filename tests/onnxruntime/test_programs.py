@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from dmlvk.onnxruntime import PROVIDER
 from dmlvk.onnxruntime.unchanged import STARTUP
 from tests.onnxruntime.models import alone, session_of
+from tests.processes import python
 
 _FLOAT, _INT64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -211,13 +212,7 @@ def test_an_environment_variable_is_enough_where_a_wheel_is_installed(
     # What site-packages do with the wheel's .pth file when Python starts.
     start = f"import site, sys, runpy; site.addsitedir({str(STARTUP)!r}); sys.argv = {program[:2]} + ['last']; "
     start += f"sys.path.insert(0, {str(Path(program[0]).parent)!r}); runpy.run_path(sys.argv[0], run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-c", start],
-        env=os.environ | {"DMLVK_ONNXRUNTIME": value, "DMLVK_DEVICE": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-c", start, env={"DMLVK_ONNXRUNTIME": value, "DMLVK_DEVICE": "0"})
     assert done.stdout == f"{expected}\n", done.stderr
 
 

@@ -14,18 +14,19 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx
 import dmlvk.onnxruntime
 import tests.onnx.models
-from dmlvk.bench.onnx_models import WIDTH, chain, model_of
 from dmlvk.onnx.model.loading import OnnxModel
 from dmlvk.onnx.plan.engine import DeviceModel
 from dmlvk.onnxruntime import PROVIDER, parts
 from dmlvk.support.mapped_files import file_of
-from tests.onnxruntime.models import BOTH, alone, inputs, parts_of, session_of
+from tests.onnx.models import parsed
+from tests.onnxruntime.models import BOTH, WIDTH, alone, chain, inputs, model_of, parts_of, session_of
+from tests.processes import python
 
 
 def test_every_usable_device_is_a_gpu_with_its_names() -> None:
@@ -72,17 +73,11 @@ def test_selection_policies_find_the_device() -> None:
 
 def test_what_the_device_lacks_divides_the_graph_without_circles() -> None:
     model = model_of(
-        [
-            helper.make_node("MatMul", ["x", "w0"], ["a"]),
-            helper.make_node("Round", ["a"], ["rounded"]),
-            helper.make_node("Unique", ["rounded"], ["unique"]),
-            helper.make_node("Size", ["unique"], ["size"]),
-            helper.make_node("Cast", ["size"], ["factor"], to=TensorProto.FLOAT),
-            helper.make_node("Mul", ["a", "factor"], ["b"]),
-            helper.make_node("MatMul", ["b", "w1"], ["c"]),
-            helper.make_node("MatMul", ["a", "w1"], ["d"]),
-            helper.make_node("Mul", ["c", "d"], ["y"]),
-        ],
+        parsed(
+            "a = MatMul (x, w0)  rounded = Round (a)  unique = Unique (rounded)  size = Size (unique)"
+            " factor = Cast <to = 1> (size)  b = Mul (a, factor)  c = MatMul (b, w1)  d = MatMul (a, w1)"
+            " y = Mul (c, d)"
+        ),
         {"x": ["batch", WIDTH]},
         ["y", "unique"],
     )
@@ -97,8 +92,7 @@ def test_what_the_device_lacks_divides_the_graph_without_circles() -> None:
 
 
 def test_a_cheap_node_between_host_nodes_stays_there() -> None:
-    nodes = [helper.make_node("Unique", ["x"], ["a"]), helper.make_node("Abs", ["a"], ["b"])]
-    model = model_of([*nodes, helper.make_node("Unique", ["b"], ["y"])], {"x": [6]}, ["y"])
+    model = model_of(parsed("a = Unique (x)  b = Abs (a)  y = Unique (b)"), {"x": [6]}, ["y"])
     session = session_of(model)
     assert parts_of(session) == []
     given = {"x": np.array([1, -1, 2, -2, 3, 1], np.float32)}
@@ -106,33 +100,16 @@ def test_a_cheap_node_between_host_nodes_stays_there() -> None:
 
 
 def test_functions_sequences_loops_and_texts_run() -> None:
-    body = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["before", "w0"], ["product"]),
-            helper.make_node("Tanh", ["product"], ["after"]),
-            helper.make_node("Identity", ["go"], ["on"]),
-        ],
-        "body",
-        [
-            helper.make_tensor_value_info("number", TensorProto.INT64, []),
-            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("before", TensorProto.FLOAT, ["batch", WIDTH]),
-        ],
-        [
-            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("after", TensorProto.FLOAT, ["batch", WIDTH]),
-        ],
-    )
     twice = helper.make_function(
-        "local", "Twice", ["X"], ["Y"], [helper.make_node("Add", ["X", "X"], ["Y"])], [helper.make_opsetid("", 17)]
+        "local", "Twice", ["X"], ["Y"], parsed("Y = Add (X, X)"), [helper.make_opsetid("", 17)]
     )
     model = model_of(
-        [
-            helper.make_node("Twice", ["x"], ["a"], domain="local"),
-            helper.make_node("Loop", ["k", "", "a"], ["b"], body=body),
-            helper.make_node("SequenceConstruct", ["a", "b"], ["s"]),
-            helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0),
-        ],
+        parsed(
+            f"a = local.Twice (x)  b = Loop (k,, a) <body = body (int64 number, bool go, float[batch, {WIDTH}] before)"
+            f" => (bool on, float[batch, {WIDTH}] after)"
+            " {product = MatMul (before, w0)  after = Tanh (product)  on = Identity (go)}>"
+            " s = SequenceConstruct (a, b)  y = ConcatFromSequence <axis = 0> (s)"
+        ),
         {"x": ["batch", WIDTH], "k": frozenset()},
         ["y"],
         used=["w0"],
@@ -156,7 +133,7 @@ def test_models_with_external_data_run(tmp_path: Path) -> None:
 def test_large_external_data_is_mapped_and_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "model.onnx")
     weights = {name: np.ones((192, 192), np.float32) for name in ("w", "second")}
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("MatMul", ["a", "second"], ["y"])]
+    nodes = parsed("a = MatMul (x, w)  y = MatMul (a, second)")
     model = tests.onnx.models.model(nodes, {"x": ["batch", 192]}, ["y"], weights)
     onnx.save(model, path, save_as_external_data=True, location="model.data", size_threshold=0)
     loaded: list[OnnxModel] = []
@@ -217,9 +194,7 @@ def test_options_that_make_no_sense_are_refused(
 
 def test_an_error_names_node_and_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of(
-        [helper.make_node("MatMul", ["x", "w0"], ["a"]), helper.make_node("Reshape", ["a", "k"], ["y"], name="shaped")],
-        {"x": ["batch", WIDTH], "k": frozenset({2})},
-        ["y"],
+        parsed("a = MatMul (x, w0)  [shaped] y = Reshape (a, k)"), {"x": ["batch", WIDTH], "k": frozenset({2})}, ["y"]
     )
     session = session_of(model)
     assert parts_of(session) == [["MatMul", "Reshape"]]
@@ -289,7 +264,7 @@ def test_a_library_of_another_interface_is_refused_in_one_line(tmp_path: Path) -
 
 
 def test_a_row_that_a_table_has_not_is_refused_in_runs_that_repeat_as_well() -> None:
-    nodes = [helper.make_node("Gather", ["w0", "ids"], ["a"]), helper.make_node("MatMul", ["a", "w1"], ["y"])]
+    nodes = parsed("a = Gather (w0, ids)  y = MatMul (a, w1)")
     session = session_of(model_of(nodes, {"ids": frozenset([1])}, ["y"]))
     for token in (3, 5, 0, 47, -48):
         assert session.run(None, {"ids": np.array([token])})[0].shape == (1, WIDTH)
@@ -323,12 +298,11 @@ _ENDINGS = {
 def test_the_interpreter_ends_well_with(ending: str) -> None:
     program = (
         "import dmlvk.onnxruntime\n"
-        "from dmlvk.bench.onnx_models import chain\n"
-        "from tests.onnxruntime.models import inputs, session_of\n"
+        "from tests.onnxruntime.models import chain, inputs, session_of\n"
         "session, given = session_of(chain()), inputs(2)\n"
         "wanted = session.run(None, given)[0].tobytes()\n"
         f"{_ENDINGS[ending]}"
         "print('end')\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    done = python("-c", program, timeout=120)
     assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr

@@ -1,19 +1,25 @@
-"""The lists of providers that programs have, each of them with dmlvk's first; what ONNX Runtime refuses, it refuses."""
+"""Programs for ONNX Runtime, unchanged: lists of providers, what is refused, files of weights that change."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import dmlvk.onnxruntime
-from dmlvk.bench.onnx_models import chain
+from dmlvk.onnx.backend.suite import KINDS, table_in
 from dmlvk.onnxruntime import PROVIDER
+from dmlvk.onnxruntime.suite import run_suite
 from dmlvk.onnxruntime.unchanged import first
-from tests.onnxruntime.models import inputs
+from tests.onnxruntime.models import BOTH, alone, chain, inputs, parts_of, session_of
+from tests.processes import python
 
 _CPU, _CUDA, _AZURE = "CPUExecutionProvider", "CUDAExecutionProvider", "AzureExecutionProvider"
 
@@ -131,9 +137,8 @@ def test_every_way_to_make_a_session_computes_with_dmlvk(tmp_path: Any) -> None:
 _FALLING = """
 import sys, numpy as np, onnxruntime
 import dmlvk as dml
-from dmlvk.bench.onnx_models import chain
 from dmlvk.onnx.plan.engine import DeviceModel
-from tests.onnxruntime.models import alone, inputs
+from tests.onnxruntime.models import alone, chain, inputs
 
 session = onnxruntime.InferenceSession(chain().SerializeToString(), providers=["CPUExecutionProvider"])
 wanted = session.run(None, inputs(3))[0]
@@ -157,3 +162,167 @@ def test_what_the_device_cannot_do_and_a_lost_one_end_with_the_cpu_provider() ->
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.endswith("Provider")]
     assert lines == [PROVIDER, _CPU], f"{done.stdout}\n{done.stderr}"
+
+
+_FILE_PROGRAM = """
+import itertools, os, pathlib, tempfile
+import numpy as np, onnx, onnxruntime
+from onnx import helper
+import dmlvk.onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+from tests.onnx.models import model
+from tests.onnxruntime.models import BOTH
+
+onnxruntime.set_default_logger_severity(4)
+weights = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
+KINDS = {
+    "product": helper.make_node("MatMul", ["x", "w"], ["a"]),
+    "sum": helper.make_node("Add", ["x", "w"], ["a"]),
+    "lines": helper.make_node("Gather", ["w", "k"], ["a"]),
+}
+
+def truncated(path): os.truncate(path, 100)
+def emptied(path): path.write_bytes(b"")
+def longer(path): path.write_bytes(path.read_bytes() + b"more")
+def other(path): path.write_bytes((weights * 2).tobytes())
+def removed(path): path.unlink()
+def replaced(path):
+    path.with_name("new").write_bytes((weights * 3).tobytes()); os.replace(path.with_name("new"), path)
+def cut_and_replaced(path):
+    path.with_name("new").write_bytes(b"short"); os.replace(path.with_name("new"), path)
+
+CHANGES = (truncated, emptied, longer, other, removed, replaced, cut_and_replaced)
+
+for turn, (name, change, before) in enumerate(itertools.product(KINDS, CHANGES, (0, 1))):
+    folder = pathlib.Path(tempfile.mkdtemp())
+    nodes = [KINDS[name], helper.make_node("Mul", ["a", "x"], ["y"])]
+    given = {"x": np.full((1 if name == "lines" else 256, 256), 2, np.float32)}
+    rows = given["x"].shape[0] if turn % 3 else "rows"
+    source = model(nodes, {"x": [rows, 256]}, ["y"], {"w": weights, "k": np.arange(5)})
+    onnx.save(source, folder / "model.onnx", save_as_external_data=True, location="w", size_threshold=100)
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=BOTH)  # which may fall back
+    wanted = {"product": given["x"] @ weights, "sum": given["x"] + weights, "lines": weights[:5]}[name] * given["x"]
+    said = "right"
+    for run in range(2):
+        if run == before:
+            change(folder / "w")
+        try:
+            np.testing.assert_allclose(session.run(None, given)[0], wanted, rtol=1e-4, atol=1e-4)
+        except Fail as error:
+            assert "was written to after the model was loaded" in str(error), error
+            said = "refused"
+        assert session.get_providers() == BOTH
+    print(name, change.__name__, before, said, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list[str]:
+    done = python("-c", _FILE_PROGRAM)
+    assert done.returncode == 0, f"{done.stdout[-300:]}\n{done.stderr[-2000:]}"
+    return done.stdout.splitlines()
+
+
+def test_values_are_those_that_were_loaded_or_one_error_says_which_file_changed(outcomes: list[str]) -> None:
+    assert len(outcomes) == 3 * 7 * 2
+    assert all(line.split()[-1] in ("right", "refused") for line in outcomes)
+
+
+def test_files_that_are_replaced_or_removed_stay_what_they_were(outcomes: list[str]) -> None:
+    assert all(line.endswith("right") for line in outcomes if "replaced" in line or "removed" in line)
+
+
+def test_weights_of_products_are_on_the_device_as_soon_as_there_is_a_session(outcomes: list[str]) -> None:
+    assert all(line.endswith("right") for line in outcomes if line.startswith("product"))
+
+
+_FLOAT, _INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def _model(node: onnx.NodeProto, inputs: dict[str, tuple[int, list[Any]]]) -> onnx.ModelProto:
+    given = [helper.make_tensor_value_info(name, *info) for name, info in inputs.items()]
+    result = helper.make_tensor_value_info("y", _FLOAT, None)
+    nodes = [node, helper.make_node("Relu", ["a"], ["y"])]
+    table = numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(4, 3), "table")
+    graph = helper.make_graph(nodes, "refusals", given, [result], [table])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def _ones(*shape: int) -> Any:
+    return np.ones(shape, np.float32)
+
+
+_PAIR = {"x": (_FLOAT, ["m", "n"]), "z": (_FLOAT, ["p", "q"])}
+
+_SHAPED = {"x": (_FLOAT, ["m", "n"]), "z": (_INT64, ["k"])}
+
+CASES: dict[str, tuple[onnx.NodeProto, Any, dict[str, Any], dict[str, Any]]] = {
+    "product": (helper.make_node("MatMul", ["x", "z"], ["a"]), _PAIR, {"z": _ones(3, 2)}, {"z": _ones(4, 2)}),
+    "sum": (helper.make_node("Add", ["x", "z"], ["a"]), _PAIR, {"z": _ones(1, 3)}, {"z": _ones(2, 5)}),
+    "joined": (helper.make_node("Concat", ["x", "z"], ["a"], axis=1), _PAIR, {"z": _ones(2, 1)}, {"z": _ones(3, 1)}),
+    "lines": (
+        *(helper.make_node("Gather", ["table", "z"], ["a"]), {"z": _SHAPED["z"]}),
+        *({"z": np.array([1, -2])}, {"z": np.array([0, 7])}),
+    ),
+    "shape": (
+        *(helper.make_node("Reshape", ["x", "z"], ["a"]), _SHAPED),
+        *({"z": np.array([3, 2])}, {"z": np.array([4, 2])}),
+    ),
+    "wide": (
+        *(helper.make_node("Expand", ["x", "z"], ["a"]), _SHAPED),
+        *({"z": np.array([4, 1, 1])}, {"z": np.array([2, 4])}),
+    ),
+    "parts": (
+        *(helper.make_node("Tile", ["x", "z"], ["a"]), _SHAPED),
+        *({"z": np.array([2, 1])}, {"z": np.array([2, 1, 1])}),
+    ),
+}
+
+
+def _kind(session: onnxruntime.InferenceSession, given: dict[str, Any]) -> type[BaseException] | None:
+    try:
+        session.run(None, given)
+    except Exception as error:  # noqa: BLE001 - ONNX Runtime's exceptions have no base of their own
+        return type(error)
+    return None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_cannot_be_computed_is_refused_as_onnx_runtime_refuses_it(name: str) -> None:
+    node, inputs, right, wrong = CASES[name]
+    model = _model(node, inputs)
+    if "x" in inputs:
+        right, wrong = {"x": _ones(2, 3)} | right, {"x": _ones(2, 3)} | wrong
+    assert parts_of(session_of(model)), "the device has the node"
+    session, expected = onnxruntime.InferenceSession(model.SerializeToString(), providers=BOTH), alone(model)
+    wanted = expected.run(None, right)[0]
+    for _ in range(2):
+        for _ in range(4):  # from the third run on, it repeats others
+            np.testing.assert_allclose(session.run(None, right)[0], wanted, rtol=1e-5)
+        kind = _kind(expected, wrong)
+        assert kind is not None
+        assert _kind(session, wrong) is kind
+        assert session.get_providers() == BOTH
+
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_cases_whose_contents_decide_pass_on_the_device() -> None:
+    results = run_suite(
+        ["node"], "^test_(reshape_z|resize_upsample_sizes_nearest|slice_n|top_k|simple_rnn|gelu|if|loop11)"
+    )
+    assert len(results) > 20
+    assert [result for result in results if result.outcome in ("wrong", "refused")] == []
+    hosted = {result.name for result in results if result.outcome in ("host", "shared")}
+    assert all(name.startswith(("test_if", "test_loop")) for name in hosted), hosted
+
+
+def test_all_cases_of_the_page_are_right_or_excluded() -> None:
+    lines = table_in((ROOT / "docs/notes/onnxruntime.md").read_text()).splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[4:]]
+    assert [row[0] for row in rows] == list(KINDS)
+    for kind, cases, *outcomes, nodes in rows:
+        assert sum(map(int, outcomes)) == int(cases), kind
+        there, every = map(int, nodes.split(" of "))
+        assert 0 < there <= every

@@ -15,8 +15,6 @@ def differences(
     """The central differences of a number that is made of an array, for each of the array's elements, in float64.
 
     Args:
-        loss: what makes the number.
-        x: the array.
         step: how far an element is moved each way; the error is of the order of its square.
     """
     values = x.astype(np.float64)

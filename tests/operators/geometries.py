@@ -15,23 +15,15 @@ Strides = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Geometry:
-    """Where the tensors of an operator lie.
+    """Where the tensors of an operator lie."""
 
-    Attributes:
-        name: what is special about it.
-        sizes: of all tensors.
-        output: strides of the output, in elements.
-        inputs: strides of the inputs; used again from the first on when there are more inputs.
-        offsets: byte offsets of the bindings, output first, used again likewise; multiples of 16.
-        in_place: whether input and output are one range (their strides are then the output's).
-    """
-
-    name: str
-    sizes: tuple[int, ...]
-    output: Strides
-    inputs: tuple[Strides, ...]
+    name: str  # what is special about it
+    sizes: tuple[int, ...]  # of all tensors
+    output: Strides  # strides of the output, in elements
+    inputs: tuple[Strides, ...]  # strides of the inputs; used again from the first on when there are more inputs
+    # byte offsets of the bindings, output first, used again likewise; multiples of 16
     offsets: tuple[int, ...] = (16, 0, 32)
-    in_place: bool = False
+    in_place: bool = False  # whether input and output are one range (their strides are then the output's)
 
     def input_strides(self, number: int) -> Strides:
         """Strides of the input of that number."""
@@ -166,8 +158,7 @@ def _listed() -> list[Geometry]:
     return [dataclasses.replace(g, offsets=(0,)) if i % 3 == 0 else g for i, g in enumerate(made)]
 
 
-FIXED = tuple(_listed())
-"""Geometries that every operator is tested with."""
+FIXED = tuple(_listed())  # Geometries that every operator is tested with
 
 TRANSPOSED = tuple(_transposed())
 """Those of them in which an input has its neighbours along another axis than the output."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,18 +17,15 @@ import pytest
 import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
-from dmlvk.kernels import library
-from dmlvk.kernels.library.compiler import Compiler
-from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.products.block_matrices import multiplies, variants
 from dmlvk.kernels.products.block_weights import weights_of
 from dmlvk.kernels.target import GPU
 from dmlvk.operators.block_quantization import Dequantize
 from dmlvk.spirv.specialization import MATRICES_LIE_IN_QUADS
 from dmlvk.trials.matrix_trial import matrices_lie_in_quads
-from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid, imitate_matrices
+from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_cooperative_attention import VARIANTS as TRIALS
-from tests.operators.test_products import on_llvmpipe
+from tests.operators.test_products import gemm_desc, on_llvmpipe
 
 _VARIANTS = {variant.name: variant for variant in variants()}
 _BLOCK = 32
@@ -44,20 +40,10 @@ _ABLE = dataclasses.replace(
 )
 
 
-@NEEDS_VALIDATOR
-@pytest.mark.parametrize("name", _VARIANTS)
-def test_modules_are_valid(name: str) -> None:
-    assert_valid(name)
-
-
 @pytest.fixture
-def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices have such matrices, or what imitates them."""
-    imitate_matrices(tmp_path)
-    pattern = tmp_path / "shaders" / "patterns" / "products" / "block_matrices.glsl"
-    pattern.write_text(pattern.read_text().replace("[[unroll]] ", ""))  # what is not written out is compiled sooner
-    compiler, load, made = Compiler.find(SourceTree(tmp_path / "shaders")), library.load, {**_VARIANTS, **TRIALS}
-    monkeypatch.setattr(library, "load", lambda name: compiler.compile(made[name]) if name in made else load(name))
+    imitate_matrices(monkeypatch, {**_VARIANTS, **TRIALS})
     monkeypatch.setattr(dml.Device, "target", property(lambda _: _ABLE))
 
 
@@ -193,16 +179,8 @@ def test_what_is_not_finite_stays_in_its_row(benches: list[Workbench], imitated:
 
 
 def _is_for(case: Case, **lacking: Any) -> bool:
-    desc = dml.Gemm(
-        a_tensor=dml.TensorDesc(dml.FLOAT16, (case.rows, case.terms)),
-        b_tensor=dml.TensorDesc(dml.FLOAT16, (case.columns, case.terms)),
-        output_tensor=dml.TensorDesc(dml.FLOAT16, (case.rows, case.columns)),
-        trans_a=dml.MatrixTransform.NONE,
-        trans_b=dml.MatrixTransform.TRANSPOSE,
-        alpha=1.0,
-        beta=0.0,
-        fused_activation=None,
-    )
+    transposed = {"trans_b": dml.MatrixTransform.TRANSPOSE}
+    desc = gemm_desc(dml.FLOAT16, case.rows, case.terms, case.columns, **transposed)
     blocks = (case.columns, case.terms // _BLOCK)
     numbers = Dequantize(
         input_tensor=dml.TensorDesc(case.data_type, (case.columns, case.terms)),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,16 +22,13 @@ import dmlvk.onnx as ort
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import Bounded, expected_outputs, fault
 from dmlvk.conformance.samples.products import values
-from dmlvk.kernels import library
 from dmlvk.kernels.composed.matrix_attention import TILES, AttentionTile
-from dmlvk.kernels.library.compiler import Compiler
-from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.kernels.trials import MATRIX_QUADS
 from dmlvk.spirv.specialization import MATRICES_LIE_IN_QUADS
 from dmlvk.trials.matrix_trial import matrices_lie_in_quads
-from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid, imitate_matrices
+from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_products import on_llvmpipe
 
 Array = npt.NDArray[Any]
@@ -44,12 +40,6 @@ ABLE = dataclasses.replace(
 )
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
 _MASKS = dml.MultiheadAttentionMaskType
-
-
-@NEEDS_VALIDATOR
-@pytest.mark.parametrize("name", VARIANTS)
-def test_modules_are_valid(name: str) -> None:
-    assert_valid(name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,33 +110,17 @@ def test_the_choice() -> None:
 
 
 @pytest.fixture
-def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def only(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Devices have such matrices, or what imitates them, and divide all queries by one tile.
 
-    What it gives takes the tile, and gives the modules that are made from then on.
+    What it gives takes the tile, and gives names of modules: of those that are loaded from then on.
     """
-    imitate_matrices(tmp_path)
-    # Loops that are not written out are compiled in a fraction of the time.
-    for name in ("cooperative", "in_memory", "in_registers"):
-        pattern = tmp_path / "shaders" / "patterns" / "composed" / f"attention_{name}.glsl"
-        pattern.write_text(pattern.read_text().replace("[[unroll]] ", ""))
-    compiler = Compiler.find(SourceTree(tmp_path / "shaders"))
-    load = library.load
+    modules = imitate_matrices(monkeypatch, VARIANTS)
 
-    modules: dict[str, bytes] = {}
-
-    def imitation(name: str) -> bytes:
-        if name not in VARIANTS:
-            return load(name)
-        if name not in modules:
-            modules[name] = compiler.compile(VARIANTS[name])
-        return modules[name]
-
-    def tile(chosen: AttentionTile) -> dict[str, bytes]:
+    def tile(chosen: AttentionTile) -> list[str]:
         monkeypatch.setattr("dmlvk.kernels.composed.matrix_attention.TILES", (chosen,))
         return modules
 
-    monkeypatch.setattr(library, "load", imitation)
     monkeypatch.setattr(
         dml.Device, "target", property(lambda self: dataclasses.replace(ABLE, shared_memory=32768, buffers=6))
     )

@@ -116,10 +116,7 @@ def test_the_choice() -> None:
         assert _chosen(gemm_desc(data_type, 4096, 4096, 4096)) == [_name(tile)]
     for lacking in ({"device_arithmetic": False}, {"has_cooperative_halves": False}, {"shared_memory": 1}):
         assert not set(_chosen(large, dataclasses.replace(ABLE, **lacking))) & set(VARIANTS)
-    for shape, names in (
-        ((512, 512, 512), [_name(SMALL_OF_PARTS)]),
-        ((256, 256, 2048), [_name(SMALL_OF_PARTS)]),
-    ):
+    for shape, names in (((512, 512, 512), [_name(SMALL_OF_PARTS)]), ((256, 256, 2048), [_name(SMALL_OF_PARTS)])):
         assert _chosen(gemm_desc(dml.FLOAT32, *shape)) == names, shape
     for shape in ((256, 256, 256), (63, 4096, 4096)):  # too few tiles, and too few rows
         assert not set(_chosen(gemm_desc(dml.FLOAT32, *shape))) & set(VARIANTS), shape

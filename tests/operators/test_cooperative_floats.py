@@ -7,10 +7,8 @@ names them, so that all but these instructions is what a device runs that has th
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +22,6 @@ from dmlvk.conformance.references.bounded import Bounded, fault
 from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device, outputs_within_error
 from dmlvk.conformance.samples.products import convolution_desc, values
 from dmlvk.kernels import library
-from dmlvk.kernels.library.compiler import Compiler
-from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.products import matrix, padded_products, patches, product_epilogue
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
@@ -37,12 +33,11 @@ from dmlvk.kernels.products.matrix_tiles import (
     matrix_variants,
 )
 from dmlvk.kernels.target import GPU, Target
-from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.vulkan import CooperativeMatrix, list_devices
 from dmlvk.spirv.cooperative_types import FLOATS_SOURCE
 from dmlvk.spirv.modules import module_instructions, module_words
-from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid, imitate_matrices
+from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_products import gemm_desc, on_llvmpipe
 
 Array = npt.NDArray[Any]
@@ -72,24 +67,7 @@ _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
 _TRANSPOSE, _NONE = dml.MatrixTransform.TRANSPOSE, dml.MatrixTransform.NONE
 _BACKWARD = dml.ConvolutionDirection.BACKWARD
 
-_UNROLLED = {
-    f"[[unroll]] for (uint {loop}": count
-    for loop, count in (
-        ("k =", 2),
-        ("j = 0u; j < SUMS_ACROSS; ++j) { \\", 2),
-        ("together", 1),
-        ("part = 0u; part < together", 1),
-    )
-}
-"""What loops begin with that are not written out in tests, and how often."""
-
 _OP_CAPABILITY, _OP_TYPE_FLOAT, _OP_TYPE_MATRIX, _OP_MULTIPLY = 17, 22, 4456, 4459
-
-
-@NEEDS_VALIDATOR
-@pytest.mark.parametrize("name", VARIANTS)
-def test_modules_are_valid(name: str) -> None:
-    assert_valid(name)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -141,25 +119,9 @@ def test_they_are_for_devices_that_have_all_of_it(
 
 
 @pytest.fixture
-def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[MatrixTile, int], None]:
+def imitated(monkeypatch: pytest.MonkeyPatch) -> Callable[[MatrixTile, int], None]:
     """Devices have such matrices, or what imitates them, and compute all products in a tile."""
-    imitate_matrices(tmp_path)
-    # Loops that are not written out are compiled in a fourth of the time.
-    pattern = tmp_path / "shaders" / "patterns" / "products" / "matrix_cooperative.glsl"
-    text = pattern.read_text()
-    for loop, count in _UNROLLED.items():
-        assert text.count(loop) == count, loop
-        text = text.replace(loop, loop.removeprefix("[[unroll]] "))
-    pattern.write_text(text)
-    compiler = Compiler.find(SourceTree(tmp_path / "shaders"))
-    load = library.load
-
-    @functools.cache
-    def compiled(variant: ShaderVariant) -> bytes:
-        return compiler.compile(variant)
-
-    def imitation(name: str) -> bytes:
-        return compiled(VARIANTS[name]) if name in VARIANTS else load(name)
+    imitate_matrices(monkeypatch, VARIANTS)
 
     def able(self: dml.Device) -> Target:
         return dataclasses.replace(ABLE, shared_memory=32768)
@@ -171,7 +133,6 @@ def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Matri
         for module in (matrix, padded_products, patches, product_epilogue):
             monkeypatch.setattr(module, "choose", chosen)
 
-    monkeypatch.setattr(library, "load", imitation)
     monkeypatch.setattr(dml.Device, "target", property(able))
     return only
 

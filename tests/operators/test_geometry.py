@@ -265,12 +265,7 @@ def test_work_groups_in_several_rows(
 
 
 TWO_VECTORS = [
-    "sign-int8",
-    "exp-float32",
-    "add-float16",
-    "if-uint8-int16",
-    "add-int64",
-    "logical_greater_than-float32-uint8",
+    *("sign-int8", "exp-float32", "add-float16", "if-uint8-int16", "add-int64", "logical_greater_than-float32-uint8")
 ]
 """Cases that stand for all widths, inputs by one, two and three."""
 
@@ -357,7 +352,6 @@ def test_more_than_65535_work_groups_strided(benches: list[Workbench]) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.slow
 def test_more_than_65535_work_groups_packed(benches: list[Workbench]) -> None:
     """16 bytes for each invocation make 256 MiB: in place, where the device has buffers of that size."""
     size = 65535 * 256 * 16 + 4096 * 16 + 5
@@ -381,12 +375,7 @@ def test_more_than_65535_work_groups_packed(benches: list[Workbench]) -> None:
 
 
 _OVERLAPPING: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
-    ((2,), (0,)),
-    ((3, 4), (0, 1)),
-    ((3, 4), (1, 1)),
-    ((2, 3), (2, 1)),
-    ((3, 3), (4, 2)),
-    ((4, 5, 6), (1, 4, 18)),
+    *(((2,), (0,)), ((3, 4), (0, 1)), ((3, 4), (1, 1)), ((2, 3), (2, 1)), ((3, 3), (4, 2)), ((4, 5, 6), (1, 4, 18))),
 )
 """Sizes and strides."""
 

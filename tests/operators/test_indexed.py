@@ -1,7 +1,8 @@
-"""Operators that move elements by indices: updates of one place, whole lines, and units that memory allows."""
+"""Operators that move, sort and index elements: whatever indices memory holds, kernels stay inside of tensors."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,20 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.conformance.execution import Workbench
+from dmlvk import functions as F
+from dmlvk.conformance.execution import TensorPlacement, Workbench
+from dmlvk.conformance.samples import Sample, sample_cases
+from dmlvk.conformance.sampling import check_sample, stored_input
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.target import GPU
+from dmlvk.kernels.rows import sorting
+from dmlvk.kernels.target import CPU, GPU
+from dmlvk.operators.cached_attention import CachedAttention
+from dmlvk.operators.rearrangement import Padding, PaddingMode
+from dmlvk.tensors import TensorDesc
 from tests.targets import all_compute_as_gpus, variants
 
 Array = npt.NDArray[Any]
+
 F32, U32, I32 = dml.DataType.FLOAT32, dml.DataType.UINT32, dml.DataType.INT32
 
 
@@ -116,3 +125,287 @@ def test_rows_are_moved_in_units_as_wide_as_memory_allows() -> None:
             index_dimensions=1,
         )
         assert variants(desc) == [wanted]
+
+
+_GUARD = 1024
+
+_FILLS = (0x00, 0x7C)
+
+_INDEXED = (
+    *("GATHER", "GATHER_ELEMENTS", "GATHER_ND", "GATHER_ND1", "SCATTER", "SCATTER_ND", "ONE_HOT"),
+    *("REVERSE_SUBSEQUENCES", "MAX_UNPOOLING", "ROI_ALIGN", "ROI_ALIGN1", "ROI_POOLING", "ROI_ALIGN_GRAD"),
+    *("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1", "GRU", "LSTM", "RNN"),
+)
+"""Operators that take such numbers from tensors."""
+
+_EXTREMES = (-(2**63), -(2**31), -(2**31) + 1, -99, -1, 0, 1, 2, 7, 255, 256, 2**20, 2**31 - 1, 2**31, 2**32, 2**63 - 1)
+
+
+def _strange(array: Array, random: np.random.Generator) -> Array:
+    """Numbers that are no places of any tensor, and some that are; of floats, too, where they are regions."""
+    if array.dtype.kind in "iu":
+        info = np.iinfo(array.dtype)
+        fitting = [number for number in _EXTREMES if info.min <= number <= info.max]
+        chosen = [fitting[int(place)] for place in random.integers(0, len(fitting), array.size)]
+        return np.array(chosen, array.dtype).reshape(array.shape)
+    floats = np.array([np.nan, np.inf, -np.inf, -7, 0, 1, 3, 99, 6e4], array.dtype)
+    chosen_floats: Array = floats[random.integers(0, len(floats), array.shape)]
+    return chosen_floats
+
+
+def _is_strange(member: str, array: Array) -> bool:
+    is_region = member.startswith("ROI") or member.startswith("Roi")
+    return is_region or (array.dtype.kind in "iu" and array.dtype.itemsize >= 4)
+
+
+def _check(bench: Workbench, desc: dml.OperatorDesc, inputs: dict[str, Array]) -> None:
+    """Runs an operator between guards of each kind."""
+    runs = []
+    for fill in _FILLS:
+        contents: list[npt.NDArray[np.uint8]] = []
+        placements: list[TensorPlacement] = []
+        for field, tensor in (*desc.inputs, *desc.outputs):
+            if tensor is None:
+                continue
+            buffer = np.full(2 * _GUARD + -(-tensor.size_in_bytes // 4) * 4, fill, np.uint8)
+            stored = stored_input(tensor, inputs[field.name]) if field.name in inputs else 0
+            buffer[_GUARD : _GUARD + tensor.size_in_bytes] = stored
+            contents.append(buffer)
+            placements.append(TensorPlacement(len(placements), _GUARD, tensor.size_in_bytes))
+        before = [buffer.copy() for buffer in contents]
+        after = bench.run(desc, contents, placements)
+        count = sum(tensor is not None for _, tensor in desc.inputs)
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            whole = slice(None) if number < count else slice(0, _GUARD)
+            np.testing.assert_array_equal(one[whole], other[whole], err_msg=f"{desc}: tensor {number} was written")
+            np.testing.assert_array_equal(one[-_GUARD:], other[-_GUARD:], err_msg=f"{desc}: behind tensor {number}")
+        runs.append([buffer[_GUARD:-_GUARD] for buffer in after[count:]])
+    for one, other in zip(*runs, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=f"{desc}: something beyond its tensors was read")
+
+
+def _samples(operator: str) -> list[Sample]:
+    """One of each data types of 32 bits, and some more."""
+    found: list[Sample] = []
+    for case in sample_cases():
+        if case.desc_class.operator_name == operator:
+            strange = [s for s in case.samples() if any(_is_strange(k, a) for k, a in s.inputs.items())]
+            found += strange[:1]
+    return found[:: -(-len(found) // 4)]
+
+
+@pytest.mark.parametrize("operator", _INDEXED)
+def test_no_index_leads_beyond_a_tensor(benches: list[Workbench], operator: str) -> None:
+    random, samples = np.random.default_rng(4), _samples(operator)
+    for number, sample in enumerate(samples):
+        inputs = {k: _strange(a, random) if _is_strange(k, a) else a for k, a in sample.inputs.items()}
+        _check(benches[number % len(benches)], sample.desc, inputs)
+
+
+def _beyond_tensor(data_type: dml.DataType, *sizes: int) -> dml.TensorDesc:
+    return dml.TensorDesc(data_type, sizes)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Caches:
+    """Sizes of an attention over caches."""
+
+    tokens: int
+    capacity: int
+    size: int
+    members: dict[str, Any]
+    past: int = 0
+
+    def desc(self, data_type: dml.DataType, batch: int = 2, heads: int = 4, key_heads: int = 2) -> CachedAttention:
+        """The operator."""
+        of = dict(self.members)
+        if of.get("counts_past") and "beams_tensor" in of:
+            heads = key_heads
+        given: dict[str, Any] = {
+            "query_tensor": _beyond_tensor(data_type, batch, self.tokens, heads * self.size),
+            "key_tensor": _beyond_tensor(data_type, batch, self.tokens, key_heads * self.size),
+            "value_tensor": _beyond_tensor(data_type, batch, self.tokens, key_heads * self.size),
+            "ends_tensor": _beyond_tensor(dml.DataType.INT32, 1 if of.get("counts_past") else batch),
+            "total_tensor": _beyond_tensor(dml.DataType.INT32, 1),
+            "output_tensor": _beyond_tensor(data_type, batch, self.tokens, heads * self.size),
+        }
+        for role in ("key", "value"):
+            given[f"present_{role}_tensor"] = _beyond_tensor(data_type, batch, key_heads, self.capacity, self.size)
+            if self.past:
+                given[f"past_{role}_tensor"] = _beyond_tensor(data_type, batch, key_heads, self.past, self.size)
+        wanted: dict[str, tuple[dml.DataType, tuple[int, ...]]] = {
+            "bias_tensor": (data_type, (1, heads, self.tokens, self.capacity - 1)),
+            "scores_tensor": (data_type, (batch, heads, self.tokens, self.capacity)),
+            "cosine_tensor": (data_type, (5, self.size // 2)),
+            "sine_tensor": (data_type, (5, self.size // 2)),
+            "position_tensor": (dml.DataType.INT64, (batch, self.tokens)),
+            "beams_tensor": (dml.DataType.INT32, (batch, self.capacity)),
+            "query_lengths_tensor": (dml.DataType.INT32, (batch,)),
+        }
+        given |= {name: _beyond_tensor(kind, *sizes) for name, (kind, sizes) in wanted.items() if of.pop(name, False)}
+        given |= {"query_head_count": heads, "key_value_head_count": key_heads, "scale": 0.25, "softcap": 0.0}
+        given |= dict.fromkeys(("is_interleaved", "has_empty_sink", "keeps_past", "shows_shares"), False)
+        given |= dict.fromkeys(("is_causal", "counts_past", "keeps_window"), False) | {"window": 0, "beam_width": 0}
+        return CachedAttention(**given | of)
+
+
+_ANGLES = {"cosine_tensor": True, "sine_tensor": True}
+
+_KINDS = {
+    "a step": _Caches(1, 300, 64, {"is_causal": True, "keeps_past": False}),
+    "a step with angles": _Caches(1, 300, 64, {"is_causal": True, **_ANGLES, "position_tensor": True}),
+    "a few tokens": _Caches(3, 40, 16, {"is_causal": True, "bias_tensor": True, **_ANGLES}, past=37),
+    "many tokens": _Caches(20, 300, 64, {"is_causal": True, **_ANGLES}),
+    "a past of one number": _Caches(2, 30, 16, {"is_causal": True, "counts_past": True, "bias_tensor": True}, past=30),
+    "beams": _Caches(1, 30, 16, {"counts_past": True, "beams_tensor": True, "beam_width": 2}, past=30),
+    "scores": _Caches(2, 30, 16, {"is_causal": True, "scores_tensor": True, "shows_shares": True}),
+    "a window": _Caches(2, 30, 16, {"is_causal": True, "keeps_window": True, "window": 8}, past=30),
+    "lengths of queries": _Caches(3, 30, 16, {"is_causal": True, "query_lengths_tensor": True, **_ANGLES}, past=20),
+}
+
+
+@pytest.mark.parametrize("as_gpus", [False, True])
+@pytest.mark.parametrize("kind", list(_KINDS))
+def test_no_length_leads_beyond_a_cache(
+    benches: list[Workbench], kind: str, as_gpus: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    all_compute_as_gpus(monkeypatch, as_gpus=as_gpus)
+    random = np.random.default_rng(7)
+    for number, data_type in enumerate((dml.DataType.FLOAT16, dml.DataType.FLOAT32)):
+        desc = _KINDS[kind].desc(data_type)
+        for _ in range(2):
+            inputs = {
+                field.name: random.standard_normal(tensor.sizes).astype(tensor.data_type.numpy_dtype)
+                for field, tensor in desc.inputs
+                if tensor is not None
+            }
+            inputs = {k: _strange(a, random) if a.dtype.kind == "i" else a for k, a in inputs.items()}
+            _check(benches[number % len(benches)], desc, inputs)
+
+
+NONZERO_U32 = dml.DataType.UINT32
+
+
+def _desc(sizes: tuple[int, ...], rows: tuple[int, ...]) -> dml.NonzeroCoordinates:
+    return dml.NonzeroCoordinates(
+        input_tensor=dml.TensorDesc(dml.DataType.FLOAT32, sizes),
+        output_count_tensor=dml.TensorDesc(NONZERO_U32, (1,) * len(sizes)),
+        output_coordinates_tensor=dml.TensorDesc(NONZERO_U32, rows),
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_counts_of_several_levels(share: float, benches: list[Workbench]) -> None:
+    sizes = (70, 61, 63)  # more than 64 segments of 64 segments
+    x = (np.random.default_rng(1).random(sizes) < share).astype(np.float32)
+    check_sample(benches, Sample("levels", _desc(sizes, (1, x.size, 3)), {"InputTensor": x}))
+
+
+@pytest.mark.parametrize("mode", [PaddingMode.REFLECTION, PaddingMode.SYMMETRIC, PaddingMode.WRAP, PaddingMode.EDGE])
+def test_long_paddings_take_few_steps(benches: list[Workbench], mode: PaddingMode) -> None:
+    """A period is doubled, not repeated."""
+    names = {PaddingMode.REFLECTION: "reflect", PaddingMode.SYMMETRIC: "symmetric", PaddingMode.WRAP: "wrap"}
+    values = np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)
+    desc = Padding(
+        input_tensor=TensorDesc(dml.FLOAT32, values.shape),
+        output_tensor=TensorDesc(dml.FLOAT32, (1, 1, 3, 200)),
+        padding_mode=mode,
+        padding_value=0.0,
+        dimension_count=4,
+        start_padding=(0, 0, 1, 50),
+        end_padding=(0, 0, 0, 147),
+    )
+    widths = [(0, 0), (0, 0), (1, 0), (50, 147)]
+    numpy_mode: Any = names.get(mode, "edge")
+    for bench in benches:
+        got = bench.device.run(desc, {"InputTensor": values})["OutputTensor"]
+        assert np.array_equal(got, np.pad(values, widths, numpy_mode))
+    assert len(lower(desc, GPU).steps) < 20
+
+
+def test_in_a_graph(benches: list[Workbench]) -> None:
+    values = np.arange(24, dtype=np.float16).reshape(4, 6)
+    for bench in benches:
+        graph = dml.Graph(bench.device)
+        x = graph.input("x", dml.FLOAT16, (4, 6))
+        left, right = F.split(x, output_count=2, axis=1)
+        turned = F.slice1(right, input_window_offsets=(0, 0), input_window_sizes=(4, 3), input_window_strides=(-1, 1))
+        model = graph.compile(y=F.join([left, F.negate(turned)], axis=1))
+        got = bench.device.run(model, {"x": values})["y"]
+        assert np.array_equal(got, np.concatenate([values[:, :3], -values[::-1, 3:]], axis=1))
+
+
+SORTING_F32, SORTING_U32 = dml.DataType.FLOAT32, dml.DataType.UINT32
+
+INCREASING, DECREASING = dml.AxisDirection.INCREASING, dml.AxisDirection.DECREASING
+
+
+def _sorting_desc(
+    sizes: tuple[int, ...],
+    axis: int,
+    count: int,
+    direction: dml.AxisDirection | None = None,
+    data_type: dml.DataType = SORTING_F32,
+) -> dml.TopK | dml.TopK1:
+    results = (*sizes[:axis], count, *sizes[axis + 1 :])
+    members: dict[str, Any] = {
+        "input_tensor": dml.TensorDesc(data_type, sizes),
+        "output_value_tensor": dml.TensorDesc(data_type, results),
+        "output_index_tensor": dml.TensorDesc(SORTING_U32, results),
+        "axis": axis,
+        "k": count,
+    }
+    return dml.TopK(**members) if direction is None else dml.TopK1(**members, axis_direction=direction)
+
+
+def test_nan_comes_last_in_both_directions_and_equal_elements_by_rising_index(benches: list[Workbench]) -> None:
+    x = np.array([np.nan, 0.0, np.inf, -0.0, -np.nan, -np.inf, 1e-45, -0.0], np.float32)
+    for direction, indices in ((DECREASING, [2, 6, 1, 3, 7, 5, 0, 4]), (INCREASING, [5, 1, 3, 7, 6, 2, 0, 4])):
+        for bench in benches:
+            outputs = bench.device.run(_sorting_desc((8,), 0, 8, direction), {"InputTensor": x})
+            np.testing.assert_array_equal(outputs["OutputIndexTensor"], indices)
+            assert outputs["OutputValueTensor"].tobytes() == x[indices].tobytes()
+
+
+@pytest.mark.parametrize("as_gpus", [False, True])
+@pytest.mark.parametrize(
+    ("length", "count"), [(64, 64), (65, 1), (300, 32), (300, 33), (1500, 1500), (9001, 5), (20000, 32)]
+)
+def test_every_plan_gives_what_python_sorts(
+    length: int, count: int, as_gpus: bool, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows on both sides of every limit; also rows whose largest elements all fall to one invocation."""
+    all_compute_as_gpus(monkeypatch, as_gpus=as_gpus)
+    random = np.random.default_rng(length)
+    x = random.integers(-50, 50, (2, length)).astype(np.float32)
+    x[1, ::256] += 1000
+    check_sample(benches, Sample("rows", _sorting_desc(x.shape, 1, count), {"InputTensor": x}))
+
+
+@pytest.mark.parametrize("length", [8192, 8500])
+@pytest.mark.parametrize(
+    ("data_type", "registers"), [(SORTING_F32, 256), (dml.DataType.INT64, 256), (dml.DataType.INT64, 64)]
+)
+def test_elements_that_fall_to_few_invocations_are_selected_though_they_are_too_many_to_collect(
+    length: int, data_type: dml.DataType, registers: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Less than half of a work group's families of 64 lanes have all large elements, of which there are 3,968."""
+    all_compute_as_gpus(monkeypatch, registers=registers)
+    monkeypatch.setattr("dmlvk.kernels.rows.sorting.WORK_GROUPS_WANTED", 1)
+    x = np.random.default_rng(1).integers(-500, 500, (2, length)).astype(data_type.numpy_dtype)
+    x[:, np.arange(length) % 64 < 31] += 1000
+    count = sorting.most_selected(data_type.size_in_bits)
+    desc = _sorting_desc(x.shape, 1, count, None, data_type)
+    check_sample(benches, Sample("families", desc, {"InputTensor": x}))
+
+
+def test_few_elements_of_long_rows_are_selected_by_work_groups_on_gpus_only() -> None:
+    for data_type, most in ((SORTING_F32, 32), (dml.DataType.INT64, 16)):
+        desc = _sorting_desc((4096, 8192), 1, most, None, data_type)
+        assert [step.kernel.variant.split(".")[0] for step in lower(desc, GPU).steps] == ["selected_rows"]
+        longer = _sorting_desc((4096, 8193), 1, most, None, data_type)
+        names = [step.kernel.variant.split(".")[0] for step in lower(longer, GPU).steps]
+        assert names == ["selected_tiles", "merged_lists", "ordered_results"]
+        assert lower(desc, CPU).steps[0].kernel.variant.startswith("ranked_tiles.")
+        more = _sorting_desc((4096, 8192), 1, most + 1, None, data_type)
+        assert lower(more, GPU).steps[0].kernel.variant.startswith("ranked_tiles.")

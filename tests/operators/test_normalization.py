@@ -1,15 +1,21 @@
-"""Operators that shift and scale by a mean and a variance: what samples do not try."""
+"""Operators that shift and scale by a mean and a variance, and LOCAL_RESPONSE_NORMALIZATION, with their gradients."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.references.bounded import Bounded, expected_outputs
 from dmlvk.conformance.samples.normalization import gradient_desc
+from tests.operators.differences import differences
 
 
 def test_equal_numbers_have_variance_0_and_large_means_cost_no_accuracy(device: dml.Device) -> None:
@@ -33,6 +39,23 @@ def test_equal_numbers_have_variance_0_and_large_means_cost_no_accuracy(device: 
     assert np.array_equal(got[1, 0], deviations * 4)
 
 
+def _assert_slopes(
+    got: Mapping[str, npt.NDArray[Any]],
+    loss: Callable[[list[npt.NDArray[np.float64]]], float],
+    values: list[npt.NDArray[np.float64]],
+    step: float,
+    **near: Any,
+) -> None:
+    """The gradients of an input, a scale and a bias."""
+    for place, name in enumerate(("OutputGradientTensor", "OutputScaleGradientTensor", "OutputBiasGradientTensor")):
+
+        def moved(there: npt.NDArray[np.float64], place: int = place) -> float:
+            return loss([*values[:place], there, *values[place + 1 :]])
+
+        slopes = differences(moved, values[place], step)
+        assert got[name] == pytest.approx(slopes, **near), name
+
+
 def test_batch_normalization_grad_agrees_with_finite_differences(any_device: dml.Device) -> None:
     random = np.random.default_rng(5)
     x, gradient = random.normal(0, 2, (2, 2, 3, 4, 5)).astype(np.float32)
@@ -49,12 +72,360 @@ def test_batch_normalization_grad_agrees_with_finite_differences(any_device: dml
         return float((gradient.astype(np.float64) * (factor * normalized + bias)).sum())
 
     values = [x.astype(np.float64), scale.astype(np.float64), np.zeros(mean.shape)]
-    names = ("OutputGradientTensor", "OutputScaleGradientTensor", "OutputBiasGradientTensor")
-    for number, name in enumerate(names):
-        for index in np.ndindex(values[number].shape):
-            results = []
-            for step in (0.5, -0.5):
-                moved = [each.copy() for each in values]
-                moved[number][index] += step
-                results.append(loss(moved))
-            assert got[name][index] == pytest.approx(results[0] - results[1], rel=1e-5, abs=1e-5)
+    _assert_slopes(got, loss, values, 0.5, rel=1e-5, abs=1e-5)
+
+
+def _training(sizes: tuple[int, ...], parameters: tuple[int, ...], **more: object) -> dml.BatchNormalizationTraining:
+    large, small = dml.TensorDesc(dml.FLOAT32, sizes), dml.TensorDesc(dml.FLOAT32, parameters)
+    desc = dml.BatchNormalizationTraining(
+        input_tensor=large,
+        scale_tensor=small,
+        bias_tensor=small,
+        fused_add_tensor=None,
+        output_tensor=large,
+        output_mean_tensor=small,
+        output_variance_tensor=small,
+        epsilon=0.0,
+        fused_activation=None,
+    )
+    return dataclasses.replace(desc, **more)  # type: ignore[arg-type]  # members by name
+
+
+def test_by_hand(any_device: dml.Device) -> None:
+    """Channels of large means, of equal numbers and of few numbers: exact where everything on the way is."""
+    x = np.zeros((2, 3, 1, 4), np.float32)
+    deviations = np.array([[-3, -1, 1, 3], [-1, 1, 1, -1]], np.float32)
+    x[:, 0, 0] = 2**20 + deviations  # variance 3
+    x[:, 1] = 1.1
+    x[:, 2, 0] = deviations * 4  # variance 48
+    scale, bias = (np.array(values, np.float32).reshape(1, 3, 1, 1) for values in ([2, 5, 3], [0.5, -7, 1]))
+    added = np.arange(24, dtype=np.float32).reshape(x.shape)
+    tensor = dml.TensorDesc(dml.FLOAT32, x.shape)
+    desc = _training(
+        x.shape,
+        (1, 3, 1, 1),
+        fused_add_tensor=tensor,
+        epsilon=1.0,
+        fused_activation=dml.FusedActivation(dml.ActivationRelu),
+    )
+    inputs = {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias, "FusedAddTensor": added}
+    got = any_device.run(desc, inputs)
+    assert got["OutputMeanTensor"].ravel().tolist() == [2**20, np.float32(1.1), 0]
+    assert got["OutputVarianceTensor"].ravel().tolist() == [3, 0, 48]
+    expected = np.stack([deviations * 2 / 2 + 0.5, 0 * deviations - 7, deviations * 4 * np.float32(3 / 7) + 1], 1)
+    assert got["OutputTensor"] == pytest.approx(np.maximum(expected.reshape(x.shape) + added, 0), rel=1e-6)
+    assert np.array_equal(got["OutputTensor"][:, :2], np.maximum(expected.reshape(x.shape) + added, 0)[:, :2])
+
+
+def test_parameters_for_each_element(any_device: dml.Device) -> None:
+    """Nothing is summed up: the mean is the element, and the result is Bias."""
+    x, scale, bias = np.random.default_rng(2).normal(0, 3, (3, 3, 4)).astype(np.float32)
+    desc = _training((3, 4), (3, 4), epsilon=0.25)
+    got = any_device.run(desc, {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias})
+    assert np.array_equal(got["OutputMeanTensor"], x)
+    assert not got["OutputVarianceTensor"].any()
+    assert np.array_equal(got["OutputTensor"], bias)
+
+
+@pytest.mark.parametrize("count", [7, 999])
+def test_equal_numbers_have_variance_0(any_device: dml.Device, count: int) -> None:
+    numbers = (np.random.default_rng(3).normal(0, 1, 500) * 10.0 ** np.arange(-20, 30, 0.1)).astype(np.float32)
+    x = np.repeat(numbers[None], count, 0)
+    one = np.ones((1, 500), np.float32)
+    got = any_device.run(_training(x.shape, (1, 500)), {"InputTensor": x, "ScaleTensor": one, "BiasTensor": one})
+    assert np.array_equal(got["OutputMeanTensor"], numbers[None])
+    assert not got["OutputVarianceTensor"].any()
+
+
+def test_gradients_agree_with_finite_differences(any_device: dml.Device) -> None:
+    """Of a loss in float64 that normalizes by the batch's own mean and variance."""
+    random = np.random.default_rng(5)
+    x, gradient = random.normal(3, 2, (2, 4, 3, 2, 5)).astype(np.float32)
+    scale, bias = random.normal(0, 1, (2, 1, 3, 1, 1)).astype(np.float32)
+    axes, epsilon = (0, 2, 3), 0.25
+    large, small = dml.TensorDesc(dml.FLOAT32, x.shape), dml.TensorDesc(dml.FLOAT32, scale.shape)
+    forward = any_device.run(
+        _training(x.shape, scale.shape, epsilon=epsilon), {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias}
+    )
+    desc = gradient_desc(dml.BatchNormalizationTrainingGrad, large, small, epsilon)
+    inputs = {"InputTensor": x, "InputGradientTensor": gradient, "ScaleTensor": scale}
+    inputs |= {"MeanTensor": forward["OutputMeanTensor"], "VarianceTensor": forward["OutputVarianceTensor"]}
+    got = any_device.run(desc, inputs)
+
+    def loss(values: list[npt.NDArray[np.float64]]) -> float:
+        own, factor, added = values
+        normalized = (own - own.mean(axes, keepdims=True)) / np.sqrt(own.var(axes, keepdims=True) + epsilon)
+        return float((gradient.astype(np.float64) * (factor * normalized + added)).sum())
+
+    values = [each.astype(np.float64) for each in (x, scale, bias)]
+    _assert_slopes(got, loss, values, 1e-4, rel=1e-5, abs=2e-6)
+
+
+def test_means_that_are_not_the_batch_s(any_device: dml.Device) -> None:
+    """OutputScaleGradient is made with MeanTensor, OutputGradient with the mean of the values."""
+    x, gradient = (np.array([[0, 2, 4, 6]], np.float32), np.array([[1, 0, 0, 1]], np.float32))
+    large, small = dml.TensorDesc(dml.FLOAT32, (1, 4)), dml.TensorDesc(dml.FLOAT32, (1, 1))
+    desc = gradient_desc(dml.BatchNormalizationTrainingGrad, large, small, 0.0)
+    mean, variance, scale = (np.array([[value]], np.float32) for value in (1, 4, 6))
+    inputs = {"InputTensor": x, "InputGradientTensor": gradient, "MeanTensor": mean}
+    got = any_device.run(desc, {**inputs, "VarianceTensor": variance, "ScaleTensor": scale})
+    assert got["OutputGradientTensor"].tolist() == [
+        [1.5, -1.5, -1.5, 1.5]
+    ]  # 6 / 2 * (g - 1/2), as g * (x - 3) add up to 0
+    assert got["OutputScaleGradientTensor"].tolist() == [[2.0]]  # (-1 + 5) / 2
+    assert got["OutputBiasGradientTensor"].tolist() == [[2.0]]
+
+
+Array = npt.NDArray[Any]
+
+QUARTERS = (0.25, 0.5, 0.75)
+
+SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
+
+
+def _run(
+    device: dml.Device,
+    x: Array,
+    *,
+    local_size: int,
+    beta: float,
+    alpha: float,
+    bias: float,
+    strides: tuple[int, ...] | None = None,
+) -> Array:
+    data_type = dml.FLOAT16 if x.dtype == np.float16 else dml.FLOAT32
+    packed = dml.TensorDesc(data_type, x.shape)
+    source = packed if strides is None else dml.TensorDesc(data_type, x.shape, strides=strides)
+    desc = dml.LocalResponseNormalization(
+        input_tensor=source,
+        output_tensor=packed,
+        cross_channel=True,
+        local_size=local_size,
+        alpha=alpha,
+        beta=beta,
+        bias=bias,
+    )
+    return device.run(desc, {"InputTensor": x})["OutputTensor"]
+
+
+def _exact(x: Array, *, local_size: int, beta: float, alpha: float, bias: float) -> Array:
+    """The results in extended precision, whose errors are 2^-60 of them."""
+    wide = x.astype(np.longdouble)
+    channels = x.shape[1]
+    before, behind = (local_size - 1) // 2, local_size // 2
+    sums = [(wide[:, max(0, at - before) : at + behind + 1] ** 2).sum(1) for at in range(channels)]
+    factor = np.longdouble(np.float32(alpha) / np.float32(local_size))
+    base = np.longdouble(np.float32(bias)) + factor * np.stack(sums, 1)
+    return np.asarray(wide / base ** np.longdouble(beta))
+
+
+def _errors(result: Array, exact: Array) -> Array:
+    """In units of float32's last place."""
+    ulp = np.spacing(np.maximum(np.abs(exact).astype(np.float32), SMALLEST_NORMAL)).astype(np.longdouble)
+    return np.asarray(np.abs(result.astype(np.longdouble) - exact) / ulp)
+
+
+@pytest.mark.parametrize("beta", QUARTERS)
+@pytest.mark.parametrize("local_size", [1, 2, 3, 4, 5])
+def test_results_are_within_the_promise(benches: list[Workbench], local_size: int, beta: float) -> None:
+    """Bases near Bias, and such to which it adds nothing; images with and without vectors have the same bits."""
+    random = np.random.default_rng(local_size)
+    shape = (1, 11, 8, 16)
+    for scale, alpha, bias in (
+        (1.0, 1e-4, 1.0),
+        (1.0, 1.0, 1e-3),
+        (1e6, 1.0, 1e-6),
+        (1e-3, 1.0, 1e-5),
+        (1e4, 3e-30, 2.0**-30),
+    ):
+        x = (random.standard_normal(shape) * scale * np.exp2(random.uniform(-4, 4, shape))).astype(np.float32)
+        members: dict[str, Any] = {"local_size": local_size, "beta": beta, "alpha": alpha, "bias": bias}
+        exact = _exact(x, **members)
+        for bench in benches:
+            result = _run(bench.device, x, **members)
+            assert _errors(result, exact).max() <= 3 + 4 * beta
+            odd = _run(bench.device, np.ascontiguousarray(x[..., :15]), **members)
+            assert odd.tobytes() == np.ascontiguousarray(result[..., :15]).tobytes()
+
+
+@pytest.mark.parametrize("beta", QUARTERS)
+def test_a_quotient_is_rounded_once(benches: list[Workbench], beta: float) -> None:
+    """With a factor of 0 the base is Bias, which is exact: nothing but the quotient is rounded."""
+    random = np.random.default_rng(7)
+    biases = [*np.exp2(random.uniform(-30, 30, 24)), 2.0**-30, 2.0**30, 1.0, np.nextafter(np.float32(4), np.float32(0))]
+    for bias in np.array(biases, np.float32):
+        x = (random.choice([-1.0, 1.0], (1, 1, 32, 64)) * np.exp2(random.uniform(-38, 60, (1, 1, 32, 64)))).astype(
+            np.float32
+        )
+        members: dict[str, Any] = {"local_size": 1, "beta": beta, "alpha": 0.0, "bias": float(bias)}
+        exact = _exact(x, **members)
+        for bench in benches:
+            assert _errors(_run(bench.device, x, **members), exact).max() <= 0.5 + 2.0**-4
+
+
+@pytest.mark.parametrize("beta", QUARTERS)
+def test_significands_of_bases_all_over(benches: list[Workbench], beta: float) -> None:
+    """Of two elements one makes the base, in which every rounding is known; the other one is divided."""
+    random = np.random.default_rng(11)
+    shape = (1, 2, 64, 256)
+    x = np.empty(shape, np.float32)
+    x[0, 0] = random.choice([-1.0, 1.0], shape[2:]) * np.exp2(random.uniform(-12, -3, shape[2:]))
+    x[0, 1] = np.exp2(random.uniform(-14, 29, shape[2:]))
+    factor, bias = np.float32(2.0**-8), np.float32(2.0**-28)
+    base = bias + factor * (x[0, 0] * x[0, 0] + x[0, 1] * x[0, 1])
+    exact = x[0, 0].astype(np.longdouble) / base.astype(np.longdouble) ** np.longdouble(beta)
+    for bench in benches:
+        result = _run(bench.device, x, local_size=2, beta=beta, alpha=float(2 * factor), bias=float(bias))
+        assert _errors(result[0, 0], exact).max() <= 0.5 + 2.0**-4
+
+
+@pytest.mark.parametrize("data_type", [np.float32, np.float16])
+def test_any_layout_gives_the_same_bits(benches: list[Workbench], data_type: type) -> None:
+    """Rare elements among ordinary ones: one kernel has vectors, the other one single elements."""
+    random = np.random.default_rng(3)
+    shape = (2, 19, 4, 6)
+    x: Array = random.standard_normal(shape).astype(data_type)
+    with np.errstate(over="ignore"):
+        unusual: Array = np.array(
+            [0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-30, 2.0**-41, 2.0**-24, 1e30, -3e38, 2e19]
+        ).astype(data_type)
+    needs_slow_path = random.random(shape) < 0.2
+    x[needs_slow_path] = random.choice(unusual, needs_slow_path.sum())
+    for beta, local_size, (alpha, bias) in itertools.product(
+        QUARTERS, (2, 5), ((1e-4, 1.0), (1.0, 2.0**-20), (1e-37, 1.0))
+    ):
+        members: dict[str, Any] = {"local_size": local_size, "beta": beta, "alpha": alpha, "bias": bias}
+        results = {_run(bench.device, x, **members).tobytes() for bench in benches}
+        for bench in benches:
+            results.add(_run(bench.device, x, **members, strides=(19 * 24, 1, 6 * 19, 19)).tobytes())
+        assert len(results) == 1
+
+
+@pytest.mark.parametrize("local_size", [1, 2, 4, 5])
+def test_what_gpus_execute_gives_the_same_bits(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, local_size: int
+) -> None:
+    """Written out for eight channels instead of a loop, with elements of the slow path, for more channels and for
+    few."""
+    random = np.random.default_rng(13)
+    inputs = [random.standard_normal((2, channels, 2, 6)).astype(np.float32) for channels in (19, 8, 3, 1)]
+    for x in inputs:
+        x[random.random(x.shape) < 0.1] = np.inf
+        x[random.random(x.shape) < 0.1] = 1e-30
+    members: dict[str, Any] = {"local_size": local_size, "beta": 0.75, "alpha": 1.0, "bias": 2.0}
+
+    def results() -> set[bytes]:
+        found = set()
+        for bench in benches:
+            with dml.Device(bench.device.info.index) as device:
+                found.add(b"".join(_run(device, x, **members).tobytes() for x in inputs))
+        return found
+
+    expected = results()
+    monkeypatch.setattr("dmlvk.runtime.shader_forms.on_processor", lambda module: module)
+    assert results() == expected
+    assert len(expected) == 1
+
+
+@pytest.mark.parametrize("beta", QUARTERS)
+def test_rare_elements(benches: list[Workbench], beta: float) -> None:
+    """Infinite and overflowing sums divide to zero, infinities to NaN; denormals are zeros of their sign."""
+    rows = {
+        (1.0, np.inf, -2.0): (0.0, np.nan, -0.0),
+        (1.0, np.nan, -2.0): (np.nan, np.nan, np.nan),
+        (1.0, 3e38, -2.0): (0.0, 0.0, -0.0),
+        (1e-40, 0.0, -1e-40): (0.0, 0.0, -0.0),
+        (-0.0, 1e-30, 0.0): (-0.0, 1e-30, 0.0),
+    }
+    x = np.repeat(np.array(list(rows), np.float32).reshape(-1, 3, 1, 1), 4, axis=3)
+    expected = np.repeat(np.array(list(rows.values()), np.float32).reshape(-1, 3, 1, 1), 4, axis=3)
+    for bench in benches:
+        result = _run(bench.device, x, local_size=5, beta=beta, alpha=5.0, bias=1.0)
+        np.testing.assert_array_equal(result, expected)
+        numbers = ~np.isnan(expected)
+        assert np.array_equal(np.signbit(result[numbers]), np.signbit(expected[numbers]))
+
+
+def _desc(sizes: tuple[int, ...], data_type: dml.DataType = dml.FLOAT32, **members: Any) -> dml.OperatorDesc:
+    tensor = dml.TensorDesc(data_type, sizes)
+    return dml.LocalResponseNormalizationGrad(
+        input_tensor=tensor, input_gradient_tensor=tensor, output_gradient_tensor=tensor, **members
+    )
+
+
+def _gradient_run(bench: Workbench, desc: dml.OperatorDesc, x: Array, gradients: Array) -> Array:
+    return bench.device.run(desc, {"InputTensor": x, "InputGradientTensor": gradients})["OutputGradientTensor"]
+
+
+@pytest.mark.parametrize("local_size", [3, 4])
+@pytest.mark.parametrize("cross_channel", [True, False], ids=["channels", "planes"])
+def test_gradients_are_the_differences_of_the_forward_operator(
+    benches: list[Workbench], cross_channel: bool, local_size: int
+) -> None:
+    """Of an even LocalSize the neighbours lie to one side, and those that an element is a neighbour of to the other."""
+    sizes = (1, 5, 2, 2) if cross_channel else (1, 1, 5, 4)
+    members: dict[str, Any] = {"local_size": local_size, "alpha": 1.25, "beta": 0.75, "bias": 0.5}
+    members["cross_channel"] = cross_channel
+    tensor = dml.TensorDesc(dml.FLOAT32, sizes)
+    forward = dml.LocalResponseNormalization(input_tensor=tensor, output_tensor=tensor, **members)
+    random = np.random.default_rng(8)
+    x = random.standard_normal(sizes).astype(np.float32)
+    gradients = random.standard_normal(sizes).astype(np.float32)
+
+    def loss(values: npt.NDArray[np.float64]) -> float:
+        result = expected_outputs(forward, {"InputTensor": values})["OutputTensor"]
+        assert isinstance(result, Bounded)
+        return float(np.sum(gradients * result.values))
+
+    expected = differences(loss, x, 2.0**-14)
+    for bench in benches:
+        got = _gradient_run(bench, _desc(sizes, **members), x, gradients)
+        assert np.allclose(got, expected, rtol=1e-6, atol=1e-6), bench.device.info.name
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=str)
+def test_gradients_across_channels_are_those_of_caffe(benches: list[Workbench], data_type: dml.DataType) -> None:
+    """Of outputs y and scales D: g / D^beta - 2 * alpha * beta / n * x * (sum of g * y / D), as lrn_layer has it."""
+    sizes, size, alpha, beta = (2, 9, 3, 4), 5, 1e-2, 0.75
+    random = np.random.default_rng(9)
+    x, gradients = ((random.standard_normal(sizes) * 4).astype(data_type.numpy_dtype) for _ in range(2))
+
+    def summed(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        padded = np.pad(values, ((0, 0), (2, 2), (0, 0), (0, 0)))
+        sums: npt.NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(padded, size, 1).sum(-1)
+        return sums
+
+    values, given = x.astype(np.float64), gradients.astype(np.float64)
+    scale = 1.0 + alpha / size * summed(values**2)
+    of_outputs = given * (values * scale**-beta) / scale
+    expected = given * scale**-beta - 2 * alpha * beta / size * values * summed(of_outputs)
+    desc = _desc(sizes, data_type, cross_channel=True, local_size=size, alpha=alpha, beta=beta, bias=1.0)
+    error = 2.0**-20 if data_type is dml.FLOAT32 else 2.0**-10
+    for bench in benches:
+        got = _gradient_run(bench, desc, x, gradients)
+        assert np.allclose(got, expected, rtol=error, atol=error), bench.device.info.name
+
+
+def test_large_elements_leave_nothing_of_their_neighbours_gradients(benches: list[Workbench]) -> None:
+    """Where squares overflow, nothing is left; and no product of zero with infinity makes NaN."""
+    desc = _desc((1, 4, 1, 1), cross_channel=True, local_size=3, alpha=1e9, beta=0.75, bias=1.0)
+    x = np.array([1.0, 1.0, 1e31, -1.0], np.float32).reshape(1, 4, 1, 1)
+    for bench in benches:
+        got = _gradient_run(bench, desc, x, np.ones_like(x)).ravel()
+        assert np.isfinite(got).all() and got[:2].all() and not got[2:].any(), bench.device.info.name
+
+
+def test_neighbours_may_be_more_than_the_turns_of_a_loop(benches: list[Workbench]) -> None:
+    sizes = (1, 7000, 1, 1)
+    size = 2 * sizes[1] + 1
+    random = np.random.default_rng(10)
+    x, gradients = (random.uniform(-4, 4, sizes).astype(np.float32) for _ in range(2))
+    values, given = x.astype(np.float64), gradients.astype(np.float64)
+    factor = 2.0 / size
+    base = 1.0 + factor * np.sum(values**2)
+    expected = given * base**-0.75 - 1.5 * factor * values * np.sum(given * values) * base**-1.75
+    desc = _desc(sizes, cross_channel=True, local_size=size, alpha=2.0, beta=0.75, bias=1.0)
+    results = [_gradient_run(bench, desc, x, gradients) for bench in benches]
+    for got in results:
+        assert np.allclose(got, expected, rtol=2.0**-19, atol=2.0**-20)
+        assert got.tobytes() == results[0].tobytes()

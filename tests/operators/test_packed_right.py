@@ -46,10 +46,7 @@ def _graph(
 
 @pytest.mark.parametrize(
     ("come", "shape", "data_type", "has_zeros"),
-    [
-        (PARALLEL, (19, 1088, 70), dml.UINT4, True),
-        (SEQUENTIAL, (32, 1056, 40), dml.INT4, False),
-    ],
+    [(PARALLEL, (19, 1088, 70), dml.UINT4, True), (SEQUENTIAL, (32, 1056, 40), dml.INT4, False)],
     ids=["zeros", "signed"],
 )
 def test_results_are_those_of_the_weights(

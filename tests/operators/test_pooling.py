@@ -1,20 +1,25 @@
-"""Pooling: what averages promise, and windows that share what they load."""
+"""Pooling and its gradients: what averages promise, shared loads, windows of more elements than loops have turns."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.references.registry import REFERENCES
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from dmlvk.kernels.windows import window as window_kernels
+from dmlvk.operators import OPERATORS
 from dmlvk.runtime import shader_forms
+from tests.operators.differences import differences
 from tests.operators.test_products import on_llvmpipe
 
 WINDOWS: dict[str, Any] = {
@@ -142,14 +147,12 @@ def test_elements_that_are_loaded_ahead_of_many_taps_give_the_same_bits(
 
 
 _WHOLE = (2, 3, 20, 20)
+
 _LAYOUTS = pytest.mark.parametrize("strides", [None, (1200, 1, 60, 3)], ids=["packed", "channels last"])
 
 
 def _of_whole_input(
-    operator: Callable[..., dml.OperatorDesc],
-    data_type: dml.DataType,
-    strides: tuple[int, ...] | None,
-    **more: Any,
+    operator: Callable[..., dml.OperatorDesc], data_type: dml.DataType, strides: tuple[int, ...] | None, **more: Any
 ) -> dml.OperatorDesc:
     members = {**WINDOWS, "window_size": _WHOLE[2:], **more}
     source, result = dml.TensorDesc(data_type, _WHOLE, strides), dml.TensorDesc(data_type, (2, 3, 1, 1))
@@ -159,10 +162,7 @@ def _of_whole_input(
 @_LAYOUTS
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT8, dml.UINT64], ids=str)
 def test_maxima_of_whole_inputs_have_the_bits_of_windows(
-    benches: list[Workbench],
-    monkeypatch: pytest.MonkeyPatch,
-    strides: tuple[int, ...] | None,
-    data_type: dml.DataType,
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, strides: tuple[int, ...] | None, data_type: dml.DataType
 ) -> None:
     """They are reduced as rows; here as windows as well."""
     random = np.random.default_rng(5)
@@ -203,3 +203,252 @@ def test_means_and_norms_of_whole_inputs(
                 expected = whole[name].astype(x.dtype)
                 close = np.isclose(got, expected, rtol=1e-3 if x.itemsize == 2 else 2e-7, atol=0, equal_nan=True)
                 assert close.all() and not np.signbit(got[1, 2]), (name, got, expected)
+
+
+_GEOMETRIES: dict[str, dict[str, Any]] = {
+    "apart": {"strides": (2, 3), "window_size": (2, 2), "start_padding": (0, 0), "end_padding": (0, 0)},
+    "overlapping": {"strides": (1, 2), "window_size": (3, 4), "start_padding": (0, 0), "end_padding": (0, 0)},
+    "padded": {"strides": (2, 1), "window_size": (3, 3), "start_padding": (1, 2), "end_padding": (2, 0)},
+}
+
+
+def run(bench: Workbench, desc: dml.OperatorDesc, **inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The only output."""
+    (result,) = bench.device.run(desc, inputs).values()
+    return result
+
+
+@pytest.mark.parametrize("include_padding", [False, True])
+@pytest.mark.parametrize("name", _GEOMETRIES)
+def test_it_is_the_transposed_map_of_the_forward_operator(
+    benches: list[Workbench], name: str, include_padding: bool
+) -> None:
+    """The product of g with the means of x is that of x with the gradient, for all g and x."""
+    members = {**_GEOMETRIES[name], "dimension_count": 2, "include_padding": include_padding}
+    geometry = _GEOMETRIES[name]
+    sizes = (2, 3, 8, 9)
+    pooled = tuple(
+        (size + start + end - window) // stride + 1
+        for size, start, end, window, stride in zip(
+            sizes[2:],
+            *(geometry[key] for key in ("start_padding", "end_padding", "window_size", "strides")),
+            strict=True,
+        )
+    )
+    source, means = dml.TensorDesc(dml.FLOAT32, sizes), dml.TensorDesc(dml.FLOAT32, (2, 3, *pooled))
+    forward = dml.AveragePooling(input_tensor=source, output_tensor=means, **members)
+    backward = dml.AveragePoolingGrad(input_gradient_tensor=means, output_gradient_tensor=source, **members)
+    random = np.random.default_rng(5)
+    x = random.standard_normal(sizes).astype(np.float32)
+    g = random.standard_normal(means.sizes).astype(np.float32)
+    for bench in benches:
+        made = run(bench, forward, InputTensor=x).astype(np.float64)
+        gradient = run(bench, backward, InputGradientTensor=g).astype(np.float64)
+        magnitude = np.sum(np.abs(made * g)) + np.sum(np.abs(gradient * x))
+        assert abs(np.sum(made * g) - np.sum(gradient * x)) <= 2.0**-22 * magnitude, bench.device.info.name
+
+
+_MAXIMA: dict[str, Any] = {"dimension_count": 2, "strides": (1, 1), "window_size": (2, 2), "dilations": (1, 1)}
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=str)
+@pytest.mark.parametrize("dilations", [(1, 1), (2, 3)], ids=str)
+def test_gradients_go_to_the_elements_that_the_indices_of_maxima_name(
+    benches: list[Workbench], dilations: tuple[int, int], data_type: dml.DataType
+) -> None:
+    """Equal maxima, both zeros, NaN among numbers and alone, infinities, and windows of nothing but padding."""
+    sizes = (2, 2, 9, 11)
+    members = {
+        **_MAXIMA, "dilations": dilations, "window_size": (2, 3), "start_padding": (4, 7), "end_padding": (3, 0)
+    }  # fmt: skip
+    extents = [(window - 1) * apart for window, apart in zip((2, 3), dilations, strict=True)]
+    windows = (2, 2, 9 + 7 - extents[0], 11 + 7 - extents[1])
+    source, maxima = dml.TensorDesc(data_type, sizes), dml.TensorDesc(data_type, windows)
+    forward = dml.MaxPooling2(
+        input_tensor=source, output_tensor=maxima, output_indices_tensor=dml.TensorDesc(dml.UINT64, windows), **members
+    )
+    desc = dml.MaxPoolingGrad(
+        input_tensor=source, input_gradient_tensor=maxima, output_gradient_tensor=source, **members
+    )
+    random = np.random.default_rng(6)
+    x = random.choice([0.0, -0.0, np.nan, -np.nan, -np.inf, -1.0, 1.0], sizes).astype(data_type.numpy_dtype)
+    x[1, 1] = np.nan
+    gradients = random.integers(-9, 10, windows).astype(data_type.numpy_dtype)  # whose sums are exact
+    for bench in benches:
+        indices = bench.device.run(forward, {"InputTensor": x})["OutputIndicesTensor"].ravel()
+        is_inside = indices != np.iinfo(np.uint64).max
+        assert not is_inside.all() and is_inside.any()
+        expected = np.zeros(x.size, x.dtype)
+        np.add.at(expected, indices[is_inside], gradients.ravel()[is_inside])
+        got = run(bench, desc, InputTensor=x, InputGradientTensor=gradients)
+        assert np.array_equal(got.ravel(), expected), bench.device.info.name
+
+
+def test_gradients_of_maxima_are_the_differences_of_the_forward_operator(benches: list[Workbench]) -> None:
+    """In float64, where no maximum is near to another element of its window."""
+    sizes, windows = (1, 2, 5, 4, 6), (1, 2, 2, 3, 3)
+    members: dict[str, Any] = {
+        "dimension_count": 3, "strides": (2, 1, 2), "window_size": (3, 2, 2), "dilations": (2, 2, 3),
+        "start_padding": (1, 0, 1), "end_padding": (1, 1, 1),
+    }  # fmt: skip
+    source, maxima = dml.TensorDesc(dml.FLOAT32, sizes), dml.TensorDesc(dml.FLOAT32, windows)
+    forward = dml.MaxPooling2(input_tensor=source, output_tensor=maxima, output_indices_tensor=None, **members)
+    desc = dml.MaxPoolingGrad(
+        input_tensor=source, input_gradient_tensor=maxima, output_gradient_tensor=source, **members
+    )
+    random = np.random.default_rng(7)
+    x = random.permutation(source.element_count).reshape(sizes).astype(np.float32)
+    gradients = random.standard_normal(windows).astype(np.float32)
+
+    def loss(values: npt.NDArray[np.float64]) -> float:
+        maxima_of_values = REFERENCES[forward.operator_name](forward, {"InputTensor": values})["OutputTensor"]
+        return float(np.sum(gradients * np.asarray(maxima_of_values)))  # of FLOAT64, as differences need
+
+    expected = differences(loss, x)
+    assert np.count_nonzero(expected) > 10
+    for bench in benches:
+        got = run(bench, desc, InputTensor=x, InputGradientTensor=gradients)
+        assert np.allclose(got, expected, rtol=0, atol=1e-6), bench.device.info.name
+
+
+LARGE_WINDOWS = ((300, 300), (66000, 1), (1, 66000))
+
+CLOSE = 2.0**-23
+
+Values = npt.NDArray[Any]
+
+
+def _pooled(benches: list[Workbench], name: str, values: Values, window: tuple[int, ...], **members: Any) -> Values:
+    """The first output of one window for each channel, the same on all devices."""
+    return _pooled_with_indices(benches, name, values, window, **members)[0]
+
+
+def _pooled_with_indices(
+    benches: list[Workbench], name: str, values: Values, window: tuple[int, ...], **members: Any
+) -> list[Values]:
+    data_type = dml.DataType(values.dtype)
+    padding = {"start_padding": (0, 0), "end_padding": (0, 0)}
+    members = {**padding, **members}
+    padded = np.add(values.shape[2:], np.add(members["start_padding"], members["end_padding"]))
+    positions = (padded - np.array(window) + 1).tolist()
+    sizes = (*values.shape[:2], *positions)
+    tensors = {"output_tensor": dml.TensorDesc(data_type, sizes)}
+    if name == "MAX_POOLING2":
+        tensors["output_indices_tensor"] = dml.TensorDesc(dml.UINT64, sizes)
+        members["dilations"] = (1, 1)
+    desc_class: Any = OPERATORS[name]
+    desc = desc_class(
+        input_tensor=dml.TensorDesc(data_type, values.shape),
+        dimension_count=2,
+        window_size=window,
+        strides=(1, 1),
+        **members,
+        **tensors,
+    )
+    results = [list(bench.device.run(desc, {"InputTensor": values}).values()) for bench in benches]
+    for other in results[1:]:
+        for one, another in zip(results[0], other, strict=True):
+            assert one.tobytes() == another.tobytes()
+    return results[0]
+
+
+def _values(window: tuple[int, ...], dtype: Any = np.float32, channels: int = 2) -> Values:
+    return np.random.default_rng(1).uniform(0, 255, (1, channels, *window)).astype(dtype)
+
+
+@pytest.mark.parametrize("window", LARGE_WINDOWS, ids=str)
+def test_averages_take_all_of_a_large_window(benches: list[Workbench], window: tuple[int, int]) -> None:
+    values = _values(window)
+    got = _pooled(benches, "AVERAGE_POOLING", values, window, include_padding=False)
+    assert np.allclose(got.ravel(), values.mean((2, 3), np.float64).ravel(), rtol=CLOSE, atol=0)
+
+
+def test_averages_of_half_precision_whose_words_hold_two_windows(benches: list[Workbench]) -> None:
+    values = _values((200, 200), np.float16, 3)
+    got = _pooled(benches, "AVERAGE_POOLING", values, (200, 200), include_padding=False)
+    assert np.allclose(got.ravel(), values.mean((2, 3), np.float64).ravel(), rtol=2.0**-10, atol=0)
+
+
+def test_averages_over_padding_of_overlapping_large_windows(benches: list[Workbench]) -> None:
+    values = _values((299, 300))
+    members = {"include_padding": True, "start_padding": (1, 1), "end_padding": (1, 0)}
+    got = _pooled(benches, "AVERAGE_POOLING", values, (300, 300), **members)
+    padded = np.pad(values.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 0)))
+    means = [
+        [padded[..., row : row + 300, column : column + 300].mean((2, 3)) for column in range(2)] for row in range(2)
+    ]
+    assert np.allclose(got, np.moveaxis(np.array(means), (0, 1), (2, 3)), rtol=CLOSE, atol=0)
+
+
+@pytest.mark.parametrize("factor", [2.0**100, 2.0**-110], ids=["large", "small"])
+def test_large_windows_whose_elements_must_be_scaled(benches: list[Workbench], factor: float) -> None:
+    values = _values((300, 300)) * np.float32(factor)
+    exact = values.astype(np.float64)
+    averages = _pooled(benches, "AVERAGE_POOLING", values, (300, 300), include_padding=False)
+    assert np.allclose(averages.ravel(), exact.mean((2, 3)).ravel(), rtol=CLOSE, atol=0)
+    norms = _pooled(benches, "LP_POOLING", values, (300, 300), p=2)
+    assert np.allclose(norms.ravel(), np.sqrt((exact**2).sum((2, 3))).ravel(), rtol=CLOSE, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("specials", "expected"),
+    [((np.inf,), np.inf), ((-np.inf,), -np.inf), ((-np.inf, np.inf), np.nan), ((np.nan,), np.nan)],
+    ids=["infinity", "negative", "both", "nan"],
+)
+def test_infinities_at_either_end_of_a_large_window(
+    benches: list[Workbench], specials: tuple[float, ...], expected: float
+) -> None:
+    values = _values((300, 300), channels=1)
+    values.ravel()[[0, -1][-len(specials) :]] = specials
+    got = _pooled(benches, "AVERAGE_POOLING", values, (300, 300), include_padding=False)
+    assert np.array_equal(got.ravel(), np.array([expected], np.float32), equal_nan=True)
+
+
+@pytest.mark.combinations
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("window", LARGE_WINDOWS, ids=str)
+def test_norms_take_all_of_a_large_window(benches: list[Workbench], window: tuple[int, int], p: int) -> None:
+    values = _values(window) - np.float32(100)
+    got = _pooled(benches, "LP_POOLING", values, window, p=p)
+    exact = (np.abs(values.astype(np.float64)) ** p).sum((2, 3)) ** (1 / p)
+    assert np.allclose(got.ravel(), exact.ravel(), rtol=2.0**-20 if p > 2 else CLOSE, atol=0)
+
+
+@pytest.mark.combinations
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("window", LARGE_WINDOWS, ids=str)
+def test_maxima_may_lie_anywhere_in_a_large_window(
+    benches: list[Workbench], window: tuple[int, int], dtype: Any
+) -> None:
+    values = _values(window, dtype, 3) // dtype(2)
+    elements = math.prod(window)
+    flat = values.reshape(3, elements)
+    if dtype is np.int64:
+        flat -= 1 << 40
+    flat[0, 0] = flat[1, elements - 1] = flat[2, 40000] = 200 if dtype is not np.int64 else -3
+    flat[2, 50000] = flat[2, 40000]  # of equal ones the first
+    got, positions = _pooled_with_indices(benches, "MAX_POOLING2", values, window)
+    assert np.array_equal(got.ravel(), flat.max(1))
+    assert positions.ravel().tolist() == (flat.argmax(1) + np.arange(3) * elements).tolist()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "error"),
+    [((1, 14000, 1, 1), np.float32, 2.0**-20), ((1, 1, 11100, 1), np.float16, 2.0**-10)],
+    ids=["channels", "area"],
+)
+def test_local_responses_over_many_elements(
+    benches: list[Workbench], shape: tuple[int, ...], dtype: Any, error: float
+) -> None:
+    size = 2 * math.prod(shape) + 1
+    values = np.random.default_rng(2).uniform(-4, 4, shape).astype(dtype)
+    tensor = dml.TensorDesc(dml.DataType(values.dtype), shape)
+    members: dict[str, Any] = {"local_size": size, "alpha": 2.0, "beta": 0.75, "bias": 1.0}
+    desc = dml.LocalResponseNormalization(
+        input_tensor=tensor, output_tensor=tensor, cross_channel=dtype is np.float32, **members
+    )
+    exact = values / (1.0 + 2.0 / size * (values.astype(np.float64) ** 2).sum()) ** 0.75
+    results = [bench.device.run(desc, {"InputTensor": values})["OutputTensor"] for bench in benches]
+    for got in results:
+        assert np.allclose(got, exact, rtol=error, atol=0)
+        assert got.tobytes() == results[0].tobytes()

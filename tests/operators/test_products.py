@@ -359,6 +359,9 @@ def test_what_is_wrong_with_a_convolution_is_said_by_name() -> None:
     backward = changed(direction=dml.ConvolutionDirection.BACKWARD)
     assert "FilterTensor.Sizes[0] must be 4, the input's channels; got 8" in _refusal(backward)
     assert "needs feature level 4_0" in _refusal(convolution_desc(dml.FLOAT32, (1, 1, 3), (1, 1, 3)), "3_1")
+    line = convolution_desc(dml.FLOAT32, (1, 1, 3), (1, 1, 3), direction=dml.ConvolutionDirection.BACKWARD)
+    padded = dataclasses.replace(line, start_padding=(3,), end_padding=(2,))
+    assert "StartPadding and EndPadding must be less than 5 together" in _refusal(padded)
 
 
 def test_tiles_keep_the_limits_of_a_device() -> None:
@@ -420,34 +423,23 @@ def test_tiles_suit_the_work_on_gpus() -> None:
 @pytest.mark.parametrize(
     ("rows", "size", "along_terms", "for_float32", "for_float16"),
     [
-        (1, 16384, False, "row_of_fours", "row_of_many_fours"),
-        (1, 16384, True, "shared.1x32", "shared.1x32"),
-        (1, 4096, False, "shared.1x32", "shared.1x32"),
-        (1, 2048, False, "shared.1x16", "shared.1x16"),
+        *((1, 16384, False, "row_of_fours", "row_of_many_fours"), (1, 16384, True, "shared.1x32", "shared.1x32")),
+        *((1, 4096, False, "shared.1x32", "shared.1x32"), (1, 2048, False, "shared.1x16", "shared.1x16")),
         (2, 16384, False, "eight_rows_of_fours", "four_rows_of_fours"),
-        (2, 4096, True, "shared.2x16", "shared.2x16"),
-        (2, 1024, False, "shared.2x8", "shared.2x8"),
-        (4, 4096, False, "4x32", "4x32"),
-        (4, 3072, False, "shared.2x16", "shared.2x16"),
-        (4, 2048, True, "shared.2x16", "shared.2x16"),
-        (4, 1536, False, "shared.2x8", "shared.2x8"),
-        (8, 2048, False, "16x32", "16x32"),
-        (8, 3072, True, "16x32x4", "16x32x4"),
-        (2, 8192, False, "shared.2x16", "shared.2x16"),
-        (4, 8192, False, "eight_rows", "four_rows_of_fours"),
-        (4, 4096, True, "4x32", "4x32"),
-        (4, 16384, True, "eight_rows", "four_rows"),
+        *((2, 4096, True, "shared.2x16", "shared.2x16"), (2, 1024, False, "shared.2x8", "shared.2x8")),
+        *((4, 4096, False, "4x32", "4x32"), (4, 3072, False, "shared.2x16", "shared.2x16")),
+        *((4, 2048, True, "shared.2x16", "shared.2x16"), (4, 1536, False, "shared.2x8", "shared.2x8")),
+        *((8, 2048, False, "16x32", "16x32"), (8, 3072, True, "16x32x4", "16x32x4")),
+        *((2, 8192, False, "shared.2x16", "shared.2x16"), (4, 8192, False, "eight_rows", "four_rows_of_fours")),
+        *((4, 4096, True, "4x32", "4x32"), (4, 16384, True, "eight_rows", "four_rows")),
         (8, 16384, False, "eight_rows_of_fours", "eight_rows_of_many_fours"),
-        (8, 8192, False, "eight_rows", "four_rows_of_fours"),
-        (8, 16384, True, "eight_rows", "eight_rows"),
-        (8, 4096, True, "8x32", "8x32"),
-        (8, 1024, False, "shared.2x8", "shared.2x8"),
+        *((8, 8192, False, "eight_rows", "four_rows_of_fours"), (8, 16384, True, "eight_rows", "eight_rows")),
+        *((8, 4096, True, "8x32", "8x32"), (8, 1024, False, "shared.2x8", "shared.2x8")),
         (12, 16384, False, "eight_rows_of_fours", "four_rows_of_fours"),
         (12, 8192, False, "four_rows_of_fours", "four_rows_of_fours"),
         (16, 16384, False, "eight_rows_of_fours", "eight_rows_of_many_fours"),
         (16, 16384, True, "16x32x4", "16x32x4"),
-        (16, 4096, True, "16x32x4", "16x32x4"),
-        (16, 1024, False, "16x32", "16x32"),
+        *((16, 4096, True, "16x32x4", "16x32x4"), (16, 1024, False, "16x32", "16x32")),
     ],
 )
 def test_tiles_suit_few_rows_on_gpus(
@@ -506,9 +498,7 @@ def test_products_of_integers_are_exact(any_device: dml.Device) -> None:
     tensor = dml.TensorDesc
     a, b = np.arange(6, dtype=np.uint8).reshape(2, 3), np.full((3, 2), -128, np.int8)
     desc = dml.MatrixMultiplyInteger(
-        a_tensor=tensor(dml.UINT8, (2, 3)),
-        b_tensor=tensor(dml.INT8, (3, 2)),
-        output_tensor=tensor(dml.INT32, (2, 2)),
+        a_tensor=tensor(dml.UINT8, (2, 3)), b_tensor=tensor(dml.INT8, (3, 2)), output_tensor=tensor(dml.INT32, (2, 2))
     )
     got = any_device.run(desc, {"ATensor": a, "BTensor": b})["OutputTensor"]
     assert got.tolist() == (a.astype(int) @ b.astype(int)).tolist()

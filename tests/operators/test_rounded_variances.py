@@ -17,11 +17,9 @@ from tests.operators.test_products import on_llvmpipe
 Array = npt.NDArray[np.float32]
 
 _LENGTHS = (1, 2, 3, 4, 7, 16, 60, 1001, 4096, 16384, 16387, 40000, pytest.param(1 << 20, marks=pytest.mark.sweep))
-_SHORT = (60, 1001)
-"""SwiftShader is shown rows of these lengths only."""
+_SHORT = (60, 1001)  # SwiftShader is shown rows of these lengths only
 
-_VARIED = 60
-"""From this length on no row is of equal numbers by chance."""
+_VARIED = 60  # From this length on no row is of equal numbers by chance
 
 _EPSILON = 1e-5
 _EQUAL_FROM, _TINY = 12, 8

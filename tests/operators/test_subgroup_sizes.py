@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,14 @@ from dmlvk.conformance.references.bounded import expected_outputs, fault
 from dmlvk.conformance.references.device_arithmetic import outputs_within_error
 from dmlvk.conformance.samples.products import convolution_desc, values
 from dmlvk.graphs import channels_last as layouts
-from dmlvk.kernels import library
 from dmlvk.kernels.composed import matrix_attention
 from dmlvk.kernels.composed.matrix_attention import AttentionTile
-from dmlvk.kernels.library.compiler import Compiler
-from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.products import matrix
 from dmlvk.kernels.products.matrix_choice import Choice
 from dmlvk.kernels.products.matrix_tiles import COOPERATIVE, OF_CHANNELS, ONE_SEGMENT, SEQUENTIAL, MatrixTile
-from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
-from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid, imitate_matrices
+from tests.cooperative_modules import imitate_matrices
 from tests.operators.test_cooperative_attention import CASES
 from tests.operators.test_cooperative_floats import ABLE
 from tests.operators.test_products import on_llvmpipe
@@ -49,9 +44,7 @@ _SHAPES = {
 EACH_SHAPE = pytest.mark.parametrize("shape", _SHAPES.values(), ids=_SHAPES)
 _FIRST, *_OTHERS = _SHAPES
 FIRST_SHAPE = pytest.mark.parametrize(
-    "shape",
-    [_SHAPES[_FIRST], *(pytest.param(_SHAPES[name], marks=pytest.mark.sweep) for name in _OTHERS)],
-    ids=_SHAPES,
+    "shape", [_SHAPES[_FIRST], *(pytest.param(_SHAPES[name], marks=pytest.mark.sweep) for name in _OTHERS)], ids=_SHAPES
 )
 
 
@@ -103,23 +96,13 @@ Chosen = Callable[[MatrixTile | AttentionTile], list[str]]
 
 
 @pytest.fixture
-def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chosen:
+def chosen(monkeypatch: pytest.MonkeyPatch) -> Chosen:
     """Devices have such matrices, or what imitates them, and compute in one tile.
 
-    What it gives takes the tile, and gives names of modules: of those that are compiled from then on.
+    What it gives takes the tile, and gives names of modules: of those that are loaded from then on.
     """
-    imitate_matrices(tmp_path)
-    for pattern in (tmp_path / "shaders" / "patterns").glob("*/*.glsl"):
-        pattern.write_text(pattern.read_text().replace("[[unroll]] ", ""))  # compiled in a fourth of the time
-    compiler = Compiler.find(SourceTree(tmp_path / "shaders"))
-    load, names = library.load, list[str]()
     variants: dict[str, ShaderVariant] = {}
-
-    def imitation(name: str) -> bytes:
-        if name not in variants:
-            return load(name)
-        names.append(name)
-        return compiler.compile(variants[name])
+    names = imitate_matrices(monkeypatch, variants)
 
     def only(tile: MatrixTile | AttentionTile) -> list[str]:
         if isinstance(tile, AttentionTile):
@@ -137,30 +120,17 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chosen:
         monkeypatch.setattr(dml.Device, "target", property(lambda _: able))
         return names
 
-    monkeypatch.setattr(library, "load", imitation)
     return only
 
 
 def _check(benches: list[Workbench], names: list[str], desc: OperatorDesc, inputs: dict[str, Any]) -> None:
-    with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:  # it compiles what has the same name anew
+    with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:  # it loads what has the same name anew
         compiled = device.compile_operator(device.create_operator(desc), _ALLOWED)
         assert any(step.kernel.variant in names for step in compiled.steps)
         made = device.run(compiled, inputs)["OutputTensor"]
     is_attention = isinstance(desc, dml.MultiheadAttention1)
     expected = (expected_outputs if is_attention else outputs_within_error)(desc, inputs)["OutputTensor"]
     assert fault(desc.operator_name, made, expected) is None
-
-
-@NEEDS_VALIDATOR
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(tile.variant.name for tile in matrix_attention.TILES if tile.subgroup_size == _WIDE),
-        *(tile.variant(tile.families[0], dml.FLOAT16, Target()).name for tile in (GEMM, WINDOWS, CHANNELS)),
-    ],
-)
-def test_modules_are_valid(name: str) -> None:
-    assert_valid(name)
 
 
 @EACH_SHAPE

@@ -19,21 +19,22 @@ from pathlib import Path
 import onnx
 import pytest
 
-from dmlvk.bench.onnx_models import chain
+from dmlvk import __version__
 from dmlvk.kernels import library as library_of_the_checkout
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.library.facts import read_facts
 from dmlvk.kernels.library.pack import PackedLibrary
-from scripts import build_kompute, build_provider, build_wheels, check_wheels
-from scripts.cross import parts
+from scripts import build_kompute, build_wheels, check_wheels
+from scripts.cross import parts, provider
 from scripts.cross.targets import HERE
 from scripts.cross.wheel import write_wheel
 from scripts.docs_tools.function_stubs import function_stubs
+from tests.processes import python
 
 pytestmark = pytest.mark.sweep  # who builds no wheel need not wait for one
 
 ROOT = Path(__file__).resolve().parents[2]
-NAME = "dmlvk-0.1.0"
+NAME = f"dmlvk-{__version__}"
 META = f"{NAME}.dist-info/METADATA"
 LIBRARY = "dmlvk/runtime/native/libdmlvk_kompute.so"
 
@@ -63,13 +64,16 @@ def build(
     kind: str, source: Path, output: Path, path: str | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python -m build`` on a source tree, with another PATH if one is given, and more environment variables."""
-    return subprocess.run(
-        [sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", str(output), str(source)],
-        env={**os.environ, "PATH": os.environ["PATH"] if path is None else path, **more},
-        capture_output=True,
-        text=True,
+    return python(
+        "-m",
+        "build",
+        f"--{kind}",
+        "--no-isolation",
+        "--outdir",
+        str(output),
+        str(source),
+        env={"PATH": os.environ["PATH"] if path is None else path, **more},
         timeout=600,
-        check=False,
     )
 
 
@@ -120,9 +124,9 @@ def platform_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     target = dataclasses.replace(HERE, tag="manylinux_2_99_x86_64")
     kompute = build_kompute.build(target)
     assert kompute is not None
-    provider = build_provider.for_target(target, folder)
+    library = provider.build(target, folder)
     compiler = folder / target.program("dmlvk-glslang")
-    shutil.copy(provider, compiler)  # any program does for it here
+    shutil.copy(library, compiler)  # any program does for it here
     (folder / "LICENSE.txt").write_text("as is")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "zig_folder", lambda: folder)
@@ -130,7 +134,7 @@ def platform_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         for name in ("LICENSE", *(f"lib/{each}/LICENSE.TXT" for each in ("libcxx", "libcxxabi", "libunwind"))):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text("as is")
-        return build_wheels.assembled(wheel, target, (kompute, compiler, provider), folder)
+        return build_wheels.assembled(wheel, target, (kompute, compiler, library), folder)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the wheel is for another processor")
@@ -172,7 +176,9 @@ def test_what_is_wrong_with_a_wheel_is_named(platform_wheel: Path, tmp_path: Pat
         files = {name: archive.read(name) for name in archive.namelist()}
     change(files)
     tag = platform_wheel.stem.split("-", 2)[2]
-    made = write_wheel(tmp_path, "dmlvk", "0.1.0", tag, {n: c for n, c in files.items() if not n.endswith("/RECORD")})
+    made = write_wheel(
+        tmp_path, "dmlvk", __version__, tag, {n: c for n, c in files.items() if not n.endswith("/RECORD")}
+    )
     assert re.search(said, "\n".join(check_wheels.faults(made)))
 
 
@@ -233,6 +239,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_programs_of_onnxruntime_use_an_installed_wheel_unchanged(installed: Path, tmp_path: Path) -> None:
+    from tests.onnxruntime.models import chain
+
     onnx.save(chain(3), tmp_path / "model.onnx")
     program = tmp_path / "program.py"
     program.write_text(
@@ -243,30 +251,14 @@ def test_programs_of_onnxruntime_use_an_installed_wheel_unchanged(installed: Pat
     # As Python's start has it where the folder is one of site-packages: the wheel's .pth file is run.
     start = f"import site; site.addsitedir({str(installed)!r}); import runpy; runpy.run_path('program.py')"
     for arguments, value in ((["-c", start], "1"), (["-m", "dmlvk.onnxruntime", "program.py"], "0")):
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(installed), "DMLVK_ONNXRUNTIME": value},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = python(*arguments, env={"PYTHONPATH": str(installed), "DMLVK_ONNXRUNTIME": value}, cwd=tmp_path)
         assert done.stdout == "DmlVkExecutionProvider\n", done.stderr
 
 
 def test_installed_wheel_runs_an_operator_without_a_shader_compiler(installed: Path, tmp_path: Path) -> None:
     nothing = tmp_path / "no-programs"
     nothing.mkdir()
-    result = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": str(nothing), "PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    result = python("-c", PROGRAM, env={"PATH": str(nothing), "PYTHONPATH": str(installed)}, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     answer = json.loads(result.stdout)
     assert Path(answer["file"]).is_relative_to(installed), "the checkout was imported, not the installed wheel"

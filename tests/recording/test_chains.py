@@ -94,18 +94,27 @@ class Machine:
         buffer, position = divmod(slot, SLOTS_PER_BUFFER)
         return Binding(self.buffers[buffer], position * SLOT_BYTES, size)
 
-    def record(self, recorder: dml.CommandRecorder, step: Step) -> None:
-        """Records a step on the device."""
-        operator = self.operators[step.operator]
-        inputs = [self.binding(slot) for slot in step.reads]
-        recorder.record_dispatch(operator, table_for(operator, inputs, [self.binding(step.writes)]))
+    def recorder(self, *steps: Step) -> dml.CommandRecorder:
+        """A new one in which these steps are recorded."""
+        recorder = self.device.create_command_recorder()
+        self.record(recorder, *steps)
+        return recorder
 
-    def compute(self, step: Step) -> None:
-        """Carries a step out in NumPy."""
-        self.slots[step.writes] = OPERATORS[step.operator][1](*(self.slots[slot] for slot in step.reads))
+    def record(self, recorder: dml.CommandRecorder, *steps: Step) -> None:
+        """Records steps on the device."""
+        for step in steps:
+            operator = self.operators[step.operator]
+            inputs = [self.binding(slot) for slot in step.reads]
+            recorder.record_dispatch(operator, table_for(operator, inputs, [self.binding(step.writes)]))
 
-    def check(self) -> None:
-        """The device has what NumPy has, bit for bit."""
+    def compute(self, *steps: Step) -> None:
+        """Carries steps out in NumPy."""
+        for step in steps:
+            self.slots[step.writes] = OPERATORS[step.operator][1](*(self.slots[slot] for slot in step.reads))
+
+    def check(self, *steps: Step) -> None:
+        """The device has what NumPy has, bit for bit, once NumPy has carried out these steps as well."""
+        self.compute(*steps)
         found = np.concatenate([buffer.download(np.uint32) for buffer in self.buffers])
         assert np.array_equal(found, self.slots.view(np.uint32).reshape(-1))
 
@@ -165,21 +174,16 @@ def test_any_program_gives_numpys_result(lasting_machine: Machine, program: list
     """2 to 40 dispatches over shared buffers, in one to three submissions."""
     lasting_machine.fill()
     for part in np.array_split(np.arange(len(program)), splits):
-        recorder = lasting_machine.device.create_command_recorder()
-        for index in part:
-            lasting_machine.record(recorder, program[index])
-            lasting_machine.compute(program[index])
-        recorder.execute()
-    lasting_machine.check()
+        lasting_machine.recorder(*(program[index] for index in part)).execute()
+    lasting_machine.check(*program)
 
 
 @pytest.mark.parametrize("length", [2, 3, 7, 20, 40])
 def test_a_chain_counts_its_dispatches(machine: Machine, length: int) -> None:
     """Each dispatch adds one to what the one before wrote: a missing one, or one out of order, changes the number."""
-    recorder = machine.device.create_command_recorder()
     start = machine.slots[0].copy()
-    for i in range(length):
-        machine.record(recorder, Step("increment", (i % SLOT_COUNT,), (i + 1) % SLOT_COUNT))
+    steps = [Step("increment", (i % SLOT_COUNT,), (i + 1) % SLOT_COUNT) for i in range(length)]
+    recorder = machine.recorder(*steps)
     recorder.execute()
     last = machine.binding(length % SLOT_COUNT)
     result = last.buffer.download(np.float32, SLOT_FLOATS, last.offset)
@@ -189,10 +193,7 @@ def test_a_chain_counts_its_dispatches(machine: Machine, length: int) -> None:
 
 @pytest.mark.parametrize("length", [2, 40])
 def test_a_chain_in_place_counts_its_dispatches(machine: Machine, length: int) -> None:
-    recorder = machine.device.create_command_recorder()
-    for _ in range(length):
-        machine.record(recorder, Step("increment", (4,), 4))
-    recorder.execute()
+    machine.recorder(*[Step("increment", (4,), 4)] * length).execute()
     machine.slots[4] += length
     machine.check()
 
@@ -214,34 +215,26 @@ def test_a_chain_over_large_tensors(device: dml.Device) -> None:
 
 def test_executing_again_runs_everything_again(machine: Machine) -> None:
     program = random_steps(12, seed=1)
-    recorder = machine.device.create_command_recorder()
-    for step in program:
-        machine.record(recorder, step)
+    recorder = machine.recorder(*program)
     for _ in range(4):
         recorder.execute()
-        for step in program:
-            machine.compute(step)
-        machine.check()
+        machine.check(*program)
 
 
 def test_recording_goes_on_after_executing(machine: Machine) -> None:
     """What was recorded stays recorded: the second run does all of it."""
-    recorder = machine.device.create_command_recorder()
-    machine.record(recorder, Step("increment", (0,), 1))
+    first, second = Step("increment", (0,), 1), Step("increment", (1,), 0)
+    recorder = machine.recorder(first)
     recorder.execute()
-    machine.record(recorder, Step("increment", (1,), 0))
+    machine.record(recorder, second)
     recorder.execute()
-    for step in (Step("increment", (0,), 1), Step("increment", (0,), 1), Step("increment", (1,), 0)):
-        machine.compute(step)
-    machine.check()
+    machine.check(first, first, second)
 
 
 def test_uploads_between_runs_are_seen(machine: Machine) -> None:
     """Whole buffers and parts of them, of buffers that the recording reads and of ones that it writes."""
-    recorder = machine.device.create_command_recorder()
     program = [Step("increment", (0,), 3), Step("negate", (3,), 6), Step("at least one", (1,), 1)]
-    for step in program:
-        machine.record(recorder, step)
+    recorder = machine.recorder(*program)
     generator = np.random.default_rng(2)
     for round_number in range(6):
         slot = int(generator.integers(0, SLOT_COUNT))
@@ -255,49 +248,42 @@ def test_uploads_between_runs_are_seen(machine: Machine) -> None:
             machine.slots[first : first + SLOTS_PER_BUFFER] = fresh
             machine.buffers[slot // SLOTS_PER_BUFFER].upload(np.tile(fresh, SLOTS_PER_BUFFER))
         recorder.execute()
-        for step in program:
-            machine.compute(step)
-        machine.check()
+        machine.check(*program)
 
 
 def test_single_bytes_can_be_uploaded_to_what_the_device_wrote(machine: Machine) -> None:
     """An upload to part of a buffer keeps what the device left in the rest."""
-    recorder = machine.device.create_command_recorder()
-    machine.record(recorder, Step("increment", (0,), 1))
-    recorder.execute()
-    machine.compute(Step("increment", (0,), 1))
+    step = Step("increment", (0,), 1)
+    machine.recorder(step).execute()
+    machine.compute(step)
     machine.buffers[0].upload(np.array([0x7F], np.uint8), SLOT_BYTES + 5)
     machine.slots.view(np.uint8)[1, 5] = 0x7F
     machine.check()
 
 
 def test_downloads_between_runs_change_nothing(machine: Machine) -> None:
-    recorder = machine.device.create_command_recorder()
+    steps = Step("increment", (2,), 5), Step("increment", (5,), 2)
+    recorder = machine.recorder()
     for _ in range(3):
-        machine.record(recorder, Step("increment", (2,), 5))
-        machine.record(recorder, Step("increment", (5,), 2))
+        machine.record(recorder, *steps)
         for buffer in machine.buffers:
             buffer.download()[:] = 99  # a copy: nothing that is done to it comes back
     machine.check()
     recorder.execute()
-    for _ in range(3):
-        machine.compute(Step("increment", (2,), 5))
-        machine.compute(Step("increment", (5,), 2))
-    machine.check()
+    machine.check(*steps * 3)
 
 
 def test_submit_and_wait_are_execute_in_two_steps(machine: Machine) -> None:
-    recorder = machine.device.create_command_recorder()
-    machine.record(recorder, Step("increment", (0,), 7))
+    step = Step("increment", (0,), 7)
+    recorder = machine.recorder(step)
     recorder.submit()
     recorder.wait()
     recorder.wait()
-    machine.compute(Step("increment", (0,), 7))
-    machine.check()
+    machine.check(step)
 
 
 def test_nothing_recorded_is_nothing_to_do(machine: Machine) -> None:
-    recorder = machine.device.create_command_recorder()
+    recorder = machine.recorder()
     recorder.execute()
     recorder.submit()
     recorder.wait()
@@ -308,27 +294,24 @@ def test_nothing_recorded_is_nothing_to_do(machine: Machine) -> None:
 
 
 def test_reset_begins_anew(machine: Machine) -> None:
-    recorder = machine.device.create_command_recorder()
+    recorder = machine.recorder()
     for step in (Step("increment", (0,), 1), Step("negate", (2,), 3)):
         machine.record(recorder, step)
         recorder.execute()
-        machine.compute(step)
-        machine.check()
+        machine.check(step)
         recorder.reset()
 
 
 def test_recorders_may_be_filled_and_run_in_turns(machine: Machine) -> None:
     """Each knows its own dispatches only; what they run, they run in the order of the calls."""
-    recorders = [machine.device.create_command_recorder() for _ in range(2)]
+    recorders = [machine.recorder() for _ in range(2)]
     programs = (random_steps(9, seed=3), random_steps(9, seed=4))
     for pair in zip(*programs, strict=True):
         for recorder, step in zip(recorders, pair, strict=True):
             machine.record(recorder, step)
     for index in (0, 1, 1, 0):
         recorders[index].execute()
-        for step in programs[index]:
-            machine.compute(step)
-        machine.check()
+        machine.check(*programs[index])
 
 
 def test_many_dispatches_go_in_one_submission(device: dml.Device) -> None:
@@ -348,13 +331,13 @@ def test_many_dispatches_go_in_one_submission(device: dml.Device) -> None:
 
 def test_buffer_that_was_closed_since_is_named(machine: Machine) -> None:
     """Rule 104: refused before it reaches the device; the rest still works after reset."""
-    recorder = machine.device.create_command_recorder()
-    machine.record(recorder, Step("increment", (0,), 3))
+    first, second = Step("increment", (0,), 3), Step("increment", (3,), 0)
+    recorder = machine.recorder(first)
     with machine.device.create_buffer(SLOT_BYTES) as short_lived:
         operator = machine.operators["sign"]
         recorder.record_dispatch(operator, table_for(operator, [machine.binding(0)], [Binding(short_lived)]))
         recorder.execute()
-        machine.compute(Step("increment", (0,), 3))
+        machine.compute(first)
         assert np.array_equal(short_lived.download(np.float32), np.sign(machine.slots[0]))
     message = r"^ELEMENT_WISE_SIGN: OutputTensor: the buffer was closed after the dispatch was recorded$"
     for call in (recorder.execute, recorder.submit):
@@ -362,17 +345,15 @@ def test_buffer_that_was_closed_since_is_named(machine: Machine) -> None:
             call()
     machine.check()  # nothing of the refused submission was run
     recorder.reset()
-    machine.record(recorder, Step("increment", (3,), 0))
+    machine.record(recorder, second)
     recorder.execute()
-    machine.compute(Step("increment", (3,), 0))
-    machine.check()
+    machine.check(second)
 
 
 def test_closing_a_device_ends_its_recorders(any_device: dml.Device) -> None:
     """Rule 101, also with work recorded and run before."""
     with dml.Device(any_device.info.index) as device, Machine(device) as machine:
-        recorder = device.create_command_recorder()
-        machine.record(recorder, Step("increment", (0,), 1))
+        recorder = machine.recorder(Step("increment", (0,), 1))
         recorder.execute()
         device.close()
         for call in (recorder.execute, recorder.submit, lambda: machine.record(recorder, Step("sign", (0,), 1))):
@@ -383,24 +364,20 @@ def test_closing_a_device_ends_its_recorders(any_device: dml.Device) -> None:
 
 
 def test_a_failed_recording_leaves_the_recorder_usable(machine: Machine) -> None:
-    recorder = machine.device.create_command_recorder()
-    machine.record(recorder, Step("increment", (0,), 1))
-    operator = machine.operators["sign"]
+    step = Step("increment", (0,), 1)
+    recorder, operator = machine.recorder(step), machine.operators["sign"]
     with pytest.raises(dml.InvalidArgumentError, match="its inputs are not bound"):
         recorder.record_dispatch(operator, table_for(operator))
     assert len(recorder.dispatches) == 1
     recorder.execute()
-    machine.compute(Step("increment", (0,), 1))
-    machine.check()
+    machine.check(step)
 
 
 def test_single_dispatches_and_recorded_ones_see_each_other(machine: Machine) -> None:
     """Buffers keep their contents between submissions of different recorders."""
     execute(machine.operators["increment"], [machine.binding(0)], [machine.binding(4)])
     execute(machine.operators["increment"], [machine.binding(4)], [machine.binding(7)])
-    machine.compute(Step("increment", (0,), 4))
-    machine.compute(Step("increment", (4,), 7))
-    machine.check()
+    machine.check(Step("increment", (0,), 4), Step("increment", (4,), 7))
 
 
 def test_kernels_are_timed_on_the_device(device: dml.Device) -> None:

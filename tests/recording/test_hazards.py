@@ -187,26 +187,17 @@ def test_a_wide_read_after_a_narrow_write_waits(any_device: dml.Device) -> None:
             assert recorded(any_device, write, read_all) == [False, waits]
 
 
-def test_reset_forgets_hazards(any_device: dml.Device) -> None:
-    operator = compiled(any_device, sign(floats(16)))
-    with any_device.create_buffer(64) as first, any_device.create_buffer(64) as second:
-        recorder = any_device.create_command_recorder()
-        recorder.record_dispatch(operator, table_for(operator, [Binding(first)], [Binding(second)]))
-        recorder.reset()
-        assert not any(recorder.dispatches)
-        recorder.record_dispatch(operator, table_for(operator, [Binding(second)], [Binding(first)]))
-        assert [dispatch.depends for dispatch in recorder.dispatches] == [False]
-
-
-def test_executing_does_not_forget_hazards(any_device: dml.Device) -> None:
+@pytest.mark.parametrize(("call", "waits"), [("reset", [False]), ("execute", [False, True])])
+def test_reset_forgets_hazards_and_executing_does_not(any_device: dml.Device, call: str, waits: list[bool]) -> None:
     """What was recorded runs again with what follows, so it still counts."""
     operator = compiled(any_device, sign(floats(16)))
     with any_device.create_buffer(64) as first, any_device.create_buffer(64) as second:
         recorder = any_device.create_command_recorder()
         recorder.record_dispatch(operator, table_for(operator, [Binding(first)], [Binding(second)]))
-        recorder.execute()
+        getattr(recorder, call)()
+        assert len(recorder.dispatches) == len(waits) - 1
         recorder.record_dispatch(operator, table_for(operator, [Binding(second)], [Binding(first)]))
-        assert [dispatch.depends for dispatch in recorder.dispatches] == [False, True]
+        assert [dispatch.depends for dispatch in recorder.dispatches] == waits
 
 
 def test_independent_steps_do_not_wait_for_their_siblings() -> None:

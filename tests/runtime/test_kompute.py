@@ -1,4 +1,4 @@
-"""The engine over Kompute: memory with and without staging, pipelines, recordings, errors, the order of the end."""
+"""The engine over Kompute: memory, pipelines, recordings, errors, the order of the end."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from dmlvk.runtime.vulkan import MemoryGuard
 from tests.binding.support import compiled, floats, sign
 
 VALUES = np.linspace(-2, 2, 64, dtype=np.float32)
+
 PACKAGE = Path(dml.__file__).parent
 
 
@@ -508,11 +509,7 @@ def test_a_kompute_that_cannot_be_loaded_is_named_with_what_to_install(
     broken.write_bytes(b"\x7fELF")
     cases = [
         (broken, "", r"cannot be loaded by Python 3\.\d+ on \S+ with glibc 2\.\d+: .*glibc 2\.28 or newer, Windows"),
-        (
-            tmp_path / "none.so",
-            "",
-            r"is not in this installation \(Python 3.*none\.so is missing\. Install dmlvk's",
-        ),
+        (tmp_path / "none.so", "", r"is not in this installation \(Python 3.*none\.so is missing\. Install dmlvk's"),
         (broken, "kp", r"^kp, for which DMLVK_KOMPUTE=kp asks, cannot be loaded by Python 3"),
         (broken, "other", r"^DMLVK_KOMPUTE=other: it may be kp, or not be set"),
     ]

@@ -1,8 +1,9 @@
-"""Launches with dynamic numbers: the same results, and no compilation for sizes that were not seen before."""
+"""Launches with dynamic numbers, and copies between host and device that are recorded once."""
 
 from __future__ import annotations
 
 import gc
+import random
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,18 +21,21 @@ from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import BindingKind
 from dmlvk.objects.recording import HazardTracker, scheduled
-from dmlvk.runtime import launch_numbers
+from dmlvk.running.host_runs import HostRun
+from dmlvk.runtime import launch_numbers, staging
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.pipelines import Pipelines
-from dmlvk.runtime.work import Launch
+from dmlvk.runtime.work import Allocation, Launch
 from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count, module_instructions, module_words
 from tests.effort import TAKES_TURNS, some
+from tests.onnx.models import model, two_branches
 from tests.onnx.open_size_models import MODELS
 
 Array = npt.NDArray[np.float32]
 
 _DECORATE, _SPEC_ID = 71, 1
+
 _PUSH_WORDS = 40  # more than any module has
 
 
@@ -254,3 +258,176 @@ def test_prepared_launches_go_on_with_what_they_read_when_a_shader_learns_to_rea
     engine.run(engine.record_prepared(prepared, np.concatenate(numbers).astype(np.int64)))
     for number, (got, wanted) in enumerate(zip(made, expected, strict=True)):
         np.testing.assert_array_equal(got, wanted, f"launch {number}")
+
+
+_BYTES = 4096
+
+_ROOM = 3 * _BYTES
+
+
+@pytest.fixture
+def discrete(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[dml.Device]:
+    """A device whose memory has staging buffers that come and go, of which there is room for three."""
+    monkeypatch.setattr(Engine, "_needs_staging", property(lambda engine: True))
+    monkeypatch.setattr(staging, "SMALLEST_BYTES", 4)
+    monkeypatch.setattr(staging, "STAGING_BYTES", _ROOM)
+    with dml.Device(device.info.index) as opened:
+        if not hasattr(opened.engine._manager, "device_tensor"):
+            pytest.skip("Kompute as it is on PyPI makes a staging buffer with each tensor")
+        yield opened
+
+
+def _staged(device: dml.Device) -> int:
+    claims = device.engine._staging._claims
+    return sum(allocation.size_in_bytes for allocation in claims if not allocation.is_pinned)
+
+
+def test_memory_that_the_host_does_not_touch_has_no_copy_there(discrete: dml.Device) -> None:
+    arrays = [discrete.empty((_BYTES // 4,)) for _ in range(8)]
+    assert _staged(discrete) == 0
+    filled = discrete.array(np.ones(_BYTES // 4, np.float32))
+    total = filled + filled
+    for array in arrays:
+        discrete.run(_add(), {"ATensor": total, "BTensor": filled}, keep=True, out={"OutputTensor": array})
+    assert _staged(discrete) <= 2 * _BYTES
+    assert all(np.array_equal(array.numpy(), np.full(_BYTES // 4, 3, np.float32)) for array in arrays)
+    assert _staged(discrete) <= _ROOM
+
+
+def _add() -> dml.OperatorDesc:
+    tensor = dml.TensorDesc(dml.FLOAT32, (_BYTES // 4,))
+    return dml.ElementWiseAdd(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_contents_are_those_that_were_written_last(discrete: dml.Device, seed: int) -> None:
+    """By the host, in whole and in part, or by the device, while copies on the host come and go."""
+    draw = random.Random(seed)
+    buffers = [discrete.create_buffer(_BYTES) for _ in range(8)]
+    contents = [np.zeros(_BYTES // 4, np.float32) for _ in buffers]
+    compiled = discrete.compile_operator(discrete.create_operator(_add()))
+    for step in range(60):
+        number = draw.randrange(len(buffers))
+        match draw.choice(("whole", "part", "read", "add", "add")):
+            case "whole":
+                contents[number] = np.full(_BYTES // 4, step, np.float32)
+                buffers[number].upload(contents[number])
+            case "part":
+                first = draw.randrange(_BYTES // 4 - 8)
+                contents[number][first : first + 8] = step
+                buffers[number].upload(np.full(8, step, np.float32), 4 * first)
+            case "read":
+                found = buffers[number].download(np.float32, (_BYTES // 4,))
+                assert np.array_equal(found, contents[number]), f"step {step}: buffer {number}"
+            case "add":
+                a, b = (draw.randrange(len(buffers)) for _ in "ab")
+                if number in (a, b):
+                    continue
+                table = discrete.create_binding_table(compiled)
+                table.bind_inputs([dml.BufferBinding(buffers[a]), dml.BufferBinding(buffers[b])])
+                table.bind_outputs([dml.BufferBinding(buffers[number])])
+                recorder = discrete.create_command_recorder()
+                recorder.record_dispatch(compiled, table)
+                recorder.execute()
+                contents[number] = contents[a] + contents[b]
+    for number, buffer in enumerate(buffers):
+        assert np.array_equal(buffer.download(np.float32, (_BYTES // 4,)), contents[number]), f"buffer {number}"
+    assert _staged(discrete) <= _ROOM
+
+
+def test_sessions_and_graphs_give_the_same_bits(discrete: dml.Device, device: dml.Device) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3)).astype(np.float32)
+    wanted = ort.InferenceSession(two_branches(), device=device).run(None, {"x": x})
+    session = ort.InferenceSession(two_branches(), device=discrete)
+    for _ in range(4):
+        found = session.run(None, {"x": x})
+        assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]
+    value = ort.OrtValue.ortvalue_from_numpy(x, "dml")
+    for _ in range(4):
+        bound = session.run_with_ort_values(None, {"x": value})
+        assert [np.asarray(a.numpy()).tobytes() for a in bound] == [a.tobytes() for a in wanted]
+
+
+def test_weights_are_uploaded_piece_by_piece_and_leave_no_copies(discrete: dml.Device, device: dml.Device) -> None:
+    draw = np.random.default_rng(2)
+    constants = {f"w{n}": draw.standard_normal((64, 64)).astype(np.float32) for n in range(6)}
+    from onnx import helper
+
+    nodes = [helper.make_node("MatMul", [f"x{n}" if n else "x", f"w{n}"], [f"x{n + 1}"]) for n in range(6)]
+    proto = model(nodes, {"x": [4, 64]}, ["x6"], constants)
+    x = draw.standard_normal((4, 64)).astype(np.float32)
+    (wanted,) = ort.InferenceSession(proto, device=device).run(None, {"x": x})
+    session = ort.InferenceSession(proto, device=discrete)
+    for _ in range(3):
+        assert session.run(None, {"x": x})[0].tobytes() == wanted.tobytes()
+
+
+@pytest.fixture
+def engine(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """A new engine with memory that the host sees through a copy, as a discrete GPU's."""
+    monkeypatch.setattr(Engine, "_needs_staging", property(lambda self: True))
+    opened = Engine(device.info)
+    yield opened
+    opened.close()
+
+
+def round_trip(engine: Engine, allocation: Allocation, value: int) -> None:
+    """Words go to the device and come back, though the host's side was overwritten in between."""
+    words = np.full(16, value, np.uint32)
+    engine.write(allocation, lambda target: np.copyto(target, words.view(np.uint8)))
+    engine._upload([allocation])  # as a submission does that reads it
+    engine.wait_for(allocation)
+    allocation.host_bytes[:] = 0
+    allocation.download_pending = True
+    assert engine.read(allocation, lambda source: source.view(np.uint32).tolist()) == words.tolist()
+
+
+def test_a_transfer_is_recorded_once(engine: Engine) -> None:
+    first, second = engine.allocate(64), engine.allocate(64)
+    for value in range(3):
+        round_trip(engine, first, value)
+        assert len(engine._transfers) == 2
+    recorded = engine._transfers.objects()
+    round_trip(engine, first, 7)
+    assert set(map(id, engine._transfers.objects())) == set(map(id, recorded))
+    round_trip(engine, second, 8)
+    assert len(engine._transfers) == 4
+
+
+def test_transfers_go_with_their_memory(engine: Engine) -> None:
+    kept, freed = engine.allocate(64), engine.allocate(64)
+    engine._upload([kept, freed])
+    round_trip(engine, freed, 1)
+    round_trip(engine, kept, 2)
+    engine.release(freed)
+    assert len(engine._transfers) == 2
+    round_trip(engine, kept, 3)
+
+
+def test_few_transfers_are_kept(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine._transfers._recorded, "most", 3)
+    allocations = [engine.allocate(64) for _ in range(4)]
+    for value, allocation in enumerate(allocations):
+        round_trip(engine, allocation, value)
+        assert len(engine._transfers) <= 3
+    round_trip(engine, allocations[0], 9)
+
+
+@pytest.mark.parametrize(("elements", "is_copied"), [(2048, False), (2049, True)])
+def test_small_inputs_and_outputs_of_a_run_lie_with_the_host(
+    elements: int, is_copied: bool, device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16 KiB of them; with the unchanged Kompute, which cannot say that the host reads, all are copied."""
+    monkeypatch.setattr(Engine, "_needs_staging", property(lambda self: True))
+    x = np.arange(elements, dtype=np.float32) - 7
+    tensor = dml.TensorDesc(dml.FLOAT32, x.shape)
+    desc = dml.ElementWiseAbs(input_tensor=tensor, output_tensor=tensor)
+    with dml.Device(device.info.index) as opened:
+        run = HostRun(opened.engine, opened.compile_operator(opened.create_operator(desc)))
+        for shift in range(2):
+            (y,) = run.execute({"InputTensor": x + shift}).values()
+            assert y.tobytes() == np.abs(x + shift).tobytes()
+        assert bool(run.recording.downloads) and bool(run.recording.uploads)
+        copies = [allocation.has_staging for allocation in run.recording.uploads | run.recording.downloads]
+        assert copies == [is_copied or not opened.engine._has_barriers] * 2
+        run.close()

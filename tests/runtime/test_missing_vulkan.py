@@ -1,7 +1,8 @@
-"""Machines that lack something: whoever opens a device, or calls a command, reads one line: what to install."""
+"""Machines that lack something read one line: what to install; Vulkan's structures lie in memory as its headers say."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from dmlvk.runtime.vulkan import loader
+from dmlvk.runtime.vulkan import structures as vk
+from tests.processes import python
 
 DRIVER_SOURCE = Path(__file__).with_name("fake_driver.c")
 
@@ -26,22 +29,14 @@ except dml.DmlError as error:
 
 def reported(code: str = OPEN, **environment: str) -> str:
     """What a program prints in a Python of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
-    )
+    done = python("-c", code, env={**environment}, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 def command(*words: str, **environment: str) -> str:
     """What a command that fails prints to the error stream, after checking that it is one line, and status 2."""
-    done = subprocess.run(
-        [sys.executable, "-m", "dmlvk", *words],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = python("-m", "dmlvk", *words, env={**environment}, timeout=120)
     assert done.returncode == 2, done
     (line,) = done.stderr.strip().splitlines()
     return line
@@ -122,3 +117,58 @@ def test_on_macos_with_a_loader_and_without_moltenvk_homebrew_is_named(tmp_path:
     line = reported(MACOS + found + OPEN, **environment)
     assert "VK_ERROR_INCOMPATIBLE_DRIVER (-9): no Vulkan driver works on this machine" in line
     assert line.endswith("brew install molten-vk vulkan-loader")
+
+
+# sizeof and offsetof that GCC 12 gives to vulkan_core.h 1.3.239 on x86-64; every 64-bit platform has the same.
+SIZES = {
+    "ApplicationInfo": 48,
+    "InstanceCreateInfo": 64,
+    "DeviceQueueCreateInfo": 40,
+    "DeviceCreateInfo": 72,
+    "BufferCreateInfo": 56,
+    "MemoryAllocateInfo": 32,
+    "MemoryRequirements": 24,
+    "LayerProperties": 520,
+    "ExtensionProperties": 260,
+    "QueueFamilyProperties": 24,
+    "PhysicalDeviceMemoryProperties": 520,
+    "PhysicalDeviceLimits": 504,
+    "PhysicalDeviceProperties": 824,
+    "PhysicalDeviceFeatures": 220,
+    "PhysicalDeviceProperties2": 840,
+    "PhysicalDeviceFeatures2": 240,
+    "PhysicalDeviceMemoryProperties2": 536,
+    "PhysicalDeviceMemoryBudgetProperties": 272,
+    "PhysicalDeviceSubgroupProperties": 32,
+    "PhysicalDeviceIDProperties": 64,
+    "PhysicalDevicePCIBusInfoProperties": 32,
+    "PhysicalDeviceMaintenance3Properties": 32,
+    "PhysicalDeviceMaintenance4Properties": 24,
+    "PhysicalDeviceDriverProperties": 536,
+    "PhysicalDevice16BitStorageFeatures": 32,
+    "PhysicalDevice8BitStorageFeatures": 32,
+    "PhysicalDeviceShaderFloat16Int8Features": 24,
+    "PhysicalDeviceVulkanMemoryModelFeatures": 32,
+    # Of a later header, 1.3.255.
+    "PhysicalDeviceCooperativeMatrixFeatures": 24,
+    "CooperativeMatrixProperties": 56,
+}
+
+OFFSETS = {
+    ("PhysicalDeviceLimits", "maxComputeSharedMemorySize"): 216,
+    ("PhysicalDeviceLimits", "minMemoryMapAlignment"): 304,
+    ("PhysicalDeviceLimits", "timestampPeriod"): 424,
+    ("PhysicalDeviceLimits", "nonCoherentAtomSize"): 496,
+    ("PhysicalDeviceFeatures", "shaderInt16"): 164,
+    ("PhysicalDeviceProperties", "limits"): 296,
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_structures_are_as_large_as_the_headers(name: str) -> None:
+    assert ctypes.sizeof(getattr(vk, name)) == SIZES[name]
+
+
+@pytest.mark.parametrize(("structure", "member"), OFFSETS)
+def test_members_are_where_the_header_puts_them(structure: str, member: str) -> None:
+    assert getattr(getattr(vk, structure), member).offset == OFFSETS[structure, member]

@@ -173,12 +173,8 @@ TWINS = [
 @pytest.mark.parametrize(
     ("selector", "index"),
     [
-        ("5c8b0d4e-1f2a-3b4c-5d6e-7f8090a1b2c4", 1),
-        ("GPU-5C8B0D4E-1F2A-3B4C-5D6E-7F8090A1B2C5", 2),
-        ("5c8b0d4e1f2a3b4c5d6e7f8090a1b2c3", 0),
-        ("0000:3b:00.0", 0),
-        (" AF:00.0 ", 1),
-        ("00000001:AF:00.0", 2),
+        *(("5c8b0d4e-1f2a-3b4c-5d6e-7f8090a1b2c4", 1), ("GPU-5C8B0D4E-1F2A-3B4C-5D6E-7F8090A1B2C5", 2)),
+        *(("5c8b0d4e1f2a3b4c5d6e7f8090a1b2c3", 0), ("0000:3b:00.0", 0), (" AF:00.0 ", 1), ("00000001:AF:00.0", 2)),
     ],
 )
 def test_equal_cards_are_told_apart_by_uuid_and_pci_address(selector: str, index: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,6 +24,7 @@ from dmlvk.runtime.vulkan import structures as vk
 from dmlvk.runtime.vulkan.devices import DeviceInfo
 from dmlvk.runtime.vulkan.loader import Instance
 from dmlvk.runtime.vulkan.probe import LogicalDevice
+from tests.processes import python
 
 DEVICES = vulkan.list_devices()
 EACH_DEVICE = pytest.mark.parametrize("info", DEVICES, ids=lambda info: info.name.split()[0])
@@ -78,10 +78,7 @@ def test_the_limit_that_is_broken_is_named(limit: str, rule: str) -> None:
 
 def test_komputes_largest_tensor_is_a_limit_where_the_device_could_do_more() -> None:
     wide = replace(
-        DEVICES[0].limits,
-        max_storage_buffer_range=1 << 40,
-        max_memory_allocation_size=1 << 40,
-        max_buffer_size=None,
+        DEVICES[0].limits, max_storage_buffer_range=1 << 40, max_memory_allocation_size=1 << 40, max_buffer_size=None
     )
     with (
         MemoryGuard(replace(DEVICES[0], limits=wide)) as guard,
@@ -369,17 +366,10 @@ def run_kompute(
     info: DeviceInfo, kind: str, size: int, count: int = 1, *, guarded: bool, room: int = 0
 ) -> subprocess.CompletedProcess[str]:
     numbers = [str(int(number)) for number in (size, count, guarded, room)]
-    return subprocess.run(
-        [sys.executable, "-c", KOMPUTE_PROGRAM, str(info.index), kind, *numbers],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "DMLVK_VALIDATION": "0"},
-    )
+    return python("-c", KOMPUTE_PROGRAM, str(info.index), kind, *numbers, env={"DMLVK_VALIDATION": "0"})
 
 
 @pytest.mark.sweep
-@pytest.mark.slow
 @EACH_DEVICE
 @pytest.mark.parametrize("below", [0, 4, 16, 4096])
 def test_next_to_the_largest_allocation_kompute_lives_where_the_guard_says_yes(info: DeviceInfo, below: int) -> None:
@@ -392,7 +382,6 @@ def test_next_to_the_largest_allocation_kompute_lives_where_the_guard_says_yes(i
         assert "made all" in outcome.stdout
 
 
-@pytest.mark.slow
 def test_swiftshader_refuses_the_last_bytes_below_its_limit_and_the_guard_knows() -> None:
     for info in DEVICES:
         if "SwiftShader" in info.name:

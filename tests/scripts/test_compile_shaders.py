@@ -1,4 +1,4 @@
-"""The compile script: determinism, incrementality, interruption, errors, --check."""
+"""The compiler of all shaders, its preprocessor's guard, and the modules that it reads."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pytest
 
 from dmlvk.kernels.library import compiler as compiler_module
 from dmlvk.kernels.library import glslang
-from dmlvk.kernels.library import store as store_module
 from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.pack import PackedLibrary
+from dmlvk.kernels.library.sources import SourceError
 from scripts.shader_tools.project import checked_variants, project_variants
+from scripts.shader_tools.source_rules import lint_sources
 from scripts.shader_tools.spirv import Module
 
 from .conftest import Project, Sample, fill, shader
@@ -81,26 +82,6 @@ def test_changed_include_recompiles_only_what_includes_it(project: Project, caps
     assert {name for name in before if project.read(name) != before[name]} == {"first.one", "first.two"}
 
 
-def test_a_change_that_is_taken_back_needs_no_compilation(project: Project, capsys: Output) -> None:
-    project.compile()
-    project.write("include/only_first.glsl", "#define STEP 5u\n")
-    project.compile()
-    project.write("include/only_first.glsl", "#define STEP 3u\n")
-    capsys.readouterr()
-    project.compile()
-    assert summary(capsys) == "0 compiled, 3 unchanged, 0 removed, 0 failed"
-
-
-def test_include_of_an_include_counts(project: Project, capsys: Output) -> None:
-    project.write("include/deep.glsl", "#define DEPTH 1u\n")
-    project.write("include/only_first.glsl", '#include "deep.glsl"\n#define STEP DEPTH\n')
-    project.compile()
-    capsys.readouterr()
-    project.write("include/deep.glsl", "#define DEPTH 2u\n")
-    project.compile()
-    assert summary(capsys) == "2 compiled, 1 unchanged, 0 removed, 0 failed"
-
-
 @pytest.mark.parametrize("name", ["FLAGS", "PASSES", "NAMES_KEPT", "INCLUDE_DIRECTORIES"])
 def test_key_covers_flags(project: Project, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     compiler = Compiler.find(project.tree)
@@ -124,40 +105,6 @@ def test_key_covers_definitions_but_not_their_order(project: Project) -> None:
 
     assert key(("CHOICE", "ONE"), ("MORE", "1")) == key(("MORE", "1"), ("CHOICE", "ONE"))
     assert key(("CHOICE", "ONE")) != key(("CHOICE", "TWO"))
-
-
-def test_what_nobody_needs_is_kept_within_limits(
-    project: Project, capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project.compile()
-    capsys.readouterr()
-    project.variants.pop()
-    (project.library / f"compiled/.x.{2**22 + 1}.y.part").write_bytes(b"left by a run that was killed")
-    (project.library / "notes.txt").write_text("not the script's")
-    assert project.compile() == 0
-    assert summary(capsys) == "0 compiled, 2 unchanged, 0 removed, 0 failed"
-    assert len(project.store.keys()) == 3
-    monkeypatch.setattr(store_module.Store.prune, "__defaults__", (0,))
-    assert project.compile() == 0
-    assert summary(capsys) == "0 compiled, 2 unchanged, 1 removed, 0 failed"
-    assert len(files(project.library)) == 4, "two modules, the version, the notes"
-
-
-@pytest.mark.parametrize("damage", ["flip", "delete", "truncate"])
-def test_damaged_file_is_made_again(project: Project, capsys: Output, damage: str) -> None:
-    project.compile()
-    before = files(project.library)
-    path = project.path("first.one")
-    if damage == "delete":
-        path.unlink()
-    else:
-        data = bytearray(path.read_bytes())
-        data[100] ^= 1
-        path.write_bytes(data if damage == "flip" else data[:100])
-    capsys.readouterr()
-    assert project.compile() == 0
-    assert summary(capsys) == "1 compiled, 2 unchanged, 0 removed, 0 failed"
-    assert files(project.library) == before
 
 
 def test_interrupted_run_goes_on(project: Project, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,27 +131,6 @@ def test_interrupted_run_goes_on(project: Project, capsys: Output, monkeypatch: 
     assert project.compile() == 0
     assert summary(capsys) == "2 compiled, 1 unchanged, 0 removed, 0 failed"
     assert project.check() == 0
-
-
-def test_interrupted_write_leaves_no_half_file(
-    project: Project, capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(source: Path, target: Path) -> None:
-        if str(target).endswith(".spvz"):
-            raise KeyboardInterrupt
-        real(source, target)
-
-    real = os.replace
-    project.compile()
-    before = files(project.library)
-    project.write("include/only_first.glsl", "#define STEP 7u\n")
-    with monkeypatch.context() as patch:
-        patch.setattr("dmlvk.kernels.library.store.os.replace", killed)
-        assert project.compile() == 130
-    assert files(project.library) == before
-    capsys.readouterr()
-    assert project.compile() == 0
-    assert summary(capsys) == "2 compiled, 1 unchanged, 0 removed, 0 failed"
 
 
 def test_packs_hold_what_is_compiled(project: Project, capsys: Output) -> None:
@@ -437,3 +363,80 @@ def test_the_projects_own_variants_are_consistent() -> None:
     variants = checked_variants(project_variants())
     assert variants
     assert len({(variant.source, variant.defines) for variant in variants}) == len(variants), "a variant is made twice"
+
+
+def undefined(project: Project, text: str, *defines: tuple[str, str]) -> list[tuple[str, int, str]]:
+    """File, line and name of each undefined macro that a condition asks for."""
+    project.write("family/probe.comp", text)
+    found = lint_sources(project.tree, [Sample("probe", "family/probe.comp", defines)])
+    return [(each.file, each.line, each.instruction) for each in found if each.rule == "undefined-macro"]
+
+
+@pytest.mark.parametrize(
+    ("text", "defines", "line", "name"),
+    [
+        ("\n\n#if DTYPE == FLOAT16\n#endif", (("DTYPE", "3"),), 3, "FLOAT16"),
+        # A macro whose value is a type name is as bad as no macro.
+        ("#if T == half\n#endif", (("T", "float"), ("half", "1")), 0, "float"),
+        ("#define A B\n#if A\n#endif", (), 1, "B"),
+        ("#if 0\n#elif X\n#endif", (), 2, "X"),
+        ("#define F(x) (x + OTHER)\n#if F(1)\n#endif", (), 1, "OTHER"),
+        ("#if 1 || 0\n#if LATE\n#endif\n#endif\n#define LATE 1", (), 2, "LATE"),
+        ("#define GONE 1\n#undef GONE\n#if GONE\n#endif", (), 3, "GONE"),
+        ("/* two\nlines */ #if UNKNOWN\n#endif", (), 2, "UNKNOWN"),
+        ("#define CAT(a, b) a##b\n#if CAT(BIT, S) == 8\n#endif", (), 2, "BITS"),
+    ],
+)
+def test_undefined_names_are_found(
+    empty_project: Project, text: str, defines: tuple[tuple[str, str], ...], line: int, name: str
+) -> None:
+    assert undefined(empty_project, text, *defines) == [("shaders/family/probe.comp", line, name)]
+
+
+@pytest.mark.parametrize(
+    ("text", "defines"),
+    [
+        ("#if DTYPE == FLOAT16\n#endif", (("DTYPE", "1"), ("FLOAT16", "2"))),
+        ("#define A B\n#define B 1\n#if A\n#endif", ()),
+        ("#if defined(A) && A == 1\n#endif\n#if !defined A || A\n#endif", ()),
+        ("#if 0\n#if UNKNOWN\n#endif\n#elif 1\n#elif UNKNOWN\n#else\n#endif", ()),
+        ("// #if UNKNOWN\n/*\n#if UNKNOWN\n*/\n#define EMPTY\n#ifdef EMPTY\n#endif", ()),
+        ("#define CAT(a, b) a##b\n#define TWICE(x) (2 * (x))\n#if TWICE(CAT(BI, TS)) == 16\n#endif", (("BITS", "8"),)),
+        ("#version 450\n#extension GL_X : require\n#if __VERSION__ >= 450 && VULKAN >= 100\n#endif", ()),
+    ],
+)
+def test_defined_names_pass(empty_project: Project, text: str, defines: tuple[tuple[str, str], ...]) -> None:
+    assert undefined(empty_project, text, *defines) == []
+
+
+def test_definitions_come_from_includes_and_only_before_use(empty_project: Project) -> None:
+    empty_project.write("include/types.glsl", "#ifndef TYPES\n#define TYPES\n#define FLOAT16 2\n#endif\n")
+    include = '#include "types.glsl"\n'
+    use = "#if FLOAT16 == 2\n#endif\n"
+    assert undefined(empty_project, include + include + use) == []
+    assert undefined(empty_project, use + include) == [("shaders/family/probe.comp", 1, "FLOAT16")]
+
+
+def test_position_in_an_include(empty_project: Project) -> None:
+    empty_project.write("patterns/walk.glsl", "\n#if STRIDED\n#endif\n")
+    assert undefined(empty_project, '#include "walk.glsl"\n') == [("shaders/patterns/walk.glsl", 2, "STRIDED")]
+
+
+def test_includes_in_a_circle_are_read_once(empty_project: Project) -> None:
+    empty_project.write("include/a.glsl", '#include "b.glsl"\n')
+    empty_project.write("include/b.glsl", '#include "a.glsl"\n')
+    empty_project.write("family/probe.comp", '#include "a.glsl"\n')
+    assert empty_project.tree.closure("family/probe.comp") == ("family/probe.comp", "include/a.glsl", "include/b.glsl")
+
+
+def test_include_without_quotes(empty_project: Project) -> None:
+    empty_project.write("family/probe.comp", "\n#include NAME\n")
+    with pytest.raises(SourceError, match=r'family/probe\.comp:2: #include NAME: expected a "name" in quotes'):
+        empty_project.tree.closure("family/probe.comp")
+
+
+def test_closure_lists_each_file_once(empty_project: Project) -> None:
+    empty_project.write("include/a.glsl", '#include "b.glsl"\n')
+    empty_project.write("include/b.glsl", "")
+    empty_project.write("family/x.comp", '#include "b.glsl"\n#if 0\n#include <a.glsl>\n#endif\n')
+    assert empty_project.tree.closure("family/x.comp") == ("family/x.comp", "include/a.glsl", "include/b.glsl")

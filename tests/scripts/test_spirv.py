@@ -20,14 +20,9 @@ from .conftest import Project, shader
 @pytest.mark.parametrize(
     ("members", "size"),
     [
-        ("uint a;", 4),
-        ("uint a; uvec2 b;", 16),
-        ("uvec3 a;", 12),
-        ("uvec3 a; uint b;", 16),
-        ("uint a; uvec4 b;", 32),
-        ("uint a[3]; float b;", 16),
-        ("uvec2 a[2][3];", 48),
-        ("uint a; layout(offset = 64) uint b;", 68),
+        *(("uint a;", 4), ("uint a; uvec2 b;", 16), ("uvec3 a;", 12), ("uvec3 a; uint b;", 16)),
+        *(("uint a; uvec4 b;", 32), ("uint a[3]; float b;", 16)),
+        *(("uvec2 a[2][3];", 48), ("uint a; layout(offset = 64) uint b;", 68)),
     ],
 )
 def test_push_constant_size(empty_project: Project, members: str, size: int) -> None:

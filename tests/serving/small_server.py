@@ -10,12 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from dmlvk.language import LanguageModel
 from dmlvk.language.batch import Drafter
 from dmlvk.serving.app import Bounds, Server
-from dmlvk.serving.running import EndingServer
+from dmlvk.serving.running import EndingServer, configured
 from dmlvk.serving.vectors import Vectors
 
 NAME = "small"
@@ -33,14 +31,18 @@ class RunningServer:
     def __init__(self, port: int, server: Server, ending: EndingServer) -> None:
         self.port, self.server, self.ending = port, server, ending
 
-    def ask(
-        self, path: str, body: Any = None, headers: Mapping[str, str] | None = None, method: str | None = None
-    ) -> tuple[int, bytes]:
+    def headers(self, method: str, path: str, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Of the answer to a request without a body, by their names in small letters."""
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)) as connection:
+            connection.request(method, path, headers=dict(headers))
+            return {name.lower(): value for name, value in connection.getresponse().getheaders()}
+
+    def ask(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:
         """Status and contents of an answer; a body that is no text or bytes is sent as JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         with contextlib.closing(connection):
             data = body if isinstance(body, (bytes, str, type(None))) else json.dumps(body)
-            connection.request(method or ("GET" if data is None else "POST"), path, data, dict(headers or {}))
+            connection.request("GET" if data is None else "POST", path, data, dict(headers or {}))
             answer = connection.getresponse()
             return answer.status, answer.read()
 
@@ -60,9 +62,7 @@ def running(
 ) -> Iterator[RunningServer]:
     """A server in a thread, until the block ends."""
     server = Server(model, NAME, bounds or Bounds(), drafter, vectors)
-    config = uvicorn.Config(
-        server.app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=5, lifespan="on"
-    )
+    config = configured(server, grace=3.0, host="127.0.0.1", port=0)
     addresses: list[str] = []
     is_there = threading.Event()
 

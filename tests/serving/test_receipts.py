@@ -71,7 +71,7 @@ def test_the_first_token_that_differs_is_named(
 @pytest.mark.parametrize(
     ("member", "value", "message"),
     [
-        ("version", 2, "is no receipt of version 1"),
+        ("version", 1, "is no receipt of version 2"),
         ("tokens", [10**6], "10 digests|1 tokens and 9 digests"),
         ("sampling", {"heat": 1}, "sampling"),
         ("prompt", "Hello", "prompt must be list"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import gc
 import http.client
 import json
 import random
@@ -24,14 +23,9 @@ import dmlvk as dml
 from dmlvk.language import LanguageModel
 from dmlvk.language.drafting import PromptLookup
 from dmlvk.serving.app import Bounds
-from dmlvk.serving.engine import Generation
 from tests.effort import IS_QUICK
+from tests.serving.many_requests import BOUNDS, HOSTILE, ROOM, SEQUENCES, TEXT, Traffic, random_request, wait_until_idle
 from tests.serving.small_server import NAME, RunningServer, running, write_model
-
-SEQUENCES, ROOM = 6, 112
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
-FORM = {"type": "object", "properties": {"a": {"type": "integer", "maximum": 99, "minimum": 0}}, "required": ["a"]}
-FORMAT = {"type": "json_schema", "json_schema": {"schema": {**FORM, "additionalProperties": False}}}
 
 
 @pytest.fixture(scope="module")
@@ -43,25 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[RunningServer]:
     """A server for all tests."""
-    with LanguageModel(folder, max_length=ROOM, sequences=SEQUENCES) as model:
-        bounds = Bounds(most_body=2**16, most_waiting=64, seconds=120)
-        with running(model, bounds) as opened:
-            yield opened
-
-
-def random_request(choose: random.Random) -> tuple[str, dict[str, Any]]:
-    """An address and a body that breaks no rule."""
-    letters = "".join(choose.choices("ab cdefgh\u00fc\n", k=choose.randint(1, 40)))
-    body: dict[str, Any] = {"max_tokens": choose.choice([1, 3, 8, 14]), "seed": choose.randrange(2**32)}
-    body |= choose.choice([{}, {"temperature": 0.9}, {"temperature": 1.2, "top_k": 0, "top_p": 0.9}])
-    body |= choose.choice([{}, {}, {"stream": True}, {"repetition_penalty": 1.4}, {"stop": ["a", "\n"]}, {"n": 2}])
-    if choose.random() < 0.5:
-        body |= {"messages": [{"role": "user", "content": letters}]}
-        body |= choose.choice([{}, {}, {"logprobs": True, "top_logprobs": 2}, {"response_format": FORMAT}])
-        return CHAT, body
-    body["prompt"] = choose.choice([letters, [70, 71, 72] * 7 + [choose.randrange(3, 250)], [letters, "x"]])
-    body |= choose.choice([{}, {}, {"logprobs": 2}, {"logprobs": 1, "echo": True}, {"echo": True}])
-    return TEXT, body
+    with LanguageModel(folder, max_length=ROOM, sequences=SEQUENCES) as model, running(model, BOUNDS) as opened:
+        yield opened
 
 
 def together(server: RunningServer, requests: list[tuple[str, dict[str, Any]]]) -> list[tuple[int, bytes]]:
@@ -96,90 +73,61 @@ def test_drafts_change_no_byte(server: RunningServer, folder: Path) -> None:
         assert [another.ask(*request) for request in requests] == alone
 
 
-HOSTILE: dict[str, tuple[str, Any, int, str]] = {
-    "no JSON": (TEXT, b"{", 400, "the body is no JSON"),
-    "not UTF-8": (TEXT, b'{"prompt": "\xff"}', 400, "the body is no JSON"),
-    "NaN": (TEXT, b'{"prompt": "a", "temperature": NaN}', 400, "NaN is no number"),
-    "deep": (TEXT, b"[" * 60000, 400, "the body is no JSON"),
-    "a list": (CHAT, [], 400, "must be a JSON object; got list"),
-    "nothing": (CHAT, {}, 400, "messages must be a list of 1 to 10000"),
-    "an unknown field": (TEXT, {"prompt": "a", "tempratur": 1}, 400, "tempratur is no field"),
-    "an unknown field inside": (
-        CHAT,
-        {"messages": [{"role": "user", "content": "a", "x": 1}]},
-        400,
-        r"messages\[0\].x is no field",
-    ),
-    "a role": (CHAT, {"messages": [{"role": "odd", "content": "a"}]}, 400, r"messages\[0\].role must be one of"),
-    "a picture": (
-        CHAT,
-        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
-        400,
-        "pictures and sounds are not read",
-    ),
-    "too long": (
-        TEXT,
-        {"prompt": "x" * 300},
-        400,
-        "the prompt has 300 tokens, and an answer of 16; there is room for 112",
-    ),
-    "too much": (TEXT, {"prompt": "x", "max_tokens": 10**6}, 400, "an answer of 1000000; there is room for 112"),
-    "too large": (TEXT, {"prompt": "x" * 2**17}, 413, "more than 65536 bytes"),
-    "no tokens": (TEXT, {"prompt": ""}, 400, "no tokens"),
-    "strange tokens": (TEXT, {"prompt": [3, -1]}, 400, "the token -1 is none"),
-    "half a character": (TEXT, {"prompt": "\ud800"}, 400, "which is no character"),
-    "a large integer": (TEXT, {"prompt": "a", "seed": 10**40}, 400, "seed must be an integer"),
-    "a temperature": (TEXT, {"prompt": "a", "temperature": "hot"}, 400, "temperature must be a number"),
-    "too many answers": (TEXT, {"prompt": ["a"] * 64, "n": 3}, 400, "n must be at most 2 for 64 prompts"),
-    "stops": (TEXT, {"prompt": "a", "stop": [""]}, 400, "stop must be a text of 1 to 1000"),
-    "a penalty": (TEXT, {"prompt": "a", "presence_penalty": 1}, 400, "repetition_penalty is run"),
-    "another model": (TEXT, {"prompt": "a", "model": "gpt-9"}, 404, "there is no model 'gpt-9'"),
-    "a schema of nothing": (
-        CHAT,
-        {
-            "messages": [{"role": "user", "content": "a"}],
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"schema": {"allOf": [{"type": "string"}, {"type": "null"}]}},
-            },
-        },
-        400,
-        "the schema cannot be met",
-    ),
-    "no schema": (
-        CHAT,
-        {"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "json_schema"}},
-        400,
-        "must be an object with a schema",
-    ),
-    "a tool": (
-        CHAT,
-        {"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "function", "function": {"name": "a b"}}]},
-        400,
-        r"tools\[0\].function.name must be",
-    ),
-    "no such address": ("/v1/nothing", {}, 404, "there is no /v1/nothing"),
-    "a method": ("/v1/models", {}, 405, "takes no POST"),
-}
+def test_requests_of_all_kinds_change_no_answer_lose_none_and_leave_nothing_behind(server: RunningServer) -> None:
+    traffic = Traffic(server, 4, 6 if IS_QUICK else 10)
+    traffic.ask(0, 60 if IS_QUICK else 120)
+    traffic.wait_until_idle()
+    assert not traffic.faults
 
 
-def test_hostile_requests_get_one_clear_answer_and_change_no_other(server: RunningServer) -> None:
-    requests = [(TEXT, {"prompt": f"text {n}", "max_tokens": 20, "temperature": 1.0}) for n in range(4)]
-    alone = [server.ask(*request) for request in requests]
-    with concurrent.futures.ThreadPoolExecutor(4) as clients:
-        others = [clients.submit(server.ask, *request) for request in requests]
-        for name, (path, body, status, message) in HOSTILE.items():
-            found = server.error(path, body)
-            assert found[0] == status and re.search(message, found[1]), (name, found)
-        assert [other.result() for other in others] == alone
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_requests_get_one_status_and_one_message(server: RunningServer, name: str) -> None:
+    path, body, status, message = HOSTILE[name]
+    found = server.error(path, body)
+    assert found[0] == status and re.search(message, found[1]), found
 
 
-def wait_until_idle(server: RunningServer) -> None:
-    """Waits until no text has a place."""
-    end = time.monotonic() + 60
-    while any(server.server.engine.counts):
-        assert time.monotonic() < end, server.server.engine.counts
-        time.sleep(0.01)
+def test_errors_tell_no_paths(server: RunningServer, folder: Path) -> None:
+    assert str(folder) not in server.error(TEXT, {"prompt": "\ud800"})[1]
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /health HTTP/1.1\r\nHost: local"])
+def test_a_connection_without_a_whole_head_is_ended(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr("dmlvk.serving.running._HEAD_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", server.port), 60) as client:
+        client.sendall(said)
+        found = b""
+        while part := client.recv(2**16):
+            found += part
+    assert found.endswith(b"The request's head did not come within 0 s.") and b"400 Bad Request" in found
+
+
+def test_a_connection_whose_body_does_not_end_behind_the_answer_is_ended(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dmlvk.serving.running._HEAD_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", server.port), 20) as client:
+        client.sendall(b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        assert answer.status == 404 and answer.read()
+        client.sendall(b"a")
+        assert client.recv(1) == b""
+
+
+def test_requests_behind_one_another_on_a_connection_are_answered_in_turn(server: RunningServer) -> None:
+    bodies = [json.dumps({"prompt": "abc", "max_tokens": 3, "seed": n, "temperature": 1}).encode() for n in range(3)]
+    bodies.insert(1, b"{")
+    alone = [server.ask(TEXT, body) for body in bodies]
+    head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s"
+    with socket.create_connection(("127.0.0.1", server.port), 60) as client:
+        client.sendall(b"".join(head % (TEXT.encode(), len(body), body) for body in bodies))
+        for status, contents in alone:
+            answer = http.client.HTTPResponse(client)
+            answer.begin()
+            assert (answer.status, answer.read()) == (status, contents)
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -212,12 +160,19 @@ def test_bounds_of_time_and_of_the_queue_and_the_key_and_the_host_are_kept(folde
         wait_until_idle(server)
 
 
-def test_many_requests_leave_nothing_behind(server: RunningServer) -> None:
-    choose = random.Random(4)
-    together(server, [random_request(choose) for _ in range(10 if IS_QUICK else 60)])
-    wait_until_idle(server)
-    gc.collect()
-    assert sum(isinstance(each, Generation) for each in gc.get_objects()) < 3
+def test_pages_of_other_origins_are_let_in_by_name(folder: Path) -> None:
+    bounds, address = Bounds(origins=("https://page.example",)), "/v1/chat/completions"
+    with LanguageModel(folder, max_length=ROOM) as model, running(model, bounds) as server:
+        for origin, is_let_in in (
+            ("https://page.example", True),
+            ("http://localhost:3000", True),
+            ("https://other.example", False),
+            ("https://localhost.example", False),
+        ):
+            own = {"Origin": origin}
+            asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+            for headers in (server.headers("OPTIONS", address, own | asked), server.headers("GET", "/health", own)):
+                assert (headers.get("access-control-allow-origin") == origin) == is_let_in, (origin, headers)
 
 
 def test_answers_under_way_are_finished_or_told_when_the_server_ends(folder: Path) -> None:

@@ -57,33 +57,24 @@ class TensorFacts:
 
 @dataclasses.dataclass(frozen=True)
 class OperatorFacts:
-    """An entry.
+    """An entry."""
 
-    Attributes:
-        name: ``"ELEMENT_WISE_SIGN"``.
-        members: ``{"name": …, "kind": …, "type": …, "optional": …}`` in order; also ``"minimum"`` where a FLOAT must
-            not be below a value until a level lifts that, and ``"fusable"``, the operators that may be fused.
-        in_place: names of input members.
-        same_sizes: groups of member names.
-        same_data_type: groups of member names.
-        data_type_rules: ``{"member": …, "source": …, "exceptions": {…}}``: the member's data type is the source's, or
-            what the exceptions say for it.
-        one_element: names of input members that may hold a single element in Sizes of ones.
-        same_data_type_at: further groups by feature level; they hold as long as that level's table.
-        most_effective_dimensions: how many dimensions there may be behind leading ones of size 1; ``None``: any number.
-        support: by feature level and member name, by rising level.
-    """
-
-    name: str
+    name: str  # ``"ELEMENT_WISE_SIGN"``
+    # ``{"name": …, "kind": …, "type": …, "optional": …}`` in order; also ``"minimum"`` where a FLOAT must not be
+    # below a value until a level lifts that, and ``"fusable"``, the operators that may be fused
     members: list[dict[str, Any]]
-    in_place: list[str]
-    same_sizes: list[list[str]]
-    same_data_type: list[list[str]]
+    in_place: list[str]  # names of input members
+    same_sizes: list[list[str]]  # groups of member names
+    same_data_type: list[list[str]]  # groups of member names
+    # ``{"member": …, "source": …, "exceptions": {…}}``: the member's data type is the source's, or what the
+    # exceptions say for it
     data_type_rules: list[dict[str, Any]]
-    one_element: list[str]
+    one_element: list[str]  # names of input members that may hold a single element in Sizes of ones
+    # further groups by feature level; they hold as long as that level's table
     same_data_type_at: dict[str, list[list[str]]]
+    # how many dimensions there may be behind leading ones of size 1; ``None``: any number
     most_effective_dimensions: int | None
-    support: dict[str, dict[str, TensorFacts]]
+    support: dict[str, dict[str, TensorFacts]]  # by feature level and member name, by rising level
 
     def support_at(self, level: str) -> dict[str, TensorFacts] | None:
         """The table that holds at a level, or ``None`` before the operator came."""

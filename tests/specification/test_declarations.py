@@ -8,15 +8,11 @@ from typing import Any
 import pytest
 
 import dmlvk as dml
-from dmlvk.operators import OPERATORS, OperatorDesc, Support
+from dmlvk.operators import OPERATORS, Field, OperatorDesc, Support
 from tests.specification.facts import FEATURE_LEVELS, OperatorFacts, all_facts
 
 FACTS = all_facts()
 EACH_OPERATOR = pytest.mark.parametrize("facts", FACTS.values(), ids=list(FACTS))
-
-
-def _desc_class(facts: OperatorFacts) -> type[OperatorDesc]:
-    return OPERATORS[facts.name]
 
 
 def _names(desc_class: type[OperatorDesc], attributes: tuple[str, ...]) -> list[str]:
@@ -36,22 +32,44 @@ def test_feature_levels_have_directmls_numbers() -> None:
 
 
 @EACH_OPERATOR
-def test_members(facts: OperatorFacts) -> None:
-    got: list[dict[str, Any]] = [
-        {"name": field.name, "kind": field.kind, "type": field.type, "optional": field.optional}
-        for field in _desc_class(facts).fields
-    ]
-    for member, field in zip(got, _desc_class(facts).fields, strict=True):
-        if field.minimum is not None:
-            member["minimum"] = {"value": field.minimum.value, "lifted_at": field.minimum.lifted_at.label}
-        if field.fusable:
-            member["fusable"] = sorted(field.fusable)
-    assert got == facts.members
+def test_an_operator_is_declared_as_its_page_states(facts: OperatorFacts) -> None:
+    desc_class, declaration = OPERATORS[facts.name], OPERATORS[facts.name].declaration
+    declared = {
+        "members": [_member(field) for field in desc_class.fields],
+        "in_place": _names(desc_class, declaration.in_place_inputs),
+        "same_sizes": [_names(desc_class, group) for group in desc_class.same_sizes],
+        "same_data_type": [_names(desc_class, group) for group in desc_class.same_data_type],
+        "same_data_type_at": {
+            table.level.label: [_names(desc_class, group) for group in table.same_data_type]
+            for table in declaration.support
+            if table.same_data_type
+        },
+        "data_type_rules": [
+            {
+                "member": _names(desc_class, (rule.member,))[0],
+                "source": _names(desc_class, (rule.source,))[0],
+                "exceptions": {source.name: wanted.name for source, wanted in rule.exceptions.items()},
+            }
+            for rule in declaration.data_type_rules
+        ],
+        "one_element": _names(desc_class, declaration.one_element),
+        "most_effective_dimensions": declaration.most_effective_dimensions,
+    }
+    assert declared == {name: getattr(facts, name) for name in declared}
+
+
+def _member(field: Field) -> dict[str, Any]:
+    member: dict[str, Any] = {"name": field.name, "kind": field.kind, "type": field.type, "optional": field.optional}
+    if field.minimum is not None:
+        member["minimum"] = {"value": field.minimum.value, "lifted_at": field.minimum.lifted_at.label}
+    if field.fusable:
+        member["fusable"] = sorted(field.fusable)
+    return member
 
 
 @EACH_OPERATOR
 def test_the_class_is_named_as_directmls_structure(facts: OperatorFacts) -> None:
-    desc_class = _desc_class(facts)
+    desc_class = OPERATORS[facts.name]
     assert desc_class.__name__ == "".join(part.capitalize() for part in facts.name.split("_"))
     assert getattr(dml, desc_class.__name__) is desc_class
     assert desc_class.operator_name == facts.name
@@ -61,47 +79,8 @@ def test_the_class_is_named_as_directmls_structure(facts: OperatorFacts) -> None
 
 
 @EACH_OPERATOR
-def test_in_place_inputs(facts: OperatorFacts) -> None:
-    desc_class = _desc_class(facts)
-    assert _names(desc_class, desc_class.declaration.in_place_inputs) == facts.in_place
-
-
-@EACH_OPERATOR
-@pytest.mark.parametrize("constraint", ["same_sizes", "same_data_type"])
-def test_tensors_that_must_agree(facts: OperatorFacts, constraint: str) -> None:
-    desc_class = _desc_class(facts)
-    got = [_names(desc_class, group) for group in getattr(desc_class, constraint)]
-    assert got == getattr(facts, constraint)
-
-
-@EACH_OPERATOR
-def test_data_types_that_follow_from_others(facts: OperatorFacts) -> None:
-    desc_class = _desc_class(facts)
-    got = [
-        {
-            "member": _names(desc_class, (rule.member,))[0],
-            "source": _names(desc_class, (rule.source,))[0],
-            "exceptions": {source.name: wanted.name for source, wanted in rule.exceptions.items()},
-        }
-        for rule in desc_class.declaration.data_type_rules
-    ]
-    assert got == facts.data_type_rules
-
-
-@EACH_OPERATOR
-def test_tensors_of_one_element(facts: OperatorFacts) -> None:
-    desc_class = _desc_class(facts)
-    assert _names(desc_class, desc_class.declaration.one_element) == facts.one_element
-
-
-@EACH_OPERATOR
-def test_effective_dimensions(facts: OperatorFacts) -> None:
-    assert _desc_class(facts).declaration.most_effective_dimensions == facts.most_effective_dimensions
-
-
-@EACH_OPERATOR
 def test_support_tables(facts: OperatorFacts) -> None:
-    desc_class = _desc_class(facts)
+    desc_class = OPERATORS[facts.name]
     names = {field.attribute: field.name for field in desc_class.fields}
     got: dict[str, Any] = {
         table.level.label: {
@@ -130,17 +109,6 @@ def _may_be_absent(desc_class: type[OperatorDesc], table: Support, attribute: st
     field = next(field for field in desc_class.fields if field.attribute == attribute)
     assert field.optional or attribute not in table.required, f"{attribute} is required anyway"
     return field.optional and attribute not in table.required
-
-
-@EACH_OPERATOR
-def test_tensors_that_must_agree_at_some_levels(facts: OperatorFacts) -> None:
-    desc_class = _desc_class(facts)
-    got = {
-        table.level.label: [_names(desc_class, group) for group in table.same_data_type]
-        for table in desc_class.declaration.support
-        if table.same_data_type
-    }
-    assert got == facts.same_data_type_at
 
 
 @EACH_OPERATOR

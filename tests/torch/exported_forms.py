@@ -19,8 +19,7 @@ import torch
 import torch.nn.functional as F  # as PyTorch's own documentation has it
 from torch import nn
 
-EXPORTERS = {"torchscript": 17, "dynamo": 18}
-"""With the version of ONNX's operators that each writes."""
+EXPORTERS = {"torchscript": 17, "dynamo": 18}  # With the version of ONNX's operators that each writes
 
 _MOST_CONTENTS = 8
 """Elements of a tensor up to which the text has its contents: shapes, axes and numbers, but no weights."""

@@ -22,8 +22,7 @@ from dmlvk.torch.support import NOT_LOWERED  # noqa: E402
 from tests.torch.networks import network  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
-LIMIT = 1e-4
-"""Of the largest element, as far as results may differ."""
+LIMIT = 1e-4  # Of the largest element, as far as results may differ
 
 
 @pytest.fixture(autouse=True)

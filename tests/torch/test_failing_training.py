@@ -12,8 +12,7 @@ torch = pytest.importorskip("torch")
 
 import dmlvk.torch  # noqa: E402 - needs PyTorch
 
-STEPS = 2
-"""In which something fails; as many follow."""
+STEPS = 2  # In which something fails; as many follow
 
 _MOST_CALLS = 60
 

@@ -103,6 +103,7 @@ GRADIENTS: dict[str, Callable[[Any], Any]] = {
     "maximum": lambda x: torch.maximum(x, x.flip(0)),
     "pool": lambda x: functional.max_pool2d(x[None, None], 2, 1),
     "clamp": lambda x: x.clamp(0, 1),
+    "a threshold": lambda x: x.relu() + functional.threshold(x, 1.0, 0.0),
 }
 
 

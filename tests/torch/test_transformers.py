@@ -16,8 +16,7 @@ transformers = pytest.importorskip("transformers")
 import dmlvk.torch  # noqa: E402 - needs PyTorch, and registers the backend
 from dmlvk.graphs.plan import Plan  # noqa: E402
 
-LIMIT = 1e-4
-"""Of the largest element, as far as results may differ from PyTorch's on the CPU."""
+LIMIT = 1e-4  # Of the largest element, as far as results may differ from PyTorch's on the CPU
 
 Made = tuple[Any, dict[str, Any]]
 
@@ -93,10 +92,7 @@ def resnet() -> Made:
 
 def segformer() -> Made:
     config = transformers.SegformerConfig(
-        hidden_sizes=[8, 16, 16, 32],
-        depths=[1, 1, 1, 1],
-        num_attention_heads=[1, 1, 2, 2],
-        decoder_hidden_size=16,
+        hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1], num_attention_heads=[1, 1, 2, 2], decoder_hidden_size=16
     )
     return transformers.SegformerForSemanticSegmentation(config), {"pixel_values": torch.randn(1, 3, 64, 64)}
 
@@ -112,10 +108,7 @@ def difference(got: Any, wanted: Any) -> float:
 
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 def test_a_model_is_one_graph_right_and_planned_once(
-    make: Callable[[], Made],
-    any_device: dml.Device,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[], Made], any_device: dml.Device, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)

@@ -64,12 +64,8 @@ def test_a_description_is_a_value() -> None:
 @pytest.mark.parametrize(
     ("sizes", "strides", "expected"),
     [
-        ((2, 3), None, True),
-        ((2, 3), (3, 1), True),
-        ((1, 3), (77, 1), True),
-        ((2, 3), (4, 1), False),
-        ((2, 3), (1, 2), False),
-        ((2, 3), (0, 1), False),
+        *(((2, 3), None, True), ((2, 3), (3, 1), True), ((1, 3), (77, 1), True), ((2, 3), (4, 1), False)),
+        *(((2, 3), (1, 2), False), ((2, 3), (0, 1), False)),
     ],
 )
 def test_packed_or_not(sizes: tuple[int, ...], strides: tuple[int, ...] | None, expected: bool) -> None:

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import click
 
-NAMES = tuple(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__)))
-"""Of the commands."""
+NAMES = tuple(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__)))  # Of the commands
 
 
 def comparison_named(name: str) -> click.Command:

@@ -30,8 +30,7 @@ _OWN_ARITHMETIC: dict[str, Any] = {"float16": "device", "float32": "portable"}
 _NEAR = {"float16": 2e-2, "float32": 2e-3}
 """How far results may be off, as a part of the largest: more is another function."""
 
-_SOON = 12.0
-"""Seconds of one node behind which it is named as slow to start: its driver compiles."""
+_SOON = 12.0  # Seconds of one node behind which it is named as slow to start: its driver compiles
 
 
 _Work = tuple[str, Callable[[], "Cliff"]]
@@ -39,27 +38,16 @@ _Work = tuple[str, Callable[[], "Cliff"]]
 
 @dataclasses.dataclass(frozen=True)
 class Cliff:
-    """A node or a network, by both.
+    """A node or a network, by both."""
 
-    Attributes:
-        kind: of node, or ``network``.
-        name: operator and sizes.
-        data_type: of its tensors.
-        seed: by which it comes again.
-        seconds: of a run by dmlvk.
-        peer_seconds: of one by PyTorch.
-        error: the largest difference, as a part of the largest result.
-        on_host: whether dmlvk has the host compute it.
-    """
-
-    kind: str
-    name: str
-    data_type: str
-    seed: int
-    seconds: float
-    peer_seconds: float
-    error: float
-    on_host: bool
+    kind: str  # of node, or ``network``
+    name: str  # operator and sizes
+    data_type: str  # of its tensors
+    seed: int  # by which it comes again
+    seconds: float  # of a run by dmlvk
+    peer_seconds: float  # of one by PyTorch
+    error: float  # the largest difference, as a part of the largest result
+    on_host: bool  # whether dmlvk has the host compute it
 
     @property
     def share(self) -> float:
@@ -103,8 +91,6 @@ class BoundSession:
 
     Args:
         model: a file of ONNX's as bytes, whose output is the first alone.
-        feeds: its inputs by name.
-        device: which computes it.
     """
 
     def __init__(self, model: bytes | str, feeds: dict[str, npt.NDArray[Any]], device: dml.Device) -> None:
@@ -151,15 +137,7 @@ def error_of(own: npt.NDArray[Any], peer: npt.NDArray[Any]) -> float:
 
 
 def node_beside(torch: Any, device: dml.Device, data_type: str, seed: int, options: dict[str, Any]) -> Cliff:
-    """Times the node of a seed by both.
-
-    Args:
-        torch: the module.
-        device: of dmlvk.
-        data_type: of the node.
-        seed: of the node.
-        options: of :func:`random_node`.
-    """
+    """Times the node of a seed by both."""
     node = random_node(seed, data_type, **options)
     place = "cuda" if torch.cuda.is_available() else "cpu"
     given = {f"i{n}": each for n, each in enumerate(node.inputs) if each is not None and n not in node.weights}

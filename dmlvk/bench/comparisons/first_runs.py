@@ -20,8 +20,7 @@ from dmlvk.bench.networks import NETWORKS
 from dmlvk.cli.selection import arithmetic_option, chosen_device, device_option
 from dmlvk.runtime import pipelines
 
-TYPES = {"float16": dml.FLOAT16, "float32": dml.FLOAT32}
-"""What pictures and weights may be of."""
+TYPES = {"float16": dml.FLOAT16, "float32": dml.FLOAT32}  # What pictures and weights may be of
 
 _CACHES = ("__GL_SHADER_DISK_CACHE_PATH", "MESA_SHADER_CACHE_DIR", "DMLVK_CACHE_DIR", "XDG_CACHE_HOME")
 """The variables by which drivers are told where to keep what they compiled: NVIDIA's, Mesa's; and dmlvk's own."""
@@ -32,8 +31,6 @@ def first_runs(device: int | str | None, arithmetic: Any, name: str, batches: li
 
     Args:
         device: as for ``dmlvk.Device``.
-        arithmetic: likewise.
-        name: of the pictures' type.
         batches: numbers of pictures, one after the other.
         size: places along both axes of a picture.
     """

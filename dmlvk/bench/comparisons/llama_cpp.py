@@ -23,8 +23,7 @@ _PATTERN_BYTES = 2**22
 _STRUCT_BYTES = 1024
 """More than llama.cpp's structures of parameters have: they are returned and passed by value, in memory."""
 
-_LAYERS_OFFSET = 16
-"""Of ``n_gpu_layers`` in ``llama_model_params``, behind two pointers."""
+_LAYERS_OFFSET = 16  # Of ``n_gpu_layers`` in ``llama_model_params``, behind two pointers
 
 _ALL_LAYERS = 999
 
@@ -97,7 +96,6 @@ class Llama:
 
     Args:
         libraries: the folder with the libraries.
-        model: the GGUF file.
         places: tokens that there is room for.
         quiet: whether its messages are dropped.
     """

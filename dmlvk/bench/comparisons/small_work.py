@@ -1,4 +1,4 @@
-"""Small operators and transfers, beside Kompute and PyTorch."""
+"""Small operators and transfers, beside PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 import numpy as np
-import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.bench.libraries import module
@@ -19,7 +18,6 @@ from dmlvk.bench.report import named, write_measured
 from dmlvk.bench.torch_library import TorchLibrary
 from dmlvk.cli.selection import chosen_device, device_option, json_option
 from dmlvk.runtime.kompute_choice import is_bundled
-from dmlvk.runtime.kompute_library import KOMPUTE_VERSION, kompute
 
 _ELEMENTS = 1024
 _CHAIN = 1000
@@ -78,43 +76,11 @@ def recorder(
     return made
 
 
-def kompute_alone(device: dml.Device, operator: dml.CompiledOperator, x: npt.NDArray[Any]) -> Callable[[], Any]:
-    """The same kernel through Kompute, with nothing of dmlvk around it."""
-    kp = kompute()
-    manager = kp.Manager(device.info.index, [device.info.compute_queue_family])
-    tensors = [manager.tensor_t(each.view(np.uint32), kp.TensorTypes.device) for each in (x, np.zeros_like(x))]
-    kernel = operator.steps[0].kernel
-    algorithm = manager.algorithm(
-        tensors,
-        kernel.spirv(),
-        kernel.work_groups,
-        np.array(kernel.specialization((0, 0)), np.uint32),
-        np.array(kernel.push_constants((0, 0)), np.uint32),
-    )
-    sequence = manager.sequence()
-    sequence.record(kp.OpTensorSyncDevice(tensors[:1]))
-    sequence.record(kp.OpAlgoDispatch(algorithm, np.array(kernel.push_constants((0, 0)), np.uint32)))
-    sequence.record(kp.OpTensorSyncLocal(tensors[1:]))
-
-    def run(_owner: object = manager) -> Any:  # which frees everything when it goes
-        tensors[0].data().view(x.dtype)[:] = x
-        sequence.eval()
-        return tensors[1].data().view(x.dtype).copy()
-
-    if not np.array_equal(run(), np.sign(x)):
-        raise SystemExit("Kompute alone gives other results")
-    return run
-
-
 class PrintedRows:
-    """What was measured, printed as it comes.
-
-    Attributes:
-        entries: for the JSON file.
-    """
+    """What was measured, printed as it comes."""
 
     def __init__(self) -> None:
-        self.entries: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Any]] = []  # for the JSON file
 
     def show(self, what: str, seconds: float, remark: str = "", **figures: float) -> None:
         """One line; in the entry the figures stand in place of the remark, which is made of them."""
@@ -137,15 +103,8 @@ def small_work(rows: PrintedRows, device: dml.Device) -> None:
     rows.show("one small operator, submitted and waited for", median_seconds(one.execute))
     chain = recorder(device, operator, buffers, _CHAIN)
     rows.show(f"one of {_CHAIN} dependent small operators", median_seconds(chain.execute, 20, 3) / _CHAIN)
-    own, alone = medians_in_turn([lambda: device.run(operator, {"InputTensor": x}), kompute_alone(device, operator, x)])
-    ratio = own / alone
-    rows.show(
-        f"Device.run, {_ELEMENTS} elements, NumPy to NumPy",
-        own,
-        f"{ratio:.2f} of Kompute alone",
-        of_kompute_alone=ratio,
-    )
-    rows.show("Kompute alone, upload, dispatch and download", alone)
+    taken = median_seconds(lambda: device.run(operator, {"InputTensor": x}))
+    rows.show(f"Device.run, {_ELEMENTS} elements, NumPy to NumPy", taken)
 
 
 def sessions(rows: PrintedRows, device: dml.Device, mebibytes: int) -> None:
@@ -267,7 +226,7 @@ def pytorch(rows: PrintedRows, torch: Any, mebibytes: int) -> None:
 def command(device: str | None, mebibytes: int, json_file: Path | None) -> None:
     """Time what is not bandwidth: small operators, Device.run, sessions, arrays on the device, uploads and downloads.
 
-    By the wall, medians, beside Kompute alone with the same kernel, and PyTorch where it is installed with CUDA.
+    By the wall, medians, beside PyTorch where it is installed with CUDA.
     """
     torch = module("torch")
     if torch is not None and not torch.cuda.is_available():
@@ -282,11 +241,7 @@ def command(device: str | None, mebibytes: int, json_file: Path | None) -> None:
             sessions(rows, opened, mebibytes)
         in_a_row(rows, opened, 16)
         transfers(rows, opened, mebibytes)
-        libraries = [
-            named(OwnLibrary(opened)),
-            {"name": "Kompute", "version": KOMPUTE_VERSION, "device": opened.info.name},
-            *([] if torch is None else [named(TorchLibrary(torch))]),
-        ]
+        libraries = [named(OwnLibrary(opened)), *([] if torch is None else [named(TorchLibrary(torch))])]
     if torch is not None:
         pytorch(rows, torch, mebibytes)
     if json_file is not None:

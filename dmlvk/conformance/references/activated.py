@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
+from dmlvk.conformance.references.registry import fused_operator
 
 Array = npt.NDArray[Any]
 
@@ -18,12 +19,9 @@ def activated(desc: dml.OperatorDesc, results: Array) -> Expected:
     # The table of all references is made of modules that use this one.
     from dmlvk.conformance.references import expected_output, has_true_values
 
-    fused = desc.activation
-    if fused is None:
+    alone = fused_operator(desc, results)
+    if alone is None:
         return results
-    tensor = dml.TensorDesc(desc.output_type, results.shape)
-    attributes = {field.name: value for field, value in fused.attributes}
-    alone = dml.operator_desc(fused.operator_name, InputTensor=tensor, OutputTensor=tensor, **attributes)
     expected = expected_output(alone, [results])
     if not has_true_values(alone):
         return expected

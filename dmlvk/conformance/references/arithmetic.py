@@ -13,25 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references.registry import REFERENCES, reference
+from dmlvk.conformance.references.registry import REFERENCES, fused_operator, reference
 from dmlvk.conformance.references.rounding import (
     Float64Array,
+    arithmetic_values,
     float_format,
     round_to_format,
     sum_to_odd,
-    widened,
 )
 from dmlvk.conformance.references.scaling import prescaled
 
 Array = npt.NDArray[Any]
-
-
-def operand(x: Array) -> Float64Array:
-    """Floats as arithmetic sees them: float64 numbers, FLOAT32 denormals as zeros of their sign."""
-    numbers = widened(x)
-    if x.dtype == np.float32:
-        numbers = np.where(np.abs(numbers) < 2.0**-126, np.copysign(0.0, numbers), numbers)
-    return numbers
 
 
 def rounded_as(x: Array, numbers: Float64Array) -> Array:
@@ -42,13 +34,13 @@ def rounded_as(x: Array, numbers: Float64Array) -> Array:
 @reference("ELEMENT_WISE_ADD")
 def add(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """Rounded to odd, then to the type."""
-    return rounded_as(a, sum_to_odd(operand(a), operand(b))) if a.dtype.kind == "f" else a + b
+    return rounded_as(a, sum_to_odd(arithmetic_values(a), arithmetic_values(b))) if a.dtype.kind == "f" else a + b
 
 
 @reference("ELEMENT_WISE_SUBTRACT")
 def subtract(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """The sum with the negated operand."""
-    return rounded_as(a, sum_to_odd(operand(a), -operand(b))) if a.dtype.kind == "f" else a - b
+    return rounded_as(a, sum_to_odd(arithmetic_values(a), -arithmetic_values(b))) if a.dtype.kind == "f" else a - b
 
 
 @reference("ELEMENT_WISE_MULTIPLY")
@@ -58,7 +50,7 @@ def multiply(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
         wrapped: Array = a * b
         return wrapped
     with np.errstate(invalid="ignore"):
-        return rounded_as(a, operand(a) * operand(b))
+        return rounded_as(a, arithmetic_values(a) * arithmetic_values(b))
 
 
 @reference("ELEMENT_WISE_DIVIDE")
@@ -66,7 +58,7 @@ def divide(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """Floats in float64. Integers: NumPy's floored quotient, and one more where it was not exact and is negative."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if a.dtype.kind == "f":
-            return rounded_as(a, operand(a) / operand(b))
+            return rounded_as(a, arithmetic_values(a) / arithmetic_values(b))
         quotient, remainder = np.divmod(a, b)
     is_negative = (a < 0) != (b < 0)
     truncated: Array = quotient + (is_negative & (remainder != 0)).astype(a.dtype)
@@ -77,7 +69,7 @@ def divide(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
 def mean(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """Half of the sum in wider types; NumPy's fmod is the remainder that truncation leaves."""
     if a.dtype.kind == "f":
-        return rounded_as(a, sum_to_odd(operand(a), operand(b)) * 0.5)
+        return rounded_as(a, sum_to_odd(arithmetic_values(a), arithmetic_values(b)) * 0.5)
     total = a.astype(np.int64) + b
     whole: Array = (total - np.fmod(total, 2)) // 2
     return whole.astype(a.dtype)
@@ -91,8 +83,8 @@ def difference_square(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
         return square
     with np.errstate(invalid="ignore", over="ignore"):
         if a.dtype == np.float16:
-            return rounded_as(a, _exact_difference_square(operand(a), operand(b)))
-        difference = operand(subtract(desc, a, b))
+            return rounded_as(a, _exact_difference_square(arithmetic_values(a), arithmetic_values(b)))
+        difference = arithmetic_values(subtract(desc, a, b))
         return rounded_as(a, difference * difference)
 
 
@@ -117,7 +109,7 @@ def modulus_truncate(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         if a.dtype.kind != "f":
             return np.fmod(a, b)
-        return rounded_as(a, np.fmod(operand(a), operand(b)))
+        return rounded_as(a, np.fmod(arithmetic_values(a), arithmetic_values(b)))
 
 
 @reference("ELEMENT_WISE_MODULUS_FLOOR")
@@ -126,7 +118,7 @@ def modulus_floor(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         if a.dtype.kind != "f":
             return np.remainder(a, b)
-        remainder, divisor = np.fmod(operand(a), operand(b)), operand(b)
+        remainder, divisor = np.fmod(arithmetic_values(a), arithmetic_values(b)), arithmetic_values(b)
         differs = (remainder != 0) & (np.signbit(remainder) != np.signbit(divisor))
         total = np.where(differs, sum_to_odd(remainder, divisor), np.copysign(remainder, divisor))
     return rounded_as(a, total)
@@ -137,7 +129,7 @@ def recip(desc: dml.ElementWiseRecip, x: Array) -> Array:
     """In float64."""
     x = prescaled(x, desc.scale_bias)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return rounded_as(x, 1.0 / operand(x))
+        return rounded_as(x, 1.0 / arithmetic_values(x))
 
 
 @reference("ELEMENT_WISE_SQRT")
@@ -145,18 +137,15 @@ def sqrt(desc: dml.ElementWiseSqrt, x: Array) -> Array:
     """In float64."""
     x = prescaled(x, desc.scale_bias)
     with np.errstate(invalid="ignore"):
-        return rounded_as(x, np.sqrt(operand(x)))
+        return rounded_as(x, np.sqrt(arithmetic_values(x)))
 
 
 @reference("ELEMENT_WISE_ADD1")
 def fused_add(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """The sum as ELEMENT_WISE_ADD gives it; then what the activation's own reference makes of a tensor of such sums."""
     total: Array = add(desc, a, b)
-    fused = desc.activation
-    if fused is None:
+    alone = fused_operator(desc, total)
+    if alone is None:
         return total
-    tensor = dml.TensorDesc(desc.output_type, total.shape)
-    attributes = {field.name: value for field, value in fused.attributes}
-    alone = dml.operator_desc(fused.operator_name, InputTensor=tensor, OutputTensor=tensor, **attributes)
-    result: Array = REFERENCES[fused.operator_name](alone, total)
+    result: Array = REFERENCES[alone.operator_name](alone, total)
     return result

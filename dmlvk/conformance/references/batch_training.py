@@ -15,8 +15,7 @@ from dmlvk.conformance.references.registry import reference
 
 Array = npt.NDArray[Any]
 
-_STEP = 2.0**-24
-"""The largest error of a step in FLOAT32, as a part of its result."""
+_STEP = 2.0**-24  # The largest error of a step in FLOAT32, as a part of its result
 
 
 def _extended(inputs: Mapping[str, Array], *names: str) -> list[Array]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance.references.registry import reference
-from dmlvk.conformance.references.rounding import FLOAT32, float_format, round_to_format, widened
+from dmlvk.conformance.references.rounding import FLOAT32, arithmetic_values, float_format, round_to_format
 from dmlvk.datatypes import DataType
 
 Array = npt.NDArray[Any]
@@ -80,10 +80,7 @@ def dequantize(desc: dml.Dequantize, inputs: Mapping[str, Array]) -> Mapping[str
     """Products of 9 by 24 bits are exact in float64, and rounded once."""
     source, scale, zero = _operands(desc, inputs)
     difference = source.astype(np.float64) - zero.astype(np.float64)
-    numbers = widened(scale)
-    if scale.dtype == np.float32:
-        numbers = np.where(np.abs(numbers) < 2.0**-126, np.copysign(0.0, numbers), numbers)
     with np.errstate(invalid="ignore"):
-        product = difference * numbers
+        product = difference * arithmetic_values(scale)
     target = float_format(desc.output_tensor.data_type.numpy_dtype)
     return {"OutputTensor": round_to_format(product, target, denormals_are_zero=target is FLOAT32)}

@@ -18,15 +18,11 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclasses.dataclass(frozen=True)
 class Bounded:
-    """True values, and how far from them results may be.
+    """True values, and how far from them results may be."""
 
-    Attributes:
-        values: in float64, or better.
-        bound: the largest error that is promised of each result, as an absolute number: some ULP of the result, a
-            fraction of the sum of the magnitudes that were added, or both. Infinities and NaN must be met as they are.
-    """
-
-    values: npt.NDArray[np.floating[Any]]
+    values: npt.NDArray[np.floating[Any]]  # in float64, or better
+    # the largest error that is promised of each result, as an absolute number: some ULP of the result, a fraction of
+    # the sum of the magnitudes that were added, or both. Infinities and NaN must be met as they are
     bound: npt.NDArray[np.float64]
 
 
@@ -39,8 +35,6 @@ def fault(where: str, got: Array, expected: Expected) -> str | None:
 
     Args:
         where: what the text begins with.
-        got: the results.
-        expected: what they must be.
     """
     true: Array = expected.values if isinstance(expected, Bounded) else expected
     wrong = wrong_elements(got, expected)

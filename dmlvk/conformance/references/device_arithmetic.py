@@ -29,8 +29,7 @@ OPERATORS_OF_HALVES = ("CONVOLUTION", "GEMM", "MULTIHEAD_ATTENTION", "MULTIHEAD_
 """Those with sums of FLOAT16 products that cooperative matrices compute, where a device has them."""
 
 _STEP = 2.0**-24
-_LONGEST_SEGMENT = 16384
-"""Terms of FLOAT16 that cooperative matrices add up in a row."""
+_LONGEST_SEGMENT = 16384  # Terms of FLOAT16 that cooperative matrices add up in a row
 _SMALLEST = 2.0**-126
 
 
@@ -38,8 +37,6 @@ def is_rounded_by_device(operator_name: str, data_types: Mapping[str, DataType],
     """Whether an operator's bits are the device's where ALLOW_DEVICE_ARITHMETIC is given.
 
     Args:
-        operator_name: DirectML's name.
-        data_types: of its tensors.
         of_halves: whether the device multiplies matrices of FLOAT16.
     """
     types = data_types.values()
@@ -58,8 +55,6 @@ def _sums(terms: Terms, shape: tuple[int, ...], longest: int) -> Floats:
     """True sums and how far from them a device's may be, one behind the other along a last axis.
 
     Args:
-        terms: what is added.
-        shape: of the sums.
         longest: how many terms are added up in a row.
     """
     values, magnitudes, operands = np.zeros(shape), np.zeros(shape), np.zeros(shape)

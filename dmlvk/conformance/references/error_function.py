@@ -25,12 +25,10 @@ from dmlvk.conformance.references.scaling import prescaled
 
 Array = npt.NDArray[Any]
 
-_BLOCK = 2**15
-"""Elements that are computed together: their intermediate arrays stay in the processor's cache."""
+_BLOCK = 2**15  # Elements that are computed together: their intermediate arrays stay in the processor's cache
 
 _STEP = 0.5
-_NEAR_ZERO = 0.5
-"""Where the series ends and the sum begins."""
+_NEAR_ZERO = 0.5  # Where the series ends and the sum begins
 
 
 @reference("ELEMENT_WISE_ERF")

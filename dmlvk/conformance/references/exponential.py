@@ -14,54 +14,16 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance.references.registry import reference
-from dmlvk.conformance.references.rounding import Float64Array, arithmetic_values
-from dmlvk.conformance.references.scaling import prescaled
+from dmlvk.conformance.references.rounding import Float64Array, arithmetic_value, arithmetic_values
 
 Array = npt.NDArray[Any]
-
-
-@reference("ELEMENT_WISE_EXP")
-def exponential(desc: dml.ElementWiseExp, x: Array) -> Float64Array:
-    """NumPy's exp; infinite beyond float64, which is far beyond float32."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        true: Float64Array = np.exp(arithmetic_values(prescaled(x, desc.scale_bias)))
-    return true
-
-
-@reference("ELEMENT_WISE_SINH")
-def hyperbolic_sine(desc: dml.ElementWiseSinh, x: Array) -> Float64Array:
-    """NumPy's sinh."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        true: Float64Array = np.sinh(arithmetic_values(prescaled(x, desc.scale_bias)))
-    return true
-
-
-@reference("ELEMENT_WISE_COSH")
-def hyperbolic_cosine(desc: dml.ElementWiseCosh, x: Array) -> Float64Array:
-    """NumPy's cosh."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        true: Float64Array = np.cosh(arithmetic_values(prescaled(x, desc.scale_bias)))
-    return true
-
-
-@reference("ACTIVATION_TANH", "ELEMENT_WISE_TANH")
-def hyperbolic_tangent(desc: dml.ElementWiseTanh | dml.ActivationTanh, x: Array) -> Float64Array:
-    """NumPy's tanh."""
-    with np.errstate(invalid="ignore"):
-        true: Float64Array = np.tanh(arithmetic_values(prescaled(x, getattr(desc, "scale_bias", None))))
-    return true
-
-
-def _attribute(value: float) -> float:
-    """A FLOAT attribute as arithmetic takes it."""
-    return float(arithmetic_values(np.array([value], np.float32))[0])
 
 
 @reference("ACTIVATION_SCALED_TANH")
 def scaled_hyperbolic_tangent(desc: dml.ActivationScaledTanh, x: Array) -> Float64Array:
     """Products of float32 values are exact in float64, and neither overflow nor vanish."""
     with np.errstate(invalid="ignore"):
-        true: Float64Array = _attribute(desc.alpha) * np.tanh(_attribute(desc.beta) * arithmetic_values(x))
+        true: Float64Array = arithmetic_value(desc.alpha) * np.tanh(arithmetic_value(desc.beta) * arithmetic_values(x))
     return true
 
 
@@ -83,7 +45,7 @@ def swish(desc: dml.ActivationSwish, x: Array) -> Float64Array:
     """The product; its limit where an infinity meets a zero."""
     numbers = arithmetic_values(x)
     with np.errstate(invalid="ignore"):
-        argument = _attribute(desc.sigmoid_input_scale) * numbers
+        argument = arithmetic_value(desc.sigmoid_input_scale) * numbers
         product = numbers * _logistic(argument)
     return np.where(np.isinf(numbers) & (argument < 0), np.copysign(0.0, numbers), product)
 
@@ -93,14 +55,14 @@ def exponential_linear(desc: dml.ActivationElu, x: Array) -> Float64Array:
     """NumPy's expm1."""
     numbers = arithmetic_values(x)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(numbers >= 0, numbers, _attribute(desc.alpha) * np.expm1(numbers))
+        return np.where(numbers >= 0, numbers, arithmetic_value(desc.alpha) * np.expm1(numbers))
 
 
 @reference("ACTIVATION_SCALED_ELU")
 def scaled_exponential_linear(desc: dml.ActivationScaledElu, x: Array) -> Float64Array:
     """NumPy's expm1; the product of the factors is exact in float64."""
     numbers = arithmetic_values(x)
-    alpha, gamma = _attribute(desc.alpha), _attribute(desc.gamma)
+    alpha, gamma = arithmetic_value(desc.alpha), arithmetic_value(desc.gamma)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.where(numbers >= 0, gamma * numbers, gamma * alpha * np.expm1(numbers))
 
@@ -109,7 +71,7 @@ def scaled_exponential_linear(desc: dml.ActivationScaledElu, x: Array) -> Float6
 def continuous_exponential_linear(desc: dml.ActivationCelu, x: Array) -> Float64Array:
     """NumPy's expm1; a zero or infinite Alpha by its limits."""
     numbers = arithmetic_values(x)
-    alpha = _attribute(desc.alpha)
+    alpha = arithmetic_value(desc.alpha)
     if math.isnan(alpha):
         return np.full(x.shape, alpha)
     if math.isinf(alpha):

@@ -14,6 +14,7 @@ import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.movement import window_indices
 from dmlvk.conformance.references.registry import reference
+from dmlvk.conformance.references.rounding import arithmetic_value, float_format, nearest_number
 from dmlvk.datatypes import DataType
 
 Array = npt.NDArray[Any]
@@ -59,31 +60,6 @@ def fill_value_constant(desc: dml.FillValueConstant, inputs: Mapping[str, Array]
     return {"OutputTensor": np.full(desc.output_tensor.sizes, desc.value, desc.output_tensor.data_type.numpy_dtype)}
 
 
-def _nearest(exact: Fraction, data_type: DataType) -> Any:
-    """A fraction rounded once, halves to even; FLOAT32 below its normal numbers is zero of its sign."""
-    dtype = data_type.numpy_dtype
-    bits, lowest = (11, -14) if data_type is DataType.FLOAT16 else (24, -126)
-    magnitude = abs(exact)
-    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
-    if Fraction(2) ** exponent > magnitude:
-        exponent -= 1
-    ulp_exponent = (exponent if data_type is DataType.FLOAT32 else max(exponent, lowest)) - bits + 1
-    number = (
-        round(magnitude / Fraction(2) ** ulp_exponent) * Fraction(2) ** ulp_exponent
-    )  # Python rounds halves to even
-    if data_type is DataType.FLOAT32 and number < Fraction(2) ** lowest:
-        number = Fraction(0)
-    largest = Fraction(int(np.finfo(dtype).max))
-    value = dtype.type(np.inf) if number > largest else dtype.type(float(number))
-    return -value if exact < 0 else value
-
-
-def _flushed(value: Any) -> float:
-    """A FLOAT32 denormal as zero of its sign."""
-    number = float(value)
-    return float(np.copysign(0.0, number)) if abs(number) < 2.0**-126 else number
-
-
 def _scaled(x: float, scale: float, bias: float, data_type: DataType) -> Any:
     """X * scale + bias rounded once, with IEEE 754's special values."""
     dtype = data_type.numpy_dtype
@@ -94,7 +70,8 @@ def _scaled(x: float, scale: float, bias: float, data_type: DataType) -> Any:
             return np.array(_CANONICAL_NAN[data_type], f"u{data_type.size_in_bytes}").view(dtype)[()]
         return dtype.type(total)
     exact = Fraction(x) * Fraction(scale) + Fraction(bias)
-    return _nearest(exact, data_type) if exact else dtype.type(total)  # whose zero has the right sign
+    # the zero of a sum has the right sign
+    return dtype.type(nearest_number(exact, float_format(dtype)) if exact else total)
 
 
 @reference("FILL_VALUE_SEQUENCE")
@@ -103,7 +80,7 @@ def fill_value_sequence(desc: dml.FillValueSequence, inputs: Mapping[str, Array]
     data_type, sizes = desc.output_tensor.data_type, desc.output_tensor.sizes
     dtype, count = data_type.numpy_dtype, int(np.prod(sizes))
     if data_type.is_float:
-        start, delta = _flushed(dtype.type(desc.value_start)), _flushed(dtype.type(desc.value_delta))
+        start, delta = arithmetic_value(dtype.type(desc.value_start)), arithmetic_value(dtype.type(desc.value_delta))
         values = [_scaled(float(i), delta, start, data_type) for i in range(count)]
         return {"OutputTensor": np.array(values, dtype).reshape(sizes)}
     bits = 8 * dtype.itemsize
@@ -145,9 +122,9 @@ def value_scale_2d(desc: dml.ValueScale2d, inputs: Mapping[str, Array]) -> Mappi
     """Fractions, rounded once."""
     source, data_type = inputs["InputTensor"], desc.input_tensor.data_type
     result = np.empty_like(source)
-    scale, biases = _flushed(np.float32(desc.scale)), [_flushed(np.float32(bias)) for bias in desc.bias]
+    scale, biases = arithmetic_value(np.float32(desc.scale)), [arithmetic_value(np.float32(bias)) for bias in desc.bias]
     for at in np.ndindex(source.shape):
-        x = _flushed(source[at]) if data_type is DataType.FLOAT32 else float(source[at])
+        x = arithmetic_value(source[at]) if data_type is DataType.FLOAT32 else float(source[at])
         result[at] = _scaled(x, scale, biases[at[1]], data_type)
     return {"OutputTensor": result}
 

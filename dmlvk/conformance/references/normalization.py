@@ -14,6 +14,7 @@ from dmlvk.conformance.references.activated import activated
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.reduction import spacing
 from dmlvk.conformance.references.registry import reference
+from dmlvk.conformance.references.rounding import arithmetic_values
 
 Array = npt.NDArray[Any]
 
@@ -25,7 +26,7 @@ def batch_normalization(desc: dml.BatchNormalization, inputs: Mapping[str, Array
     x, mean, variance, scale, bias = (inputs[name].astype(np.float32) for name in names)
     shifted = arithmetic.add(desc, variance, np.full_like(variance, desc.epsilon))
     with np.errstate(invalid="ignore"):
-        root = arithmetic.rounded_as(shifted, np.sqrt(arithmetic.operand(shifted)))
+        root = arithmetic.rounded_as(shifted, np.sqrt(arithmetic_values(shifted)))
     factor = arithmetic.divide(desc, *np.broadcast_arrays(scale, root))
     difference = arithmetic.subtract(desc, *np.broadcast_arrays(x, mean))
     product = arithmetic.multiply(desc, *np.broadcast_arrays(difference, factor))
@@ -96,7 +97,7 @@ def batch_normalization_grad(desc: dml.BatchNormalizationGrad, inputs: Mapping[s
     dtype = np.dtype(inputs["InputTensor"].dtype)
     shifted = arithmetic.add(desc, variance, np.full_like(variance, desc.epsilon))
     with np.errstate(invalid="ignore"):
-        root = arithmetic.rounded_as(shifted, np.sqrt(arithmetic.operand(shifted)))
+        root = arithmetic.rounded_as(shifted, np.sqrt(arithmetic_values(shifted)))
     factor = arithmetic.divide(desc, scale, root)
     result = arithmetic.multiply(desc, *np.broadcast_arrays(gradient, factor))
     terms = arithmetic.multiply(desc, gradient, arithmetic.subtract(desc, *np.broadcast_arrays(x, mean)))

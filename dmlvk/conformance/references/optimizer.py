@@ -13,6 +13,7 @@ import dmlvk as dml
 from dmlvk.conformance.references import arithmetic
 from dmlvk.conformance.references.bounded import Expected
 from dmlvk.conformance.references.registry import reference
+from dmlvk.conformance.references.rounding import arithmetic_values
 
 Array = npt.NDArray[Any]
 
@@ -50,7 +51,7 @@ def adam_optimizer(desc: dml.AdamOptimizer, inputs: Mapping[str, Array]) -> Mapp
 
     def root(a: Array) -> Array:
         with np.errstate(invalid="ignore"):
-            return arithmetic.rounded_as(a, np.sqrt(arithmetic.operand(a)))
+            return arithmetic.rounded_as(a, np.sqrt(arithmetic_values(a)))
 
     one = np.ones(1, np.float32)
     beta_1, beta_2, rate, epsilon = (

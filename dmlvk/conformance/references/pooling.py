@@ -23,17 +23,11 @@ _FLOAT16_EXACT = 256
 
 @dataclasses.dataclass(frozen=True)
 class _WindowTap:
-    """The elements that one tap of every window is.
+    """The elements that one tap of every window is."""
 
-    Attributes:
-        values: as the output has them; those of padding are any.
-        numbers: of the elements in logical order.
-        is_inside: whether they lie inside the input.
-    """
-
-    values: Array
-    numbers: npt.NDArray[np.int64]
-    is_inside: npt.NDArray[np.bool_]
+    values: Array  # as the output has them; those of padding are any
+    numbers: npt.NDArray[np.int64]  # of the elements in logical order
+    is_inside: npt.NDArray[np.bool_]  # whether they lie inside the input
 
 
 def _taps(desc: Pooling, source: Array) -> Iterator[_WindowTap]:

@@ -16,11 +16,9 @@ from dmlvk.conformance.references.scaling import prescaled
 Array = npt.NDArray[Any]
 Int64Array = npt.NDArray[np.int64]
 
-_NEAR = 2.0**-45
-"""Float64's powers are right to within much less than this (relative)."""
+_NEAR = 2.0**-45  # Float64's powers are right to within much less than this (relative)
 
-_BEYOND = 2.0**33
-"""Above all integers of 32 bits."""
+_BEYOND = 2.0**33  # Above all integers of 32 bits
 
 
 @reference("ELEMENT_WISE_CONSTANT_POW")

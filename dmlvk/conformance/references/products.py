@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
-from dmlvk.conformance.references.registry import REFERENCES, reference
+from dmlvk.conformance.references.registry import REFERENCES, fused_operator, reference
 from dmlvk.operators.shapes import Draft
 
 Array = npt.NDArray[Any]
@@ -55,8 +55,6 @@ def sums_of(terms: Terms, shape: tuple[int, ...], half: bool) -> Floats:
     """Sums of products in the stated order.
 
     Args:
-        terms: what is added.
-        shape: of the sums.
         half: whether the operands were FLOAT16, whose products and sums are never denormal.
     """
     whole: Floats | None = None
@@ -87,13 +85,10 @@ def stored(values: Floats, data_type: np.dtype[Any]) -> Array:
 
 def activated(desc: dml.OperatorDesc, results: Array) -> Expected:
     """What a fused activation makes of the results that would be stored without it."""
-    fused = desc.activation
-    if fused is None:
+    alone = fused_operator(desc, results)
+    if alone is None:
         return results
-    tensor = dml.TensorDesc(desc.output_type, results.shape)
-    attributes = {field.name: value for field, value in fused.attributes}
-    alone = dml.operator_desc(fused.operator_name, InputTensor=tensor, OutputTensor=tensor, **attributes)
-    values: Array = REFERENCES[fused.operator_name](alone, results)
+    values: Array = REFERENCES[alone.operator_name](alone, results)
     if alone.accuracy.promise != "accurate":
         return values
     digits = 10 if desc.output_type is dml.FLOAT16 else 23
@@ -147,9 +142,6 @@ def convolved(
     """The sums of a convolution.
 
     Args:
-        desc: the convolution.
-        source: the input.
-        window: the filter.
         add: makes the sums of such a shape of their terms; channels are the second axis.
     """
     forward = desc.direction is dml.ConvolutionDirection.FORWARD

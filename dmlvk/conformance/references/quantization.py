@@ -9,18 +9,16 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance.references.registry import reference
-from dmlvk.conformance.references.rounding import FLOAT32, float_format, round_to_format, sum_to_odd, widened
+from dmlvk.conformance.references.rounding import (
+    FLOAT32,
+    arithmetic_values,
+    float_format,
+    round_to_format,
+    sum_to_odd,
+)
 
 Array = npt.NDArray[Any]
 Float64Array = npt.NDArray[np.float64]
-
-
-def _without_denormals(x: Array) -> Float64Array:
-    """Numbers as float64, with zeros of their sign in the place of float32's denormals."""
-    numbers = widened(x)
-    if x.dtype != np.float32:
-        return numbers
-    return np.where(np.abs(numbers) < 2.0**-126, np.copysign(0.0, numbers), numbers)
 
 
 def _zeros_where_absent(desc: dml.OperatorDesc, inputs: tuple[Array, ...]) -> dict[str, Array]:
@@ -58,8 +56,8 @@ def _saturated(numbers: Float64Array, zero_point: Array, data_type: np.dtype[Any
 def quantize_linear(desc: dml.ElementWiseQuantizeLinear, *inputs: Array) -> Array:
     """Divided in float64; the halves on both sides are then held against the dividend."""
     named = _zeros_where_absent(desc, inputs)
-    x, scale = named["input_tensor"], _without_denormals(named["scale_tensor"])
-    numbers = _without_denormals(x) if x.dtype.kind == "f" else x.astype(np.float64)
+    x, scale = named["input_tensor"], arithmetic_values(named["scale_tensor"])
+    numbers = arithmetic_values(x) if x.dtype.kind == "f" else x.astype(np.float64)
     nearest = _nearest_integers(numbers, scale)
     return _saturated(nearest, named["zero_point_tensor"], desc.output_type.numpy_dtype)
 
@@ -68,7 +66,7 @@ def quantize_linear(desc: dml.ElementWiseQuantizeLinear, *inputs: Array) -> Arra
 def dequantize_linear(desc: dml.ElementWiseDequantizeLinear, *inputs: Array) -> Array:
     """The difference in two parts, whose products with the scale are exact in float64, added to odd and rounded."""
     named = _zeros_where_absent(desc, inputs)
-    scale = _without_denormals(named["scale_tensor"])
+    scale = arithmetic_values(named["scale_tensor"])
     difference = named["input_tensor"].astype(np.int64) - named["zero_point_tensor"].astype(np.int64)
     sign, magnitude = np.sign(difference).astype(np.float64), np.abs(difference)
     upper, lower = magnitude >> 20 << 20, magnitude & 0xFFFFF
@@ -86,9 +84,9 @@ def quantized_linear_add(desc: dml.ElementWiseQuantizedLinearAdd, *inputs: Array
     with np.errstate(invalid="ignore", over="ignore"):
         a, b = (
             (named[f"{member}_tensor"].astype(np.float64) - named[f"{member}_zero_point_tensor"])
-            * _without_denormals(named[f"{member}_scale_tensor"])
+            * arithmetic_values(named[f"{member}_scale_tensor"])
             for member in ("a", "b")
         )
         total = sum_to_odd(a, b)
-    nearest = _nearest_integers(total, _without_denormals(named["output_scale_tensor"]))
+    nearest = _nearest_integers(total, arithmetic_values(named["output_scale_tensor"]))
     return _saturated(nearest, named["output_zero_point_tensor"], desc.output_type.numpy_dtype)

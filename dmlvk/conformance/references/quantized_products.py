@@ -14,22 +14,16 @@ import dmlvk as dml
 from dmlvk.conformance.references.bounded import Expected
 from dmlvk.conformance.references.integer_products import convolution_integer, matrix_multiply_integer
 from dmlvk.conformance.references.registry import reference
+from dmlvk.conformance.references.rounding import FLOAT32, arithmetic_value, nearest_number
 
 Array = npt.NDArray[Any]
 
-_SMALLEST = 2.0**-126
 _BEYOND_BYTES = 10**6
-
-
-def _number(value: Any) -> float:
-    """A float32 as operators that compute take it: denormals are zeros of their sign."""
-    number = float(value)
-    return math.copysign(0.0, number) if abs(number) < _SMALLEST else number
 
 
 def _product(total: int, factors: Sequence[Any]) -> Fraction | float:
     """An integer times float32 numbers: exactly, or infinite, or NaN."""
-    numbers = [_number(factor) for factor in factors]
+    numbers = [arithmetic_value(factor) for factor in factors]
     if all(math.isfinite(number) for number in numbers):
         return math.prod((Fraction(number) for number in numbers), start=Fraction(total))
     if any(math.isnan(number) for number in numbers) or 0 in (total, *numbers):
@@ -39,7 +33,7 @@ def _product(total: int, factors: Sequence[Any]) -> Fraction | float:
 
 def nearest_quotient(total: int, factors: Sequence[Any], divisor: Any, count: int = 1) -> int:
     """The integer nearest to total * factors / (count * divisor), halves to even; far beyond 8 bits where infinite."""
-    dividend, by = _product(total, factors), _number(divisor)
+    dividend, by = _product(total, factors), arithmetic_value(divisor)
     if math.isnan(by) or math.isinf(by) or dividend == 0 or math.isnan(dividend):
         return 0
     if by == 0.0 or math.isinf(dividend):
@@ -49,16 +43,7 @@ def nearest_quotient(total: int, factors: Sequence[Any], divisor: Any, count: in
 
 def _nearest_float32(value: Fraction | float) -> np.float32:
     """The FLOAT32 nearest to a number, ties to even; 0 below 2^-126."""
-    if not isinstance(value, Fraction) or value == 0:
-        return np.float32(value)
-    exponent = abs(value.numerator).bit_length() - value.denominator.bit_length()
-    if abs(value) < Fraction(2) ** exponent:
-        exponent -= 1
-    unit = Fraction(2) ** (exponent - 23)
-    rounded = round(value / unit) * unit
-    if abs(rounded) >= 2**128:
-        return np.float32(math.copysign(math.inf, value))
-    return np.float32(_number(float(rounded)))
+    return np.float32(nearest_number(value, FLOAT32) if isinstance(value, Fraction) and value else value)
 
 
 def _quantized(
@@ -135,8 +120,8 @@ def matrix_product_to_float(
             if product == 0:
                 result = np.float32(math.copysign(0.0, _sign(sums[index]) * _sign(rows[index]) * _sign(columns[index])))
             if bias is not None:
-                total = result + np.float32(_number(bias[index]))
-                result = np.float32(_number(total))
+                total = result + np.float32(arithmetic_value(bias[index]))
+                result = np.float32(arithmetic_value(total))
             output[index] = np.float32(np.nan) if np.isnan(result) else result
     return {"OutputTensor": output}
 
@@ -152,8 +137,8 @@ def dynamic_quantize(desc: dml.DynamicQuantizeLinear, inputs: Mapping[str, Array
     data_type = desc.output_tensor.data_type.numpy_dtype
     limits = np.iinfo(data_type)
     numbers = values[~np.isnan(values)]
-    smallest = _number(min(0.0, float(numbers.min()))) if numbers.size else 0.0
-    largest = _number(max(0.0, float(numbers.max()))) if numbers.size else math.nan
+    smallest = arithmetic_value(min(0.0, float(numbers.min()))) if numbers.size else 0.0
+    largest = arithmetic_value(max(0.0, float(numbers.max()))) if numbers.size else math.nan
     if not math.isfinite(largest) or not math.isfinite(smallest):
         scale = np.float32(largest - smallest)
     else:

@@ -23,15 +23,12 @@ Floats = npt.NDArray[np.float64]
 
 Recurrent: TypeAlias = dml.Rnn | dml.Lstm | dml.Gru
 
-_STEP = 2.0**-24
-"""What rounding to float32 may add to a number, as a part of it."""
+_STEP = 2.0**-24  # What rounding to float32 may add to a number, as a part of it
 
-_TINY = 2.0**-125
-"""What a denormal that counts as zero may add."""
+_TINY = 2.0**-125  # What a denormal that counts as zero may add
 
 _SEGMENT = 1024
-_TRIED = np.linspace(-1, 1, 17)
-"""Where in its argument's interval an activation is tried."""
+_TRIED = np.linspace(-1, 1, 17)  # Where in its argument's interval an activation is tried
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references.arithmetic import operand
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.registry import reference
+from dmlvk.conformance.references.rounding import arithmetic_values
 
 Array = npt.NDArray[Any]
 
-_SUM_ERROR = 2.0**-40
-"""What a sum may be off, as a share of the sum of its terms' magnitudes."""
+_SUM_ERROR = 2.0**-40  # What a sum may be off, as a share of the sum of its terms' magnitudes
 
 
 def rows_of(x: Array, axes: Sequence[int]) -> Array:
@@ -139,7 +138,7 @@ def _of_floats(x: Array, function: dml.ReduceFunction, dtype: np.dtype[Any]) -> 
     def compute(numbers: list[float]) -> tuple[float, float]:
         return by_function[function](numbers) if function in by_function else _sum(numbers, function)
 
-    found = [compute([float(number) for number in row]) for row in operand(x)]
+    found = [compute([float(number) for number in row]) for row in arithmetic_values(x)]
     values, errors = (np.array(column, np.float64) for column in zip(*found, strict=True))
     accurate = function in (dml.ReduceFunction.LOG_SUM, dml.ReduceFunction.LOG_SUM_EXP)
     ulps = (0.6 if accurate else 0.5) + (2.0**-12 if dtype == np.float16 else 0.0)

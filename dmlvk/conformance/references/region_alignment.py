@@ -54,21 +54,12 @@ def half_ulp(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
 
 @dataclasses.dataclass(frozen=True)
 class AxisSamples:
-    """The samples of one output along an axis.
+    """The samples of one output along an axis."""
 
-    Attributes:
-        count: how many there are.
-        steps: of those that lie inside of the input, k - OutputPixelOffset.
-        positions: where they lie, in whole steps of the input, after the edges have drawn them in.
-        span: by what a step is divided: OutputSize * samples, or one less. 0: the only sample, in the middle.
-        is_moved: which of them the edges have drawn in.
-    """
-
-    count: int
-    steps: Float64Array
-    positions: Float64Array
-    span: int
-    is_moved: npt.NDArray[np.bool_]
+    count: int  # how many there are
+    steps: Float64Array  # of those that lie inside of the input, k - OutputPixelOffset
+    positions: Float64Array  # where they lie, in whole steps of the input, after the edges have drawn them in
+    span: int  # by what a step is divided: OutputSize * samples, or one less. 0: the only sample, in the middle
 
     @property
     def low(self) -> npt.NDArray[np.int64]:
@@ -111,7 +102,7 @@ def axis_samples(
         size = flushed(end - start)
         nothing = np.zeros(0)
         if not (np.isfinite(start) and np.isfinite(end) and np.isfinite(size)):
-            return [AxisSamples(1, nothing, nothing, 1, np.zeros(0, bool))] * outputs
+            return [AxisSamples(1, nothing, nothing, 1)] * outputs
         fewest, most = max(desc.minimum_samples_per_output, 1), desc.maximum_samples_per_output
         share = math.ceil(np.abs(size) / np.float32(outputs))
         count = int(min(max(share, fewest), most, _MOST_SAMPLES // outputs))
@@ -125,8 +116,7 @@ def axis_samples(
             positions = (offset * step + start) - input_offset
             inside = (positions >= -1) & (positions <= extent)
             steps, inner = offset[inside].astype(np.float64), positions[inside].astype(np.float64)
-            drawn = np.clip(inner, 0, extent - 1)
-            found.append(AxisSamples(count, steps, drawn, span, drawn != inner))
+            found.append(AxisSamples(count, steps, np.clip(inner, 0, extent - 1), span))
     return found
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy.typing as npt
+
+from dmlvk.operators import OperatorDesc, operator_desc
+from dmlvk.tensors import TensorDesc
+
 REFERENCES: dict[str, Callable[..., Any]] = {}
 """By DirectML's name of the operator; modules of this folder fill it in.
 
@@ -12,6 +17,17 @@ Those of regular operators are called with the description and its input arrays 
 the output. All others are called with the description and its inputs by DirectML's names, and return every output by
 its name: an array whose every bit is settled, or :class:`~dmlvk.conformance.references.bounded.Bounded`.
 """
+
+
+def fused_operator(desc: OperatorDesc, results: npt.NDArray[Any]) -> OperatorDesc | None:
+    """The activation that an operator has fused, alone on a tensor of such results; ``None``: it has none."""
+    fused = desc.activation
+    if fused is None:
+        return None
+    tensor = TensorDesc(desc.output_type, results.shape)
+    attributes = {field.name: value for field, value in fused.attributes}
+    return operator_desc(fused.operator_name, InputTensor=tensor, OutputTensor=tensor, **attributes)
+
 
 _Reference = TypeVar("_Reference", bound=Callable[..., Any])
 

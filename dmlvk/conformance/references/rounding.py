@@ -20,21 +20,13 @@ Int64Array = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True)
 class FloatFormat:
-    """A binary floating-point format.
+    """A binary floating-point format."""
 
-    Attributes:
-        precision: bits of the significand, the hidden one included.
-        lowest_exponent: of the smallest normal number, which is 2 to its power.
-        highest_exponent: of the largest finite numbers, which are below 2 to the power of one more.
-        canonical_nan: bits of the quiet NaN that arithmetic produces.
-        dtype: NumPy's.
-    """
-
-    precision: int
-    lowest_exponent: int
-    highest_exponent: int
-    canonical_nan: int
-    dtype: np.dtype[Any]
+    precision: int  # bits of the significand, the hidden one included
+    lowest_exponent: int  # of the smallest normal number, which is 2 to its power
+    highest_exponent: int  # of the largest finite numbers, which are below 2 to the power of one more
+    canonical_nan: int  # bits of the quiet NaN that arithmetic produces
+    dtype: np.dtype[Any]  # NumPy's
 
     @property
     def bits_dtype(self) -> np.dtype[Any]:
@@ -71,6 +63,12 @@ def arithmetic_values(values: npt.NDArray[Any]) -> Float64Array:
     return np.where(np.abs(numbers) < 2.0**-126, np.copysign(0.0, numbers), numbers)
 
 
+def arithmetic_value(value: Any) -> float:
+    """A float32 as arithmetic takes it: a denormal is a zero of its sign."""
+    number = float(value)
+    return math.copysign(0.0, number) if abs(number) < 2.0**-126 else number
+
+
 def round_fraction(value: Fraction, target: FloatFormat) -> Fraction | None:
     """The number of a format nearest to ``value``, ties to even, denormals included; ``None`` where that overflows."""
     if value == 0:
@@ -82,6 +80,14 @@ def round_fraction(value: Fraction, target: FloatFormat) -> Fraction | None:
     unit = Fraction(2) ** (max(exponent, target.lowest_exponent) - target.precision + 1)
     rounded = round(value / unit) * unit  # Python rounds a Fraction's halves to even
     return None if abs(rounded) >= Fraction(2) ** (target.highest_exponent + 1) else rounded
+
+
+def nearest_number(exact: Fraction, target: FloatFormat) -> float:
+    """The number of a format nearest to a fraction, ties to even; below FLOAT32's normal numbers a zero of its sign."""
+    is_float32 = target is FLOAT32
+    rounded = round_fraction(exact, dataclasses.replace(target, lowest_exponent=-(2**16)) if is_float32 else target)
+    number = math.copysign(math.inf if rounded is None else abs(float(rounded)), -1 if exact < 0 else 1)
+    return arithmetic_value(number) if is_float32 else number
 
 
 def sum_to_odd(first: Float64Array, second: Float64Array | float) -> Float64Array:
@@ -106,8 +112,6 @@ def round_to_format(values: Float64Array, target: FloatFormat, *, denormals_are_
     """Float64 rounded to a narrower format, to nearest even; NaN becomes the canonical one.
 
     Args:
-        values: what to round.
-        target: the format.
         denormals_are_zero: whether a result whose magnitude, rounded to the format's precision, is below its smallest
             normal number becomes a zero of its sign.
     """

@@ -12,18 +12,18 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.conformance.references.rounding import (
     FloatFormat,
+    arithmetic_value,
+    arithmetic_values,
     float_format,
     round_fraction,
     round_to_format,
     sum_to_odd,
     truncated_affine,
-    widened,
 )
 
 Array = npt.NDArray[Any]
 
-_BLOCK = 2**15
-"""Elements that are computed together: their intermediate arrays stay in the processor's cache."""
+_BLOCK = 2**15  # Elements that are computed together: their intermediate arrays stay in the processor's cache
 
 
 def prescaled(x: Array, scale_bias: dml.ScaleBias | None) -> Array:
@@ -33,7 +33,7 @@ def prescaled(x: Array, scale_bias: dml.ScaleBias | None) -> Array:
     if x.dtype.kind == "f":
         return _scaled_and_biased(x, scale_bias, float_format(x.dtype))
     limits = np.iinfo(x.dtype)
-    scale, bias = (_without_denormals(value) for value in (scale_bias.scale, scale_bias.bias))
+    scale, bias = (arithmetic_value(value) for value in (scale_bias.scale, scale_bias.bias))
     exact = truncated_affine(x.astype(np.int64), scale, bias, int(limits.min), int(limits.max))
     return exact.astype(x.dtype)
 
@@ -51,22 +51,16 @@ def float_bound(value: float, data_type: np.dtype[Any]) -> Array:
 
 
 def _scaled_and_biased(x: Array, scale_bias: dml.ScaleBias, target: FloatFormat) -> Array:
-    scale, bias = _without_denormals(scale_bias.scale), _without_denormals(scale_bias.bias)
+    scale, bias = arithmetic_value(scale_bias.scale), arithmetic_value(scale_bias.bias)
     is_float32 = target.dtype == np.float32
     flat, result = x.reshape(-1), np.empty(x.size, x.dtype)
     for start in range(0, flat.size, _BLOCK):
-        numbers = widened(flat[start : start + _BLOCK])
-        if is_float32:
-            numbers = np.where(np.abs(numbers) < 2.0**-126, np.copysign(0.0, numbers), numbers)
+        numbers = arithmetic_values(flat[start : start + _BLOCK])
         with np.errstate(invalid="ignore"):
             product = numbers * scale  # exact: at most 48 bits, far inside float64's range
         rounded = round_to_format(sum_to_odd(product, bias), target, denormals_are_zero=is_float32)
         result[start : start + _BLOCK] = rounded
     return result.reshape(x.shape)
-
-
-def _without_denormals(value: float) -> float:
-    return math.copysign(0.0, value) if abs(value) < 2.0**-126 else value
 
 
 def integer_minimum(value: float, lowest: int, highest: int) -> int:

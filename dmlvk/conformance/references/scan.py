@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references.arithmetic import operand
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.reduction import spacing
 from dmlvk.conformance.references.registry import reference
+from dmlvk.conformance.references.rounding import arithmetic_values
 
 Array = npt.NDArray[Any]
-_Prefixes = Callable[[Sequence[float]], list[tuple[float, float]]]
 
 
 def _nearest(value: Fraction) -> float:
@@ -90,7 +89,7 @@ def _scanned(
         found = [_of_integers(row.tolist(), bits, is_product)[part] for row in rows]
         return placed(np.array(found, f"u{x.dtype.itemsize}").view(x.dtype))
     prefixes = products_of if is_product else sums_of
-    pairs = np.array([prefixes([float(number) for number in row])[part] for row in operand(rows)], np.float64)
+    pairs = np.array([prefixes([float(number) for number in row])[part] for row in arithmetic_values(rows)], np.float64)
     values, errors = pairs[..., 0], pairs[..., 1]
     ulps = 0.5 + (2.0**-12 if x.dtype == np.float16 else 0.0)
     smallest = 2.0**-126 if x.dtype == np.float32 else 0.0

@@ -30,22 +30,16 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """A description with its inputs.
+    """A description with its inputs."""
 
-    Attributes:
-        name: what is special about it: the same on every machine, and different from that of every other sample of its
-            operator and data types.
-        desc: the description; its tensors are packed, unless their strides are the point (broadcasts, say).
-        inputs: the logical arrays, by DirectML's member names (``"InputTensors[0]"`` in an array).
-    """
-
+    # what is special about it: the same on every machine, and different from that of every other sample of its
+    # operator and data types
     name: str
-    desc: OperatorDesc
-    inputs: Mapping[str, Array]
+    desc: OperatorDesc  # the description; its tensors are packed, unless their strides are the point (broadcasts, say)
+    inputs: Mapping[str, Array]  # the logical arrays, by DirectML's member names (``"InputTensors[0]"`` in an array)
 
 
-Types: TypeAlias = Mapping[str, DataType]
-"""The data type of each tensor member, by its Python name."""
+Types: TypeAlias = Mapping[str, DataType]  # The data type of each tensor member, by its Python name
 
 
 def sample(name: str, operator: str, types: Types, inputs: Mapping[str, Array], **members: Any) -> Sample:
@@ -53,8 +47,6 @@ def sample(name: str, operator: str, types: Types, inputs: Mapping[str, Array], 
 
     Args:
         name: what is special about it.
-        operator: DirectML's name.
-        types: of all tensors.
         inputs: the logical arrays, by Python names; what is optional and not among them is absent.
         members: attributes, but for numbers of entries; sizes of outputs that do not follow, or ``None``: absent.
     """
@@ -79,8 +71,7 @@ def sample(name: str, operator: str, types: Types, inputs: Mapping[str, Array], 
 Sampler: TypeAlias = Callable[[Types, np.random.Generator], Iterator[Sample]]
 """Yields the samples of an operator for a combination of data types: the same ones for equal random generators."""
 
-SAMPLERS: dict[str, Sampler] = {}
-"""By operator; the modules of this folder fill it in: :func:`sampler`."""
+SAMPLERS: dict[str, Sampler] = {}  # By operator; the modules of this folder fill it in: :func:`sampler`
 
 
 def sampler(operator_name: str) -> Callable[[Sampler], Sampler]:
@@ -95,15 +86,10 @@ def sampler(operator_name: str) -> Callable[[Sampler], Sampler]:
 
 @dataclasses.dataclass(frozen=True)
 class SampleCase:
-    """An operator with a data type for each tensor member.
+    """An operator with a data type for each tensor member."""
 
-    Attributes:
-        desc_class: its description.
-        data_types: by tensor member (Python names), in order.
-    """
-
-    desc_class: type[OperatorDesc]
-    data_types: tuple[tuple[str, DataType], ...]
+    desc_class: type[OperatorDesc]  # its description
+    data_types: tuple[tuple[str, DataType], ...]  # by tensor member (Python names), in order
 
     @property
     def name(self) -> str:

@@ -17,31 +17,18 @@ _TYPES = dml.MultiheadAttentionMaskType
 
 @dataclasses.dataclass(frozen=True)
 class _AttentionCase:
-    """What a sample has.
+    """What a sample has."""
 
-    Attributes:
-        sources: of queries, keys and values: ``"q,k,v"``, or letters together that are stacked.
-        sizes: batch, heads of queries, queries, own keys, head size, value size.
-        kind: of the mask.
-        filtered: MaskFilterValue.
-        bias: whether there is one.
-        past: how many past keys there are.
-        present: whether present keys and values are asked for.
-        relative: what batch the relative position bias has: 0 for none, 1, or 2 for the queries'.
-        key_heads: heads of keys; 0: as many as of queries.
-        lengths: lengths of the past of each element of the batch.
-    """
-
-    sources: str
-    sizes: tuple[int, int, int, int, int, int]
-    kind: dml.MultiheadAttentionMaskType = _TYPES.NONE
-    filtered: float = -1e4
-    bias: bool = False
-    past: int = 0
-    present: bool = False
-    relative: int = 0
-    key_heads: int = 0
-    lengths: tuple[float, ...] = ()
+    sources: str  # of queries, keys and values: ``"q,k,v"``, or letters together that are stacked
+    sizes: tuple[int, int, int, int, int, int]  # batch, heads of queries, queries, own keys, head size, value size
+    kind: dml.MultiheadAttentionMaskType = _TYPES.NONE  # of the mask
+    filtered: float = -1e4  # MaskFilterValue
+    bias: bool = False  # whether there is one
+    past: int = 0  # how many past keys there are
+    present: bool = False  # whether present keys and values are asked for
+    relative: int = 0  # what batch the relative position bias has: 0 for none, 1, or 2 for the queries'
+    key_heads: int = 0  # heads of keys; 0: as many as of queries
+    lengths: tuple[float, ...] = ()  # lengths of the past of each element of the batch
 
 
 _CASES: Mapping[str, _AttentionCase] = {

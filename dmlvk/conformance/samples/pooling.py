@@ -21,17 +21,11 @@ Array = npt.NDArray[Any]
 
 @dataclasses.dataclass(frozen=True)
 class _DrawnWindows:
-    """A geometry.
+    """A geometry."""
 
-    Attributes:
-        name: what is special about it.
-        sizes: of the input.
-        window: along each spatial axis; so are the others.
-    """
-
-    name: str
-    sizes: tuple[int, ...]
-    window: tuple[int, ...]
+    name: str  # what is special about it
+    sizes: tuple[int, ...]  # of the input
+    window: tuple[int, ...]  # along each spatial axis; so are the others
     strides: tuple[int, ...]
     start: tuple[int, ...]
     end: tuple[int, ...]
@@ -185,11 +179,7 @@ def max_unpooling(types: Types, random: np.random.Generator) -> Iterator[Sample]
     yield sample("equal indices, and some outside", "MAX_UNPOOLING", types, inputs, output_tensor=output)
 
 
-_RESPONSES = (
-    ((2, 7, 3, 5), True, 5, 0.3),
-    ((1, 6, 4, 5), False, 2, 1e-4),
-    ((1, 3, 2, 3), True, 2**32 - 1, 1e9),
-)
+_RESPONSES = (((2, 7, 3, 5), True, 5, 0.3), ((1, 6, 4, 5), False, 2, 1e-4), ((1, 3, 2, 3), True, 2**32 - 1, 1e9))
 """Across channels and over planes, by an odd and an even number of neighbours, and by more than there are; Alpha."""
 
 

@@ -15,8 +15,7 @@ from dmlvk.operators.shapes import Draft
 
 Array = npt.NDArray[Any]
 
-KINDS = ("normal", "positive", "zeros", "cancelling", "tiny", "huge", "special")
-"""What the elements of a sample are."""
+KINDS = ("normal", "positive", "zeros", "cancelling", "tiny", "huge", "special")  # What the elements of a sample are
 
 
 def values(kind: str, shape: Sequence[int], data_type: DataType, random: np.random.Generator) -> Array:
@@ -189,9 +188,6 @@ def convolution_desc(
     """A CONVOLUTION whose output has the sizes that follow.
 
     Args:
-        data_type: of all tensors.
-        sizes: the input's.
-        window: the filter's.
         chosen: ``strides``, ``dilations``, ``start``, ``end``, ``output_padding`` (steps of 1 and no padding without
             them), ``mode``, ``direction``, ``groups``, ``bias`` and ``fused``; ``kind`` is ignored.
     """

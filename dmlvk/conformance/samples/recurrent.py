@@ -79,7 +79,6 @@ def recurrent_desc(
         name: ``"RNN"``, ``"GRU"`` or ``"LSTM"``.
         data_type: of all tensors but the lengths.
         sizes: steps, sequences, inputs and units.
-        direction: of the sequences.
         activations: their names, for all directions; without them the usual ones.
         more: ``bias``, ``initial``, ``peepholes`` (whether there are such tensors), ``lengths``, ``only`` (the output
             that is asked for; else all), and members of the operator.

@@ -40,29 +40,17 @@ _BATCHES = (0, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 2, _UINT_MAX)
 
 @dataclasses.dataclass(frozen=True)
 class Aligning:
-    """What is special about a sample.
+    """What is special about a sample."""
 
-    Attributes:
-        name: what that is.
-        function: of the samples of an output.
-        mode: how a sample is taken.
-        pooled: height and width of the output.
-        samples: fewest and most of an output.
-        scales: along x and along y.
-        offsets: of the input and of the output.
-        reaches_corners: whether the samples do.
-        outside: what is beyond the edges.
-    """
-
-    name: str
-    function: ReduceFunction
-    mode: InterpolationMode
-    pooled: tuple[int, int] = (2, 3)
-    samples: tuple[int, int] = (1, _UINT_MAX)
-    scales: tuple[float, float] = (1.0, 1.0)
-    offsets: tuple[float, float] = (0.5, -0.5)
-    reaches_corners: bool = False
-    outside: float = 0.0
+    name: str  # what that is
+    function: ReduceFunction  # of the samples of an output
+    mode: InterpolationMode  # how a sample is taken
+    pooled: tuple[int, int] = (2, 3)  # height and width of the output
+    samples: tuple[int, int] = (1, _UINT_MAX)  # fewest and most of an output
+    scales: tuple[float, float] = (1.0, 1.0)  # along x and along y
+    offsets: tuple[float, float] = (0.5, -0.5)  # of the input and of the output
+    reaches_corners: bool = False  # whether the samples do
+    outside: float = 0.0  # what is beyond the edges
 
     @property
     def is_old(self) -> bool:

@@ -36,23 +36,14 @@ _RELU = "ACTIVATION_RELU"
 
 @dataclasses.dataclass(frozen=True)
 class FusedProduct:
-    """A product and what follows it.
+    """A product and what follows it."""
 
-    Attributes:
-        product: the CONVOLUTION or the GEMM.
-        normalization: the BATCH_NORMALIZATION behind it.
-        addition: the sum behind that.
-        residual: what is added there.
-        relu: the ACTIVATION_RELU that comes last, as an operator of its own.
-        has_relu: whether RELU comes last: so, or fused with the operator before.
-    """
-
-    product: NetworkNode
-    normalization: NetworkNode | None = None
-    addition: NetworkNode | None = None
-    residual: NetworkValue | None = None
-    relu: NetworkNode | None = None
-    has_relu: bool = False
+    product: NetworkNode  # the CONVOLUTION or the GEMM
+    normalization: NetworkNode | None = None  # the BATCH_NORMALIZATION behind it
+    addition: NetworkNode | None = None  # the sum behind that
+    residual: NetworkValue | None = None  # what is added there
+    relu: NetworkNode | None = None  # the ACTIVATION_RELU that comes last, as an operator of its own
+    has_relu: bool = False  # whether RELU comes last: so, or fused with the operator before
 
     @property
     def nodes(self) -> tuple[NetworkNode, ...]:

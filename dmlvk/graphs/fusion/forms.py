@@ -22,36 +22,25 @@ class Preparation(enum.Enum):
     """What is done to an operand before a function is called."""
 
     NONE = enum.auto()
-    FLUSHED = enum.auto()
-    """Denormals become zeros of their sign."""
-    AS_STORED = enum.auto()
-    """Stand-ins become what they stand for."""
+    FLUSHED = enum.auto()  # Denormals become zeros of their sign
+    AS_STORED = enum.auto()  # Stand-ins become what they stand for
 
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """A call of an operator's function.
+    """A call of an operator's function."""
 
-    Attributes:
-        preparations: what is done to each operand before.
-        result: what is known of what it gives.
-        macro: the form, as the shader file names it.
-        order: which operands it takes, in its own order.
-        arguments: what it is given behind them, in GLSL.
-    """
-
-    preparations: tuple[Preparation, ...]
-    result: Range
-    macro: str = "OPERATION"
-    order: tuple[int, ...] | None = None
-    arguments: tuple[str, ...] = ()
+    preparations: tuple[Preparation, ...]  # what is done to each operand before
+    result: Range  # what is known of what it gives
+    macro: str = "OPERATION"  # the form, as the shader file names it
+    order: tuple[int, ...] | None = None  # which operands it takes, in its own order
+    arguments: tuple[str, ...] = ()  # what it is given behind them, in GLSL
 
 
 def form_of(function: Function, operands: Sequence[Range]) -> Form:
     """The form for operands of which so much is known.
 
     Args:
-        function: the operator's.
         operands: what is known of the bits of each value that it reads, taken for FLOAT32.
     """
     path = function.source.path
@@ -187,7 +176,6 @@ _RULES: dict[str, Callable[[Function, Sequence[Range]], Form]] = {
     "elementwise/max.comp": _extreme(larger=True),
     "elementwise/min.comp": _extreme(larger=False),
     "elementwise/clip.comp": _clip,
-    "elementwise/clip1.comp": _clip,
     "activation/relu.comp": _relu,
     "elementwise/abs.comp": _absolute,
     "elementwise/negate.comp": _negated,

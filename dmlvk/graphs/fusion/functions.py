@@ -27,8 +27,7 @@ _DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)", re.DOTALL)
 _INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 _DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)", re.MULTILINE)
 _VARIANT_MACROS = re.compile(r"\b(?:INPUT_\w+|OUTPUT|OUTPUT_\w+|ATTRIBUTE_\w+|HAS_\w+|LANES|ACCESS_ORDER|TILE)\b")
-_SMALLEST_VOLUME = 20
-"""Words of SPIR-V of what stands between two functions."""
+_SMALLEST_VOLUME = 20  # Words of SPIR-V of what stands between two functions
 
 _OF_THE_PATTERN = ("INPUT_COUNT", "ACCESS_ORDER", "LANES", "TILE", "LINES", "TILES", "ATTRIBUTE_WORDS")
 _OF_LOOPS = ("LONG_", "ELEMENTS_IN_LOOP", "FOR_EACH_LANE")
@@ -39,40 +38,24 @@ _ATTRIBUTE = re.compile(r"parameters\.attributes\[(\d+)\]")
 
 @dataclasses.dataclass(frozen=True)
 class OperatorSource:
-    """A shader file of an element-wise operator, taken apart.
+    """A shader file of an element-wise operator, taken apart."""
 
-    Attributes:
-        path: below the shader directory.
-        directives: includes and definitions, ``OPERATION`` too, in order: what every use needs again.
-        code: functions of the file's own, which a kernel must have only once.
-        macros: what the directives define, to be taken back after a use.
-    """
-
-    path: str
-    directives: str
-    code: str
-    macros: tuple[str, ...]
+    path: str  # below the shader directory
+    directives: str  # includes and definitions, ``OPERATION`` too, in order: what every use needs again
+    code: str  # functions of the file's own, which a kernel must have only once
+    macros: tuple[str, ...]  # what the directives define, to be taken back after a use
 
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """What one operator of a graph computes for an element.
+    """What one operator of a graph computes for an element."""
 
-    Attributes:
-        source: its shader file.
-        defines: the macros that make a variant of the file, by name.
-        types: data types as the shader sees them, inputs first, the output last.
-        attributes: the words of its attributes.
-        volume: words of SPIR-V that it takes, roughly.
-        promise: of its results, as ``Accuracy.promise``.
-    """
-
-    source: OperatorSource
-    defines: tuple[tuple[str, str], ...]
-    types: tuple[DataType, ...]
-    attributes: tuple[int, ...]
-    volume: int
-    promise: str
+    source: OperatorSource  # its shader file
+    defines: tuple[tuple[str, str], ...]  # the macros that make a variant of the file, by name
+    types: tuple[DataType, ...]  # data types as the shader sees them, inputs first, the output last
+    attributes: tuple[int, ...]  # the words of its attributes
+    volume: int  # words of SPIR-V that it takes, roughly
+    promise: str  # of its results, as ``Accuracy.promise``
 
     def attribute(self, name: str) -> int:
         """The word of an attribute, as the shader file calls it: ``ATTRIBUTE_MIN``."""

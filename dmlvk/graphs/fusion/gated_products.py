@@ -20,19 +20,12 @@ from dmlvk.tensors import TensorDesc
 
 @dataclasses.dataclass(frozen=True)
 class GatedProduct:
-    """A product of packed weights, multiplied by SWISH of another one of the same rows (SwiGLU).
+    """A product of packed weights, multiplied by SWISH of another one of the same rows (SwiGLU)."""
 
-    Attributes:
-        gate: what SWISH is taken of.
-        up: the other one.
-        swish: the ACTIVATION_SWISH.
-        multiply: the ELEMENT_WISE_MULTIPLY.
-    """
-
-    gate: PackedProduct
-    up: PackedProduct
-    swish: NetworkNode
-    multiply: NetworkNode
+    gate: PackedProduct  # what SWISH is taken of
+    up: PackedProduct  # the other one
+    swish: NetworkNode  # the ACTIVATION_SWISH
+    multiply: NetworkNode  # the ELEMENT_WISE_MULTIPLY
 
     @property
     def nodes(self) -> tuple[NetworkNode, ...]:

@@ -28,38 +28,24 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 @dataclasses.dataclass(frozen=True)
 class KernelLimits:
-    """What a fused kernel may be.
+    """What a fused kernel may be."""
 
-    Attributes:
-        inputs: tensors that it reads, each counted once for each way in which it is read.
-        outputs: tensors that it writes.
-        buffers: both together, as the device allows.
-        push_constant_words: parameters, 128 bytes on every device.
-        nodes: operators.
-        volume: words of SPIR-V that the functions take, times the elements of an invocation: what a driver compiles.
-    """
-
-    inputs: int = 8
-    outputs: int = 4
-    buffers: int = 12
-    push_constant_words: int = 32
-    nodes: int = 64
+    inputs: int = 8  # tensors that it reads, each counted once for each way in which it is read
+    outputs: int = 4  # tensors that it writes
+    buffers: int = 12  # both together, as the device allows
+    push_constant_words: int = 32  # parameters, 128 bytes on every device
+    nodes: int = 64  # operators
+    # words of SPIR-V that the functions take, times the elements of an invocation: what a driver compiles
     volume: int = 60_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Operand:
-    """A tensor that a kernel reads or writes.
+    """A tensor that a kernel reads or writes."""
 
-    Attributes:
-        value: the bytes.
-        view: how; of several equal views the first one.
-        bits: width of an element.
-    """
-
-    value: NetworkValue
-    view: NodeOperand
-    bits: int
+    value: NetworkValue  # the bytes
+    view: NodeOperand  # how; of several equal views the first one
+    bits: int  # width of an element
 
     @property
     def bits_type(self) -> DataType:
@@ -69,29 +55,19 @@ class Operand:
 
 @dataclasses.dataclass(frozen=True)
 class Sums:
-    """What the operators of a kernel come to together.
+    """What the operators of a kernel come to together."""
 
-    Attributes:
-        volume: words of SPIR-V that their functions take.
-        words: of parameters, for their attributes and for scalar constants.
-        equal_reads: how often one operator of floats reads the same value, at most.
-        writes_integers: whether one writes integers.
-        calculates: whether one's results are not exact.
-    """
-
-    volume: int = 0
-    words: int = 0
-    equal_reads: int = 0
-    writes_integers: bool = False
-    calculates: bool = False
+    volume: int = 0  # words of SPIR-V that their functions take
+    words: int = 0  # of parameters, for their attributes and for scalar constants
+    equal_reads: int = 0  # how often one operator of floats reads the same value, at most
+    writes_integers: bool = False  # whether one writes integers
+    calculates: bool = False  # whether one's results are not exact
 
     @classmethod
     def of(cls, node: NetworkNode, function: Function, scalar_words: int) -> Sums:
         """Those of one operator.
 
         Args:
-            node: the operator.
-            function: what it computes.
             scalar_words: parameters for the scalar constants that it reads.
         """
         values = [value for _, _, value in node.reads()]
@@ -115,28 +91,17 @@ class Sums:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
-    """Operators of one kernel.
+    """Operators of one kernel."""
 
-    Attributes:
-        nodes: in an order in which they can be computed; in any order as long as the group grows.
-        span: where the first and the last of them stand in the graph.
-        space: their common access order; ``None`` for an operator that is not fused with others.
-        functions: what they compute.
-        inputs: the tensors that the kernel reads; scalar constants are parameters instead.
-        outputs: the tensors that it writes; the one of the narrowest elements is the first, by which its access order
-            goes.
-        target: the device.
-        sums: what its operators come to.
-    """
-
-    nodes: tuple[NetworkNode, ...]
-    span: tuple[int, int]
-    space: Space | None = None
-    functions: tuple[Function, ...] = ()
-    inputs: tuple[Operand, ...] = ()
+    nodes: tuple[NetworkNode, ...]  # in an order in which they can be computed; in any order as long as the group grows
+    span: tuple[int, int]  # where the first and the last of them stand in the graph
+    space: Space | None = None  # their common access order; ``None`` for an operator that is not fused with others
+    functions: tuple[Function, ...] = ()  # what they compute
+    inputs: tuple[Operand, ...] = ()  # the tensors that the kernel reads; scalar constants are parameters instead
+    # the tensors that it writes; the one of the narrowest elements is the first, by which its access order goes
     outputs: tuple[Operand, ...] = ()
-    target: Target = GPU
-    sums: Sums = Sums()
+    target: Target = GPU  # the device
+    sums: Sums = Sums()  # what its operators come to
 
     @functools.cached_property
     def written(self) -> frozenset[NetworkValue]:
@@ -189,20 +154,13 @@ def computes_with_floats(types: Sequence[DataType]) -> bool:
 
 def grouped(
     network: Network,
-    functions: Mapping[int, Function],
-    limits: KernelLimits,
+    functions: Mapping[int, Function],  # of the nodes that may be fused, by their indices
+    limits: KernelLimits,  # what a kernel may be
     target: Target,
+    # operators that stay together, and by themselves; all but the last one's results are read there only
     fixed: Iterable[tuple[NetworkNode, ...]] = (),
 ) -> list[Group]:
-    """Finds the groups of a graph, in an order in which they can run.
-
-    Args:
-        network: the graph.
-        functions: of the nodes that may be fused, by their indices.
-        limits: what a kernel may be.
-        target: the device.
-        fixed: operators that stay together, and by themselves; all but the last one's results are read there only.
-    """
+    """Finds the groups of a graph, in an order in which they can run."""
     grouping = _Grouping(network, functions, limits, target)
     for nodes in fixed:
         grouping.fix(nodes)

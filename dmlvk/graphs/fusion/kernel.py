@@ -26,13 +26,9 @@ from dmlvk.kernels.variants import ACCESS_ORDERS, lanes, lines, tile_size, tiles
 
 @dataclasses.dataclass(frozen=True)
 class FusedKernel(ElementwiseKernel):
-    """A kernel that was put together for a graph.
+    """A kernel that was put together for a graph."""
 
-    Attributes:
-        shader: its SPIR-V.
-    """
-
-    shader: bytes
+    shader: bytes  # its SPIR-V
 
     def module(self) -> bytes:
         """The shader as it was compiled."""
@@ -41,15 +37,10 @@ class FusedKernel(ElementwiseKernel):
 
 @dataclasses.dataclass(frozen=True)
 class KernelSource:
-    """A group in GLSL, with what the launch needs to know.
+    """A group in GLSL, with what the launch needs to know."""
 
-    Attributes:
-        text: the source.
-        attributes: the words behind the operands' places in the push constants.
-    """
-
-    text: str
-    attributes: tuple[int, ...]
+    text: str  # the source
+    attributes: tuple[int, ...]  # the words behind the operands' places in the push constants
 
 
 def kernel_source(group: Group, network: Network) -> KernelSource:

@@ -1,8 +1,8 @@
 """Products whose second matrix is made of packed weights, and of nothing else: one stage of a graph.
 
 What DEQUANTIZE, ELEMENT_WISE_DEQUANTIZE_LINEAR or DMLVK_DEQUANTIZE_BLOCKS makes of integers of few bits is several
-times as large as these. The kernels of such a stage read the integers, and results have the bits that the operators
-give one by one.
+times as large as these. The kernels of such a stage read the integers. FLOAT32 results have the bits that the operators
+give one by one; those of FLOAT16 are by exact integers, in graphs that are not fused too.
 """
 
 from __future__ import annotations
@@ -14,31 +14,23 @@ from dmlvk.graphs.fusion.epilogues import FusedProduct
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.products.block_products import can_multiply, lower_product
 from dmlvk.kernels.products.block_weights import BlockWeights, weights_of
+from dmlvk.kernels.products.packed_integers import is_exact
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.target import Target
 from dmlvk.operators import ActivationRelu, FusedActivation, Gemm
 
-_RIGHT = 1
-"""The number of the second matrix among a GEMM's inputs."""
+_RIGHT = 1  # The number of the second matrix among a GEMM's inputs
 
 
 @dataclasses.dataclass(frozen=True)
 class PackedProduct:
-    """A GEMM and what makes numbers of its weights.
+    """A GEMM and what makes numbers of its weights."""
 
-    Attributes:
-        source: makes the numbers.
-        product: the GEMM.
-        desc: what it computes.
-        weights: where the integers lie.
-        relu: the RELU that follows; ``None``: there is none of its own.
-    """
-
-    source: NetworkNode
-    product: NetworkNode
-    desc: Gemm
-    weights: BlockWeights
-    relu: NetworkNode | None = None
+    source: NetworkNode  # makes the numbers
+    product: NetworkNode  # the GEMM
+    desc: Gemm  # what it computes
+    weights: BlockWeights  # where the integers lie
+    relu: NetworkNode | None = None  # the RELU that follows; ``None``: there is none of its own
 
     @property
     def nodes(self) -> tuple[NetworkNode, ...]:
@@ -50,6 +42,11 @@ class PackedProduct:
         """What it writes."""
         ((_, _, value),) = self.nodes[-1].writes()
         return value
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is computed by exact integers: then its bits are not those of its operators one by one."""
+        return is_exact(self.weights)
 
     def reads(self) -> tuple[NetworkValue, ...]:
         """What its kernels read, in the order of the program's inputs."""

@@ -27,23 +27,14 @@ from dmlvk.tensors import TensorDesc
 
 @dataclasses.dataclass(frozen=True)
 class ProductEpilogue:
-    """A GEMM and what follows it.
+    """A GEMM and what follows it."""
 
-    Attributes:
-        product: the GEMM.
-        followers: the operators behind it, in order.
-        kind: what these compute.
-        bias: what is added for each column.
-        residual: the other tensor that is added.
-        beside: products of its size with the same left operand, this one among them.
-    """
-
-    product: NetworkNode
-    followers: tuple[NetworkNode, ...] = ()
-    kind: EpilogueOfGemm = dataclasses.field(default_factory=EpilogueOfGemm)
-    bias: NetworkValue | None = None
-    residual: NetworkValue | None = None
-    beside: int = 1
+    product: NetworkNode  # the GEMM
+    followers: tuple[NetworkNode, ...] = ()  # the operators behind it, in order
+    kind: EpilogueOfGemm = dataclasses.field(default_factory=EpilogueOfGemm)  # what these compute
+    bias: NetworkValue | None = None  # what is added for each column
+    residual: NetworkValue | None = None  # the other tensor that is added
+    beside: int = 1  # products of its size with the same left operand, this one among them
 
     @property
     def nodes(self) -> tuple[NetworkNode, ...]:
@@ -79,8 +70,6 @@ def find_product_epilogues(
     """Finds what follows the GEMMs of a graph.
 
     Args:
-        network: the graph.
-        target: the device.
         taken: operators, by index, that stages of other kinds have.
         functions: operators, by index, that are functions of single elements.
     """

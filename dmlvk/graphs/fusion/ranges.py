@@ -19,11 +19,9 @@ _INFINITY = 0x7F800000
 SMALLEST_NORMAL = 0x00800000
 SMALLEST_EXPONENT = -126
 _LARGEST_EXPONENT = 127
-_FRACTION_BITS = 23
-"""A number's last place is 2^-23 of its leading bit."""
+_FRACTION_BITS = 23  # A number's last place is 2^-23 of its leading bit
 
-_HIGHEST_BOUNDED = 30
-"""Numbers below 2^31 become less than 2^127 when they are multiplied by 2^96."""
+_HIGHEST_BOUNDED = 30  # Numbers below 2^31 become less than 2^127 when they are multiplied by 2^96
 
 _OUTWEIGHS_DENORMALS = -100
 """A sum with a number of 2^-100 or more is rounded to that number, whether a denormal operand is kept or flushed."""
@@ -39,23 +37,14 @@ class SpecialBits(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """The numbers that a FLOAT32 value may be.
+    """The numbers that a FLOAT32 value may be."""
 
-    Attributes:
-        lowest: no normal number's magnitude is below 2^lowest.
-        highest: every magnitude is below 2^(highest + 1); ``None``: it may be infinite.
-        may_be_zero: whether a zero may be among them (a denormal counts).
-        denormals: what denormal bits are.
-        nans: what the bits of NaN are.
-        constant: the bits of the only number that it can be.
-    """
-
-    lowest: int = SMALLEST_EXPONENT
-    highest: int | None = None
-    may_be_zero: bool = True
-    denormals: SpecialBits = SpecialBits.ITSELF
-    nans: SpecialBits = SpecialBits.ITSELF
-    constant: int | None = None
+    lowest: int = SMALLEST_EXPONENT  # no normal number's magnitude is below 2^lowest
+    highest: int | None = None  # every magnitude is below 2^(highest + 1); ``None``: it may be infinite
+    may_be_zero: bool = True  # whether a zero may be among them (a denormal counts)
+    denormals: SpecialBits = SpecialBits.ITSELF  # what denormal bits are
+    nans: SpecialBits = SpecialBits.ITSELF  # what the bits of NaN are
+    constant: int | None = None  # the bits of the only number that it can be
 
     @property
     def outweighs_denormals(self) -> bool:

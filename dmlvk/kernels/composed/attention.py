@@ -23,8 +23,7 @@ _MOST_SCORES = 2**26
 
 _EQUALS = "ELEMENT_WISE_LOGICAL_EQUALS"
 
-_ALIGNMENT = 16
-"""What regions' offsets must be multiples of, in bytes."""
+_ALIGNMENT = 16  # What regions' offsets must be multiples of, in bytes
 
 
 @dataclasses.dataclass(frozen=True)

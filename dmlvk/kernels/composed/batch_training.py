@@ -16,11 +16,7 @@ from dmlvk.kernels.rows import reduction
 from dmlvk.kernels.rows.normalization import add_activation, applied_at_once, scratch_tensor, with_activation
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
-from dmlvk.operators import (
-    BatchNormalizationTraining,
-    BatchNormalizationTrainingGrad,
-    operator_desc,
-)
+from dmlvk.operators import BatchNormalizationTraining, BatchNormalizationTrainingGrad, operator_desc
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc, packed_strides
 

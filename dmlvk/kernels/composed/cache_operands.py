@@ -9,8 +9,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.operators.cached_attention import CachedAttention
 from dmlvk.tensors import TensorDesc
 
-CACHE_BITS = {DataType.INT8: 8, DataType.UINT8: 4}
-"""Of an integer in a cache, by the tensor's data type."""
+CACHE_BITS = {DataType.INT8: 8, DataType.UINT8: 4}  # Of an integer in a cache, by the tensor's data type
 
 
 def variant_name(shader: str, data_type: DataType, cache_bits: int = 0) -> str:
@@ -38,18 +37,22 @@ class CacheOperands:
         self.heads, self.key_heads = desc.query_head_count, desc.key_value_head_count
         self.group = self.heads // self.key_heads
         self.type = desc.query_tensor.data_type
-        self.cache_bits = CACHE_BITS.get(desc.present_key_tensor.data_type, 0)
+        self.cache_bits = CACHE_BITS.get(desc.caches[0].data_type, 0)
         self.scales = [self.builder.reads[f"{role}_scale_tensor"] for role in ROLES if self.cache_bits]
-        self.capacity = desc.present_key_tensor.sizes[2]
+        self.capacity = desc.caches[0].sizes[2]
+        self.only_reads = desc.present_key_tensor is None
         self.lengths = [self.builder.reads["ends_tensor"], self.builder.reads["total_tensor"]]
-        self.caches = [self.builder.writes[f"present_{role}_tensor"] for role in ROLES]
+        reads, writes = self.builder.reads, self.builder.writes
+        self.caches = [
+            reads[f"past_{role}_tensor"] if self.only_reads else writes[f"present_{role}_tensor"] for role in ROLES
+        ]
         self.positions = self.builder.reads.get("position_tensor")
         self.beams = self.builder.reads.get("beams_tensor")
         self.is_rotated = desc.cosine_tensor is not None
         queries = self.heads * self.size // 2
         keys, values = self.key_heads * self.size // 2, self.key_heads * self.value_size // 2
         stacked = queries + keys + values
-        is_stacked = desc.key_tensor is None
+        is_stacked = desc.key_tensor is None and not self.only_reads
         self.rows = (stacked,) * 3 if is_stacked else (queries, keys, values)
         self.firsts = (queries, queries + keys) if is_stacked else (0, 0)
 

@@ -10,8 +10,7 @@ from dmlvk.kernels.program import Region
 if TYPE_CHECKING:
     from dmlvk.kernels.composed.cached_attention import CachedAttentionLowering
 
-SEGMENT = 256
-"""Keys of a segment, as in ``shaders/patterns/composed/attention_results.glsl``."""
+SEGMENT = 256  # Keys of a segment, as in ``shaders/patterns/composed/attention_results.glsl``
 
 ROLES = ("key", "value")
 
@@ -22,7 +21,6 @@ class WindowOfCaches:
     There they lie as in a cache of all keys that begins with a segment, and behind them those of the new tokens.
 
     Args:
-        lowering: whose caches they are.
         rows: where the rows of each sequence begin.
     """
 

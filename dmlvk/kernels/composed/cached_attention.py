@@ -20,82 +20,91 @@ from dmlvk.operators.cached_attention import CachedAttention
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-_ROWS = (1, 2, 4)
-"""Rows of queries that a work group may have."""
+_ROWS = (1, 2, 4)  # Rows of queries that a work group may have
 
-_SIZES_OF_ROWS = {64, 128}
-"""Elements of heads that ``shaders/patterns/composed/attention_rows.glsl`` has."""
+_ROWS_OF_LARGE = (1, 2)  # Likewise, where heads are large
 
-_TILE_ROWS = (64, 32, 16)
-"""Rows of queries of a work group where there are many."""
+_LARGE = 256  # Elements of a head above which it is large
+
+_OF_LARGE = ("BLOCKS", "8u")  # What shaders are told there
+
+_SIZES_OF_ROWS = {64, 128}  # Elements of heads that ``shaders/patterns/composed/attention_rows.comp`` has
+
+_TILE_ROWS = (64, 32, 16)  # Rows of queries of a work group where there are many
 
 _REGISTERS_OF_ROW = 32
 _REGISTERS_OF_TILE_ROW = 4
 """Of each invocation: with fewer, drivers for GPUs of Intel, and for RDNA 3 in Mesa 22, keep some in memory."""
 
-_TILE_ELEMENTS = (64, 128)
-"""That heads of values may have there."""
+_TILE_ELEMENTS = (64, 128)  # That heads of values may have there
 
-_FEW_TOKENS = 16
-"""Up to so many new tokens, segments are spread over work groups: there are few other ones."""
+_FEW_TOKENS = 16  # Up to so many new tokens, segments are spread over work groups: there are few other ones
 
 _MOST_SEGMENTS_OF_PROCESSOR = 16
 """That an invocation may go through on a processor, by the turns of loops that llvmpipe ends."""
 
-_BUSY_GROUPS = 1024
-"""Work groups that a GPU has room for at one time."""
+_BUSY_GROUPS = 1024  # Work groups that a GPU has room for at one time
 
 _GROUPS_AT_ONCE = 288
-"""Of ``shaders/patterns/composed/attention_rows.glsl``, that a large GPU computes at once: two on each core."""
+"""Of ``shaders/patterns/composed/attention_rows.comp``, that a large GPU computes at once: two on each core."""
 
-_JOINED_PAIRS = 32
-"""Of a row of results, that a work group of ``shaders/patterns/composed/attention_join.glsl`` makes."""
+_JOINED_PAIRS = 32  # Of a row of results, that a work group of ``shaders/patterns/composed/attention_join.comp`` makes
 
-_PAIRS_OF_VECTOR = 4
-"""Of FLOAT16, as kernels that multiply matrices load them."""
+_PAIRS_OF_VECTOR = 4  # Of FLOAT16, as kernels that multiply matrices load them
 
-_MOST_BUFFERS = 11
-"""That a kernel binds, without scales of integers."""
+_MOST_BUFFERS = 11  # That a kernel binds, without scales of integers
 
-_BUFFERS_OF_STEP = 12
-"""That a kernel binds which appends a token itself."""
+_BUFFERS_OF_STEP = 12  # That a kernel binds which appends a token itself
 
-_LENGTHS = "cached_attention.lengths"
-"""The variant that tells where keys lie."""
+_LENGTHS = "cached_attention.lengths"  # The variant that tells where keys lie
 
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders."""
-    yield ShaderVariant(_LENGTHS, "attention/lengths.comp", ())
+    yield ShaderVariant(_LENGTHS, "patterns/composed/attention_lengths.comp", ())
     for data_type in FLOATS:
         bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
-        yield ShaderVariant(variant_name("join", data_type), "attention/join.comp", (bits,))
+        yield ShaderVariant(variant_name("join", data_type), "patterns/composed/attention_join.comp", (bits,))
         if data_type is DataType.FLOAT16:
             for rows in _ROWS:
                 of_rows = (bits, ("ROWS", f"{rows}u"))
-                yield ShaderVariant(f"{variant_name('rows', data_type)}.{rows}", "attention/rows.comp", of_rows)
+                yield ShaderVariant(
+                    f"{variant_name('rows', data_type)}.{rows}", "patterns/composed/attention_rows.comp", of_rows
+                )
                 of_step = (*of_rows, ("APPENDS", "1"))
-                yield ShaderVariant(f"{variant_name('step', data_type)}.{rows}", "attention/rows.comp", of_step)
+                yield ShaderVariant(
+                    f"{variant_name('step', data_type)}.{rows}", "patterns/composed/attention_rows.comp", of_step
+                )
         of_beams = (bits, ("BEAMS", "1"))
         for name in ("totals", "shown"):
-            yield ShaderVariant(variant_name(f"{name}_of_beams", data_type), f"attention/{name}.comp", of_beams)
-        of_row = (*of_beams, ("ROWS", "1u"))
-        yield ShaderVariant(variant_name("segments_of_beams", data_type), "attention/segments.comp", of_row)
+            yield ShaderVariant(
+                variant_name(f"{name}_of_beams", data_type), f"patterns/composed/attention_{name}.comp", of_beams
+            )
+        of_row, segments = (*of_beams, ("ROWS", "1u")), "patterns/composed/attention_segments.comp"
+        yield ShaderVariant(variant_name("segments_of_beams", data_type), segments, of_row)
+        yield ShaderVariant(variant_name("large_segments_of_beams", data_type), segments, (*of_row, _OF_LARGE))
         for cached in (0, *CACHE_BITS.values()):
             common = (bits, ("CACHE_BITS", str(cached))) if cached else (bits,)
             for name in ("append", "carry_over", "window"):
-                yield ShaderVariant(variant_name(name, data_type, cached), f"attention/{name}.comp", common)
+                yield ShaderVariant(
+                    variant_name(name, data_type, cached), f"patterns/composed/attention_{name}.comp", common
+                )
             for name in ("totals", "shown"):
-                yield ShaderVariant(variant_name(name, data_type, cached), f"attention/{name}.comp", common)
+                yield ShaderVariant(
+                    variant_name(name, data_type, cached), f"patterns/composed/attention_{name}.comp", common
+                )
             for rows in _ROWS:
-                name = f"{variant_name('segments', data_type, cached)}.{rows}"
-                yield ShaderVariant(name, "attention/segments.comp", (*common, ("ROWS", f"{rows}u")))
+                of_rows = (*common, ("ROWS", f"{rows}u"))
+                yield ShaderVariant(f"{variant_name('segments', data_type, cached)}.{rows}", segments, of_rows)
+                if rows in _ROWS_OF_LARGE:
+                    name = f"{variant_name('large_segments', data_type, cached)}.{rows}"
+                    yield ShaderVariant(name, segments, (*of_rows, _OF_LARGE))
             for elements in _TILE_ELEMENTS:
                 for rows in _TILE_ROWS:
                     name = f"{variant_name('tiles', data_type, cached)}.{rows}x{elements}"
                     given = (*common, ("DIMS", f"{elements // 16}u"), ("ROWS", str(rows)))
-                    yield ShaderVariant(name, "attention/tiles.comp", given)
+                    yield ShaderVariant(name, "patterns/composed/attention_tiles.comp", given)
 
 
 class CachedAttentionLowering(CacheOperands):
@@ -116,7 +125,7 @@ class CachedAttentionLowering(CacheOperands):
             self._attended()
             window.closed()
             return self.builder.program()
-        if not self.desc.keeps_past:
+        if not self.desc.keeps_past and not self.only_reads:
             self._carry_over("key", self.size)
             self._carry_over("value", self.value_size)
         self._attended()
@@ -206,19 +215,14 @@ class CachedAttentionLowering(CacheOperands):
         """Whether the kernel that attends also appends the one new token, and turns it."""
         has_room = self.target.buffers >= _BUFFERS_OF_STEP and self.size <= self.target.registers
         is_plain = self.desc.bias_tensor is None and self.desc.scores_tensor is None
-        return self.tokens == 1 and is_plain and has_room
+        return self.tokens == 1 and is_plain and has_room and not self.only_reads
 
     def _step(self, together: int) -> None:
         """All that one new token of each sequence takes."""
         reads, desc = self.builder.reads, self.desc
         tiles = self.batch * self.key_heads * -(-self.group // together)
         parts, cap, table = self._parts(), desc.softcap or 1.0, desc.cosine_tensor
-        constants = {
-            **self._common,
-            **self._of_turning,
-            "SIZE": self.size,
-            "HAS_CAP": int(desc.softcap != 0),
-        }
+        constants = {**self._common, **self._of_turning, "SIZE": self.size, "HAS_CAP": int(desc.softcap != 0)}
         parameters = (
             tiles * self.segments,
             self.tokens,
@@ -270,10 +274,11 @@ class CachedAttentionLowering(CacheOperands):
     def _tile(self) -> int:
         """Rows of a work group: few where there are few work groups, though each reads all keys that its rows see."""
         heads, rows = self.batch * self.key_heads, max(1, self.group * self.tokens)
-        fitting = [tile for tile in _ROWS if tile <= rows]
+        fitting = [tile for tile in (_ROWS_OF_LARGE if self._is_large else _ROWS) if tile <= rows]
         if self.target.is_cpu:
             return fitting[-1]
-        fitting = [tile for tile in fitting if tile * _REGISTERS_OF_ROW <= self.target.registers]
+        registers = _REGISTERS_OF_ROW * (2 if self._is_large else 1)
+        fitting = [tile for tile in fitting if tile == 1 or tile * registers <= self.target.registers]
         return next((tile for tile in fitting if heads * -(-rows // tile) * self.segments <= _BUSY_GROUPS), fitting[-1])
 
     def _carry_over(self, role: str, size: int) -> None:
@@ -297,18 +302,20 @@ class CachedAttentionLowering(CacheOperands):
     def _append(self) -> tuple[Region, int]:
         """New rows in the caches; the queries, turned where they are to be, and the pairs from token to token there."""
         reads, desc = self.builder.reads, self.desc
-        given = reads["query_tensor"]
+        given, key_heads = reads["query_tensor"], 0 if self.only_reads else self.key_heads
+        if self.only_reads and not self.is_rotated:
+            return given, self.rows[0]
         queries = self.heads * self.size // 2 if self.is_rotated else 0
         size_in_bytes = self.batch * self.tokens * self.heads * self.size * self.type.size_in_bytes
         rotated = self.builder.scratch(size_in_bytes) if self.is_rotated else None
-        pairs = queries + self.key_heads * (self.size + self.value_size) // 2
+        pairs = queries + key_heads * (self.size + self.value_size) // 2
         items = self.batch * self.tokens * pairs
         groups = launch_size(desc.operator_name, items)
         table = desc.cosine_tensor
         constants = {
             **self._of_caches,
             "QUERY_PAIRS": queries,
-            "KEY_HEADS": self.key_heads,
+            "KEY_HEADS": key_heads,
             "SIZE": self.size,
             "VALUE_SIZE": self.value_size,
             **self._of_turning,
@@ -325,15 +332,27 @@ class CachedAttentionLowering(CacheOperands):
             *self.scales,
         ]
         kernel = PlainKernel(self.of_caches("append"), groups, constants, parameters)
-        self.builder.launch(kernel, operands, [rotated or self.caches[0], *self.caches], label="new keys and values")
+        made = self.caches[0] if rotated is None else rotated
+        written = [made] * 3 if self.only_reads else [made, *self.caches]
+        self.builder.launch(kernel, operands, written, label="queries" if self.only_reads else "new keys and values")
         return (rotated, queries) if rotated is not None else (given, self.rows[0])
+
+    @property
+    def _is_large(self) -> bool:
+        return max(self.size, self.value_size) > _LARGE
+
+    @property
+    def _kind_of_segments(self) -> str:
+        """The shader that makes what queries see of segments."""
+        return "large_segments" if self._is_large else "segments"
 
     def _attend_beams(self, query: Region, row: int, output: Region) -> None:
         """Results of sequences whose keys may be those of others: a row for each work group."""
         tiles = self.batch * self.key_heads
         most = _MOST_SEGMENTS_OF_PROCESSOR if self.target.is_cpu else 1
         is_alone = self.segments <= most
-        name, result = variant_name("segments_of_beams", self.type), output if is_alone else self._parts()
+        name = variant_name(f"{self._kind_of_segments}_of_beams", self.type)
+        result = output if is_alone else self._parts()
         groups, sizes = tiles if is_alone else tiles * self.segments, (tiles, self.segments)
         label = "results" if is_alone else "segments"
         self._attend(name, groups, {"IS_ALONE": int(is_alone)}, sizes, query, row, result, label)
@@ -363,25 +382,14 @@ class CachedAttentionLowering(CacheOperands):
         self,
         shader: str,
         items: int,
-        groups: tuple[int, int],
-        sizes: tuple[int, int],
+        groups: tuple[int, int],  # work groups, in columns and lines
+        sizes: tuple[int, int],  # rows of scores, and elements of each at most
         query: Region,
-        row: int,
-        of_rows: Region,
+        row: int,  # from token to token there, in pairs
+        of_rows: Region,  # what was found of each row; where there is nothing, anything
         result: Region,
     ) -> None:
-        """Launches a kernel that makes a score for each key.
-
-        Args:
-            shader: the kernel.
-            items: what it counts.
-            groups: work groups, in columns and lines.
-            sizes: rows of scores, and elements of each at most.
-            query: the queries.
-            row: from token to token there, in pairs.
-            of_rows: what was found of each row; where there is nothing, anything.
-            result: where results go.
-        """
+        """Launches a kernel that makes a score for each key."""
         reads, beams = self.builder.reads, self.beams
         constants = {**self._common, **self._of_caches, **self._of_scores}
         if shader == "shown":
@@ -404,7 +412,7 @@ class CachedAttentionLowering(CacheOperands):
 
     def _segments(self, tile: int, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
         self._attend(
-            f"{self.of_caches('segments')}.{tile}",
+            f"{self.of_caches(self._kind_of_segments)}.{tile}",
             tiles if is_alone else tiles * self.segments,
             {"IS_ALONE": int(is_alone)},
             (tiles, self.segments),
@@ -418,25 +426,14 @@ class CachedAttentionLowering(CacheOperands):
         self,
         variant: str,
         groups: int,
-        own_constants: Mapping[str, int],
-        own_parameters: tuple[int, ...],
+        own_constants: Mapping[str, int],  # what it has besides the constants that all have
+        own_parameters: tuple[int, ...],  # what it has behind the first of the parameters that all have
         query: Region,
-        row: int,
+        row: int,  # from token to token there, in pairs
         result: Region,
         label: str,
     ) -> None:
-        """Launches a kernel that multiplies queries with keys.
-
-        Args:
-            variant: the kernel.
-            groups: work groups.
-            own_constants: what it has besides the constants that all have.
-            own_parameters: what it has behind the first of the parameters that all have.
-            query: the queries.
-            row: from token to token there, in pairs.
-            result: where results go.
-            label: for people.
-        """
+        """Launches a kernel that multiplies queries with keys."""
         desc, reads = self.desc, self.builder.reads
         columns, lines = work_groups(groups, 1)
         constants = {**self._common, **self._of_caches, **self._of_scores, **own_constants}

@@ -15,58 +15,37 @@ from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.spirv.cooperative_types import ATTENTION_SOURCE
 
-_SIDE = 16
-"""Rows and columns of a matrix."""
+_SIDE = 16  # Rows and columns of a matrix
 
-_KEY_BLOCK = 32
-"""Keys whose scores a subgroup makes at a time."""
+_KEY_BLOCK = 32  # Keys whose scores a subgroup makes at a time
 
-_VECTOR = 8
-"""Elements of FLOAT16 that are loaded at once."""
+_VECTOR = 8  # Elements of FLOAT16 that are loaded at once
 
-_FEWEST = 16
-"""Queries and keys for which there is work for matrices."""
+_FEWEST = 16  # Queries and keys for which there is work for matrices
 
-_BUFFERS = 6
-"""That the kernel binds."""
+_BUFFERS = 6  # That the kernel binds
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """What attention is computed of.
+    """What attention is computed of."""
 
-    Attributes:
-        batch: elements of the batch.
-        heads: of queries.
-        queries: of each head.
-        keys: of each head.
-        size: elements of a query or key of a head.
-        value_size: elements of a value of a head.
-    """
-
-    batch: int
-    heads: int
-    queries: int
-    keys: int
-    size: int
-    value_size: int
+    batch: int  # elements of the batch
+    heads: int  # of queries
+    queries: int  # of each head
+    keys: int  # of each head
+    size: int  # elements of a query or key of a head
+    value_size: int  # elements of a value of a head
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionTile:
-    """How a work group divides its queries.
+    """How a work group divides its queries."""
 
-    Attributes:
-        head_tiles: of 16 elements that a head may have.
-        subgroups: of a work group, each of which has 16 queries.
-        keys: that are in shared memory at once.
-        subgroup_size: invocations of a subgroup.
-    """
-
-    head_tiles: int
-    subgroups: int
-    keys: int
-    subgroup_size: int = 32
+    head_tiles: int  # of 16 elements that a head may have
+    subgroups: int  # of a work group, each of which has 16 queries
+    keys: int  # that are in shared memory at once
+    subgroup_size: int = 32  # invocations of a subgroup
 
     @property
     def rows(self) -> int:
@@ -125,8 +104,7 @@ TILES = (
 """For each size of heads a large tile, and a small one for work that does not keep a device busy otherwise; one for
 subgroups of 64 invocations, whose scores go through shared memory."""
 
-_BUSY = 128
-"""Work groups that keep a device busy."""
+_BUSY = 128  # Work groups that keep a device busy
 
 
 @shader_variants
@@ -137,13 +115,7 @@ def variants() -> Iterator[ShaderVariant]:
 
 
 def tile_of(target: Target, data_type: DataType, shape: Shape) -> AttentionTile | None:
-    """The tile for attention, if a device computes it by matrices.
-
-    Args:
-        target: the device.
-        data_type: of all operands.
-        shape: of the work.
-    """
+    """The tile for attention, if a device computes it by matrices."""
     if not target.device_arithmetic or data_type is not DataType.FLOAT16 or not target.has_cooperative_halves:
         return None
     if target.buffers < _BUFFERS or shape.queries < _FEWEST or shape.keys < _FEWEST:
@@ -170,23 +142,14 @@ def _groups(tile: AttentionTile, shape: Shape) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Operands:
-    """Where everything lies: batch, heads, length, size.
+    """Where everything lies: batch, heads, length, size."""
 
-    Attributes:
-        query: the queries.
-        key: the keys.
-        value: the values.
-        bias: what is added to scores, if there is something.
-        mask: what is added besides; axes of size 1 are broadcast.
-        output: the results.
-    """
-
-    query: PlacedTensor
-    key: PlacedTensor
-    value: PlacedTensor
-    bias: PlacedTensor | None
-    mask: PlacedTensor | None
-    output: PlacedTensor
+    query: PlacedTensor  # the queries
+    key: PlacedTensor  # the keys
+    value: PlacedTensor  # the values
+    bias: PlacedTensor | None  # what is added to scores, if there is something
+    mask: PlacedTensor | None  # what is added besides; axes of size 1 are broadcast
+    output: PlacedTensor  # the results
 
 
 def is_in_vectors(view: PlacedTensor) -> bool:
@@ -201,9 +164,7 @@ def kernel_of(
     """The kernel, and what it reads.
 
     Args:
-        operator_name: for messages.
         tile: how a work group divides its queries.
-        shape: of the work.
         operands: where everything lies, in vectors.
         scale: that products of queries and keys are multiplied by.
     """
@@ -231,25 +192,15 @@ def kernel_of(
 
 @dataclasses.dataclass(frozen=True)
 class CachedOperands:
-    """What attention over caches reads, and how it sees it.
+    """What attention over caches reads, and how it sees it."""
 
-    Attributes:
-        query: the queries: batch, tokens, heads, elements.
-        query_row: elements from token to token there.
-        caches: keys and values: batch, heads of keys, the shape's keys, elements.
-        lengths: what tells how many keys each sequence has.
-        key_heads: heads of keys.
-        constants: how lengths are counted, and whether a query sees no key behind its own.
-        window: keys that a query sees, its own last; 0: all.
-    """
-
-    query: Region
-    query_row: int
-    caches: Sequence[Region]
-    lengths: Sequence[Region]
-    key_heads: int
-    constants: Mapping[str, int]
-    window: int
+    query: Region  # the queries: batch, tokens, heads, elements
+    query_row: int  # elements from token to token there
+    caches: Sequence[Region]  # keys and values: batch, heads of keys, the shape's keys, elements
+    lengths: Sequence[Region]  # what tells how many keys each sequence has
+    key_heads: int  # heads of keys
+    constants: Mapping[str, int]  # how lengths are counted, and whether a query sees no key behind its own
+    window: int  # keys that a query sees, its own last; 0: all
 
 
 def cached_kernel_of(

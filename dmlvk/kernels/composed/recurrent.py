@@ -36,8 +36,7 @@ from dmlvk.tensors import TensorDesc, packed_strides
 _HAS_BIAS, _HAS_PEEPHOLES, _HAS_LENGTHS, _HAS_CLIP, _IS_COUPLED, _HAS_SEQUENCE = (1 << bit for bit in range(6))
 """As in ``shaders/patterns/composed/recurrent.glsl``."""
 
-_MOST_PROJECTIONS = 2**28
-"""Bytes of products of the input that are kept at a time."""
+_MOST_PROJECTIONS = 2**28  # Bytes of products of the input that are kept at a time
 
 Recurrent = Rnn | Lstm | Gru
 

@@ -39,32 +39,23 @@ _ACTIVATIONS = (
 )
 """As ``shaders/include/any_activation.glsl`` counts them."""
 
-_USUAL = 4
-"""The first so many have kernels of their own."""
+_USUAL = 4  # The first so many have kernels of their own
 
 _APART, _ON_GPUS, _ON_PROCESSORS = range(3)
 """Where products are made, as in ``patterns/composed/recurrent.glsl``: by kernels of GEMM, or by those of the step."""
 
-_BLOCKS_AT_ONCE = 8
-"""Invocations of a work group on processors."""
+_BLOCKS_AT_ONCE = 8  # Invocations of a work group on processors
 
-_FLAG_BITS = 8
-"""What stands below the activations' kinds, as in ``shaders/patterns/composed/recurrent.glsl``."""
+_FLAG_BITS = 8  # What stands below the activations' kinds, as in ``shaders/patterns/composed/recurrent.glsl``
 
 
 @dataclasses.dataclass(frozen=True)
 class _StepKernel:
-    """A kernel of a step.
+    """A kernel of a step."""
 
-    Attributes:
-        file: below ``shaders/recurrent``.
-        product_gates: gates whose products of the state it makes, where it does.
-        defines: of its own.
-    """
-
-    file: str
-    product_gates: int
-    defines: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    file: str  # below ``shaders/recurrent``
+    product_gates: int  # gates whose products of the state it makes, where it does
+    defines: Mapping[str, str] = dataclasses.field(default_factory=dict)  # of its own
 
 
 _SOURCES: Mapping[str, _StepKernel] = {
@@ -79,21 +70,13 @@ _SOURCES: Mapping[str, _StepKernel] = {
 
 @dataclasses.dataclass(frozen=True)
 class StepTile:
-    """Units of sequences that a work group computes, products and all: ``patterns/composed/recurrent_products.glsl``.
+    """Units of sequences that a work group computes, with products: ``patterns/composed/recurrent_products.glsl``."""
 
-    Attributes:
-        name: of the variant.
-        rows: sequences.
-        columns: products of a sequence, at most.
-        terms: that are loaded at a time.
-        results: products of each invocation.
-    """
-
-    name: str
-    rows: int
-    columns: int
-    terms: int
-    results: int
+    name: str  # of the variant
+    rows: int  # sequences
+    columns: int  # products of a sequence, at most
+    terms: int  # that are loaded at a time
+    results: int  # products of each invocation
 
     def units(self, product_gates: int) -> int:
         """Of each sequence: a power of two, of so many products each."""
@@ -118,17 +101,11 @@ class StepTile:
 
 @dataclasses.dataclass(frozen=True)
 class StepBlock:
-    """Units of sequences that an invocation computes on processors: ``patterns/composed/recurrent_processors.glsl``.
+    """Units of sequences that an invocation computes on processors: ``patterns/composed/recurrent_processors.glsl``."""
 
-    Attributes:
-        name: of the variant.
-        rows: sequences.
-        columns: products of a sequence, at most.
-    """
-
-    name: str
-    rows: int
-    columns: int
+    name: str  # of the variant
+    rows: int  # sequences
+    columns: int  # products of a sequence, at most
 
     def words(self, product_gates: int, data_type: DataType) -> int:
         """Of each sequence's state: a power of two."""
@@ -155,14 +132,11 @@ FEW = StepTile("few", 4, 16, 64, 1)
 
 USUAL = StepTile("16x32", 16, 32, 32, 2)
 
-LARGE = StepTile("32x32", 32, 32, 16, 4)
-"""For so many sequences and units that a device is busy with it."""
+LARGE = StepTile("32x32", 32, 32, 16, 4)  # For so many sequences and units that a device is busy with it
 
-SMALL_BLOCK = StepBlock("small", 4, 4)
-"""For few sequences."""
+SMALL_BLOCK = StepBlock("small", 4, 4)  # For few sequences
 
-WIDE_BLOCK = StepBlock("wide", 16, 16)
-"""As many sums as GEMM's largest tile for processors has."""
+WIDE_BLOCK = StepBlock("wide", 16, 16)  # As many sums as GEMM's largest tile for processors has
 
 _VECTORS = ("LEFT_HAS_VECTORS", "RIGHT_ALONG_TERMS", "RIGHT_HAS_VECTORS")
 """The specialization constants of kernels that multiply by ``StepTile``: ``_Shape.vectors``."""
@@ -190,8 +164,6 @@ def step_tile(
     Args:
         product: the state's with the weights of all gates.
         product_gates: how many gates one launch multiplies at most.
-        any_activation: whether unusual activations occur.
-        target: the device.
     """
     if target.is_cpu:
         if target.is_naive or product.segments > 1:
@@ -244,61 +216,36 @@ def _kind(fused: FusedActivation) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class StepShape:
-    """What is the same for all steps of a network, and all of its kernels.
+    """What is the same for all steps of a network, and all of its kernels."""
 
-    Attributes:
-        operator_name: the operator's name.
-        data_type: of the state.
-        batch: sequences.
-        hidden: units of the state of a sequence and direction.
-        directions: of the operator.
-        flags: what there is, as in ``shaders/patterns/composed/recurrent.glsl``.
-        clip: the threshold's bits.
-        projections_of_direction: words from the input's products of one direction to those of the next.
-        peepholes: where they begin among the constants, in elements.
-        lengths: likewise, in words.
-        second_state: where the other part of the state begins, in words.
-        second_recurrences: the same of products, where they are made before.
-        weight_strides: in elements, of a direction, a unit of a gate, and a term.
-        vectors: whether four terms of a state and of the weights can be loaded at once, and between them whether the
-            weights' neighbours in memory are neighbouring terms: constants of kernels that multiply.
-        tile: of these; ``None``: products are made before.
-    """
-
-    operator_name: str
-    data_type: DataType
-    batch: int
-    hidden: int
-    directions: int
-    flags: int
-    clip: int
-    projections_of_direction: int
-    peepholes: int
-    lengths: int
-    second_state: int
-    second_recurrences: int
-    weight_strides: tuple[int, int, int]
+    operator_name: str  # the operator's name
+    data_type: DataType  # of the state
+    batch: int  # sequences
+    hidden: int  # units of the state of a sequence and direction
+    directions: int  # of the operator
+    flags: int  # what there is, as in ``shaders/patterns/composed/recurrent.glsl``
+    clip: int  # the threshold's bits
+    projections_of_direction: int  # words from the input's products of one direction to those of the next
+    peepholes: int  # where they begin among the constants, in elements
+    lengths: int  # likewise, in words
+    second_state: int  # where the other part of the state begins, in words
+    second_recurrences: int  # the same of products, where they are made before
+    weight_strides: tuple[int, int, int]  # in elements, of a direction, a unit of a gate, and a term
+    # whether four terms of a state and of the weights can be loaded at once, and between them whether the weights'
+    # neighbours in memory are neighbouring terms: constants of kernels that multiply
     vectors: tuple[bool, bool, bool]
-    tile: StepTile | StepBlock | None
+    tile: StepTile | StepBlock | None  # of these; ``None``: products are made before
 
 
 @dataclasses.dataclass(frozen=True)
 class StepTime:
-    """Which step it is.
+    """Which step it is."""
 
-    Attributes:
-        times: by direction.
-        positions: by direction, where that stands among the products of the input.
-        read_state: where the hidden state begins that is read, in words.
-        written_state: the same of the one that is written.
-        count: 1; 0 where a run has no such step, and nothing is computed.
-    """
-
-    times: Sequence[int]
-    positions: Sequence[int]
-    read_state: int
-    written_state: int
-    count: int = 1
+    times: Sequence[int]  # by direction
+    positions: Sequence[int]  # by direction, where that stands among the products of the input
+    read_state: int  # where the hidden state begins that is read, in words
+    written_state: int  # the same of the one that is written
+    count: int = 1  # 1; 0 where a run has no such step, and nothing is computed
 
 
 def launched(kernel: PlainKernel, count: int) -> PlainKernel:

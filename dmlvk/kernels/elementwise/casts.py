@@ -20,8 +20,7 @@ from dmlvk.tensors import TensorDesc
 
 _BY_WIDTH = {8: DataType.UINT8, 16: DataType.UINT16, 32: DataType.UINT32, 64: DataType.UINT64}
 
-_TOLD = 16
-"""A bit that makes the number of two kinds of data type no 0, which would say nothing."""
+_TOLD = 16  # A bit that makes the number of two kinds of data type no 0, which would say nothing
 
 
 @lowering(Cast)

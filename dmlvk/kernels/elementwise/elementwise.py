@@ -24,6 +24,7 @@ from dmlvk.kernels.variants import (
     LOOKUP_TYPES,
     AccessOrder,
     AttributeWord,
+    access_orders_of,
     attribute_words,
     lookup_variant_name,
     operands_of,
@@ -70,6 +71,7 @@ def lower(desc: OperatorDesc, target: Target) -> ElementwiseKernel:
         target,
         takes_a_while=lambda access_order: _takes_a_while(desc, variant(access_order)),
         defers_slow_path=lambda access_order: facts_of(variant(access_order)).defers,
+        orders=access_orders_of(type(desc), types),
     )
     made = _kernel(desc.operator_name, variant(plan.access_order), plan, attributes)
     return dataclasses.replace(made, special_attribute=special_attribute)
@@ -107,7 +109,6 @@ def lower_elementwise_shader(
         name: of the shader's variants but for data types and access order:
             :func:`dmlvk.kernels.variants.elementwise_variant`.
         tensors: the inputs and, last, the output; where an input has size 1 and the output has not, it is broadcast.
-        target: the device.
         attributes: the attribute words of the push constants.
     """
     sizes, types = tensors[-1].sizes, tuple(tensor.data_type for tensor in tensors)

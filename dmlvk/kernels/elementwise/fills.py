@@ -198,17 +198,11 @@ class _Folded:
 
 @dataclasses.dataclass(frozen=True)
 class _Iterations:
-    """How the addends of an element are gone through.
+    """How the addends of an element are gone through."""
 
-    Attributes:
-        by_positions: by the positions that a window may have over the element; else by the window's places.
-        count: of either, how many there are.
-        candidates: the positions along each spatial dimension.
-    """
-
-    by_positions: bool
-    count: int
-    candidates: tuple[int, ...]
+    by_positions: bool  # by the positions that a window may have over the element; else by the window's places
+    count: int  # of either, how many there are
+    candidates: tuple[int, ...]  # the positions along each spatial dimension
 
     @property
     def constants(self) -> dict[str, int]:

@@ -19,8 +19,6 @@ from dmlvk.operators.block_quantization import QUANTIZED, Dequantize, Quantize
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
-_AXIS_WORDS = 7
-
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
@@ -44,21 +42,13 @@ def _variant_name(operator: type[OperatorDesc], number: DataType, integer: DataT
 
 @dataclasses.dataclass(frozen=True)
 class _BlockAxis:
-    """An axis of the output, and the steps along it in elements.
+    """An axis of the output, and the steps along it in elements."""
 
-    Attributes:
-        size: its elements.
-        source: a step's in the input.
-        scale: the length of a block, and a step's from block to block in the scale.
-        zero: the same of the zero point.
-        output: a step's in the output.
-    """
-
-    size: int
-    source: int
-    scale: tuple[int, int]
-    zero: tuple[int, int]
-    output: int
+    size: int  # its elements
+    source: int  # a step's in the input
+    scale: tuple[int, int]  # the length of a block, and a step's from block to block in the scale
+    zero: tuple[int, int]  # the same of the zero point
+    output: int  # a step's in the output
 
     def constants(self, position: int) -> dict[str, int]:
         """The specialization constants of the axis at this place, the innermost one's 0."""

@@ -20,7 +20,7 @@ from dmlvk.operators.random import RandomGenerator
 def variants() -> Iterable[ShaderVariant]:
     """Every shader variant of the pattern."""
     for name in ("random_groups", "random_state"):
-        yield ShaderVariant(name, f"random/{name}.comp", ())
+        yield ShaderVariant(name, f"patterns/elementwise/{name}.comp", ())
 
 
 @lowering(RandomGenerator)

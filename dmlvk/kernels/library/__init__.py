@@ -41,9 +41,6 @@ _library()  # now: a checkout notes which files this process has loaded
 def load(variant_name: str) -> bytes:
     """The SPIR-V of a variant.
 
-    Args:
-        variant_name: as made by :func:`dmlvk.kernels.variants.variant_name`.
-
     Raises:
         ShaderLibraryError: it is missing or damaged; or, in a source checkout, cannot be compiled.
     """

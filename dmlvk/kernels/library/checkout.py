@@ -25,17 +25,14 @@ if TYPE_CHECKING:
 
 OR_SET_UP = "or run scripts/setup.sh"
 
-COMPILER = "compiler.txt"
-"""The file beside packed files that names their compiler's version."""
+COMPILER = "compiler.txt"  # The file beside packed files that names their compiler's version
 
-COMPILED = "compiled"
-"""The folder of what was compiled, by content."""
+COMPILED = "compiled"  # The folder of what was compiled, by content
 
 _KEYS = "keys.txt"
 _PACKAGE = Path(__file__).parents[2]
 _SHADERS = (".comp", ".glsl")
-_SILENT_SECONDS = 0.5
-"""From then on a terminal shows what is compiled."""
+_SILENT_SECONDS = 0.5  # From then on a terminal shows what is compiled
 
 _log = logging.getLogger("dmlvk")
 
@@ -57,7 +54,6 @@ class Checkout:
     """Compiled shaders of the sources in a directory.
 
     Args:
-        shaders: the GLSL sources.
         directory: where compiled shaders are kept; in the user's cache directory where that cannot be written.
     """
 
@@ -137,7 +133,6 @@ class Checkout:
         """Computes all keys anew, and keeps them.
 
         Args:
-            signature: what they follow from.
             version: of the compiler, for where there is none any more.
         """
         from dmlvk.kernels.library.compiler import MissingToolError, key_of

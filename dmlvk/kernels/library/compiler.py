@@ -18,7 +18,7 @@ from dmlvk.kernels.library import glslang
 from dmlvk.kernels.library.glsl import FLAGS, INCLUDE_DIRECTORIES
 from dmlvk.kernels.library.sources import SourceError, SourceTree
 from dmlvk.spirv.constant_names import NAMES_KEPT, with_constant_names_only
-from dmlvk.spirv.cooperative_types import has_cooperative_matrices, with_component_types
+from dmlvk.spirv.cooperative_types import PACKED_SOURCE, has_cooperative_matrices, with_component_types
 from dmlvk.spirv.decorations import PASSES, with_decorations
 
 GLSLANG: Final = glslang.ONE
@@ -63,9 +63,7 @@ def key_of(tree: SourceTree, version: str, variant: Variant) -> str:
     """A hash of all that decides a variant's bytes; equal keys need no second compilation.
 
     Args:
-        tree: the shader sources.
         version: of glslang, such as ``"11:12.0.0"``.
-        variant: the variant.
 
     Raises:
         SourceError: a source or include is missing or ambiguous.
@@ -77,19 +75,12 @@ def key_of(tree: SourceTree, version: str, variant: Variant) -> str:
 
 @dataclass(frozen=True)
 class Compiler:
-    """Compiles the shaders of one directory.
+    """Compiles the shaders of one directory."""
 
-    Attributes:
-        tree: the shader sources.
-        glslang: path of dmlvk-glslang, which compiles and validates many in one process, or of glslangValidator.
-        spirv_val: path of spirv-val; empty where dmlvk-glslang does its work.
-        version: glslang's version, such as ``"11:12.0.0"``.
-    """
-
-    tree: SourceTree
-    glslang: str
-    spirv_val: str
-    version: str
+    tree: SourceTree  # the shader sources
+    glslang: str  # path of dmlvk-glslang, which compiles and validates many in one process, or of glslangValidator
+    spirv_val: str  # path of spirv-val; empty where dmlvk-glslang does its work
+    version: str  # glslang's version, such as ``"11:12.0.0"``
 
     @classmethod
     def find(cls: type[CompilerT], tree: SourceTree) -> CompilerT:
@@ -112,11 +103,6 @@ class Compiler:
         raise fault
 
     @cached_property
-    def flags(self) -> list[str]:
-        """Everything on the command line that is the same for all variants."""
-        return [*FLAGS, *(f"-I{folder}" for folder in self._folders)]
-
-    @cached_property
     def _folders(self) -> list[str]:
         return [(Path(self.tree.root.name) / folder).as_posix() for folder in INCLUDE_DIRECTORIES]
 
@@ -125,22 +111,27 @@ class Compiler:
         return key_of(self.tree, self.version, variant)
 
     def command(self, variant: Variant, output: str, *, debug: bool = False) -> list[str]:
-        """GlslangValidator's command line for a variant, to be run beside the shader directory."""
-        flags = [*self.flags, *(DEBUG_FLAGS if debug else ())]
+        """GlslangValidator's command line for a variant whose file, with its head, is below the working directory."""
+        beside = Path(variant.source).parent.as_posix()
+        includes = [f"-I{(self.tree.root.resolve() / folder).as_posix()}" for folder in (beside, *INCLUDE_DIRECTORIES)]
         defines = [f"-D{name}={value}" if value else f"-D{name}" for name, value in sorted(variant.defines)]
+        flags = [*FLAGS, *includes, *(DEBUG_FLAGS if debug else ()), *defines]
         program = GLSLANG if glslang.compiles_many(self.glslang) else self.glslang
-        return [program, *flags, *defines, "-o", output, f"{self.tree.root.name}/{variant.source}"]
+        return [program, *flags, "-o", output, f"{self.tree.root.name}/{variant.source}"]
 
     def reproduction(self, variant: Variant) -> str:
-        """A shell line that repeats a variant's compilation from anywhere."""
-        command = [GLSLANG, *self.command(variant, os.devnull)[1:]]
-        return f"cd {shlex.quote(str(self.tree.root.parent))} && {shlex.join(command)}"
+        """Shell commands that repeat a variant's compilation, in a folder of their own."""
+        *words, file = self.command(variant, os.devnull)
+        source = self.tree.file(variant.source)
+        head = source.shader.removesuffix(source.text).replace("\n", "\\n")
+        text = f"printf {shlex.quote(head)} | cat - {shlex.quote(str(self.tree.root.resolve() / variant.source))}"
+        made = f"cd $(mktemp -d) && mkdir -p {shlex.quote(os.path.dirname(file))} && {text} > {shlex.quote(file)}"
+        return f"{made} && {shlex.join([GLSLANG, *words[1:], file])}"
 
     def compile(self, variant: Variant, *, debug: bool = False) -> bytes:
         """Compiles and validates one variant.
 
         Args:
-            variant: what to compile.
             debug: keep names, source text and line numbers.
 
         Returns:
@@ -154,12 +145,16 @@ class Compiler:
             data = self._compiled_by_many(variant)
         else:
             with tempfile.TemporaryDirectory(prefix="dmlvk-shaders-") as scratch:
-                data = self._compiled_by_one(variant, Path(scratch) / "module.spv", debug=debug)
+                data = self._compiled_by_one(variant, Path(scratch), debug=debug)
         try:
             # Validators as old as the compilers that have to do do not know their instructions: tests have a newer one.
             is_validated = not has_cooperative_matrices(data)
             data = data if debug else with_constant_names_only(data)
-            data = with_decorations(with_component_types(data), precise=DEVICE_ARITHMETIC not in dict(variant.defines))
+            data = with_decorations(
+                with_component_types(data),
+                precise=DEVICE_ARITHMETIC not in dict(variant.defines),
+                precise_matrices=variant.source == PACKED_SOURCE,
+            )
         except ValueError as error:
             raise CompileError(f"{self.glslang} left no readable module: {error}") from error
         if is_validated:
@@ -169,7 +164,7 @@ class Compiler:
     def _compiled_by_many(self, variant: Variant) -> bytes:
         root, name = self.tree.root, f"{self.tree.root.name}/{variant.source}"
         try:
-            source = self.tree.file(variant.source).text
+            source = self.tree.file(variant.source).shader
             answer = glslang.compile_many(
                 self.glslang,
                 root.resolve().parent,
@@ -188,11 +183,15 @@ class Compiler:
             raise CompileError(said or f"{glslang.MANY} refuses it without a message")
         return answer.module
 
-    def _compiled_by_one(self, variant: Variant, output: Path, *, debug: bool) -> bytes:
+    def _compiled_by_one(self, variant: Variant, scratch: Path, *, debug: bool) -> bytes:
+        # The compiler always prints the name of the file; whatever else it says is an error or a warning.
+        own_name, output = f"{self.tree.root.name}/{variant.source}", scratch / "module.spv"
         try:
+            (scratch / own_name).parent.mkdir(parents=True)
+            (scratch / own_name).write_text(self.tree.file(variant.source).shader, encoding="utf-8")
             result = subprocess.run(
                 self.command(variant, str(output), debug=debug),
-                cwd=self.tree.root.parent,
+                cwd=scratch,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -200,10 +199,10 @@ class Compiler:
                 errors="replace",
                 check=False,
             )
+        except SourceError as error:
+            raise CompileError(str(error)) from error
         except OSError as error:
             raise CompileError(f"{GLSLANG} does not run: {error}") from error
-        # The compiler always prints the name of the file; whatever else it says is an error or a warning.
-        own_name = f"{self.tree.root.name}/{variant.source}"
         said = _without_blank_lines(result.stdout, own_name)
         if result.returncode != 0 or said:
             raise CompileError(said or f"{GLSLANG} ended with status {result.returncode} and no message")

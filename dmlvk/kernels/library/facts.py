@@ -24,15 +24,10 @@ FILE_NAME = "facts.json"
 
 @dataclass(frozen=True)
 class Facts:
-    """What the plan knows of an operator's function for some data types, which is the same for all access orders.
+    """What the plan knows of an operator's function for some data types, which is the same for all access orders."""
 
-    Attributes:
-        words: how long it is, as :func:`dmlvk.spirv.volume.called_words` counts.
-        defers: whether its contiguous kernel can compute the slow path after the rest.
-    """
-
-    words: int
-    defers: bool
+    words: int  # how long it is, as :func:`dmlvk.spirv.volume.called_words` counts
+    defers: bool  # whether its contiguous kernel can compute the slow path after the rest
 
     @classmethod
     def of(cls, spirv: bytes) -> Facts:

@@ -35,8 +35,7 @@ FLAGS = ("-V", "--target-env", "vulkan1.1", "-S", "comp", "--nan-clamp")
 """``--nan-clamp`` changes nothing as long as the linter refuses min, max and clamp of floats; it makes them defined
 for NaN in a shader that is tried out before it is linted."""
 
-RELEASE_FLAGS = ("-g0",)
-"""No names and no source text: smaller files, and nothing in them that depends on the machine."""
+RELEASE_FLAGS = ("-g0",)  # No names and no source text: smaller files, and nothing in them that depends on the machine
 
 INCLUDE_DIRECTORIES = ("include", "patterns", ".")
 """Where ``#include`` looks besides the directory of the including file, below the shader directory."""
@@ -45,8 +44,7 @@ _KEPT_IN_MEMORY = 256
 _KEPT_ON_DISK_BYTES = 64 * 2**20
 _FILE_FORMAT = "3"
 _LINE_OF_KERNEL = re.compile(r"kernel\.comp:(\d+)")
-_TAKEN_FROM = re.compile(r"// (\S+\.comp)")
-"""The line of a fused kernel before what was taken from an operator's file."""
+_TAKEN_FROM = re.compile(r"// (\S+\.comp)")  # The line of a fused kernel before what was taken from an operator's file
 
 _log = logging.getLogger("dmlvk")
 _lock = threading.Lock()

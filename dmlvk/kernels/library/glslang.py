@@ -23,17 +23,14 @@ from pathlib import Path
 if sys.platform == "linux":
     import resource
 
-MANY = "dmlvk-glslang"
-"""The program that compiles many shaders in one process."""
+MANY = "dmlvk-glslang"  # The program that compiles many shaders in one process
 
 ONE = "glslangValidator"
 """glslang's own program, for one shader at a time (Debian's package glslang-tools, the Vulkan SDK)."""
 
-SECONDS = 20
-"""A shader takes a tenth of a second; a compiler that does not end is not waited for."""
+SECONDS = 20  # A shader takes a tenth of a second; a compiler that does not end is not waited for
 
-MEMORY_BYTES = 2 * 2**30
-"""What a compiler may take."""
+MEMORY_BYTES = 2 * 2**30  # What a compiler may take
 
 _READ_BYTES = 2**16
 _PIPES_CAN_BE_AWAITED = os.name != "nt"
@@ -50,17 +47,11 @@ class CompilerTimeoutError(CompilerProcessError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the program says to a request.
+    """What the program says to a request."""
 
-    Attributes:
-        is_done: whether the shader was compiled, or the module is valid.
-        module: the compiled module, in this machine's byte order.
-        message: words of the compiler or the validator, which warnings are too.
-    """
-
-    is_done: bool
-    module: bytes
-    message: str
+    is_done: bool  # whether the shader was compiled, or the module is valid
+    module: bytes  # the compiled module, in this machine's byte order
+    message: str  # words of the compiler or the validator, which warnings are too
 
 
 def own_program() -> Path:
@@ -84,24 +75,15 @@ def compiles_many(path: str) -> bool:
 
 def compile_many(
     path: str,
-    root: Path,
-    name: str,
-    folders: Iterable[str],
+    root: Path,  # the directory that the names are relative to
+    name: str,  # of the shader's file, for messages and for what it includes
+    folders: Iterable[str],  # where ``#include`` looks besides the including file's directory
     defines: Mapping[str, str],
     source: str,
     *,
-    keeps_names: bool = False,
+    keeps_names: bool = False,  # whether the module has the shader's names
 ) -> Answer:
     """Compiles a shader with :data:`MANY`.
-
-    Args:
-        path: of the program.
-        root: the directory that the names are relative to.
-        name: of the shader's file, for messages and for what it includes.
-        folders: where ``#include`` looks besides the including file's directory.
-        defines: macros.
-        source: the shader's text.
-        keeps_names: whether the module has the shader's names.
 
     Raises:
         CompilerProcessError: the program does not work.

@@ -52,17 +52,11 @@ def compilers() -> str:
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of all variants.
+    """The keys of all variants."""
 
-    Attributes:
-        signature: what they follow from, as :func:`touched` and :func:`compilers` tell it.
-        version: of the compiler.
-        lines: a line "NAME KEY" for each variant, with a line break before and behind.
-    """
-
-    signature: str
-    version: str
-    lines: str
+    signature: str  # what they follow from, as :func:`touched` and :func:`compilers` tell it
+    version: str  # of the compiler
+    lines: str  # a line "NAME KEY" for each variant, with a line break before and behind
 
     @classmethod
     def of(cls, signature: str, version: str, keys: Mapping[str, str]) -> Keys:

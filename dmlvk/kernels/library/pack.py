@@ -23,8 +23,7 @@ from dmlvk.support.caches import write
 
 SUFFIX = ".pack"
 
-BLOCK_BYTES = 2 * 2**20
-"""Bytes of a block before it is compressed, but where a single module has more."""
+BLOCK_BYTES = 2 * 2**20  # Bytes of a block before it is compressed, but where a single module has more
 
 FORMAT = 1
 
@@ -41,21 +40,13 @@ class PackError(ValueError):
 
 @dataclass(frozen=True)
 class Packed:
-    """One module of a packed file.
+    """One module of a packed file."""
 
-    Attributes:
-        key: of all that decides its bytes, as ``Compiler.key`` makes it.
-        sha256: of its bytes.
-        block: which block it is in.
-        start: where it begins in the block.
-        size: its bytes.
-    """
-
-    key: str
-    sha256: str
-    block: int
-    start: int
-    size: int
+    key: str  # of all that decides its bytes, as ``Compiler.key`` makes it
+    sha256: str  # of its bytes
+    block: int  # which block it is in
+    start: int  # where it begins in the block
+    size: int  # its bytes
 
 
 def family(variant_name: str) -> str:
@@ -65,12 +56,6 @@ def family(variant_name: str) -> str:
 
 class Pack:
     """A packed file.
-
-    Args:
-        path: of the file.
-
-    Attributes:
-        modules: what it holds, by variant.
 
     Raises:
         PackError: it cannot be read.
@@ -89,6 +74,7 @@ class Pack:
         content = json.loads(zlib.decompress(head))
         if content["format"] != FORMAT:
             raise PackError(f"{path} has the format {content['format']!r} instead of {FORMAT}")
+        # what it holds, by variant
         self.modules = {name: Packed(*values) for name, values in content["modules"].items()}
         self._blocks: list[tuple[int, int]] = []
         start = _HEAD.size + size
@@ -125,7 +111,6 @@ def write_pack(path: Path, modules: Mapping[str, tuple[str, bytes]]) -> None:
     """Writes a packed file, with the same bytes for the same modules, in one step.
 
     Args:
-        path: of the file.
         modules: key and bytes by variant.
 
     Raises:
@@ -160,11 +145,7 @@ def pack_paths(directory: Path) -> list[Path]:
 
 
 class PackedLibrary:
-    """A directory of packed files.
-
-    Args:
-        directory: where they are.
-    """
+    """A directory of packed files."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -174,7 +155,6 @@ class PackedLibrary:
         """A module.
 
         Args:
-            variant_name: of the module.
             key: what the module must have been made from; anything when ``None``.
 
         Raises:

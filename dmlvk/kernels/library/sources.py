@@ -13,6 +13,9 @@ from pathlib import Path
 
 from dmlvk.kernels.library.glsl import INCLUDE_DIRECTORIES
 
+HEAD = "#version 450\n#extension GL_GOOGLE_include_directive : require\n"
+"""What every shader begins with; a source need not say it."""
+
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _INCLUDE = re.compile(r'^(?:"([^"]+)"|<([^>]+)>)')
@@ -24,30 +27,35 @@ class SourceError(Exception):
 
 @dataclass(frozen=True)
 class Directive:
-    """A preprocessor line, comments and line continuations removed.
+    """A preprocessor line, comments and line continuations removed."""
 
-    Attributes:
-        line: line number, from 1.
-        name: the word after ``#``.
-        text: the rest.
-    """
-
-    line: int
-    name: str
-    text: str
+    line: int  # line number, from 1
+    name: str  # the word after ``#``
+    text: str  # the rest
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One GLSL file.
+    """One GLSL file."""
 
-    Attributes:
-        path: path below the shader directory, with forward slashes.
-        text: its contents.
-    """
+    path: str  # path below the shader directory, with forward slashes
+    text: str  # its contents
 
-    path: str
-    text: str
+    @property
+    def shader(self) -> str:
+        """The text of a shader, with its head; lines keep their numbers."""
+        return self.text if self._has_head else f"{HEAD}#line 1\n{self.text}"
+
+    @property
+    def code(self) -> str:
+        """What is compiled, without comments and empty lines."""
+        head = HEAD if self.path.endswith(".comp") and not self._has_head else ""
+        lines = f"{head}{_COMMENT.sub(' ', self.text)}".splitlines()
+        return "\n".join(line.rstrip() for line in lines if line.strip())
+
+    @property
+    def _has_head(self) -> bool:
+        return any(directive.name == "version" for directive in self.directives)
 
     @cached_property
     def directives(self) -> tuple[Directive, ...]:
@@ -81,11 +89,7 @@ class SourceFile:
 
 
 class SourceTree:
-    """The GLSL files below one directory.
-
-    Args:
-        root: the shader directory.
-    """
+    """The GLSL files below one directory."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -112,9 +116,7 @@ class SourceTree:
         """Return the path of an included file.
 
         Args:
-            includer: the including file.
             line: line of the ``#include``, for messages.
-            name: the name in it.
 
         Raises:
             SourceError: no file has that name, or more than one could be meant.
@@ -157,9 +159,7 @@ class SourceTree:
         if path not in self._digests:
             hasher = hashlib.sha256()
             for member in self.closure(path):
-                lines = _COMMENT.sub(" ", self.file(member).text).splitlines()
-                code = "\n".join(line.rstrip() for line in lines if line.strip())
-                contents = hashlib.sha256(code.encode("utf-8")).hexdigest()
+                contents = hashlib.sha256(self.file(member).code.encode("utf-8")).hexdigest()
                 hasher.update(f"{member}\0{contents}\n".encode())
             self._digests[path] = hasher.hexdigest()
         return self._digests[path]

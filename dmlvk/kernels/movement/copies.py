@@ -2,7 +2,7 @@
 
 A copy is folded first: axes in the target's order of memory, neighbours that lie behind one another in both views
 merged, elements joined to wider ones where both have them side by side and aligned. What is left goes through
-``shaders/patterns/movement/copies.glsl``, or, where it is a transposition, through the tiles of element-wise kernels.
+``shaders/patterns/movement/copies.comp``, or, where it is a transposition, through the tiles of element-wise kernels.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from dmlvk.kernels.variants import ShaderVariant, variant_name
 from dmlvk.kernels.views import View
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
-WIDTHS = (8, 16, 32, 64, 128)
-"""Bits of what shaders move at once."""
+WIDTHS = (8, 16, 32, 64, 128)  # Bits of what shaders move at once
 
 SMALL_IN_BYTES = 2**16
 """Up to so many bytes, a pipeline that is there already counts for more than the speed of its index arithmetic."""
@@ -39,23 +38,14 @@ _MOVED_AS = {8: DataType.UINT8, 16: DataType.UINT16, 32: DataType.UINT32, 64: Da
 
 @dataclasses.dataclass(frozen=True)
 class FoldedCopy:
-    """A copy without superfluous axes, the innermost first.
+    """A copy without superfluous axes, the innermost first."""
 
-    Attributes:
-        bits: of an element.
-        sizes: elements along each axis.
-        target: strides in the target, all above 0, rising.
-        source: strides in the source, of either sign.
-        first_target: the element of the target whose coordinates are all 0.
-        first_source: the same of the source.
-    """
-
-    bits: int
-    sizes: tuple[int, ...]
-    target: tuple[int, ...]
-    source: tuple[int, ...]
-    first_target: int
-    first_source: int
+    bits: int  # of an element
+    sizes: tuple[int, ...]  # elements along each axis
+    target: tuple[int, ...]  # strides in the target, all above 0, rising
+    source: tuple[int, ...]  # strides in the source, of either sign
+    first_target: int  # the element of the target whose coordinates are all 0
+    first_source: int  # the same of the source
 
     @property
     def elements(self) -> int:
@@ -77,7 +67,6 @@ def fold_copy(source: View, target: View, bits: int) -> FoldedCopy:
     """Folds a copy.
 
     Args:
-        source: where elements come from.
         target: where they go to; of the same sizes, and without overlaps.
         bits: of an element: 8, 16, 32 or 64.
     """
@@ -125,24 +114,15 @@ def _widened(folded: FoldedCopy) -> FoldedCopy | None:
 
 def copy(
     builder: ProgramBuilder,
-    source: tuple[Region, View],
-    target: tuple[Region, View],
-    bits: int,
+    source: tuple[Region, View],  # what is read, and which elements
+    target: tuple[Region, View],  # what is written, and which elements: of the same sizes, without overlaps
+    bits: int,  # of an element: 8, 16, 32 or 64
     *,
-    label: str = "",
+    label: str = "",  # what the step is called, for people
+    # whether it writes other elements than the step before; it may wait all the same, where the two share a word
     is_independent: bool = False,
 ) -> None:
-    """Adds the launches that copy one view to another.
-
-    Args:
-        builder: the program.
-        source: what is read, and which elements.
-        target: what is written, and which elements: of the same sizes, without overlaps.
-        bits: of an element: 8, 16, 32 or 64.
-        label: what the step is called, for people.
-        is_independent: whether it writes other elements than the step before; it may wait all the same, where the two
-            share a word.
-    """
+    """Adds the launches that copy one view to another."""
     folded = fold_copy(source[1], target[1], bits)
     independent = is_independent and folded.writes_whole_words
     for number, part in enumerate(_of_few_axes(folded)):
@@ -153,23 +133,14 @@ def copy(
 
 def fill(
     builder: ProgramBuilder,
-    target: tuple[Region, View],
-    bits: int,
-    value: int,
+    target: tuple[Region, View],  # what is written, and which elements; without overlaps
+    bits: int,  # of an element: 8, 16, 32 or 64
+    value: int,  # its bits, as an unsigned number
     *,
-    label: str = "",
+    label: str = "",  # what the step is called, for people
     is_independent: bool = False,
 ) -> None:
-    """Adds the launches that write one value to all elements of a view.
-
-    Args:
-        builder: the program.
-        target: what is written, and which elements; without overlaps.
-        bits: of an element: 8, 16, 32 or 64.
-        value: its bits, as an unsigned number.
-        label: what the step is called, for people.
-        is_independent: as for :func:`copy`.
-    """
+    """Adds the launches that write one value to all elements of a view."""
     region, view = target
     folded = fold_copy(view, view, bits)
     words = repeated_value(value, bits)
@@ -212,8 +183,6 @@ def kernel_of(folded: FoldedCopy, target: Target, operator_name: str) -> Kernel:
 
     Args:
         folded: the copy, of 8 axes at most.
-        target: the device.
-        operator_name: for messages.
     """
     if target.is_cpu or _is_small(folded):
         return _kernel(folded, "copy", operator_name, ())
@@ -302,11 +271,7 @@ def _kernel(folded: FoldedCopy, kind: str, operator_name: str, value: tuple[int,
         own_strides = source_strides if kind == "copy" else []
         parameters = (items, *firsts, row_elements, *padded, *strides, *own_strides)
         groups = launch_size(operator_name, items)
-        return PlainKernel(
-            variant=f"{kind}.bits{folded.bits}.small",
-            work_groups=groups,
-            parameters=parameters,
-        )
+        return PlainKernel(variant=f"{kind}.bits{folded.bits}.small", work_groups=groups, parameters=parameters)
     axis, interleave = _lanes(padded)
     block = _LANES * interleave
     along = -(-padded[axis] // block) * interleave
@@ -364,5 +329,7 @@ def variants() -> list[ShaderVariant]:
             defines = [("WIDTH", str(bits))] + [("FILL", "1")] * (kind == "fill")
             for size in ("small", "large"):
                 own = defines + [("SMALL", "1")] * (size == "small")
-                found.append(ShaderVariant(f"{kind}.bits{bits}.{size}", "copies/copy.comp", tuple(sorted(own))))
+                found.append(
+                    ShaderVariant(f"{kind}.bits{bits}.{size}", "patterns/movement/copies.comp", tuple(sorted(own)))
+                )
     return found

@@ -16,24 +16,18 @@ from dmlvk.tensors import TensorDesc
 _SCATTER = "scatter_lines"
 _GATHER = "gather_lines"
 _WORD = 32
-_NEIGHBOURS = 4
-"""Elements that an invocation takes at once."""
+_NEIGHBOURS = 4  # Elements that an invocation takes at once
 
-_MOST_ITERATIONS = 8
-"""How often it does so at most: ``MAX_ITERATIONS`` in the shader."""
+_MOST_ITERATIONS = 8  # How often it does so at most: ``MAX_ITERATIONS`` in the shader
 
-_MOST_INVOCATIONS = 1024
-"""Fewer are slower on long lines: docs/notes/speed.md, «Moving, reducing»."""
+_MOST_INVOCATIONS = 1024  # Fewer are slower on long lines: docs/notes/speed.md, «Moving, reducing»
 
 _FEWEST_ELEMENTS = 512
-_FEWEST_LINES = 16
-"""Below these there is too little for a work group, or for a device, to do."""
+_FEWEST_LINES = 16  # Below these there is too little for a work group, or for a device, to do
 
-_FEWEST_LINES_OF_ONE_STEP = 128
-"""The same where the other way takes one step, too."""
+_FEWEST_LINES_OF_ONE_STEP = 128  # The same where the other way takes one step, too
 
-_MOST_ELEMENTS = 0xFFFC
-"""As many as numbers of 16 bits tell apart, of which the last one means none."""
+_MOST_ELEMENTS = 0xFFFC  # As many as numbers of 16 bits tell apart, of which the last one means none
 
 
 def variants() -> Iterator[ShaderVariant]:
@@ -45,10 +39,6 @@ def scatter_kernel(desc: Scatter, target: Target) -> PlainKernel | None:
     """The kernel that makes whole lines, or ``None`` where lines do not suit it.
 
     It reads the input, the indices and the updates.
-
-    Args:
-        desc: a checked description.
-        target: the device.
     """
     tensors = (desc.input_tensor, desc.indices_tensor, desc.updates_tensor, desc.output_tensor)
     return _kernel(_SCATTER, desc, tensors, target, _FEWEST_LINES)
@@ -63,11 +53,7 @@ def gather_kernel(desc: GatherElements, target: Target) -> PlainKernel | None:
 
 
 def _kernel(
-    variant: str,
-    desc: Scatter | GatherElements,
-    tensors: Sequence[TensorDesc],
-    target: Target,
-    fewest_lines: int,
+    variant: str, desc: Scatter | GatherElements, tensors: Sequence[TensorDesc], target: Target, fewest_lines: int
 ) -> PlainKernel | None:
     source, indices = tensors[:2]
     length, count = source.sizes[desc.axis], indices.sizes[desc.axis]

@@ -45,7 +45,6 @@ def _aligned(natural: Sequence[tuple[int, int, int]], output: TensorDesc) -> tup
 
     Args:
         natural: size, stride in the input and stride in the indices of each axis.
-        output: the output.
     """
     kept = [axis for axis in natural if axis[0] > 1]
     strides = [stride for size, stride in zip(output.sizes, output.element_strides, strict=True) if size > 1]

@@ -17,42 +17,28 @@ from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
-UNITS = (128, 64, 32, 16, 8)
-"""Bits that are moved at once, the most first."""
+UNITS = (128, 64, 32, 16, 8)  # Bits that are moved at once, the most first
 
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """An axis along which all operands lie.
+    """An axis along which all operands lie."""
 
-    Attributes:
-        size: elements.
-        dense: the stride of the operand that is gone through, in elements, as all that follow.
-        index: that of the indices.
-        sparse: that of the operand into which the indices point.
-        position: 1 on the axis whose coordinates the operator compares with indices, else 0.
-    """
-
-    size: int
-    dense: int
-    index: int
-    sparse: int
-    position: int = 0
+    size: int  # elements
+    dense: int  # the stride of the operand that is gone through, in elements, as all that follow
+    index: int  # that of the indices
+    sparse: int  # that of the operand into which the indices point
+    position: int = 0  # 1 on the axis whose coordinates the operator compares with indices, else 0
 
 
 @dataclasses.dataclass(frozen=True)
 class IndexedAccess:
-    """How elements are gone through, and where indices lead.
+    """How elements are gone through, and where indices lead."""
 
-    Attributes:
-        axes: the axes, outermost first.
-        choices: for each index of an element, how many places it chooses from, and their stride in the sparse operand.
-        index_step: how far apart the indices of an element lie, in elements.
-    """
-
-    axes: tuple[Axis, ...]
+    axes: tuple[Axis, ...]  # the axes, outermost first
+    # for each index of an element, how many places it chooses from, and their stride in the sparse operand
     choices: tuple[tuple[int, int], ...]
-    index_step: int = 0
+    index_step: int = 0  # how far apart the indices of an element lie, in elements
 
     @property
     def elements(self) -> int:
@@ -77,7 +63,6 @@ class IndexedAccess:
         Elements move together that are neighbours in all operands and have the same indices.
 
         Args:
-            bits: of an element.
             moves_position: whether positions count elements of a further operand, which are moved, too.
         """
         if not self.axes:
@@ -151,10 +136,8 @@ def kernel_of(
     """The kernel that goes through all elements of the dense operand.
 
     Args:
-        operation: the shader's name.
         access: folded, in units.
         unit: bits that are moved at once.
-        index_type: of the indices.
         has_many: whether an invocation moves many units; the shader has a variant for it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Copies in which elements of two or four lines alternate in one line: shaders/patterns/movement/interleaved.glsl."""
+"""Copies in which elements of two or four lines alternate in one line: shaders/patterns/movement/interleaved.comp."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def variants() -> Iterator[ShaderVariant]:
             for is_apart in (False, True):
                 defines = [("BITS", str(bits)), ("PLANES", str(planes))] + [("APART", "1")] * is_apart
                 name = _variant_name(bits, planes, is_apart)
-                yield ShaderVariant(name, "copies/interleaved.comp", tuple(sorted(defines)))
+                yield ShaderVariant(name, "patterns/movement/interleaved.comp", tuple(sorted(defines)))
 
 
 def _variant_name(bits: int, planes: int, is_apart: bool) -> str:
@@ -40,7 +40,6 @@ def interleaved(folded: FoldedCopy, operator_name: str) -> PlainKernel | None:
 
     Args:
         folded: the copy, of 8 axes at most.
-        operator_name: for messages.
     """
     if folded.bits not in _WIDTHS or len(folded.sizes) < 2 or folded.target[0] != 1 or 1 not in folded.source[1:]:
         return None
@@ -55,25 +54,15 @@ def interleaved(folded: FoldedCopy, operator_name: str) -> PlainKernel | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Lines:
-    """Lines, and the one in which their elements alternate.
+    """Lines, and the one in which their elements alternate."""
 
-    Attributes:
-        strides: of the lines, along every axis of the copy.
-        first: the lines' element whose coordinates are all 0.
-        joint: the strides of the other operand.
-        first_joint: its first element.
-        across: the axis that leads from line to line.
-        along: the one along each line.
-        are_made: whether the lines are the target.
-    """
-
-    strides: tuple[int, ...]
-    first: int
-    joint: tuple[int, ...]
-    first_joint: int
-    across: int
-    along: int
-    are_made: bool
+    strides: tuple[int, ...]  # of the lines, along every axis of the copy
+    first: int  # the lines' element whose coordinates are all 0
+    joint: tuple[int, ...]  # the strides of the other operand
+    first_joint: int  # its first element
+    across: int  # the axis that leads from line to line
+    along: int  # the one along each line
+    are_made: bool  # whether the lines are the target
 
     def others(self, axes: int) -> list[int]:
         """The other ones of so many axes."""
@@ -109,9 +98,6 @@ def _kernel(lines: _Lines, folded: FoldedCopy, operator_name: str) -> PlainKerne
     return PlainKernel(
         variant=_variant_name(folded.bits, count, lines.are_made),
         work_groups=groups,
-        constants={
-            **constants.axes(open_ended(sizes), strides),
-            "LINE_STEP": lines.strides[lines.across] // chunk,
-        },
+        constants={**constants.axes(open_ended(sizes), strides), "LINE_STEP": lines.strides[lines.across] // chunk},
         parameters=(items, lines.first // chunk, lines.first_joint // length),
     )

@@ -13,8 +13,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.nonzero import NonzeroCoordinates
 
-SEGMENT = 64
-"""Elements that an invocation goes through, and numbers of which it makes a sum."""
+SEGMENT = 64  # Elements that an invocation goes through, and numbers of which it makes a sum
 
 _LEVELS = 5
 _ALIGNMENT = 4  # words
@@ -24,8 +23,8 @@ def variants() -> Iterable[ShaderVariant]:
     """Every shader variant of the pattern."""
     for bits in (8, 16, 32):
         for name in ("nonzero_counts", "nonzero_coordinates"):
-            yield ShaderVariant(f"{name}.{bits}bits", f"nonzero/{name}.comp", (("UNIT_BITS", str(bits)),))
-    yield ShaderVariant("prefix_numbers", "nonzero/prefix_numbers.comp", ())
+            yield ShaderVariant(f"{name}.{bits}bits", f"patterns/movement/{name}.comp", (("UNIT_BITS", str(bits)),))
+    yield ShaderVariant("prefix_numbers", "patterns/movement/prefix_numbers.comp", ())
 
 
 @lowering(NonzeroCoordinates)
@@ -69,10 +68,7 @@ def lower(desc: NonzeroCoordinates, target: Target) -> Program:
         prefix = PlainKernel("prefix_numbers", launch, parameters=(counts[level],))
         builder.launch(prefix, [], [below, above], label="how many come before")
     kernel = PlainKernel(
-        f"nonzero_coordinates.{bits}bits",
-        groups,
-        {**elements_of, "LEVELS": len(counts), **levels},
-        (elements,),
+        f"nonzero_coordinates.{bits}bits", groups, {**elements_of, "LEVELS": len(counts), **levels}, (elements,)
     )
     total = builder.writes["output_count_tensor"]
     builder.launch(kernel, [read, numbers, total], [coordinates], label="coordinates")

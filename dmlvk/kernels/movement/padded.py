@@ -1,4 +1,4 @@
-"""The plan of padding with a constant in one go: shaders/patterns/movement/padded.glsl."""
+"""The plan of padding with a constant in one go: shaders/patterns/movement/padded.comp."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PADDED = "padded"
 def variants() -> Iterable[ShaderVariant]:
     """Every shader variant."""
     for unit in UNITS:
-        variant = variant_of(_PADDED, unit, folder="copies")
+        variant = variant_of(_PADDED, unit, folder="patterns/movement")
         yield variant
         if unit <= 32:
             defines = (("LANES", "4"), ("UNIT_BITS", str(unit)), ("VECTORS", "1"))
@@ -34,21 +34,13 @@ def _of_vectors(unit: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _PaddedAxis:
-    """An axis of the target.
+    """An axis of the target."""
 
-    Attributes:
-        size: elements.
-        dense: the target's stride in elements.
-        sparse: the source's.
-        start: where the source begins.
-        length: elements of the source.
-    """
-
-    size: int
-    dense: int
-    sparse: int
-    start: int
-    length: int
+    size: int  # elements
+    dense: int  # the target's stride in elements
+    sparse: int  # the source's
+    start: int  # where the source begins
+    length: int  # elements of the source
 
     @property
     def is_padded(self) -> bool:
@@ -75,12 +67,10 @@ def padded(
     """The kernel that writes a whole target: the source in its middle, a value around it.
 
     Args:
-        operator_name: for messages.
         source: all elements of the input.
         target: all elements of the output, without overlaps.
         starts: where the source begins along each axis.
         value: as many copies of the value as fill four words.
-        bits: of an element.
 
     Returns:
         ``None`` where elements narrower than a word do not lie side by side in the target.

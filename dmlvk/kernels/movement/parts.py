@@ -1,6 +1,6 @@
 """Copies between several tensors and one that has them side by side: JOIN and SPLIT.
 
-On GPUs one launch serves up to four of them, where all are made of whole vectors: patterns/movement/parts.glsl. What
+On GPUs one launch serves up to four of them, where all are made of whole vectors: patterns/movement/parts.comp. What
 begins a launch, and what its last work groups leave idle, is there once then.
 """
 
@@ -18,44 +18,28 @@ from dmlvk.kernels.program import ProgramBuilder, Region
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
 
-_PARTS = (2, 3, 4)
-"""How many tensors a launch may have beside the one that has all of them."""
+_PARTS = (2, 3, 4)  # How many tensors a launch may have beside the one that has all of them
 
 
 @dataclasses.dataclass(frozen=True)
 class CopiedTensor:
-    """A copy between a tensor and the place that it has in the whole.
+    """A copy between a tensor and the place that it has in the whole."""
 
-    Attributes:
-        region: where the tensor lies.
-        own: all of its elements.
-        in_whole: the elements of the whole that they are.
-        label: what copying it is called, for people.
-    """
-
-    region: Region
-    own: View
-    in_whole: View
-    label: str
+    region: Region  # where the tensor lies
+    own: View  # all of its elements
+    in_whole: View  # the elements of the whole that they are
+    label: str  # what copying it is called, for people
 
 
 @dataclasses.dataclass(frozen=True)
 class _VectorRows:
-    """A part as rows of neighbouring vectors; all numbers count vectors.
+    """A part as rows of neighbouring vectors; all numbers count vectors."""
 
-    Attributes:
-        rows: how many.
-        width: of a row.
-        step: from row to row of the tensor.
-        whole_step: from row to row of the whole.
-        first: where the first row begins in the whole.
-    """
-
-    rows: int
-    width: int
-    step: int
-    whole_step: int
-    first: int
+    rows: int  # how many
+    width: int  # of a row
+    step: int  # from row to row of the tensor
+    whole_step: int  # from row to row of the whole
+    first: int  # where the first row begins in the whole
 
 
 @shader_variants
@@ -64,7 +48,7 @@ def variants() -> Iterator[ShaderVariant]:
     for count in _PARTS:
         for is_split in (False, True):
             defines = [("PARTS", str(count))] + [("SPLIT", "1")] * is_split
-            yield ShaderVariant(_variant_name(count, is_split), "copies/parts.comp", tuple(defines))
+            yield ShaderVariant(_variant_name(count, is_split), "patterns/movement/parts.comp", tuple(defines))
 
 
 def _variant_name(count: int, is_split: bool) -> str:
@@ -77,9 +61,7 @@ def copy_parts(
     """Adds the launches that copy all parts into the whole, or from it.
 
     Args:
-        builder: the program.
         whole: the tensor that has all parts, one behind the other along an axis.
-        parts: in this order.
         bits: of an element: 8, 16, 32 or 64.
         is_split: whether they come from the whole.
     """

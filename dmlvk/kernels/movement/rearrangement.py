@@ -89,22 +89,13 @@ def _padding(b: ProgramBuilder, desc: Padding | Padding1) -> None:
 
 def fill_around(
     b: ProgramBuilder,
-    target: tuple[Region, View],
-    starts: Sequence[int],
+    target: tuple[Region, View],  # where, and which elements in all
+    starts: Sequence[int],  # where the middle begins along each axis
     sizes: Sequence[int],
     value: int,
     bits: int,
 ) -> None:
-    """Adds fills of everything around the middle of a view: of one slab before it and one behind it along each axis.
-
-    Args:
-        b: the program.
-        target: where, and which elements in all.
-        starts: where the middle begins along each axis.
-        sizes: how long it is.
-        value: its bits.
-        bits: of an element.
-    """
+    """Adds fills of everything around the middle of a view: of one slab before it and one behind it along each axis."""
     region, whole = target
     left = whole
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):

@@ -32,7 +32,7 @@ _WORD = 32
 def variants() -> Iterable[ShaderVariant]:
     """The shader variants of these operators."""
     yield from index_lines.variants()
-    yield ShaderVariant(_CLEAR, "indexed/clear.comp", ())
+    yield ShaderVariant(_CLEAR, "patterns/clearing.comp", ())
     yield variant_of(_MARK, _WORD)
     yield from (variant_of(_TAKE, unit) for unit in UNITS)
 
@@ -111,22 +111,15 @@ def _strides_of(natural: Sequence[int], tensor: TensorDesc) -> tuple[int, ...]:
 def _program(
     desc: Scatter | ScatterNd,
     target: Target,
+    # the access order through the updates' indices, in row-major order, to the places that they mean
     mark: IndexedAccess,
+    # the axes of the output: ``index`` is a place's number, ``sparse`` lies in the input, ``position`` in an update
     take: Sequence[Axis],
+    # sizes and strides of the updates, outermost first, by which they are numbered
     numbered: Sequence[tuple[int, int]],
-    positions: int,
+    positions: int,  # how many places there are
 ) -> Program:
-    """The three steps.
-
-    Args:
-        desc: the operator.
-        target: the device.
-        mark: the access order through the updates' indices, in row-major order, to the places that they mean.
-        take: the axes of the output: ``index`` is a place's number, ``sparse`` lies in the input, ``position`` in an
-            update.
-        numbered: sizes and strides of the updates, outermost first, by which they are numbered.
-        positions: how many places there are.
-    """
+    """The three steps."""
     builder = ProgramBuilder(desc, target)
     operands = builder.reads["input_tensor"], builder.reads["updates_tensor"]
     scattered(builder, desc, mark, take, numbered, positions, operands)
@@ -146,23 +139,13 @@ def cleared(builder: ProgramBuilder, name: str, size_in_bytes: int, label: str) 
 def scattered(
     builder: ProgramBuilder,
     desc: Scatter | ScatterNd | MaxUnpooling,
-    mark: IndexedAccess,
-    take: Sequence[Axis],
-    numbered: Sequence[tuple[int, int]],
-    positions: int,
-    operands: tuple[Region, Region],
+    mark: IndexedAccess,  # as for its program, and so are ``take``, ``numbered`` and ``places``
+    take: Sequence[Axis],  # the axes of the output
+    numbered: Sequence[tuple[int, int]],  # sizes and strides of the updates
+    positions: int,  # how many places there are
+    operands: tuple[Region, Region],  # what stays where nothing is put, and the updates
 ) -> None:
-    """Adds the three steps.
-
-    Args:
-        builder: of the program.
-        desc: the operator.
-        mark: as for its program, and so are ``take``, ``numbered`` and ``places``.
-        take: the axes of the output.
-        numbered: sizes and strides of the updates.
-        positions: how many places there are.
-        operands: what stays where nothing is put, and the updates.
-    """
+    """Adds the three steps."""
     numbers = cleared(builder, desc.operator_name, positions * 4, "no updates yet")
     marking = kernel_of(_MARK, mark.folded(keep_order=True), _WORD, desc.indices_tensor.data_type)
     builder.launch(marking, [builder.reads["indices_tensor"]], [numbers], label="last updates")

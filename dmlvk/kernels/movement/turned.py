@@ -1,4 +1,4 @@
-"""Transpositions of narrow elements whose lines begin anywhere in a word: shaders/patterns/movement/turned.glsl."""
+"""Transpositions of narrow elements whose lines begin anywhere in a word: shaders/patterns/movement/turned.comp."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ if TYPE_CHECKING:
     from dmlvk.kernels.movement.copies import FoldedCopy
 
 _WIDTHS = (8, 16)
-_TILES = ((64, 32), (32, 64), (128, 16), (16, 128))
-"""Elements along the target's neighbours, and along the source's."""
+_TILES = ((64, 32), (32, 64), (128, 16), (16, 128))  # Elements along the target's neighbours, and along the source's
 
-_SHORTEST = 3
-"""Elements along either axis: two of them are as fast one by one."""
+_SHORTEST = 3  # Elements along either axis: two of them are as fast one by one
 
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """Every shader variant."""
     for bits in _WIDTHS:
-        yield ShaderVariant(_variant_name(bits), "copies/turned.comp", (("BITS", str(bits)),))
+        yield ShaderVariant(_variant_name(bits), "patterns/movement/turned.comp", (("BITS", str(bits)),))
 
 
 def _variant_name(bits: int) -> str:
@@ -38,7 +36,6 @@ def turned(folded: FoldedCopy, operator_name: str) -> PlainKernel | None:
 
     Args:
         folded: the copy, of 8 axes at most, of sizes that are known.
-        operator_name: for messages.
     """
     if folded.bits not in _WIDTHS or len(folded.sizes) < 2 or folded.target[0] != 1 or 1 not in folded.source[1:]:
         return None
@@ -63,6 +60,3 @@ def turned(folded: FoldedCopy, operator_name: str) -> PlainKernel | None:
         },
         parameters=(items, folded.first_source, folded.first_target),
     )
-
-
-__all__ = ["turned"]

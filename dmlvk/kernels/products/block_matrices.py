@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple
 from dmlvk.kernels.kernel import PlainKernel, launch_size
-from dmlvk.kernels.products.block_parts import add_in_parts, product_parameters
+from dmlvk.kernels.products.block_parts import add_in_parts, product_parameters, totals_variant
 from dmlvk.kernels.products.block_weights import BlockWeights, ZeroKind
 from dmlvk.kernels.products.matrix import Product, gemm_product
 from dmlvk.kernels.products.matrix_tiles import CORES
@@ -24,29 +24,23 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import Gemm
 from dmlvk.spirv.cooperative_types import BLOCKS_SOURCE
 
-_SIDE = 16
-"""Rows and columns of a matrix."""
+_SIDE = 16  # Rows and columns of a matrix
 
-_STAGE = 128
-"""Terms at once: ``shaders/patterns/products/block_matrices.glsl``."""
+_STAGE = 128  # Terms at once: ``shaders/patterns/products/block_matrices.glsl``
 
-_BLOCK = 32
-"""Terms that an invocation loads at once, with one scale."""
+_BLOCK = 32  # Terms that an invocation loads at once, with one scale
 
 _SUBGROUP = 32
-_SPLIT_ROWS = 8
-"""Rows that work groups have whose subgroups share terms."""
+_SPLIT_ROWS = 8  # Rows that work groups have whose subgroups share terms
 
-_MOST_SPLIT_COLUMNS = 32768
-"""Of these: each work group loads all rows."""
+_MOST_SPLIT_COLUMNS = 32768  # Of these: each work group loads all rows
 
 _FEWEST_ROWS = 3
 _FEWEST_GROUPS = {1: 2 * CORES, 2: CORES * 5 // 3}
 """Work groups that keep a GPU busy, by the matrices of rows of each: with two of them more would wait for a second
 turn."""
 
-_LEAST_PART = 512
-"""Terms, below which a work group would wait longer for its first weights than compute with them."""
+_LEAST_PART = 512  # Terms, below which a work group would wait longer for its first weights than compute with them
 
 _BITS = 4
 _TYPE = DataType.FLOAT16
@@ -57,19 +51,12 @@ _EIGHT = 8
 
 @dataclasses.dataclass(frozen=True)
 class MatricesTile:
-    """What a work group computes at once.
+    """What a work group computes at once."""
 
-    Attributes:
-        rows: matrices of rows.
-        columns: matrices of columns of each subgroup.
-        subgroups: of a work group.
-        splits_terms: whether subgroups share the terms of the same columns.
-    """
-
-    rows: int
-    columns: int
-    subgroups: int
-    splits_terms: bool = False
+    rows: int  # matrices of rows
+    columns: int  # matrices of columns of each subgroup
+    subgroups: int  # of a work group
+    splits_terms: bool = False  # whether subgroups share the terms of the same columns
 
     @property
     def invocations(self) -> int:
@@ -115,14 +102,14 @@ SPLIT = MatricesTile(1, 1, 8, splits_terms=True)
 GATED = (MatricesTile(1, 2, 8), MatricesTile(2, 2, 8))
 """For products with a gate, which is every other matrix, by their rows."""
 
-PLAIN = (MatricesTile(1, 1, 8), GATED[1])
-"""The same for others."""
+PLAIN = (MatricesTile(1, 1, 8), GATED[1])  # The same for others
 
 
 def variants() -> Iterator[ShaderVariant]:
     """The shaders."""
     yield from (tile.variant(is_gated=False) for tile in (SPLIT, *PLAIN))
     yield from (tile.variant(is_gated=True) for tile in GATED)
+    yield from (totals_variant(_BITS, {}, is_gated=is_gated) for is_gated in (False, True))
 
 
 def tile_for(product: Product, *, is_gated: bool) -> MatricesTile | None:
@@ -147,7 +134,6 @@ def multiplies(desc: Gemm, weights: BlockWeights, target: Target, *, is_gated: b
     Args:
         desc: the product, as of numbers.
         weights: what its second matrix is made of.
-        target: the device.
         is_gated: whether there are weights of a gate.
     """
     product = gemm_product(desc, with_eights=True)
@@ -166,26 +152,15 @@ def multiplies(desc: Gemm, weights: BlockWeights, target: Target, *, is_gated: b
 
 
 def add_product(
-    builder: ProgramBuilder,
-    desc: Gemm,
+    builder: ProgramBuilder,  # to which they are added
+    desc: Gemm,  # the product, as of numbers
     product: Product,
-    operands: Sequence[Region],
-    given: Mapping[str, int],
-    totals: ShaderVariant,
+    operands: Sequence[Region],  # as all kernels of these products bind them
+    given: Mapping[str, int],  # the specialization constants that these have in common
     *,
-    is_gated: bool,
+    is_gated: bool,  # whether there are weights of a gate
 ) -> None:
-    """Adds its kernels.
-
-    Args:
-        builder: to which they are added.
-        desc: the product, as of numbers.
-        product: the same.
-        operands: as all kernels of these products bind them.
-        given: the specialization constants that these have in common.
-        totals: what adds the parts.
-        is_gated: whether there are weights of a gate.
-    """
+    """Adds its kernels."""
     tile = tile_for(product, is_gated=is_gated)
     assert tile is not None  # what such products have
     columns = -(-product.columns // tile.across(is_gated=is_gated))
@@ -205,9 +180,7 @@ def add_product(
     if tile.splits_terms:
         builder.launch(kernel, operands, [builder.writes["output_tensor"]], label="packed weights")
         return
+    totals = totals_variant(_BITS, {}, is_gated=is_gated)
     add_in_parts(
         builder, product, operands, kernel, totals, constants, parts=parts, part_terms=length, is_gated=is_gated
     )
-
-
-__all__ = ["MatricesTile", "add_product", "multiplies", "part_terms", "tile_for", "variants"]

@@ -17,7 +17,6 @@ def product_parameters(desc: Gemm, product: Product, tiles: tuple[int, int]) -> 
 
     Args:
         desc: the product, as of numbers.
-        product: the same.
         tiles: of rows, and of columns.
     """
     steps = (*product.left[:2], *product.others[4:6], *product.others[8:10])  # of the addend, and of the output
@@ -25,34 +24,40 @@ def product_parameters(desc: Gemm, product: Product, tiles: tuple[int, int]) -> 
     return (*sizes, *steps, float32_bits(desc.alpha), float32_bits(desc.beta))
 
 
+def totals_variant(bits: int, given: Mapping[str, str], way: str = "totals", *, is_gated: bool) -> ShaderVariant:
+    """The shader that adds sums of parts.
+
+    Args:
+        bits: of a weight.
+        given: preprocessor definitions, besides those that all have.
+        way: what stands for them in its name.
+        is_gated: whether there are sums of a gate, too.
+    """
+    defines = {"OPERAND": "float16", "OPERAND_BITS": "16", "WEIGHT_BITS": str(bits), "HAS_PARTS": "1", **given}
+    name = f"blocks.float16.{bits}.{way}"
+    if is_gated:
+        defines["IS_GATED"] = "1"
+        name += ".gated"
+    return ShaderVariant(name, "matrix/block_totals.comp", tuple(sorted(defines.items())))
+
+
 def add_in_parts(
-    builder: ProgramBuilder,
+    builder: ProgramBuilder,  # to which they are added
     product: Product,
     operands: Sequence[Region],
-    makes: PlainKernel,
-    totals: ShaderVariant,
-    constants: Mapping[str, int],
+    makes: PlainKernel,  # the first kernel, whose parameters behind the first one are those of the second, too
+    totals: ShaderVariant,  # the second one's shader
+    constants: Mapping[str, int],  # the specialization constants of the first one
     *,
     parts: int,
     part_terms: int,
-    is_gated: bool,
+    is_gated: bool,  # whether there are sums of a gate, too
+    further: Sequence[Region] = (),  # what the first kernel binds behind the operands
 ) -> None:
-    """Adds the kernel that makes sums of parts, and the one that adds them.
-
-    Args:
-        builder: to which they are added.
-        product: what is computed.
-        operands: as both bind them.
-        makes: the first kernel, whose parameters behind the first one are those of the second, too.
-        totals: the second one's shader.
-        constants: the specialization constants of the first one.
-        parts: how many there are.
-        part_terms: terms of each.
-        is_gated: whether there are sums of a gate, too.
-    """
+    """Adds the kernel that makes sums of parts, and the one that adds them."""
     sums = product.rows * product.columns * (2 if is_gated else 1)
     region = builder.scratch(parts * sums * 4)
-    builder.launch(makes, operands, [region], label="packed weights")
+    builder.launch(makes, [*operands, *further], [region], label="packed weights")
     items = product.rows * product.columns // (2 if constants["OUTPUT_HAS_PAIRS"] else 1)
     kernel = PlainKernel(
         totals.name,
@@ -61,6 +66,3 @@ def add_in_parts(
         (items, *makes.parameters[1:]),
     )
     builder.launch(kernel, [*operands, region], [builder.writes["output_tensor"]], label="sums of parts")
-
-
-__all__ = ["add_in_parts", "product_parameters"]

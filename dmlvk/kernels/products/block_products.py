@@ -2,13 +2,15 @@
 
 A few rows wait for the weights: kernels of their own read each once, and have it as a float in registers alone. For
 many rows the tiles of :mod:`dmlvk.kernels.products.matrix_tiles` are faster, and parts of the weights go through
-scratch memory as numbers. The bits are the same, and those of DEQUANTIZE and GEMM.
+scratch memory as numbers. The bits are the same, and those of DEQUANTIZE and GEMM; but FLOAT16 rows by weights whose
+zeros are integers are multiplied by exact integers (:mod:`dmlvk.kernels.products.packed_integers`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
@@ -16,7 +18,7 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.products import block_matrices, block_tiles
+from dmlvk.kernels.products import block_matrices, packed_integers, packed_matrices
 from dmlvk.kernels.products.block_parts import product_parameters
 from dmlvk.kernels.products.block_weights import LEAST_BLOCK, WORD_BITS, BlockWeights, ZeroKind, weights_of_blocks
 from dmlvk.kernels.products.matrix import PackedRight, Product, gemm_product
@@ -138,8 +140,8 @@ class RowTile:
         groups = max(self.groups(product) * self.invocations // _INVOCATIONS, _BUSY_GROUPS)
         return iterations * self.columns * (28 + 8 * self.rows) * groups
 
-    def variant(self, data_type: DataType, target: Target, *, has_halves: bool = False) -> ShaderVariant:
-        """Its shader; with arithmetic of FLOAT16 where weights are made by it."""
+    def variant(self, data_type: DataType, target: Target) -> ShaderVariant:
+        """Its shader."""
         sums = self.rows * self.columns
         defines = {
             "BLOCK_ROWS": str(self.rows),
@@ -153,9 +155,6 @@ class RowTile:
         if self.is_gated:
             defines["IS_GATED"] = "1"
             size += ".gated"
-        if has_halves:
-            defines["HALF_ARITHMETIC"] = "1"
-            size += ".halves"
         return _variant("rows", data_type, self.bits, size, defines, target)
 
 
@@ -239,10 +238,9 @@ def variants() -> Iterator[ShaderVariant]:
             for target in targets:
                 for tile in [*row_tiles(bits), *row_tiles(bits, is_gated=True)]:
                     yield tile.variant(data_type, target)
-                    if data_type is DataType.FLOAT16:
-                        yield tile.variant(data_type, target, has_halves=True)
                 yield _processor_variant(data_type, bits, target)
-    yield from block_tiles.variants()
+    yield from packed_integers.variants()
+    yield from packed_matrices.variants()
     yield from block_matrices.variants()
 
 
@@ -301,7 +299,7 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
         addend = Region(BindingKind.INPUT, 1 + len(sizes), 0, desc.c_tensor.size_in_bytes)
     regions = [packed, scale, zero, groups]
     product = gemm_product(desc)
-    most_rows = _MOST_ROWS_OF_PROCESSORS if target.is_cpu else _MOST_ROWS
+    most_rows = _most_rows(weights, target)
     is_of_matrices = block_matrices.multiplies(desc, weights, target)
     of_matrices = None if is_of_matrices else packed_right(desc, weights, target)
     if of_matrices is not None:
@@ -314,13 +312,21 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
     return builder.program()
 
 
+def _most_rows(weights: BlockWeights, target: Target) -> int:
+    """Rows up to which kernels read packed weights: any number of those that are multiplied exactly."""
+    if packed_integers.is_exact(weights) and not target.device_arithmetic:
+        return sys.maxsize
+    return _MOST_ROWS_OF_PROCESSORS if target.is_cpu else _MOST_ROWS
+
+
 def can_gate(product: Gemm, weights: BlockWeights, target: Target) -> bool:
     """Whether one kernel computes a product and another one that is its gate, with weights that lie alike."""
     plain = product.fused_activation is None and product.c_tensor is None and product.alpha == 1.0
     has_room = not target.is_cpu and target.buffers >= _BUFFERS_OF_GATED
     if plain and has_room and block_matrices.multiplies(product, weights, target, is_gated=True):
         return True
-    is_few = gemm_product(product).rows <= _MOST_ROWS and packed_right(product, weights, target) is None
+    is_few = gemm_product(product).rows <= _most_rows(weights, target)
+    is_few = is_few and packed_right(product, weights, target) is None
     return plain and has_room and weights.lies_along_terms and is_few
 
 
@@ -377,12 +383,13 @@ def _add_rows(
     }
     is_gated = bool(operands.up)
     if block_matrices.multiplies(desc, weights, target, is_gated=is_gated):
-        totals = block_tiles.totals_variant(is_gated=is_gated)
-        block_matrices.add_product(builder, desc, product, operands.bound(), constants, totals, is_gated=is_gated)
+        block_matrices.add_product(builder, desc, product, operands.bound(), constants, is_gated=is_gated)
         return
-    if block_tiles.is_faster(product, weights, target, is_gated=is_gated):
-        bound = operands.bound()
-        block_tiles.add_product(builder, desc, product, weights, bound, constants, is_gated=is_gated)
+    if packed_matrices.multiplies(product, weights, target):
+        packed_matrices.add_product(builder, desc, weights, operands.bound(), constants, is_gated=is_gated)
+        return
+    if packed_integers.is_exact(weights):
+        packed_integers.add_rows(builder, desc, product, weights, operands.bound(), constants, is_gated=is_gated)
         return
     if target.is_cpu:
         rows, variant = 1, _processor_variant(weights.data_type, weights.bits, target)
@@ -390,9 +397,7 @@ def _add_rows(
         constants["BLOCK"] = weights.common_block(_SEGMENT)
     else:
         tile = tile_for(product, weights.bits, target, is_gated=is_gated)
-        is_of_halves = target.has_half_arithmetic and weights.data_type is DataType.FLOAT16
-        has_halves = is_of_halves and weights.zero_kind is not ZeroKind.FLOAT
-        variant = tile.variant(weights.data_type, target, has_halves=has_halves)
+        variant = tile.variant(weights.data_type, target)
         rows, invocations = tile.rows, tile.invocations
         segments = -(-product.terms // _SEGMENT)
         beside, across = tile.segments_beside(segments), tile.across(segments)

@@ -14,8 +14,7 @@ from dmlvk.operators.block_weights import DequantizeBlocks, row_bytes
 from dmlvk.tensors import TensorDesc
 
 WORD_BITS = 32
-LEAST_BLOCK = 16
-"""Terms that share a scale, at least, where kernels multiply packed weights."""
+LEAST_BLOCK = 16  # Terms that share a scale, at least, where kernels multiply packed weights
 
 _VECTOR_BITS = 128
 _SEGMENT = 1024
@@ -33,19 +32,12 @@ class ZeroKind(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """Where the scales or zeros of blocks lie; steps are in elements, 0 where one counts for the whole axis.
+    """Where the scales or zeros of blocks lie; steps are in elements, 0 where one counts for the whole axis."""
 
-    Attributes:
-        term_block: terms of a block.
-        term_step: from block to block along the terms.
-        column_block: columns of a block.
-        column_step: from block to block along the columns.
-    """
-
-    term_block: int = 1
-    term_step: int = 0
-    column_block: int = 1
-    column_step: int = 0
+    term_block: int = 1  # terms of a block
+    term_step: int = 0  # from block to block along the terms
+    column_block: int = 1  # columns of a block
+    column_step: int = 0  # from block to block along the columns
 
     def constants(self, name: str) -> dict[str, int]:
         """The specialization constants, by what the shader calls the numbers."""
@@ -59,35 +51,20 @@ class Blocks:
 
 @dataclasses.dataclass(frozen=True)
 class BlockWeights:
-    """A matrix of packed weights, columns x terms.
+    """A matrix of packed weights, columns x terms."""
 
-    Attributes:
-        data_type: of the numbers, and of the scales.
-        bits: of an integer.
-        is_signed: whether integers are signed.
-        columns: of the product.
-        terms: of each of its sums.
-        term_step: from term to term, in elements.
-        column_step: from column to column.
-        scale: where scales lie.
-        zero: where zeros lie.
-        zero_kind: what these are.
-        zero_number: what stands for zero everywhere, of ``ZeroKind.NUMBER``.
-        has_groups: whether the block of a term is looked up.
-    """
-
-    data_type: DataType
-    bits: int
-    is_signed: bool
-    columns: int
-    terms: int
-    term_step: int
-    column_step: int
-    scale: Blocks
-    zero: Blocks = Blocks()
-    zero_kind: ZeroKind = ZeroKind.NUMBER
-    zero_number: int = 0
-    has_groups: bool = False
+    data_type: DataType  # of the numbers, and of the scales
+    bits: int  # of an integer
+    is_signed: bool  # whether integers are signed
+    columns: int  # of the product
+    terms: int  # of each of its sums
+    term_step: int  # from term to term, in elements
+    column_step: int  # from column to column
+    scale: Blocks  # where scales lie
+    zero: Blocks = Blocks()  # where zeros lie
+    zero_kind: ZeroKind = ZeroKind.NUMBER  # what these are
+    zero_number: int = 0  # what stands for zero everywhere, of ``ZeroKind.NUMBER``
+    has_groups: bool = False  # whether the block of a term is looked up
 
     @property
     def word_terms(self) -> int:
@@ -132,7 +109,12 @@ class BlockWeights:
     @property
     def has_vectors(self) -> bool:
         """Whether 16 bytes of a column can be loaded at once."""
-        return self.columns == 1 or self.column_step * self.bits % _VECTOR_BITS == 0
+        step = self.terms if self.columns == 1 else self.column_step  # no load goes beyond the last column
+        return step * self.bits % _VECTOR_BITS == 0
+
+    def chunks_have_vectors(self, terms: int) -> bool:
+        """Whether 16 bytes of parts of so many terms can be loaded at once: none ends behind its column."""
+        return self.has_vectors and self.terms % terms == 0 and terms * self.bits % _VECTOR_BITS == 0
 
 
 def weights_of(source: OperatorDesc, product: Gemm) -> BlockWeights | None:
@@ -140,7 +122,6 @@ def weights_of(source: OperatorDesc, product: Gemm) -> BlockWeights | None:
 
     Args:
         source: the operator that makes numbers of them, whose output is the product's second matrix.
-        product: the GEMM.
 
     Returns:
         ``None`` where they are no such weights, or lie in more dimensions than two.
@@ -232,8 +213,7 @@ def _weights(
     )
 
 
-_NO_AXIS = -1
-"""Where a matrix has one row or column, whichever axis that is."""
+_NO_AXIS = -1  # Where a matrix has one row or column, whichever axis that is
 
 
 def _axis_of(output: TensorDesc, wanted: tuple[int, int]) -> int | None:

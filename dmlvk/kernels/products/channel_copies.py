@@ -20,17 +20,11 @@ from dmlvk.kernels.products.matrix_tiles import MatrixTile
 from dmlvk.kernels.products.padded_products import copy_with_zeros_behind
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
-from dmlvk.operators import (
-    Convolution,
-    ConvolutionDirection,
-    ConvolutionMode,
-    ElementWiseIdentity,
-)
+from dmlvk.operators import Convolution, ConvolutionDirection, ConvolutionMode, ElementWiseIdentity
 from dmlvk.tensors import TensorDesc
 
 _EIGHT = 8
-_FEWEST_CHANNELS = 24
-"""Of an output: fewer are no rows for matrices."""
+_FEWEST_CHANNELS = 24  # Of an output: fewer are no rows for matrices
 
 _MATRICES, _MATRICES_OF_PLACES, _MATRICES_OF_ELEMENTS, _OTHERS, _FEW = 180e12, 60e12, 22e12, 15e12, 6e12
 """Operations in a second, as on an NVIDIA H200: where channels lie behind one another, where eight of them are found by
@@ -38,8 +32,7 @@ one place, where each element is looked for, of kernels without matrices, and of
 
 _FEW_ROWS = 8
 
-_TERM_ALONE = 4e-7
-"""Seconds that an invocation waits for a term, where it goes through all by itself."""
+_TERM_ALONE = 4e-7  # Seconds that an invocation waits for a term, where it goes through all by itself
 
 _BYTES, _LAUNCH = 2e12, 4e-6
 """Bytes that copies move in a second, and what a launch takes at least."""
@@ -49,19 +42,12 @@ _MOST_SCRATCH = 2**31
 
 @dataclasses.dataclass(frozen=True)
 class ChannelCopies:
-    """A convolution as it is computed.
+    """A convolution as it is computed."""
 
-    Attributes:
-        source: the input's copy.
-        result: what is copied into the output.
-        steps: how far outputs that meet the same places of the filter are apart, along each axis.
-        taps: places of the filter that each of them meets.
-    """
-
-    source: TensorDesc
-    result: TensorDesc
-    steps: tuple[int, ...]
-    taps: tuple[int, ...]
+    source: TensorDesc  # the input's copy
+    result: TensorDesc  # what is copied into the output
+    steps: tuple[int, ...]  # how far outputs that meet the same places of the filter are apart, along each axis
+    taps: tuple[int, ...]  # places of the filter that each of them meets
 
     @property
     def part_size(self) -> int:
@@ -82,9 +68,7 @@ def channel_copies(desc: Convolution, product: Product, target: Target) -> Chann
     """How a convolution is computed by such copies; ``None``: it is not, or gains nothing by it.
 
     Args:
-        desc: the convolution.
         product: it as its kernels have it.
-        target: the device.
     """
     source, output, window = desc.input_tensor, desc.output_tensor, desc.filter_tensor.sizes[2:]
     is_able = target.device_arithmetic and target.multiplies_matrices_of(DataType.FLOAT16)
@@ -240,6 +224,3 @@ def _parts(desc: Convolution, made: ChannelCopies, bias: TensorDesc | None) -> I
                 output_padding=zeros,
             ),
         )
-
-
-__all__ = ["ChannelCopies", "channel_copies", "lower_channel_copies"]

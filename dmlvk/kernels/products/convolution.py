@@ -37,23 +37,16 @@ _AXES_OF_SHAPE = ("sizes", "steps", "signed", "signed", None, "extents", "output
 """What `_geometry` gives for each axis, `None` where kernels for any shape have 1."""
 
 
-EPILOGUE_BUFFERS = 8
-"""Storage buffers of the kernels that compute an epilogue, too."""
+EPILOGUE_BUFFERS = 8  # Storage buffers of the kernels that compute an epilogue, too
 
 
 @dataclasses.dataclass(frozen=True)
 class ConvolutionEpilogue:
-    """What a graph computes of a convolution's results before anything else reads them.
+    """What a graph computes of a convolution's results before anything else reads them."""
 
-    Attributes:
-        normalizes: whether BATCH_NORMALIZATION comes first, of mean, factor and bias for each channel.
-        adds: whether another tensor of the same layout is added then.
-        relu: whether RELU comes last.
-    """
-
-    normalizes: bool
-    adds: bool
-    relu: bool
+    normalizes: bool  # whether BATCH_NORMALIZATION comes first, of mean, factor and bias for each channel
+    adds: bool  # whether another tensor of the same layout is added then
+    relu: bool  # whether RELU comes last
 
 
 @lowering(Convolution)
@@ -120,8 +113,7 @@ def _lowered(desc: Convolution, target: Target, epilogue: ConvolutionEpilogue | 
     return builder.program()
 
 
-_EIGHT = 8
-"""Elements that kernels of cooperative matrices load at once."""
+_EIGHT = 8  # Elements that kernels of cooperative matrices load at once
 
 
 def has_inner_channels(desc: Convolution, product: Product, target: Target) -> bool:
@@ -183,7 +175,6 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
     """A CONVOLUTION in the terms of its kernels.
 
     Args:
-        desc: the convolution.
         window: its filter, whose places lie behind one another with one stride.
         with_eights: whether kernels that load eight elements at once are to be had.
     """

@@ -34,8 +34,7 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import Gemm
 from dmlvk.spirv import cooperative_types
 
-BLOCK_TERMS = 256
-"""Terms of a line that have an exponent together: ``shaders/patterns/products/exact_layout.glsl``."""
+BLOCK_TERMS = 256  # Terms of a line that have an exponent together: ``shaders/patterns/products/exact_layout.glsl``
 
 _ROWS, _COLUMNS, _INVOCATIONS = 64, 128, 256
 """Of a tile: ``shaders/patterns/products/exact_tiles.glsl``."""
@@ -85,25 +84,17 @@ REST_TILE = dataclasses.replace(
 """All results of a tile."""
 
 
-OPERAND = ShaderVariant(f"{_PREFIX}.operand", "matrix/exact_operand.comp", ())
-"""An operand as integers."""
+OPERAND = ShaderVariant(f"{_PREFIX}.operand", "matrix/exact_operand.comp", ())  # An operand as integers
 
 
 @dataclasses.dataclass(frozen=True)
 class _Operand:
-    """An operand as integers.
+    """An operand as integers."""
 
-    Attributes:
-        is_right: which one it is.
-        lines: rows or columns, with those that fill up tiles.
-        copies: batches that it differs between.
-        blocks: of each line.
-    """
-
-    is_right: bool
-    lines: int
-    copies: int
-    blocks: int
+    is_right: bool  # which one it is
+    lines: int  # rows or columns, with those that fill up tiles
+    copies: int  # batches that it differs between
+    blocks: int  # of each line
 
     @property
     def size_in_bytes(self) -> int:
@@ -212,6 +203,3 @@ def variants() -> Iterator[ShaderVariant]:
     yield REST
     yield REST_TILE.variant("gemm", _TYPE, dataclasses.replace(GPU, device_arithmetic=True))
     yield OPERAND
-
-
-__all__ = ["BLOCK_TERMS", "OPERAND", "OTHERS", "REST", "REST_TILE", "TILES", "multiplies"]

@@ -15,9 +15,10 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
+from dmlvk.kernels.products import packed_integers
 from dmlvk.kernels.products.block_parts import product_parameters
 from dmlvk.kernels.products.block_products import row_tiles
-from dmlvk.kernels.products.block_weights import Blocks, BlockWeights, ZeroKind, weights_of_blocks
+from dmlvk.kernels.products.block_weights import Blocks, BlockWeights, weights_of_blocks
 from dmlvk.kernels.products.matrix import gemm_product
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.registry import lowering
@@ -40,16 +41,14 @@ def _variant(way: str, data_type: DataType, bits: int, defines: dict[str, str], 
     given = {"BLOCK_ROWS": "1", **defines, "OPERAND": data_type.name.lower()}
     given |= {"OPERAND_BITS": str(data_type.size_in_bits), "WEIGHT_BITS": str(bits or 8)}
     name = f"experts.{data_type.name.lower()}.{bits}.{way}"
-    if "HALF_ARITHMETIC" in given:
-        name += ".halves"
     if target.device_arithmetic and data_type is DataType.FLOAT32:
         given[DEVICE_ARITHMETIC] = "1"
         name += ".device"
     return ShaderVariant(name, f"matrix/expert_{way}.comp", tuple(sorted(given.items())))
 
 
-def _rows_variant(data_type: DataType, bits: int, target: Target, *, has_halves: bool = False) -> ShaderVariant:
-    of_one = row_tiles(bits)[0].variant(data_type, Target(), has_halves=has_halves)
+def _rows_variant(data_type: DataType, bits: int, target: Target) -> ShaderVariant:
+    of_one = row_tiles(bits)[0].variant(data_type, Target())
     return _variant("rows", data_type, bits, dict(of_one.defines), target)
 
 
@@ -66,13 +65,12 @@ def _plain_variant(data_type: DataType, bits: int, target: Target) -> ShaderVari
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """All shaders of these products."""
+    yield from packed_integers.variants(is_of_experts=True)
     for data_type in FLOATS:
         for target in [Target()] + [Target(device_arithmetic=True)] * (data_type is DataType.FLOAT32):
             for bits in (2, 4, 8):
                 yield _rows_variant(data_type, bits, target)
                 yield _plain_variant(data_type, bits, target)
-                if data_type is DataType.FLOAT16:
-                    yield _rows_variant(data_type, bits, target, has_halves=True)
             for is_cpu in (False, True):
                 yield _plain_variant(data_type, 0, dataclasses.replace(target, is_cpu=is_cpu))
 
@@ -111,14 +109,21 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
         "PART_TERMS": _SEGMENT,
         "BLOCK": weights.common_block(_SEGMENT),
     }
-    if desc.scale_tensor is None or target.is_cpu:
+    if desc.scale_tensor is not None and packed_integers.is_exact(weights):
+        launch = packed_integers.rows_launch(product, weights, target, is_of_experts=True)
+        variant, invocations, tiles = launch.variant, launch.invocations, launch.tiles
+        constants |= launch.constants
+        if not target.is_cpu:
+            begins = steps["PACKED_EXPERT"] % _VECTOR_WORDS == 0
+            constants["PACKED_HAS_VECTORS"] = int(constants["PACKED_HAS_VECTORS"] and begins)
+            constants["OUTPUT_HAS_PAIRS"] = int(product.output_has_pairs)
+    elif desc.scale_tensor is None or target.is_cpu:
         variant = _plain_variant(data_type, 0 if desc.scale_tensor is None else desc.bits, target)
         invocations = across = _PROCESSOR_INVOCATIONS if target.is_cpu else _INVOCATIONS
+        tiles = rows, -(-columns // across)
     else:
         tile = row_tiles(desc.bits)[0]
-        has_halves = target.has_half_arithmetic and data_type is DataType.FLOAT16
-        has_halves = has_halves and weights.zero_kind is not ZeroKind.FLOAT
-        variant = _rows_variant(data_type, desc.bits, target, has_halves=has_halves)
+        variant = _rows_variant(data_type, desc.bits, target)
         segments = -(-terms // _SEGMENT)
         across, invocations, block = tile.across(segments), tile.invocations, weights.common_block(tile.stage_terms)
         is_whole = weights.has_whole_segments and terms % _SEGMENT == 0
@@ -132,7 +137,7 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
             "SEGMENTS_ARE_WHOLE": int(is_whole),
             "SCALES_ARE_FOURS": int(is_whole and has_fours),
         }
-    tiles = rows, -(-columns // across)
+        tiles = rows, -(-columns // across)
     groups = tiles[0] * tiles[1]
     kernel = PlainKernel(
         variant.name,
@@ -189,6 +194,3 @@ def _weights(desc: ExpertProducts, columns: int, terms: int) -> BlockWeights:
             block_size=desc.block_size,
         )
     )
-
-
-__all__ = ["lower_experts", "variants"]

@@ -34,66 +34,42 @@ _NOTHING = "ACTIVATION_IDENTITY"
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-    """What the kernels of a product or a convolution are told.
+    """What the kernels of a product or a convolution are told."""
 
-    Attributes:
-        family: ``"gemm"`` or ``"convolution"``.
-        data_type: of all operands.
-        batches: products, or groups of channels.
-        rows: of each.
-        columns: of each.
-        terms: of each result.
-        left: the left operand's strides: row, term, and two more.
-        others: the words of the parameters behind those.
-        left_along_terms: whether neighbours in memory are neighbouring terms.
-        left_has_vectors: whether four of them can be loaded at once.
-        right_along_terms: the same of the right operand.
-        right_has_vectors: the same of the right operand; of a convolution's, whether windows have one place each, and
-            four neighbouring columns can be loaded at once.
-        output_has_pairs: whether results of columns 2n and 2n + 1 share a word that holds nothing else.
-        geometry: a convolution's specialization constants.
-        output_has_fours: whether columns 4n to 4n + 3 lie behind one another, at multiples of four elements.
-        output_has_rows: whether all columns of its rows lie behind one another.
-        input_has_fours: whether rows of a convolution's input are whole fours, at multiples of four elements.
-        plane: height and width of a convolution's output, where its windows overlap in planes.
-        shape: the words of the parameters behind the left operand's strides, where kernels are told the shape at run
-            time; ``None`` where it does not go into them.
-        left_has_eights: whether eight of the left operand's neighbours can be loaded at once.
-        right_has_eights: the same of the right operand.
-        inner_channels: how many channels of a place of a convolution's window are neighbouring terms; 1: the places of
-            a channel are.
-        has_channels: whether channels of a convolution's input and output lie behind one another, in eights.
-        addend_has_fours: as ``output_has_fours``, of what is added to a GEMM's sums.
-        is_packed: whether the right operand is one of packed weights.
-        beside: such products that a graph has beside one another, this one among them.
-    """
-
-    family: str
-    data_type: DataType
-    batches: int
-    rows: int
-    columns: int
-    terms: int
-    left: tuple[int, int, int, int]
-    others: tuple[int, ...]
-    left_along_terms: bool
-    left_has_vectors: bool
-    right_along_terms: bool
+    family: str  # ``"gemm"`` or ``"convolution"``
+    data_type: DataType  # of all operands
+    batches: int  # products, or groups of channels
+    rows: int  # of each
+    columns: int  # of each
+    terms: int  # of each result
+    left: tuple[int, int, int, int]  # the left operand's strides: row, term, and two more
+    others: tuple[int, ...]  # the words of the parameters behind those
+    left_along_terms: bool  # whether neighbours in memory are neighbouring terms
+    left_has_vectors: bool  # whether four of them can be loaded at once
+    right_along_terms: bool  # the same of the right operand
+    # the same of the right operand; of a convolution's, whether windows have one place each, and four neighbouring
+    # columns can be loaded at once
     right_has_vectors: bool
-    output_has_pairs: bool
+    output_has_pairs: bool  # whether results of columns 2n and 2n + 1 share a word that holds nothing else
+    # a convolution's specialization constants
     geometry: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
-    output_has_fours: bool = False
-    output_has_rows: bool = False
+    output_has_fours: bool = False  # whether columns 4n to 4n + 3 lie behind one another, at multiples of four elements
+    output_has_rows: bool = False  # whether all columns of its rows lie behind one another
+    # whether rows of a convolution's input are whole fours, at multiples of four elements
     input_has_fours: bool = False
+    # height and width of a convolution's output, where its windows overlap in planes
     plane: tuple[int, int] | None = None
+    # the words of the parameters behind the left operand's strides, where kernels are told the shape at run time;
+    # ``None`` where it does not go into them
     shape: tuple[int, ...] | None = None
-    left_has_eights: bool = False
-    right_has_eights: bool = False
+    left_has_eights: bool = False  # whether eight of the left operand's neighbours can be loaded at once
+    right_has_eights: bool = False  # the same of the right operand
+    # how many channels of a place of a convolution's window are neighbouring terms; 1: the places of a channel are
     inner_channels: int = 1
-    has_channels: bool = False
-    addend_has_fours: bool = False
-    is_packed: bool = False
-    beside: int = 1
+    has_channels: bool = False  # whether channels of a convolution's input and output lie behind one another, in eights
+    addend_has_fours: bool = False  # as ``output_has_fours``, of what is added to a GEMM's sums
+    is_packed: bool = False  # whether the right operand is one of packed weights
+    beside: int = 1  # such products that a graph has beside one another, this one among them
 
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
@@ -127,19 +103,12 @@ class Product:
 
 @dataclasses.dataclass(frozen=True)
 class Ways:
-    """What a kernel does with its sums.
+    """What a kernel does with its sums."""
 
-    Attributes:
-        come: ``ONE_SEGMENT``, ``SEQUENTIAL`` or ``PARALLEL``.
-        has_addend: whether something is added to each.
-        relu: whether RELU is applied.
-        writes_totals: whether totals are written, and not results.
-    """
-
-    come: int
-    has_addend: bool
-    relu: bool
-    writes_totals: bool
+    come: int  # ``ONE_SEGMENT``, ``SEQUENTIAL`` or ``PARALLEL``
+    has_addend: bool  # whether something is added to each
+    relu: bool  # whether RELU is applied
+    writes_totals: bool  # whether totals are written, and not results
 
     @property
     def flags(self) -> int:
@@ -149,17 +118,12 @@ class Ways:
 
 @dataclasses.dataclass(frozen=True)
 class Epilogue:
-    """What a graph computes of a convolution's results before anything else reads them: ``matrix_epilogue.glsl``.
+    """What a graph computes of a convolution's results before anything else reads them: ``matrix_epilogue.glsl``."""
 
-    Attributes:
-        normalization: mean, factor and bias for each channel, of BATCH_NORMALIZATION; ``None``: there is none.
-        residual: what is added then, in the layout of the results; ``None``: nothing.
-        relu: whether RELU is applied at last.
-    """
-
+    # mean, factor and bias for each channel, of BATCH_NORMALIZATION; ``None``: there is none
     normalization: tuple[Region, Region, Region] | None
-    residual: Region | None
-    relu: bool
+    residual: Region | None  # what is added then, in the layout of the results; ``None``: nothing
+    relu: bool  # whether RELU is applied at last
 
     def regions(self, instead: Region) -> list[Region]:
         """What kernels bind for it, with something else where there is nothing."""
@@ -176,19 +140,12 @@ class Epilogue:
 
 @dataclasses.dataclass(frozen=True)
 class GemmEpilogue:
-    """What a graph computes of a GEMM's results before anything else reads them: ``product_epilogue.glsl``.
+    """What a graph computes of a GEMM's results before anything else reads them: ``product_epilogue.glsl``."""
 
-    Attributes:
-        adds_apart: whether the addend is a tensor that is added to results, and not to sums.
-        gelu: whether ACTIVATION_GELU is applied then.
-        residual: what is added then, in the layout of the results; ``None``: nothing.
-        relu: whether RELU is applied at last.
-    """
-
-    adds_apart: bool
-    gelu: bool
-    residual: Region | None
-    relu: bool
+    adds_apart: bool  # whether the addend is a tensor that is added to results, and not to sums
+    gelu: bool  # whether ACTIVATION_GELU is applied then
+    residual: Region | None  # what is added then, in the layout of the results; ``None``: nothing
+    relu: bool  # whether RELU is applied at last
 
     def regions(self, instead: Region) -> list[Region]:
         """What kernels bind for it, with something else where there is nothing."""
@@ -209,17 +166,11 @@ AnyEpilogue = Epilogue | GemmEpilogue
 
 @dataclasses.dataclass(frozen=True)
 class PackedRight:
-    """The right operand of a GEMM as packed weights: ``packed_right.glsl``.
+    """The right operand of a GEMM as packed weights: ``packed_right.glsl``."""
 
-    Attributes:
-        scale: of blocks.
-        zero: what stands for zero, packed; ``None``: a number does everywhere.
-        constants: the specialization constants that tell of it.
-    """
-
-    scale: Region
-    zero: Region | None
-    constants: Mapping[str, int]
+    scale: Region  # of blocks
+    zero: Region | None  # what stands for zero, packed; ``None``: a number does everywhere
+    constants: Mapping[str, int]  # the specialization constants that tell of it
 
     def regions(self) -> list[Region]:
         """What kernels bind for it."""
@@ -230,7 +181,6 @@ def gemm_product(desc: Gemm, *, with_eights: bool = False) -> Product:
     """A GEMM in the terms of its kernels.
 
     Args:
-        desc: the GEMM.
         with_eights: whether kernels that load eight elements at once are to be had.
     """
     sizes, batch_sizes = desc.output_tensor.sizes, _batches(desc.output_tensor.sizes)
@@ -317,23 +267,12 @@ def lower_product(
     target: Target,
     left: Region,
     right: Region,
-    addend: Region | None,
-    epilogue: AnyEpilogue | None = None,
+    addend: Region | None,  # what is added, if anything is
+    epilogue: AnyEpilogue | None = None,  # what comes in the place of the activation
+    # what the right operand is beside its integers, of a product that is packed; then without an epilogue
     packed: PackedRight | None = None,
 ) -> None:
-    """Adds the steps that compute a product, and those of its activation; or of what comes in the place of that.
-
-    Args:
-        builder: takes them.
-        desc: the operator.
-        product: what it computes.
-        target: the device.
-        left: the left operand.
-        right: the right one.
-        addend: what is added, if anything is.
-        epilogue: what comes in the place of the activation.
-        packed: what the right operand is beside its integers, of a product that is packed; then without an epilogue.
-    """
+    """Adds the steps that compute a product, and those of its activation; or of what comes in the place of that."""
     choice = choose(product.work(), target)
 
     def add_sums(result: Region, relu: bool) -> None:
@@ -347,8 +286,6 @@ def with_activation(builder: ProgramBuilder, desc: OperatorDesc, add_sums: Calla
     """Adds the steps of an operator's results, and those of its activation.
 
     Args:
-        builder: takes them.
-        desc: the operator.
         add_sums: adds the former; it is told where results go, and whether RELU is to be applied to them.
     """
     (_, tensor), output = desc.outputs[0], builder.writes["output_tensor"]

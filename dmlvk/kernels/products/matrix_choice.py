@@ -48,8 +48,7 @@ from dmlvk.kernels.target import Target
 _FOLD_FOR_WAVES = 4
 """How many times as many work groups as keep a GPU busy make segments in turn as fast as side by side."""
 
-_MOST_SCRATCH = 2**28
-"""Bytes of totals up to which segments are computed side by side."""
+_MOST_SCRATCH = 2**28  # Bytes of totals up to which segments are computed side by side
 
 _FEWEST_COOPERATIVE = {DataType.FLOAT16: (17, 16, 16), DataType.FLOAT32: (64, 64, 16)}
 """Rows, columns and terms from which on their tiles are not empty for the most part."""
@@ -57,78 +56,51 @@ _FEWEST_COOPERATIVE = {DataType.FLOAT16: (17, 16, 16), DataType.FLOAT32: (64, 64
 _FEWEST_TILES_OF_PARTS = 48
 """Work groups from which on matrices of the parts of FLOAT32 are faster than fused additions."""
 
-_EIGHT = 8
-"""Elements of FLOAT16 that kernels of cooperative matrices load at once."""
+_EIGHT = 8  # Elements of FLOAT16 that kernels of cooperative matrices load at once
 
 _FEW_REGISTERS = 64
-_MOST_SUMS = 16
-"""Of an invocation where it has so few registers."""
+_MOST_SUMS = 16  # Of an invocation where it has so few registers
 
 _FEWEST_ROWS_FOR_TALL = 65
 
-_MOST_ROWS = 16
-"""Rows up to which tiles of few rows are used: a second one of them finds the right operand cached."""
+_MOST_ROWS = 16  # Rows up to which tiles of few rows are used: a second one of them finds the right operand cached
 
 _ROWS_FOR_WINDOWS = 4
 _FEW_TERMS, _MANY_INVOCATIONS = 64, 1024 * CORES
 """An invocation that goes through all terms by itself waits for each: that takes few of them, or many others beside."""
 
-_LARGE_AT_ONCE = 3 * CORES
-"""Work groups of the largest tiles of convolutions that a GPU runs at once."""
+_LARGE_AT_ONCE = 3 * CORES  # Work groups of the largest tiles of convolutions that a GPU runs at once
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """How a product is computed.
+    """How a product is computed."""
 
-    Attributes:
-        tile: the tile.
-        segments_come: ``ONE_SEGMENT``, ``SEQUENTIAL`` or ``PARALLEL``.
-        segments_at_once: how many a launch computes of those that come in turn.
-    """
-
-    tile: MatrixTile
-    segments_come: int
-    segments_at_once: int = 2**32
+    tile: MatrixTile  # the tile
+    segments_come: int  # ``ONE_SEGMENT``, ``SEQUENTIAL`` or ``PARALLEL``
+    segments_at_once: int = 2**32  # how many a launch computes of those that come in turn
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What a choice depends on.
+    """What a choice depends on."""
 
-    Attributes:
-        family: ``"gemm"`` or ``"convolution"``.
-        rows: of each product.
-        columns: of each product.
-        terms: of each result.
-        batches: products, or groups of a convolution.
-        gives_results: whether results are wanted, and not sums.
-        right_along_terms: whether the right operand's neighbours in memory are neighbouring terms.
-        has_any_shape: whether kernels can be told the shape at run time.
-        plane: height and width of a convolution's output, where windows overlap in planes.
-        data_type: of the operands.
-        has_eights: whether both operands of a product can be loaded by eights.
-        has_channels: whether channels of a convolution's input and output lie behind one another, in eights.
-        left_along_terms: whether the left operand's neighbours in memory are neighbouring terms.
-        is_packed: whether the right operand is one of packed weights, of which there is a tile for few rows alone.
-        beside: such products that run beside one another, this one among them.
-    """
-
-    family: str
-    rows: int
-    columns: int
-    terms: int
-    batches: int
-    gives_results: bool = True
-    right_along_terms: bool = False
-    has_any_shape: bool = True
-    plane: tuple[int, int] | None = None
-    data_type: DataType = DataType.FLOAT32
-    has_eights: bool = False
-    has_channels: bool = False
-    left_along_terms: bool = True
+    family: str  # ``"gemm"`` or ``"convolution"``
+    rows: int  # of each product
+    columns: int  # of each product
+    terms: int  # of each result
+    batches: int  # products, or groups of a convolution
+    gives_results: bool = True  # whether results are wanted, and not sums
+    right_along_terms: bool = False  # whether the right operand's neighbours in memory are neighbouring terms
+    has_any_shape: bool = True  # whether kernels can be told the shape at run time
+    plane: tuple[int, int] | None = None  # height and width of a convolution's output, where windows overlap in planes
+    data_type: DataType = DataType.FLOAT32  # of the operands
+    has_eights: bool = False  # whether both operands of a product can be loaded by eights
+    has_channels: bool = False  # whether channels of a convolution's input and output lie behind one another, in eights
+    left_along_terms: bool = True  # whether the left operand's neighbours in memory are neighbouring terms
+    # whether the right operand is one of packed weights, of which there is a tile for few rows alone
     is_packed: bool = False
-    beside: int = 1
+    beside: int = 1  # such products that run beside one another, this one among them
 
     def groups(self, tile: MatrixTile) -> int:
         """Tiles that cover all results."""

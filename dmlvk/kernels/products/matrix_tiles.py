@@ -29,29 +29,23 @@ ONE_SEGMENT, SEQUENTIAL, PARALLEL = range(3)
 
 _DEVICE_ARITHMETIC = dataclasses.replace(GPU, device_arithmetic=True)
 
-SUMS_INVOCATIONS = 128
-"""Of a work group that adds segments' sums: as many as every Vulkan device has."""
+SUMS_INVOCATIONS = 128  # Of a work group that adds segments' sums: as many as every Vulkan device has
 
 _HAS_EPILOGUE = "HAS_EPILOGUE"
 
-_GROUPS_FOR_PROCESSORS = 8
-"""Work groups that keep a processor busy."""
+_GROUPS_FOR_PROCESSORS = 8  # Work groups that keep a processor busy
 
 _TERMS_PER_ITERATION = 8
 """Terms of each iteration where a segment's sums are computed with care, as in
 ``shaders/patterns/products/matrix.glsl``."""
 
-CORES = 132
-"""Of a GPU, as far as choices depend on it: an NVIDIA H100's."""
+CORES = 132  # Of a GPU, as far as choices depend on it: an NVIDIA H100's
 
-_SUBGROUP_SIZE = Target().subgroup_size
-"""Invocations of a subgroup, where kernels are told nothing else."""
+_SUBGROUP_SIZE = Target().subgroup_size  # Invocations of a subgroup, where kernels are told nothing else
 
-_WIDE = 64
-"""The same of AMD's GPUs."""
+_WIDE = 64  # The same of AMD's GPUs
 
-_COOPERATIVE_GROUPS = CORES
-"""Work groups that multiply cooperative matrices and keep a GPU busy."""
+_COOPERATIVE_GROUPS = CORES  # Work groups that multiply cooperative matrices and keep a GPU busy
 
 
 _FEWEST_IN_A_WAVE = CORES * 3 // 4
@@ -60,45 +54,27 @@ _FEWEST_IN_A_WAVE = CORES * 3 // 4
 
 @dataclasses.dataclass(frozen=True)
 class MatrixTile:
-    """A block of results that a work group computes.
+    """A block of results that a work group computes."""
 
-    Attributes:
-        name: of the variant.
-        rows: results downwards.
-        columns: results across.
-        invocations: of a work group.
-        shared_memory: bytes that a work group needs.
-        source: below ``shaders/``.
-        defines: preprocessor definitions.
-        fewest_groups: work groups from which on it keeps a device busy.
-        families: of those that it can compute.
-        is_for_any_shape: whether its kernels are told the shape at run time, so that one pipeline is for all of them.
-        block: results of each invocation, downwards and across in an image, where they are so.
-        segment: terms that are added up in a row.
-        step: terms that are in shared memory at once, of tiles that may be told that there are no others; else 0.
-        types: data types for which there are kernels of it.
-        pace: results in a time, of cooperative tiles that are chosen by how long all work groups take; else 0.
-        groups_of_core: of these, how many work groups a core has at a time.
-        subgroup_size: invocations that multiply matrices together, of cooperative tiles.
-    """
-
-    name: str
-    rows: int
-    columns: int
-    invocations: int
-    shared_memory: int
-    source: str
-    defines: tuple[tuple[str, str], ...]
-    fewest_groups: int = 0
-    families: tuple[str, ...] = FAMILIES
+    name: str  # of the variant
+    rows: int  # results downwards
+    columns: int  # results across
+    invocations: int  # of a work group
+    shared_memory: int  # bytes that a work group needs
+    source: str  # below ``shaders/``
+    defines: tuple[tuple[str, str], ...]  # preprocessor definitions
+    fewest_groups: int = 0  # work groups from which on it keeps a device busy
+    families: tuple[str, ...] = FAMILIES  # of those that it can compute
+    # whether its kernels are told the shape at run time, so that one pipeline is for all of them
     is_for_any_shape: bool = False
+    # results of each invocation, downwards and across in an image, where they are so
     block: tuple[int, int] | None = None
-    segment: int = SEGMENT
-    step: int = 0
-    types: tuple[DataType, ...] = TYPES
-    pace: int = 0
-    groups_of_core: int = 1
-    subgroup_size: int = _SUBGROUP_SIZE
+    segment: int = SEGMENT  # terms that are added up in a row
+    step: int = 0  # terms that are in shared memory at once, of tiles that may be told that there are no others; else 0
+    types: tuple[DataType, ...] = TYPES  # data types for which there are kernels of it
+    pace: int = 0  # results in a time, of cooperative tiles that are chosen by how long all work groups take; else 0
+    groups_of_core: int = 1  # of these, how many work groups a core has at a time
+    subgroup_size: int = _SUBGROUP_SIZE  # invocations that multiply matrices together, of cooperative tiles
 
     def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None) -> tuple[int, int]:
         """Tiles downwards and across that cover so many results; of images of a plane, for those that want to know."""
@@ -154,23 +130,17 @@ class MatrixTile:
 
     def variant(
         self,
-        family: str,
+        family: str,  # ``"gemm"`` or ``"convolution"``
         data_type: DataType,
         target: Target,
         *,
+        # whether it computes what a graph has behind it: ``patterns/products/matrix_epilogue.glsl`` and
+        # ``product_epilogue.glsl``
         has_epilogue: bool = False,
+        # whether its right operand is one of packed weights: ``patterns/products/packed_right.glsl``
         is_packed: bool = False,
     ) -> ShaderVariant:
-        """The shader of a family for a data type.
-
-        Args:
-            family: ``"gemm"`` or ``"convolution"``.
-            data_type: of all operands.
-            target: the device.
-            has_epilogue: whether it computes what a graph has behind it:
-                ``patterns/products/matrix_epilogue.glsl`` and ``product_epilogue.glsl``.
-            is_packed: whether its right operand is one of packed weights: ``patterns/products/packed_right.glsl``.
-        """
+        """The shader of a family for a data type."""
         defines, name = dict(self.defines), self.name
         if is_packed:
             defines |= {"RIGHT_IS_PACKED": "1", "HALF_ARITHMETIC": "1"}
@@ -292,23 +262,13 @@ def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> M
 def _cooperative(
     family: str,
     data_type: DataType,
-    size: tuple[int, int, int],
-    results: tuple[int, int],
-    segment: int,
-    fewest_groups: int = _COOPERATIVE_GROUPS,
+    size: tuple[int, int, int],  # rows, columns, and terms at once
+    results: tuple[int, int],  # of each subgroup, downwards and across
+    segment: int,  # terms that are added up in a row
+    fewest_groups: int = _COOPERATIVE_GROUPS,  # work groups from which on it keeps a device busy
     subgroup_size: int = _SUBGROUP_SIZE,
 ) -> MatrixTile:
-    """A tile of ``shaders/patterns/products/matrix_cooperative.glsl``.
-
-    Args:
-        family: what it computes.
-        data_type: of the operands.
-        size: rows, columns, and terms at once.
-        results: of each subgroup, downwards and across.
-        segment: terms that are added up in a row.
-        fewest_groups: work groups from which on it keeps a device busy.
-        subgroup_size: invocations of a subgroup.
-    """
+    """A tile of ``shaders/patterns/products/matrix_cooperative.glsl``."""
     rows, columns, terms = size
     subgroups = rows * columns // (results[0] * results[1])
     spaces = (max(lines * (terms // 8 + 1), terms * (lines // 8 + 1)) for lines in (rows, columns))
@@ -363,8 +323,7 @@ def _of_channels(
     return dataclasses.replace(made, pace=pace, groups_of_core=groups_of_core)
 
 
-_LONG_SEGMENT = 16384
-"""Of large tiles of FLOAT16, whose totals are too many for registers."""
+_LONG_SEGMENT = 16384  # Of large tiles of FLOAT16, whose totals are too many for registers
 
 _LONG_SEGMENT_OF_PARTS = 4096
 """The same of FLOAT32, whose results have no rounding to FLOAT16 behind which errors of sums are lost."""
@@ -424,10 +383,7 @@ MEDIUM = _shared("64x32", 64, 32, 16, (4, 4), 200)
 FLAT = _shared("32x64", 32, 64, 32, (4, 4), 200)
 """For products of 17 to 32 rows: twice as fast there as what is next, FLOAT16."""
 
-SINGLE = (
-    _single(32, 32, 16, 4, 200),
-    _single(16, 32, 32, 2, 200),
-)
+SINGLE = (_single(32, 32, 16, 4, 200), _single(16, 32, 32, 2, 200))
 """From the larger to the smaller. The fewer results an invocation has, the sooner it is through its terms."""
 
 OF_CHANNELS = (
@@ -444,14 +400,10 @@ OF_CHANNELS = (
 TFLOP/s for a window of 3 x 3, two work groups of it being on a core; that of 32 is for as few channels alone, and the
 last for little work, which is cut into segments."""
 
-ROWS_ACROSS = (
-    _rows("row_of_fours", 1, 4, 8, 1024, 64, 264),
-    _rows("eight_rows_of_fours", 8, 4, 8, 256, 128, 264),
-)
+ROWS_ACROSS = (_rows("row_of_fours", 1, 4, 8, 1024, 64, 264), _rows("eight_rows_of_fours", 8, 4, 8, 256, 128, 264))
 """For products of few rows, whose right operand has neighbouring columns next to one another."""
 
-EIGHT_ROWS = _rows("eight_rows", 8, 1, 16, 256, 128, 264)
-"""The same for more than two rows and any right operand."""
+EIGHT_ROWS = _rows("eight_rows", 8, 1, 16, 256, 128, 264)  # The same for more than two rows and any right operand
 
 ROWS_OF_HALVES = (
     _rows("row_of_many_fours", 1, 4, 16, 1024, 64, 264),
@@ -461,10 +413,7 @@ ROWS_OF_HALVES = (
 one row were as fast on an NVIDIA H100 (0.96 to 1.02), and spill on AMD's GFX1100, whose compiler expects twice the
 time."""
 
-FOUR_ROWS = (
-    _rows("four_rows_of_fours", 4, 4, 16, 512, 128, 200),
-    _rows("four_rows", 4, 1, 32, 512, 128, 264),
-)
+FOUR_ROWS = (_rows("four_rows_of_fours", 4, 4, 16, 512, 128, 200), _rows("four_rows", 4, 1, 32, 512, 128, 264))
 """Where tiles of eight rows would be too few, or half empty: across, and of any right operand. What a second one reads
 of it is cached."""
 
@@ -490,8 +439,7 @@ FEW_CHANNELS = tuple(
 )
 """For convolutions, or groups of one, with as few channels: what is loaded of the input serves no empty rows."""
 
-WINDOWS = _windows("windows", 4, 64)
-"""For convolutions of one segment and few rows, depthwise ones above all."""
+WINDOWS = _windows("windows", 4, 64)  # For convolutions of one segment and few rows, depthwise ones above all
 
 PLANES = (_planes("planes_of_fours", (4, 4), 128), _planes("planes", (4, 2), 128))
 """The same where windows overlap: what each invocation loads serves all windows that see it. The first is for outputs
@@ -499,8 +447,7 @@ whose rows are whole fours."""
 
 _BLOCKS = (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
 
-ON_PROCESSORS = tuple(_processors(*block, True) for block in _BLOCKS)
-"""From the largest to the smallest."""
+ON_PROCESSORS = tuple(_processors(*block, True) for block in _BLOCKS)  # From the largest to the smallest
 
 ON_PROCESSORS_OF_A_SHAPE = tuple(_processors(*block, False) for block in _BLOCKS)
 """The same for convolutions whose shape does not go into push constants: see ``Product.shape``."""

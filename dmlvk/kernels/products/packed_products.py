@@ -20,11 +20,9 @@ from dmlvk.spirv import cooperative_types
 
 _FAMILIES = ("gemm", "convolution")
 
-_VECTOR_TERMS = 16
-"""Terms of a vector: ``shaders/patterns/products/packed_product.glsl``."""
+_VECTOR_TERMS = 16  # Terms of a vector: ``shaders/patterns/products/packed_product.glsl``
 
-_SUBGROUP_INVOCATIONS = 32
-"""As in ``shaders/patterns/products/cooperative_tiles.glsl``."""
+_SUBGROUP_INVOCATIONS = 32  # As in ``shaders/patterns/products/cooperative_tiles.glsl``
 
 _PACKING_INVOCATIONS, _SUMS_INVOCATIONS = 128, 64
 """As in ``shaders/patterns/products/packed_operand.glsl`` and ``packed_sums.glsl``."""
@@ -32,14 +30,11 @@ _PACKING_INVOCATIONS, _SUMS_INVOCATIONS = 128, 64
 _INNER_BATCHES = 12
 """Where the number of inner batches stands among a GEMM's ``others``: ``gemm_product`` in ``matrix.py``."""
 
-_FEWEST_LINES = 32
-"""Rows, columns and terms from which on tiles are not empty for the most part."""
+_FEWEST_LINES = 32  # Rows, columns and terms from which on tiles are not empty for the most part
 
-_FEWEST_PRODUCTS = 2**21
-"""Products of elements for which several launches pay."""
+_FEWEST_PRODUCTS = 2**21  # Products of elements for which several launches pay
 
-_MOST_PACKED = 2**28
-"""Bytes of a packed operand."""
+_MOST_PACKED = 2**28  # Bytes of a packed operand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,22 +42,15 @@ class PackedTile:
     """A block of results that a work group computes.
 
     By ``shaders/patterns/products/packed_tiles.glsl`` or, of cooperative matrices, ``cooperative_tiles.glsl``.
-
-    Attributes:
-        rows: results downwards.
-        columns: results across.
-        results: of each invocation, or of each subgroup where matrices are cooperative, downwards and across.
-        step_terms: terms that it takes at once.
-        fewest_groups: work groups from which on it keeps a device busy.
-        is_cooperative: whether subgroups multiply matrices that they hold together.
     """
 
-    rows: int
-    columns: int
+    rows: int  # results downwards
+    columns: int  # results across
+    # of each invocation, or of each subgroup where matrices are cooperative, downwards and across
     results: tuple[int, int]
-    step_terms: int
-    fewest_groups: int
-    is_cooperative: bool = False
+    step_terms: int  # terms that it takes at once
+    fewest_groups: int  # work groups from which on it keeps a device busy
+    is_cooperative: bool = False  # whether subgroups multiply matrices that they hold together
 
     @property
     def invocations(self) -> int:
@@ -133,19 +121,12 @@ def tile_for(product: Product, target: Target) -> PackedTile | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Side:
-    """An operand as it is packed.
+    """An operand as it is packed."""
 
-    Attributes:
-        is_right: which one it is.
-        lines: rows or columns of each batch.
-        packed_lines: the same with those that fill up tiles.
-        line_vectors: vectors of each.
-    """
-
-    is_right: bool
-    lines: int
-    packed_lines: int
-    line_vectors: int
+    is_right: bool  # which one it is
+    lines: int  # rows or columns of each batch
+    packed_lines: int  # the same with those that fill up tiles
+    line_vectors: int  # vectors of each
 
     def vectors(self, product: Product) -> int:
         """Of all lines."""
@@ -166,21 +147,13 @@ def _sides(product: Product, tile: PackedTile) -> tuple[_Side, _Side]:
 
 @dataclasses.dataclass(frozen=True)
 class PackedOperand:
-    """An operand of a product of integers.
+    """An operand of a product of integers."""
 
-    Attributes:
-        region: where it lies.
-        data_type: INT8 or UINT8.
-        zero: where its zero points lie; ``None``: it has none.
-        zero_stride: from one row's or column's zero point to the next one's; 0: there is one for all.
-        zero_batch_stride: from the first of a batch to that of the next one.
-    """
-
-    region: Region
-    data_type: DataType
-    zero: Region | None
-    zero_stride: int
-    zero_batch_stride: int
+    region: Region  # where it lies
+    data_type: DataType  # INT8 or UINT8
+    zero: Region | None  # where its zero points lie; ``None``: it has none
+    zero_stride: int  # from one row's or column's zero point to the next one's; 0: there is one for all
+    zero_batch_stride: int  # from the first of a batch to that of the next one
 
     @property
     def flipped(self) -> int:

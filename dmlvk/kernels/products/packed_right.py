@@ -17,13 +17,11 @@ from dmlvk.kernels.products.matrix_tiles import FLAT_COOPERATIVE_BY_SUBGROUP
 from dmlvk.kernels.target import Target
 from dmlvk.operators import Gemm
 
-BUFFERS = 6
-"""Of its kernels."""
+BUFFERS = 6  # Of its kernels
 
 _BITS, _EIGHT, _LEAST = 4, 8, 16
 
-_FEWEST_ROWS = 9
-"""Up to eight are as fast in the order of sums."""
+_FEWEST_ROWS = 9  # Up to eight are as fast in the order of sums
 
 
 def packed_right(desc: Gemm, weights: BlockWeights, target: Target) -> tuple[dict[str, int], Product] | None:
@@ -32,7 +30,6 @@ def packed_right(desc: Gemm, weights: BlockWeights, target: Target) -> tuple[dic
     Args:
         desc: the product, as of numbers.
         weights: what the second matrix is made of.
-        target: the device.
     """
     scale, zero = weights.scale, weights.zero
     is_of_four = weights.bits == _BITS and weights.data_type is DataType.FLOAT16 and target.has_half_arithmetic
@@ -64,6 +61,3 @@ def packed_right(desc: Gemm, weights: BlockWeights, target: Target) -> tuple[dic
         "WEIGHTS_ARE_SIGNED": int(weights.is_signed),
     }
     return constants, product
-
-
-__all__ = ["BUFFERS", "packed_right"]

@@ -25,25 +25,19 @@ _WORTH_A_BYTE = {DataType.FLOAT16: (8, 60), DataType.FLOAT32: (24, math.inf)}
 """Products for each byte that copies move from which on they are worth it: where there are no matrices otherwise, and
 where they look for the end of the terms."""
 
-_LEAST_WORK = 2**28
-"""Products that take as long as the launches of the copies."""
+_LEAST_WORK = 2**28  # Products that take as long as the launches of the copies
 
 _MOST_SCRATCH = 2**30
 
 
 @dataclasses.dataclass(frozen=True)
 class PaddedGemm:
-    """A GEMM as it is computed.
+    """A GEMM as it is computed."""
 
-    Attributes:
-        desc: of copies.
-        copies: by the Python name of an input that is copied: as it lies, and as it is copied.
-        results: where results lie in the padded ones; ``None``: they are the output.
-    """
-
-    desc: Gemm
+    desc: Gemm  # of copies
+    # by the Python name of an input that is copied: as it lies, and as it is copied
     copies: dict[str, tuple[TensorDesc, TensorDesc]]
-    results: TensorDesc | None
+    results: TensorDesc | None  # where results lie in the padded ones; ``None``: they are the output
 
     @property
     def moved(self) -> int:
@@ -151,6 +145,3 @@ def lower_padded(desc: Gemm, padded: PaddedGemm, target: Target) -> Program:
         crop = ElementWiseIdentity(input_tensor=padded.results, output_tensor=desc.output_tensor)
         builder.operator(crop, [result], [output], "results without padding")
     return builder.program()
-
-
-__all__ = ["PaddedGemm", "copy_with_zeros_behind", "lower_padded", "padded_gemm"]

@@ -23,11 +23,9 @@ from dmlvk.operators import (
 )
 from dmlvk.tensors import TensorDesc
 
-_FOUR = 4
-"""Results that kernels of cooperative matrices store at once."""
+_FOUR = 4  # Results that kernels of cooperative matrices store at once
 
-_EIGHT = 8
-"""Elements that a copy moves at once."""
+_EIGHT = 8  # Elements that a copy moves at once
 
 
 def are_patches(desc: Convolution, target: Target) -> bool:
@@ -115,6 +113,3 @@ def _product(desc: Convolution) -> Gemm:
         beta=1.0,
         fused_activation=desc.fused_activation,
     )
-
-
-__all__ = ["are_patches", "has_long_lines", "lower_patches"]

@@ -16,28 +16,19 @@ from dmlvk.kernels.target import Target
 from dmlvk.operators import Gemm
 from dmlvk.tensors import TensorDesc
 
-_BUFFERS = 6
-"""Storage buffers of its kernels: both operands, bias, what is added, output and coefficients."""
+_BUFFERS = 6  # Storage buffers of its kernels: both operands, bias, what is added, output and coefficients
 
-_FOUR = 4
-"""Elements that are stored at once."""
+_FOUR = 4  # Elements that are stored at once
 
 
 @dataclasses.dataclass(frozen=True)
 class EpilogueOfGemm:
-    """What follows a GEMM.
+    """What follows a GEMM."""
 
-    Attributes:
-        has_bias: whether a number for each column is added to results first.
-        gelu: whether ACTIVATION_GELU is applied then.
-        adds: whether another tensor of the same layout is added then.
-        relu: whether RELU comes last.
-    """
-
-    has_bias: bool = False
-    gelu: bool = False
-    adds: bool = False
-    relu: bool = False
+    has_bias: bool = False  # whether a number for each column is added to results first
+    gelu: bool = False  # whether ACTIVATION_GELU is applied then
+    adds: bool = False  # whether another tensor of the same layout is added then
+    relu: bool = False  # whether RELU comes last
 
 
 def may_have_epilogue(desc: Gemm, target: Target) -> bool:
@@ -61,9 +52,6 @@ def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Targe
     comes out behind the epilogue.
 
     Args:
-        desc: the GEMM.
-        epilogue: what follows it.
-        target: the device.
         beside: such products that a graph has beside one another, this one among them.
     """
     sizes = desc.output_tensor.sizes
@@ -80,6 +68,3 @@ def lower_gemm_with_epilogue(desc: Gemm, epilogue: EpilogueOfGemm, target: Targe
     product = dataclasses.replace(gemm_product(desc, with_eights=True), beside=beside)
     lower_product(builder, desc, product, target, *operands, behind)
     return builder.program()
-
-
-__all__ = ["EpilogueOfGemm", "lower_gemm_with_epilogue", "may_have_epilogue"]

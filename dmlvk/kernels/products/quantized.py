@@ -32,14 +32,12 @@ from dmlvk.tensors import TensorDesc
 
 _BYTES = (DataType.INT8, DataType.UINT8)
 _FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
-_AXES = 4
-"""Of a scaled sum's output, as in ``shaders/patterns/products/scaled_sums.glsl``."""
+_AXES = 4  # Of a scaled sum's output, as in ``shaders/patterns/products/scaled_sums.glsl``
 
 _TERMS_OF_ONE_WORD = (2**31 - 1) // 255**2
 """Products of differences of 8-bit integers of which a 32-bit integer holds every sum."""
 
-_TERMS_AT_ONCE = 16384
-"""That a launch adds: llvmpipe ends loops, unasked, after 65535 iterations."""
+_TERMS_AT_ONCE = 16384  # That a launch adds: llvmpipe ends loops, unasked, after 65535 iterations
 
 _WORDS_OF_WIDE_SUM = 3
 
@@ -70,15 +68,10 @@ def _variant(source: str, types: dict[str, DataType], words: int | None = None) 
 
 @dataclasses.dataclass(frozen=True)
 class _ScaledOperand:
-    """Where an operand of scaled sums lies, and how far a step along each axis of the output goes in it, in elements.
+    """Where an operand of scaled sums lies, and how far a step along each axis of the output goes in it (elements)."""
 
-    Attributes:
-        region: ``None`` where it is absent.
-        strides: of four axes.
-    """
-
-    region: Region | None
-    strides: tuple[int, ...]
+    region: Region | None  # ``None`` where it is absent
+    strides: tuple[int, ...]  # of four axes
 
     @classmethod
     def of(cls, region: Region | None, tensor: TensorDesc | None, axis: int | None = None) -> _ScaledOperand:
@@ -92,15 +85,11 @@ class _ScaledOperand:
 
 
 _ABSENT = _ScaledOperand(None, (0,) * _AXES)
-_STEPS = ("SUMS", "LEFT_SCALE", "RIGHT_SCALE", "SCALE", "ZERO", "BIAS", "OUTPUT")
-"""What the shader calls its operands."""
+_STEPS = ("SUMS", "LEFT_SCALE", "RIGHT_SCALE", "SCALE", "ZERO", "BIAS", "OUTPUT")  # What the shader calls its operands
 
 
 def _scale_sums(
-    builder: ProgramBuilder,
-    variant: ShaderVariant,
-    output: TensorDesc,
-    operands: Sequence[_ScaledOperand],
+    builder: ProgramBuilder, variant: ShaderVariant, output: TensorDesc, operands: Sequence[_ScaledOperand]
 ) -> None:
     """Launches what makes an output of sums, left and right scales, output scale, zero point and bias."""
     bits, rank = output.data_type.size_in_bits, len(output.sizes)
@@ -214,10 +203,7 @@ def lower_matrix_to_float(desc: MatrixMultiplyIntegerToFloat, target: Target) ->
     ]
     words = 1 if is_short else _WORDS_OF_WIDE_SUM
     _scale_sums(
-        builder,
-        _variant("scaled_sums", {"OUTPUT": desc.output_tensor.data_type}, words),
-        desc.output_tensor,
-        operands,
+        builder, _variant("scaled_sums", {"OUTPUT": desc.output_tensor.data_type}, words), desc.output_tensor, operands
     )
     return builder.program()
 

@@ -28,8 +28,7 @@ from dmlvk.operators import (
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc, packed_strides
 
-_RELU = "ACTIVATION_RELU"
-"""The activation that the last step applies itself; all others are a step of their own."""
+_RELU = "ACTIVATION_RELU"  # The activation that the last step applies itself; all others are a step of their own
 
 
 @shader_variants

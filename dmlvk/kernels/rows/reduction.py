@@ -18,20 +18,16 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import Argmax, Argmin, AxisDirection, Reduce, ReduceFunction
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
-CHUNK = 16384
-"""Elements of a row that are reduced at once: ``CHUNK`` in shaders/patterns/rows/reduction_operands.glsl."""
+CHUNK = 16384  # Elements of a row that are reduced at once: ``CHUNK`` in shaders/patterns/rows/reduction_operands.glsl
 
-CHUNK_OF_STATES = 4096
-"""The same where elements are states of chunks."""
+CHUNK_OF_STATES = 4096  # The same where elements are states of chunks
 
 _ELEMENTS_OF_LANE = 16
 _ELEMENTS_OF_BLOCK = 4
-_BLOCKS_AT_ONCE = 4
-"""Of neighbouring lanes that an invocation goes through together."""
+_BLOCKS_AT_ONCE = 4  # Of neighbouring lanes that an invocation goes through together
 
 _MOST_LANES = 256
-_LANES_OF_COLUMN = 16
-"""How many invocations share a chunk, at most, where rows are neighbours in memory."""
+_LANES_OF_COLUMN = 16  # How many invocations share a chunk, at most, where rows are neighbours in memory
 
 _LARGER_GROUPS = (1024, 512)
 """Invocations of a work group where rows are neighbours, on GPUs that have so many: tiles of memory are longer."""
@@ -39,11 +35,9 @@ _LARGER_GROUPS = (1024, 512)
 _MOST_OF_WIDE_SUBGROUPS = 512
 """Of them where subgroups have 64 invocations: AMD's GCN has 64 registers for each of 1024, and sums need 65."""
 
-_FEWEST_GROUPS = 128
-"""How many work groups there are at least where they are larger."""
+_FEWEST_GROUPS = 128  # How many work groups there are at least where they are larger
 
-_FEWEST_ON_PROCESSORS = 16
-"""From so many chunks on a processor's invocations take whole ones."""
+_FEWEST_ON_PROCESSORS = 16  # From so many chunks on a processor's invocations take whole ones
 
 _FEWEST_ELEMENTS_IN_TILES = 2**19
 _SHORTEST_IN_TILES = 64
@@ -52,40 +46,27 @@ _SHORTEST_IN_TILES = 64
 come to an end over tiles of integers."""
 
 _FEWEST_LANES_OF_TILE = 4
-_ELEMENTS_OF_TILE = 256
-"""A tile has at most so many elements, if it has more lanes than the fewest."""
+_ELEMENTS_OF_TILE = 256  # A tile has at most so many elements, if it has more lanes than the fewest
 
 _UNSIGNED, _SIGNED, _FLOAT = 0, 1, 2
 AS_IT_IS, DIVIDED, SQUARE_ROOT, LOGARITHM, LOGARITHM_AND_PEAK, MEAN_IN_TWO_WORDS = range(6)
 """What becomes of a sum: ``ENDING`` in shaders/reduction/sum.comp."""
 
-_OF_MAGNITUDES = 1
-"""The mode of sums of magnitudes."""
+_OF_MAGNITUDES = 1  # The mode of sums of magnitudes
 
 
 @dataclasses.dataclass(frozen=True)
 class Reduction:
-    """A function of rows.
+    """A function of rows."""
 
-    Attributes:
-        shader: of which shader, without its width: ``"sum"``.
-        state_words: words of what a chunk comes to, for elements of 32 bits or less.
-        state_words_of_wide: the same for elements of 64 bits; 0: there are none.
-        defines: the shader's definitions.
-        mode: its ``MODE``.
-        ending: its ``ENDING``.
-        name: what its variants are called, where that is not the shader's name.
-        tile_words: words of what a tile of a chunk comes to, for elements of 32 bits or less; 0: chunks are not cut
-            into tiles.
-    """
-
-    shader: str
-    state_words: int
-    state_words_of_wide: int = 0
-    defines: tuple[tuple[str, str], ...] = ()
-    mode: int = 0
-    ending: int = AS_IT_IS
-    name: str = ""
+    shader: str  # of which shader, without its width: ``"sum"``
+    state_words: int  # words of what a chunk comes to, for elements of 32 bits or less
+    state_words_of_wide: int = 0  # the same for elements of 64 bits; 0: there are none
+    defines: tuple[tuple[str, str], ...] = ()  # the shader's definitions
+    mode: int = 0  # its ``MODE``
+    ending: int = AS_IT_IS  # its ``ENDING``
+    name: str = ""  # what its variants are called, where that is not the shader's name
+    # words of what a tile of a chunk comes to, for elements of 32 bits or less; 0: chunks are not cut into tiles
     tile_words: int = 0
 
     def variant(self, is_wide: bool, of_states: bool, several_lanes: bool, loads_ahead: bool) -> ShaderVariant:
@@ -225,24 +206,17 @@ class Rows:
     """The rows of a tensor, and where each one's result lies.
 
     Rows are numbered through the axes that lead from row to row, from the smallest stride in the tensor upwards.
-
-    Attributes:
-        source: the tensor.
-        row: the axes of a row, the last one first.
-        others: the other axes; operands are the tensor and the result.
     """
 
-    source: TensorDesc
-    row: FoldedLayout
-    others: FoldedLayout
+    source: TensorDesc  # the tensor
+    row: FoldedLayout  # the axes of a row, the last one first
+    others: FoldedLayout  # the other axes; operands are the tensor and the result
 
     @classmethod
     def of(cls, source: TensorDesc, axes: Sequence[int], result: TensorDesc | None = None) -> Rows:
         """The rows along some axes.
 
         Args:
-            source: the tensor.
-            axes: the axes.
             result: what has an element for each row; without one, results lie one behind the other by row number.
         """
         along = sorted(axes)
@@ -299,28 +273,18 @@ def lanes(length: int) -> int:
 
 
 def add_reduction(
-    builder: ProgramBuilder,
+    builder: ProgramBuilder,  # what they are added to
     reduction: Reduction,
-    rows: Rows,
+    rows: Rows,  # the rows, with the places of their results
     read: Region,
     written: Region,
     *,
     width: int,
+    # where two words (or one) for each row are, by row number, for functions that need them
     companion: Region | None = None,
     label: str = "",
 ) -> None:
-    """Adds the launches that reduce rows.
-
-    Args:
-        builder: what they are added to.
-        reduction: the function.
-        rows: the rows, with the places of their results.
-        read: where the tensor is.
-        written: where the results are.
-        width: bits of a result.
-        companion: where two words (or one) for each row are, by row number, for functions that need them.
-        label: for people.
-    """
+    """Adds the launches that reduce rows."""
     is_wide = rows.source.data_type.size_in_bits == 64
     length, chunk_size, of_states = rows.length, CHUNK, False
     tiles = _tiles(builder.target, reduction, rows)

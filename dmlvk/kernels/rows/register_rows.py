@@ -30,26 +30,16 @@ def kernel(
     operator_name: str,
     source: TensorDesc,
     result: TensorDesc,
-    scale: TensorDesc | None,
-    bias: TensorDesc | None,
-    axes: Sequence[int],
-    epsilon: float,
+    scale: TensorDesc | None,  # the optional Scale, broadcast to the input's sizes
+    bias: TensorDesc | None,  # the optional Bias, likewise
+    axes: Sequence[int],  # the axes of a row
+    epsilon: float,  # what is added to the variance
     *,
-    has_relu: bool,
+    has_relu: bool,  # whether negative results become 0
 ) -> PlainKernel | None:
     """The kernel that normalizes rows, or ``None`` where rows are too long or do not lie contiguously.
 
     It reads the input, Scale and Bias, for which another region may stand in where they are absent.
-
-    Args:
-        operator_name: for errors.
-        source: the input.
-        result: the output.
-        scale: the optional Scale, broadcast to the input's sizes.
-        bias: the optional Bias, likewise.
-        axes: the axes of a row.
-        epsilon: what is added to the variance.
-        has_relu: whether negative results become 0.
     """
     zeros = (0,) * source.dimension_count
     strides = [tensor.element_strides if tensor is not None else zeros for tensor in (source, scale, bias, result)]

@@ -1,4 +1,4 @@
-"""Lowers RESIDUAL_NORMALIZATION: ``shaders/patterns/rows/residual_normalization.glsl``."""
+"""Lowers RESIDUAL_NORMALIZATION: ``shaders/patterns/rows/residual_normalization.comp``."""
 
 from __future__ import annotations
 
@@ -15,17 +15,14 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.residual_normalization import ResidualNormalization
 from dmlvk.operators.type_groups import FLOATS
 
-BUFFERS = 6
-"""That the kernel binds."""
+BUFFERS = 6  # That the kernel binds
 
-_CHAINS = 256
-"""Invocations that add, as in the shader."""
+_CHAINS = 256  # Invocations that add, as in the shader
 
 _MANY_INVOCATIONS = 1024
 """Of a work group of GPUs that may have so many, for a few rows that are as long: they wait for one another."""
 
-_FEW_ROWS = 64
-"""Up to so many, a GPU has cores that have nothing else to do."""
+_FEW_ROWS = 64  # Up to so many, a GPU has cores that have nothing else to do
 
 _MOST_KEPT = {DataType.FLOAT16: 2048, DataType.FLOAT32: 1024}
 """Pairs of a row that a work group keeps at most: as in the shader."""
@@ -38,7 +35,7 @@ def variants() -> Iterator[ShaderVariant]:
         bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
         for invocations in (_CHAINS, _MANY_INVOCATIONS):
             defines = (bits, ("INVOCATIONS", f"{invocations}u"))
-            source = "normalization/residual_normalization.comp"
+            source = "patterns/rows/residual_normalization.comp"
             yield ShaderVariant(_name(data_type, invocations), source, defines)
 
 
@@ -75,12 +72,7 @@ def lower(desc: ResidualNormalization, target: Target) -> Program:
     name = _name(data_type, invocations)
     kernel = PlainKernel(name, (columns, lines, 1), constants, parameters, work_group_size=invocations)
     given = reads["input_tensor"]
-    operands = [
-        given,
-        reads.get("skip_tensor", given),
-        reads["scale_tensor"],
-        reads.get("bias_tensor", given),
-    ]
+    operands = [given, reads.get("skip_tensor", given), reads["scale_tensor"], reads.get("bias_tensor", given)]
     output = writes["output_tensor"]
     builder.launch(kernel, operands, [output, writes.get("sum_tensor", output)])
     return builder.program()

@@ -16,8 +16,7 @@ from dmlvk.operators import AxisDirection
 from dmlvk.operators.scan import CumulativeProduct, CumulativeSummation
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
-ELEMENTS_OF_RUN = 16
-"""Neighbours that one invocation goes through."""
+ELEMENTS_OF_RUN = 16  # Neighbours that one invocation goes through
 
 _RUNS_OF_CHUNK = 256
 _RUNS_OF_NEIGHBOURS = 16
@@ -34,15 +33,13 @@ _FEWEST_WIDE_ROWS = 8192
 """From so many rows on: of fewer, smaller work groups are faster (4096 on an H100: 2194 instead of 1968 GB/s)."""
 
 _TILE_BYTES = 25 * 1024
-_WIDE_BYTES = 32 * 1024
-"""Shared memory for rows that go through it, and for a wide work group."""
+_WIDE_BYTES = 32 * 1024  # Shared memory for rows that go through it, and for a wide work group
 
 _WORK_GROUPS_FOR_CHUNK = 4
 """For each chunk that a work group goes through there are so many work groups: else a device has too little to do."""
 
 _UNSIGNED, _FLOAT = 0, 2
-_OF_PRODUCTS = 3
-"""``MODE`` of shaders/reduction/integers.comp."""
+_OF_PRODUCTS = 3  # ``MODE`` of shaders/reduction/integers.comp
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,17 +22,14 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.members import AxisDirection
 from dmlvk.operators.sorting import TopK, TopK1
 
-RANKED_TILE = 32
-"""Elements of a tile of which every one is compared with every other."""
+RANKED_TILE = 32  # Elements of a tile of which every one is compared with every other
 
-LONGEST_RANKED_ROW = 64
-"""A row of so many elements is one such tile."""
+LONGEST_RANKED_ROW = 64  # A row of so many elements is one such tile
 
 SELECTED_TILE = 8192
 """Most elements of a tile of which a work group selects a few: each invocation keeps the keys of 32 of them."""
 
-_REGISTERS_OF_PAIRS = 128
-"""Of an invocation that so many keys of 64 bits want; with fewer, tiles are half as long."""
+_REGISTERS_OF_PAIRS = 128  # Of an invocation that so many keys of 64 bits want; with fewer, tiles are half as long
 
 LEAST_SELECTED_TILE = 1024
 WORK_GROUPS_WANTED = 512
@@ -49,17 +46,17 @@ def variants() -> Iterable[ShaderVariant]:
     for bits in _BITS:
         words = 2 if bits == 64 else 1
         defines = (("KEY_WORDS", str(words)), ("UNIT_BITS", str(bits)))
-        yield ShaderVariant(f"ranked_tiles.{bits}bits", "sorting/ranked_tiles.comp", defines)
+        yield ShaderVariant(f"ranked_tiles.{bits}bits", "patterns/rows/ranked_tiles.comp", defines)
         for longest in (SELECTED_TILE, SELECTED_TILE // 2) if bits == 64 else (SELECTED_TILE,):
             elements = longest // _INVOCATIONS
             given = (("COLLECTED", f"{most_selected(bits) * elements}u"), ("REGISTERS", str(elements)))
             for name in ("selected_tiles", "selected_rows"):
                 variant = f"{name}.{bits}bits{_suffix(longest)}"
                 yield ShaderVariant(variant, f"sorting/{name}.comp", (*given, *defines))
-        yield ShaderVariant(f"ordered_results.{bits}bits", "sorting/ordered_results.comp", defines)
+        yield ShaderVariant(f"ordered_results.{bits}bits", "patterns/rows/ordered_results.comp", defines)
     for words in (1, 2):
         word_defines = (("KEY_WORDS", str(words)),)
-        yield ShaderVariant(f"merged_lists.{32 * words}bits", "sorting/merged_lists.comp", word_defines)
+        yield ShaderVariant(f"merged_lists.{32 * words}bits", "patterns/rows/merged_lists.comp", word_defines)
 
 
 def _suffix(longest: int) -> str:
@@ -74,21 +71,13 @@ def most_selected(bits: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class _SortedRows:
-    """What every step must know.
+    """What every step must know."""
 
-    Attributes:
-        bits: of an element.
-        rows: how many there are.
-        length: elements of a row.
-        wanted: elements that are kept of a row.
-        geometry: the specialization constants.
-    """
-
-    bits: int
-    rows: int
-    length: int
-    wanted: int
-    geometry: Mapping[str, int]
+    bits: int  # of an element
+    rows: int  # how many there are
+    length: int  # elements of a row
+    wanted: int  # elements that are kept of a row
+    geometry: Mapping[str, int]  # the specialization constants
 
     def kernel(
         self, name: str, work: int, tiles: int, tile: int, kept: int, groups: tuple[int, int, int], suffix: str = ""

@@ -14,19 +14,15 @@ from dmlvk.operators.local_response import LocalResponseNormalization, LocalResp
 
 _NAME = "local_response_channels"
 
-_MOST_TAPS = 5
-"""Channels around an element: what quick_base adds up in the shaders."""
+_MOST_TAPS = 5  # Channels around an element: what quick_base adds up in the shaders
 
-_QUARTERS = {0.25: 1, 0.5: 2, 0.75: 3}
-"""The exponents, and how many quarters they are."""
+_QUARTERS = {0.25: 1, 0.5: 2, 0.75: 3}  # The exponents, and how many quarters they are
 
 _LEAST_BIAS, _MOST_BIAS = 2.0**-30, 2.0**30
-_MOST_FACTOR = 2.0**20
-"""Of Bias."""
+_MOST_FACTOR = 2.0**20  # Of Bias
 
 _LANES = 4
-_CHANNELS_OF_RUN = 8
-"""Channels that an invocation goes through: CHANNELS_OF_RUN in the shader."""
+_CHANNELS_OF_RUN = 8  # Channels that an invocation goes through: CHANNELS_OF_RUN in the shader
 
 
 def variants() -> Iterator[ShaderVariant]:
@@ -34,7 +30,7 @@ def variants() -> Iterator[ShaderVariant]:
     for data_type in (DataType.FLOAT32, DataType.FLOAT16):
         name, bits = data_type.name.lower(), str(data_type.size_in_bits)
         defines = {"INPUT": name, "OUTPUT": name, "INPUT_BITS": bits, "OUTPUT_BITS": bits}
-        yield ShaderVariant(f"{_NAME}.{name}", f"window/{_NAME}.comp", tuple(sorted(defines.items())))
+        yield ShaderVariant(f"{_NAME}.{name}", f"patterns/windows/{_NAME}.comp", tuple(sorted(defines.items())))
 
 
 def factor_of(desc: LocalResponseNormalization | LocalResponseNormalizationGrad) -> np.float32:
@@ -61,9 +57,7 @@ def kernel_of_channels(desc: LocalResponseNormalization, before: int, taps: int)
     """The kernel for packed tensors, if the quick way has the operator and planes are whole vectors.
 
     Args:
-        desc: the description.
         before: channels of a window before the element's own.
-        taps: channels of a window.
     """
     quarters = quarters_of(desc)
     batch, channels, height, width = desc.input_tensor.sizes

@@ -1,4 +1,4 @@
-"""Lowers operators that resize regions of interest: shaders/patterns/windows/roi_align.glsl."""
+"""Lowers operators that resize regions of interest: shaders/patterns/windows/roi_align.comp."""
 
 from __future__ import annotations
 
@@ -45,19 +45,20 @@ def variants() -> Iterator[ShaderVariant]:
         for bits in (32, 64):
             defines = {**own, "INDEX_BITS": str(bits)}
             yield ShaderVariant(
-                f"region_locations.{name}.uint{bits}", "regions/region_locations.comp", tuple(sorted(defines.items()))
+                f"region_locations.{name}.uint{bits}",
+                "patterns/windows/region_locations.comp",
+                tuple(sorted(defines.items())),
             )
         for mode in InterpolationMode:
             for found in _STATE_BYTES:
                 defines = {**own, "IS_LINEAR": str(int(mode)), "IS_MAXIMUM": str(int(found != "average"))}
                 defines["IS_WINNER"] = str(int(found == "winner"))
                 yield ShaderVariant(
-                    _variant(mode, found, data_type), "regions/roi_align.comp", tuple(sorted(defines.items()))
+                    _variant(mode, found, data_type), "patterns/windows/roi_align.comp", tuple(sorted(defines.items()))
                 )
 
 
-_HAS_QUICK_WAY = "roi_align.linear.average.float32"
-"""The shader that has another way for GPUs."""
+_HAS_QUICK_WAY = "roi_align.linear.average.float32"  # The shader that has another way for GPUs
 
 
 def _variant(mode: InterpolationMode, found: str, data_type: DataType) -> str:
@@ -66,27 +67,16 @@ def _variant(mode: InterpolationMode, found: str, data_type: DataType) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class RegionSampling:
-    """What a description says of how regions are sampled.
+    """What a description says of how regions are sampled."""
 
-    Attributes:
-        scales: SpatialScaleX and SpatialScaleY.
-        input_offset: InputPixelOffset.
-        output_offset: OutputPixelOffset.
-        reaches_corners: AlignRegionsToCorners.
-        fewest: samples of an output along each axis.
-        most: the same, along x and along y.
-        image: sizes of what regions are taken out of, {N, C, H, W}.
-        pooled: sizes of what they become, {R, C, height, width}.
-    """
-
-    scales: tuple[float, float]
-    input_offset: float
-    output_offset: float
-    reaches_corners: bool
-    fewest: int
-    most: tuple[int, int]
-    image: tuple[int, ...]
-    pooled: tuple[int, ...]
+    scales: tuple[float, float]  # SpatialScaleX and SpatialScaleY
+    input_offset: float  # InputPixelOffset
+    output_offset: float  # OutputPixelOffset
+    reaches_corners: bool  # AlignRegionsToCorners
+    fewest: int  # samples of an output along each axis
+    most: tuple[int, int]  # the same, along x and along y
+    image: tuple[int, ...]  # sizes of what regions are taken out of, {N, C, H, W}
+    pooled: tuple[int, ...]  # sizes of what they become, {R, C, height, width}
 
     @classmethod
     def of(cls, desc: RoiAlign | RoiAlign1 | RoiAlignGrad, image: TensorDesc, pooled: TensorDesc) -> RegionSampling:
@@ -137,7 +127,7 @@ class RegionSampling:
 def locate_samples(
     builder: ProgramBuilder, desc: RoiAlign | RoiAlign1 | RoiAlignGrad, sampling: RegionSampling, table: Region
 ) -> None:
-    """Adds the launch that finds where samples lie, and writes the table: patterns/windows/region_locations.glsl."""
+    """Adds the launch that finds where samples lie, and writes the table: patterns/windows/region_locations.comp."""
     regions, batches = desc.roi_tensor, desc.batch_indices_tensor
     entries = sampling.regions * sampling.entries
     groups = launch_size(desc.operator_name, entries)
@@ -145,36 +135,26 @@ def locate_samples(
     parameters += [sampling.fewest, *sampling.most, sampling.image[0], *sampling.image[2:], *sampling.pooled[2:]]
     parameters += [int(sampling.reaches_corners), *regions.element_strides[-2:], batches.element_strides[-1]]
     name = f"{regions.data_type.name.lower()}.uint{batches.data_type.size_in_bits}"
-    kernel = PlainKernel(
-        variant=f"region_locations.{name}",
-        work_groups=groups,
-        parameters=tuple(parameters),
-    )
+    kernel = PlainKernel(variant=f"region_locations.{name}", work_groups=groups, parameters=tuple(parameters))
     reads = [builder.reads["roi_tensor"], builder.reads["batch_indices_tensor"]]
     builder.launch(kernel, reads, [table], label="places of samples")
 
 
 @dataclasses.dataclass(frozen=True)
 class Reduced:
-    """What samples become.
+    """What samples become."""
 
-    Attributes:
-        found: ``"average"``, ``"max"``, or ``"winner"``: the numbers of the largest sample.
-        mode: how a sample is taken.
-        outside: what it is outside of the input.
-        strides: elements from one output to the next along each axis; of winners none are needed.
-    """
-
-    found: str
-    mode: InterpolationMode
-    outside: float
+    found: str  # ``"average"``, ``"max"``, or ``"winner"``: the numbers of the largest sample
+    mode: InterpolationMode  # how a sample is taken
+    outside: float  # what it is outside of the input
+    # elements from one output to the next along each axis; of winners none are needed
     strides: tuple[int, ...] = (0, 0, 0, 0)
 
 
 def reduce_samples(
     builder: ProgramBuilder, sampling: RegionSampling, how: Reduced, source: TensorDesc, table: Region, output: Region
 ) -> None:
-    """Adds the launches that make outputs of samples: shaders/patterns/windows/roi_align.glsl.
+    """Adds the launches that make outputs of samples: shaders/patterns/windows/roi_align.comp.
 
     Raises:
         DeviceLimitError: when there are too many.

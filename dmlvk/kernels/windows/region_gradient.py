@@ -1,4 +1,4 @@
-"""Lowers ROI_ALIGN_GRAD: shaders/patterns/windows/region_gather.glsl and region_slopes.glsl."""
+"""Lowers ROI_ALIGN_GRAD: shaders/patterns/windows/region_gather.comp and region_slopes.glsl."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def variants() -> Iterator[ShaderVariant]:
 
 
 def _variant(shader: str, name: str, defines: dict[str, str]) -> ShaderVariant:
-    return ShaderVariant(f"{shader}.{name}", f"regions/{shader}.comp", tuple(sorted(defines.items())))
+    return ShaderVariant(f"{shader}.{name}", f"patterns/windows/{shader}.comp", tuple(sorted(defines.items())))
 
 
 @lowering(RoiAlignGrad)
@@ -156,12 +156,7 @@ class _Gradient:
         constants: Mapping[str, int] | None = None,
     ) -> None:
         groups = launch_size(self.desc.operator_name, items)
-        kernel = PlainKernel(
-            variant=shader,
-            work_groups=groups,
-            constants=constants or {},
-            parameters=parameters,
-        )
+        kernel = PlainKernel(variant=shader, work_groups=groups, constants=constants or {}, parameters=parameters)
         self.builder.launch(kernel, *regions, label=shader.partition(".")[0].replace("_", " "))
 
     def _weigh(self, regions: range) -> None:

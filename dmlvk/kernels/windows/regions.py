@@ -16,8 +16,7 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.regions import RoiPooling, pooling_scale
 from dmlvk.operators.type_groups import FLOATS
 
-TAPS = 32768
-"""Elements of a bin that a launch goes through: fewer than the turns that every driver lets a loop have."""
+TAPS = 32768  # Elements of a bin that a launch goes through: fewer than the turns that every driver lets a loop have
 
 
 @shader_variants
@@ -26,7 +25,7 @@ def variants() -> Iterator[ShaderVariant]:
     for data_type in FLOATS:
         name = data_type.name.lower()
         defines = (("INPUT", name), ("INPUT_BITS", str(data_type.size_in_bits)))
-        yield ShaderVariant(f"roi_pooling.{name}", "regions/roi_pooling.comp", defines)
+        yield ShaderVariant(f"roi_pooling.{name}", "patterns/windows/roi_pooling.comp", defines)
 
 
 @lowering(RoiPooling)

@@ -24,24 +24,18 @@ from dmlvk.operators.resampling import InterpolationMode, Resampled, Resampling,
 from dmlvk.tensors import TensorDesc
 
 _AXES = 5
-_RESAMPLED = "ABCD"
-"""What the shaders call the resampled axes, from the last one on."""
+_RESAMPLED = "ABCD"  # What the shaders call the resampled axes, from the last one on
 
 _MOST_RESAMPLED = len(_RESAMPLED)
-_MOST_PLAIN = 2
-"""Axes that can be averaged over without a look at denormals on the way."""
+_MOST_PLAIN = 2  # Axes that can be averaged over without a look at denormals on the way
 
 _ELEMENTS_OF_ITEM = 4
-_ROWS_OF_BLOCK = 8
-"""Rows of the output that an invocation takes, four at once."""
+_ROWS_OF_BLOCK = 8  # Rows of the output that an invocation takes, four at once
 
-_LEAST_SCALE_OF_BLOCK = 2.0
-"""From this magnification on, four rows of the output lie between four rows of the input."""
-_AVERAGED_AT_ONCE = 32768
-"""Of what an element of the output is averaged from, as many as one of several launches takes."""
+_LEAST_SCALE_OF_BLOCK = 2.0  # From this magnification on, four rows of the output lie between four rows of the input
+_AVERAGED_AT_ONCE = 32768  # Of what an element of the output is averaged from, as many as one of several launches takes
 
-_STATE_BYTES = 48
-"""What such a launch hands on to the next for each element of the output: STATE_WORDS in the shader."""
+_STATE_BYTES = 48  # What such a launch hands on to the next for each element of the output: STATE_WORDS in the shader
 
 NEAREST_OR_LOWER, LOWER, UPPER = range(3)
 """How NEAREST_NEIGHBOR chooses: ROUNDING in the shaders."""
@@ -69,19 +63,12 @@ def _variant(source: str, type_name: str, bits: int) -> ShaderVariant:
 
 @dataclasses.dataclass(frozen=True)
 class _ResampledAxis:
-    """An axis of the output.
+    """An axis of the output."""
 
-    Attributes:
-        size: its elements.
-        input_step: what a step adds to the element of the input; of a resampled axis nothing.
-        output_step: what it adds to the element of the output.
-        number: which of the resampled axes it is, counted from the last one; -1: none.
-    """
-
-    size: int
-    input_step: int
-    output_step: int
-    number: int
+    size: int  # its elements
+    input_step: int  # what a step adds to the element of the input; of a resampled axis nothing
+    output_step: int  # what it adds to the element of the output
+    number: int  # which of the resampled axes it is, counted from the last one; -1: none
 
 
 @pattern_lowering("resample")
@@ -224,7 +211,6 @@ def is_same(how: Resampling, extent: int, size: int, rounding: int | None) -> bo
     """Whether every element along an axis comes from the one with its own number.
 
     Args:
-        how: the axis.
         extent: elements of the input along it.
         size: elements of the output along it.
         rounding: how a nearest element is chosen; ``None``: elements are averaged.

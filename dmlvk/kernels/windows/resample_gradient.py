@@ -37,8 +37,7 @@ _BLOCKS = "resample.block_gradient.float32"
 
 _DOUBLED = "resample.doubled_gradient.float32"
 
-_NEIGHBOURS = 2
-"""Elements of an invocation where a shader is for one kind of resampling."""
+_NEIGHBOURS = 2  # Elements of an invocation where a shader is for one kind of resampling
 
 _BLOCK_COLUMNS, _MOST_BLOCK_ROWS = 2, 4
 """Of the blocks that elements go into for ``shaders/resample/block_gradient.comp``."""
@@ -59,19 +58,12 @@ def variants() -> Iterator[ShaderVariant]:
 
 @dataclasses.dataclass(frozen=True)
 class _GradientAxis:
-    """An axis of the forward operator.
+    """An axis of the forward operator."""
 
-    Attributes:
-        how: how it was resampled; ``None``: each element came from that with its own number.
-        extent: elements of its input, which are those of the output here.
-        size: elements of its output.
-        begins: where its part of the table begins.
-    """
-
-    how: Resampling | None
-    extent: int
-    size: int
-    begins: int = 0
+    how: Resampling | None  # how it was resampled; ``None``: each element came from that with its own number
+    extent: int  # elements of its input, which are those of the output here
+    size: int  # elements of its output
+    begins: int = 0  # where its part of the table begins
 
     @property
     def entries(self) -> int:

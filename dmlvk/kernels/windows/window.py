@@ -55,32 +55,25 @@ _Pooling: TypeAlias = (
     | QuantizedLinearAveragePooling
 )
 
-_AXES = 5
-"""Batch, channel, depth, height and width."""
+_AXES = 5  # Batch, channel, depth, height and width
 
 _BYTES = (DataType.INT8, DataType.UINT8)
 
-_TAPS_AT_ONCE = 32768
-"""Taps of a window that one of several launches takes."""
+_TAPS_AT_ONCE = 32768  # Taps of a window that one of several launches takes
 
-_STATE_BYTES = 20
-"""What such a launch hands on to the next for each element of the output: STATE_WORDS in the shaders."""
+_STATE_BYTES = 20  # What such a launch hands on to the next for each element of the output: STATE_WORDS in the shaders
 
-_WINDOWS_OF_BLOCK = 4
-"""Windows that an invocation goes through at once: WINDOWS_OF_BLOCK in the shaders."""
+_WINDOWS_OF_BLOCK = 4  # Windows that an invocation goes through at once: WINDOWS_OF_BLOCK in the shaders
 
-_MOST_TAPS_OF_BLOCK = 64
-"""Of a window: beyond, sharing its rows gains nothing."""
+_MOST_TAPS_OF_BLOCK = 64  # Of a window: beyond, sharing its rows gains nothing
 
 _FEWEST_TAPS_OF_ROWS = 257
 """Of windows that are the whole input: from here on they are rows of a reduction, in whose order their sums are made.
 FLOAT16 means of fewer are rounded correctly."""
 
-_SPATIAL = ("DEPTH", "HEIGHT", "WIDTH")
-"""What the shader calls the axes that windows move along."""
+_SPATIAL = ("DEPTH", "HEIGHT", "WIDTH")  # What the shader calls the axes that windows move along
 
-_LARGEST_NORM_BY_SUM = 2
-"""From P = 3 on LP_POOLING takes powers."""
+_LARGEST_NORM_BY_SUM = 2  # From P = 3 on LP_POOLING takes powers
 
 
 @shader_variants
@@ -156,21 +149,13 @@ class _Channels(_WindowTensor):
 
 @dataclasses.dataclass(frozen=True)
 class _WindowGeometry:
-    """Where windows lie, along three axes.
+    """Where windows lie, along three axes."""
 
-    Attributes:
-        axes: which of the five these are.
-        taps: elements of a window.
-        dilations: how far apart they are.
-        steps: how far apart windows are.
-        start: elements of padding before the input.
-    """
-
-    axes: tuple[int, int, int]
-    taps: tuple[int, ...]
-    dilations: tuple[int, ...]
-    steps: tuple[int, ...]
-    start: tuple[int, ...]
+    axes: tuple[int, int, int]  # which of the five these are
+    taps: tuple[int, ...]  # elements of a window
+    dilations: tuple[int, ...]  # how far apart they are
+    steps: tuple[int, ...]  # how far apart windows are
+    start: tuple[int, ...]  # elements of padding before the input
 
     @classmethod
     def of(cls, desc: _Pooling) -> _WindowGeometry:
@@ -188,15 +173,9 @@ class _WindowGeometry:
         cls,
         desc: LocalResponseNormalization | LocalResponseNormalizationGrad,
         source: _WindowTensor,
-        is_mirrored: bool = False,
+        is_mirrored: bool = False,  # whether those elements are meant around which the element lies
     ) -> _WindowGeometry:
-        """Those around each element: across channels, or over height and width.
-
-        Args:
-            desc: the description.
-            source: the tensor.
-            is_mirrored: whether those elements are meant around which the element lies.
-        """
+        """Those around each element: across channels, or over height and width."""
         before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
         if is_mirrored:
             before, behind = behind, before
@@ -219,25 +198,17 @@ class _WindowGeometry:
 
 
 _NO_BLOCK = {"IN_BLOCKS": 0, "ROW_STEP": 1, "ROW_OUTPUT_STEP": 0, "OUTPUT_ROWS": 1}
-_BITS_OF_BLOCKS = (16, 32)
-"""Of elements for which there is a shader of blocks."""
+_BITS_OF_BLOCKS = (16, 32)  # Of elements for which there is a shader of blocks
 
 
 @dataclasses.dataclass(frozen=True)
 class _WindowBlock:
-    """Windows one below the other that an invocation of a GPU goes through at once.
+    """Windows one below the other that an invocation of a GPU goes through at once."""
 
-    Attributes:
-        axis: the axis of height among the five.
-        rows: the output's elements along it.
-        row_step: rows of the input from one window to the next.
-        row_output_step: elements of the output from one row to the next.
-    """
-
-    axis: int
-    rows: int
-    row_step: int
-    row_output_step: int
+    axis: int  # the axis of height among the five
+    rows: int  # the output's elements along it
+    row_step: int  # rows of the input from one window to the next
+    row_output_step: int  # elements of the output from one row to the next
 
     @classmethod
     def of(cls, pools: _Pools, target: Target, order: Sequence[int]) -> _WindowBlock | None:
@@ -281,32 +252,20 @@ def _of_depth(values: Sequence[int], missing: int) -> tuple[int, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class _Pools:
-    """What is made of windows, and where it lies.
+    """What is made of windows, and where it lies."""
 
-    Attributes:
-        variant: the shader.
-        source: what the windows lie in.
-        result: what is made of them.
-        windows: where they lie.
-        bits: of an element of the result.
-        rounds: how often a window's elements are gone through: sums may have to be made again, of scaled elements.
-        numbers: what the shader computes with.
-        positions: where indices go, and their data type's words; ``None``: nowhere.
-        is_maximum: whether windows may be gone through in blocks.
-        counts_padding: whether padding counts.
-        own: the constants that only some operators' shaders have.
-    """
-
-    variant: str
-    source: _WindowTensor
-    result: _WindowTensor
-    windows: _WindowGeometry
-    bits: int
-    rounds: int
-    numbers: tuple[int, ...]
+    variant: str  # the shader
+    source: _WindowTensor  # what the windows lie in
+    result: _WindowTensor  # what is made of them
+    windows: _WindowGeometry  # where they lie
+    bits: int  # of an element of the result
+    rounds: int  # how often a window's elements are gone through: sums may have to be made again, of scaled elements
+    numbers: tuple[int, ...]  # what the shader computes with
+    # where indices go, and their data type's words; ``None``: nowhere
     positions: tuple[_WindowTensor, int] | None = None
-    is_maximum: bool = False
-    counts_padding: bool = False
+    is_maximum: bool = False  # whether windows may be gone through in blocks
+    counts_padding: bool = False  # whether padding counts
+    # the constants that only some operators' shaders have
     own: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 

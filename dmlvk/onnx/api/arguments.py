@@ -10,8 +10,7 @@ import onnx
 from dmlvk.onnx.api.ort_values import type_name
 from dmlvk.onnx.model.loading import OnnxModel, ValueInfo
 
-_NOT_KNOWN = "unk__"
-"""How names begin that the onnx package gives to sizes that it does not know."""
+_NOT_KNOWN = "unk__"  # How names begin that the onnx package gives to sizes that it does not know
 
 
 @dataclasses.dataclass(frozen=True)

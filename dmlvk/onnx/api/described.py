@@ -22,8 +22,7 @@ from dmlvk.onnx.model.expansion import body_of, step_of
 from dmlvk.onnx.model.limits import DEFAULT_LIMITS
 from dmlvk.onnx.model.loading import OnnxModel, Step
 
-_MOST_KNOWN = 4096
-"""Elements of constants from whose contents shapes may follow."""
+_MOST_KNOWN = 4096  # Elements of constants from whose contents shapes may follow
 
 _MOST_TIMES = 16
 """How often shapes are inferred, each time of what follows from those before; ONNX Runtime, too, ends after some."""
@@ -33,8 +32,7 @@ _OF_KERNELS = frozenset({"BlackmanWindow", "HammingWindow", "HannWindow", "MeanV
 
 _LIMITS = dataclasses.replace(DEFAULT_LIMITS, result_bytes=16 * _MOST_KNOWN)
 
-_WITHOUT_INPUTS = 4
-"""The version of files from which on initializers need not be inputs, too."""
+_WITHOUT_INPUTS = 4  # The version of files from which on initializers need not be inputs, too
 
 _NOT_INFERRED = (ValueError, TypeError, RuntimeError, shape_inference.InferenceError)
 """What the onnx package raises of a model whose shapes it cannot say."""

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from dmlvk.errors import (
-    DeviceRemovedError,
-    DmlError,
-    InvalidArgumentError,
-    ModelFileError,
-    UnsupportedError,
-)
+from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, ModelFileError, UnsupportedError
 
 
 class NoSuchFile(ModelFileError):

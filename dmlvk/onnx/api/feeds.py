@@ -19,8 +19,7 @@ from dmlvk.onnx.plan.execution import DeviceValue
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-_TEXTS = "UOS"
-"""Kinds of NumPy's types that texts may have."""
+_TEXTS = "UOS"  # Kinds of NumPy's types that texts may have
 
 
 def checked_outputs(model: OnnxModel, names: Sequence[str] | None) -> list[str]:

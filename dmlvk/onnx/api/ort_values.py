@@ -283,13 +283,7 @@ class IOBinding:
         self._inputs[name] = ortvalue
 
     def bind_input(
-        self,
-        name: str,
-        device_type: str,
-        device_id: int,
-        element_type: Any,
-        shape: Sequence[int],
-        buffer_ptr: int,
+        self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
     ) -> None:
         """Not there: an address of memory says nothing about memory of this device.
 

@@ -9,11 +9,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from dmlvk.onnx.model.loading import OnnxModel
 from dmlvk.support.recent import Recent
 
-_MOST = 4
-"""Sessions of other inputs that are kept for a model; each has its weights on the device."""
+_MOST = 4  # Sessions of other inputs that are kept for a model; each has its weights on the device
 
-_FIRST_VERSION = 4
-"""Of ONNX's files: before it every initializer was listed as an input, and none could be given."""
+_FIRST_VERSION = 4  # Of ONNX's files: before it every initializer was listed as an input, and none could be given
 
 
 class _Closable(Protocol):

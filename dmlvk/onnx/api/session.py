@@ -259,10 +259,7 @@ class InferenceSession(AcceptedNames, Facts, Profiling, Portable):
     # Running.
 
     def run(
-        self,
-        output_names: Sequence[str] | None,
-        input_feed: Mapping[str, Any],
-        run_options: RunOptions | None = None,
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
     ) -> list[Any]:
         """Runs the model.
 

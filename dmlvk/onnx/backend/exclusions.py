@@ -8,25 +8,18 @@ import re
 
 @dataclasses.dataclass(frozen=True)
 class Exclusion:
-    """Cases that do not hold.
+    """Cases that do not hold."""
 
-    Attributes:
-        pattern: a regular expression that their whole names match.
-        reason: why.
-    """
-
-    pattern: str
-    reason: str
+    pattern: str  # a regular expression that their whole names match
+    reason: str  # why
 
 
 EXCLUSIONS = (
     Exclusion(
-        r"test_bernoulli.*",
-        "its results are random: the suite compares with the random numbers of one other program",
+        r"test_bernoulli.*", "its results are random: the suite compares with the random numbers of one other program"
     ),
     Exclusion(
-        r"test_loop16_seq_none",
-        "optional sequences: the suite expects the sequence's elements as the model's outputs",
+        r"test_loop16_seq_none", "optional sequences: the suite expects the sequence's elements as the model's outputs"
     ),
     Exclusion(
         r"test_attention_4d_causal_fp16",

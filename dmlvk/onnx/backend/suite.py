@@ -35,27 +35,17 @@ KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 
 @dataclasses.dataclass(frozen=True)
 class CaseResult:
-    """What became of a case.
+    """What became of a case."""
 
-    Attributes:
-        kind: ``node`` and so on.
-        name: the case's name.
-        op_type: the operator of the model's first node.
-        outcome: ``"device"``: right, by the device alone; ``"host"``: right, with nodes on the host; ``"excluded"``:
-            not right, for a known reason; ``"refused"``: dmlvk raised one of its errors; ``"wrong"``: another result,
-            or another error.
-        reason: why it is not ``"device"``.
-        seconds: that it took.
-        launches: kernels of a run, without those of graphs inside of nodes.
-    """
-
-    kind: str
-    name: str
-    op_type: str
+    kind: str  # ``node`` and so on
+    name: str  # the case's name
+    op_type: str  # the operator of the model's first node
+    # ``"device"``: right, by the device alone; ``"host"``: right, with nodes on the host; ``"excluded"``: not right,
+    # for a known reason; ``"refused"``: dmlvk raised one of its errors; ``"wrong"``: another result, or another error
     outcome: str
-    reason: str
-    seconds: float
-    launches: int = 0
+    reason: str  # why it is not ``"device"``
+    seconds: float  # that it took
+    launches: int = 0  # kernels of a run, without those of graphs inside of nodes
 
 
 def run_suite(

@@ -25,7 +25,6 @@ def widened_masks(
     """The masks that the host can make: they follow from inputs by counting, and nothing else reads them.
 
     Args:
-        model: the model.
         steps: its nodes that are not constants.
         constants: values that are known, by name.
         masks: the nodes that append to caches, with their masks. Where one of a node's is left to the device, all are.

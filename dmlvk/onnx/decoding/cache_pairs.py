@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
@@ -17,8 +19,7 @@ from dmlvk.onnx.nodes.translation import Appending, translation_of
 ROWS = "rows of caches that grow"
 """The name of a value that no model has: how many rows all those caches have that have as many as there are keys."""
 
-APPENDS = "AttentionThatAppends"
-"""What ONNX's Attention is where it is told the number of rows, by an input of its own."""
+APPENDS = "AttentionThatAppends"  # What ONNX's Attention is where it is told the number of rows, by an input of its own
 
 _SHAPES = "rows and other sizes of caches that grow"
 
@@ -28,6 +29,15 @@ def _appending(step: Step) -> Appending | None:
     return None if translation is None else translation.appends
 
 
+def _seen_by(step: Step, constants: Mapping[str, Any]) -> set[str]:
+    """The caches of other nodes that a node sees, which appends nothing to them."""
+    kind, given = _appending(step), list(step.proto.input)
+    if kind is None or kind.keys is None or len(given) <= max(kind.past):
+        return set()
+    keys = constants.get(given[kind.keys])
+    return {given[index] for index in kind.past} if keys is not None and 0 in np.shape(keys) else set()
+
+
 def masks_of(steps: Sequence[Step]) -> list[tuple[Step, tuple[str, ...]]]:
     """The nodes that append to caches, with their masks; those that have one."""
     kinds = [(step, _appending(step)) for step in steps]
@@ -35,18 +45,19 @@ def masks_of(steps: Sequence[Step]) -> list[tuple[Step, tuple[str, ...]]]:
     return [(step, names) for step, names in found if names]
 
 
-def with_rows(model: OnnxModel, steps: Sequence[Step], widened: Collection[str] = ()) -> tuple[list[Step], list[Step]]:
+def with_rows(
+    model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any], widened: Collection[str] = ()
+) -> tuple[list[Step], list[Step]]:
     """The steps, of which those whose caches grow are told by a number how many rows these have.
 
     Args:
-        model: the model.
-        steps: its nodes.
+        constants: values that are known, by name.
         widened: masks that have a column for each row that there is room for.
 
     Returns:
         the steps, and those that make the number :data:`ROWS`; none where no cache grows so.
     """
-    caches, made, first = _CacheCandidates(model, steps), [], ""
+    caches, made, first = _CacheCandidates(model, steps, constants), [], ""
     for step in steps:
         kind = _appending(step)
         given = list(step.proto.input)
@@ -71,15 +82,11 @@ def with_rows(model: OnnxModel, steps: Sequence[Step], widened: Collection[str] 
     return made, [Step(-1, node, onnx.defs.get_schema(node.op_type, 21), tuple(node.input)) for node in nodes]
 
 
-def cache_pairs(model: OnnxModel, steps: Sequence[Step], widened: Collection[str] = ()) -> list[CachePair]:
-    """The inputs and outputs of a model that are caches of its attention, and nothing else.
-
-    Args:
-        model: the model.
-        steps: its nodes.
-        widened: as for :func:`with_rows`.
-    """
-    caches, found = _CacheCandidates(model, steps), []
+def cache_pairs(
+    model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any], widened: Collection[str] = ()
+) -> list[CachePair]:
+    """The inputs and outputs of a model that are caches of its attention, and nothing else."""
+    caches, found = _CacheCandidates(model, steps, constants), []
     for step in steps:
         kind = _appending(step)
         given = list(step.proto.input)
@@ -99,21 +106,18 @@ def cache_pairs(model: OnnxModel, steps: Sequence[Step], widened: Collection[str
 
 
 class _CacheCandidates:
-    """What of a model may be a cache.
+    """What of a model may be a cache."""
 
-    Args:
-        model: the model.
-        steps: its nodes.
-    """
-
-    def __init__(self, model: OnnxModel, steps: Sequence[Step]) -> None:
+    def __init__(self, model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
         self._inputs, self._outputs = {info.name for info in model.inputs}, {info.name for info in model.outputs}
         self._readers: dict[str, int] = {}
         for step in steps:
             if is_size(step):
                 continue
+            seen = _seen_by(step, constants)
             for name in step.reads:
-                self._readers[name] = self._readers.get(name, 0) + 1
+                if name not in seen:
+                    self._readers[name] = self._readers.get(name, 0) + 1
 
     def reads_scores_of(self, step: Step) -> bool:
         """Whether a node's scores are read in the model, whose columns no plan of all lengths knows."""
@@ -129,6 +133,6 @@ class _CacheCandidates:
             for past, present in zip(pasts, made[1:3], strict=False)
             if past in self._inputs
             and present in self._outputs
-            and self._readers[past] == 1
+            and self._readers.get(past) == 1
             and present not in self._readers
         ]

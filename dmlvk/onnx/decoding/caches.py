@@ -21,63 +21,38 @@ from dmlvk.tensors import TensorDesc
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-_FEWEST_ROWS = 256
-"""For which new memory has room besides those that there are: what a few answers take."""
+_FEWEST_ROWS = 256  # For which new memory has room besides those that there are: what a few answers take
 
 
 @dataclasses.dataclass(frozen=True)
 class CachePair:
-    """An input that holds keys or values, and the output that holds the same with those of new tokens.
+    """An input that holds keys or values, and the output that holds the same with those of new tokens."""
 
-    Attributes:
-        past: the input.
-        present: the output.
-        node: the node that appends, for messages.
-        ends: the value that says where sequences end; where there is no total, how many rows all have before.
-        total: the value that says how long the longest is; empty: none does.
-        counts: the value that says how many of the new tokens of each sequence count; empty: all do.
-        masks: the values that hide keys, or are added to scores, as far as the host makes them.
-        grows: whether the output has the rows of the input and those of all new tokens, whatever is counted.
-        keeps_window: whether it has the rows of the input, of the latest keys only.
-    """
-
-    past: str
-    present: str
-    node: str
-    ends: str
-    total: str
-    counts: str = ""
-    masks: tuple[str, ...] = ()
-    grows: bool = False
-    keeps_window: bool = False
+    past: str  # the input
+    present: str  # the output
+    node: str  # the node that appends, for messages
+    ends: str  # the value that says where sequences end; where there is no total, how many rows all have before
+    total: str  # the value that says how long the longest is; empty: none does
+    counts: str = ""  # the value that says how many of the new tokens of each sequence count; empty: all do
+    masks: tuple[str, ...] = ()  # the values that hide keys, or are added to scores, as far as the host makes them
+    grows: bool = False  # whether the output has the rows of the input and those of all new tokens, whatever is counted
+    keeps_window: bool = False  # whether it has the rows of the input, of the latest keys only
 
 
 @dataclasses.dataclass(frozen=True)
 class Lengths:
-    """What a plan knows of the lengths that a node reads.
+    """What a plan knows of the lengths that a node reads."""
 
-    Attributes:
-        node: the node, for messages.
-        ends: as of :class:`CachePair`.
-        total: likewise.
-        batch: sequences.
-        tokens: new ones of each.
-        positions: for how many there are angles; ``None``: nothing is turned by its place.
-        masked: keys that a mask of the node has; ``None``: it has none, or those that the host makes.
-        counts: as of :class:`CachePair`.
-        masks: likewise.
-        scores: the output that shows scores, which has as many columns as the longest sequence has keys; empty: none.
-    """
-
-    node: str
-    ends: str
-    total: str
-    batch: int
-    tokens: int
-    positions: int | None
-    masked: int | None = None
-    counts: str = ""
-    masks: tuple[str, ...] = ()
+    node: str  # the node, for messages
+    ends: str  # as of :class:`CachePair`
+    total: str  # likewise
+    batch: int  # sequences
+    tokens: int  # new ones of each
+    positions: int | None  # for how many there are angles; ``None``: nothing is turned by its place
+    masked: int | None = None  # keys that a mask of the node has; ``None``: it has none, or those that the host makes
+    counts: str = ""  # as of :class:`CachePair`
+    masks: tuple[str, ...] = ()  # likewise
+    # the output that shows scores, which has as many columns as the longest sequence has keys; empty: none
     scores: str = ""
 
     def keys(self, counted: Mapping[str, Any]) -> int:
@@ -100,23 +75,14 @@ class Lengths:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Cache:
-    """A cache as a run is given it.
+    """A cache as a run is given it."""
 
-    Attributes:
-        pair: what it is in the model.
-        element: ONNX's element type.
-        shape: batch, heads, the rows that there is room for, size.
-        given: what the caller has: an array, or one on the device.
-        rows: how many the caller sees in it.
-        shown: how many the output shows.
-    """
-
-    pair: CachePair
-    element: int
-    shape: tuple[int, int, int, int]
-    given: Any
-    rows: int
-    shown: int
+    pair: CachePair  # what it is in the model
+    element: int  # ONNX's element type
+    shape: tuple[int, int, int, int]  # batch, heads, the rows that there is room for, size
+    given: Any  # what the caller has: an array, or one on the device
+    rows: int  # how many the caller sees in it
+    shown: int  # how many the output shows
 
     @property
     def is_growing(self) -> bool:
@@ -125,11 +91,7 @@ class Cache:
 
 
 class Caches:
-    """The memory of the caches of a model.
-
-    Args:
-        device: where it lies.
-    """
+    """The memory of the caches of a model."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -142,7 +104,6 @@ class Caches:
         Args:
             pair: what it is in the model.
             info: what the model says of the input.
-            given: what the caller has.
             total: the length of the longest sequence, with its new tokens.
         """
         shape = given.shape if isinstance(given, DeviceValue) else np.shape(given)
@@ -170,7 +131,6 @@ class Caches:
         the host, and anything in others.
 
         Args:
-            cache: the cache.
             pasts: the rows of each sequence that count.
             target: the array on the device that the output is bound to; ``None``: to none.
             is_kept: whether the output stays on the device.

@@ -28,15 +28,6 @@ _SHAPES = ("Shape", "Size")
 class Counting:
     """The nodes that lead from inputs to lengths.
 
-    Args:
-        model: the model.
-        steps: its nodes that are not constants.
-        constants: values that are known, by name.
-        lengths: names of values that are lengths.
-        masks: names of values that are masks.
-        counts_again: whether others that read what is counted on the way count it themselves: with sizes that they
-            know, where the host only gives contents.
-
     Raises:
         NotCountedError: when something else leads to them, too.
     """
@@ -44,11 +35,13 @@ class Counting:
     def __init__(
         self,
         model: OnnxModel,
-        steps: Sequence[Step],
-        constants: Mapping[str, Any],
-        lengths: Collection[str],
-        masks: Collection[str] = (),
+        steps: Sequence[Step],  # its nodes that are not constants
+        constants: Mapping[str, Any],  # values that are known, by name
+        lengths: Collection[str],  # names of values that are lengths
+        masks: Collection[str] = (),  # names of values that are masks
         *,
+        # whether others that read what is counted on the way count it themselves: with sizes that they know, where the
+        # host only gives contents
         counts_again: bool = False,
     ) -> None:
         self._model = model
@@ -72,9 +65,6 @@ class Counting:
 
     def counted(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """Every value that the nodes give, and the inputs that they read.
-
-        Args:
-            arrays: the model's inputs.
 
         Raises:
             ModelFileError: when a node cannot be computed.
@@ -103,35 +93,22 @@ class NotCountedError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Makers:
-    """What leads to values.
+    """What leads to values."""
 
-    Attributes:
-        steps: the nodes.
-        read: the model's inputs whose contents count.
-        shapes: those whose shapes do.
-    """
-
-    steps: dict[Step, None]
-    read: set[str]
-    shapes: set[str]
+    steps: dict[Step, None]  # the nodes
+    read: set[str]  # the model's inputs whose contents count
+    shapes: set[str]  # those whose shapes do
 
 
 def makers_of(
     model: OnnxModel,
-    steps: Sequence[Step],
-    constants: Mapping[str, Any],
+    steps: Sequence[Step],  # its nodes that are not constants
+    constants: Mapping[str, Any],  # values that are known, by name
     names: Collection[str],
     *,
-    are_masks: bool = False,
+    are_masks: bool = False,  # whether they are masks, and not lengths
 ) -> Makers:
     """What leads to lengths or masks.
-
-    Args:
-        model: the model.
-        steps: its nodes that are not constants.
-        constants: values that are known, by name.
-        names: the values.
-        are_masks: whether they are masks, and not lengths.
 
     Raises:
         NotCountedError: when that is more than counting.

@@ -34,21 +34,13 @@ Targets = Mapping[str, Any] | Callable[[str, tuple[int, ...]], Any]
 
 @dataclasses.dataclass(frozen=True)
 class DecoderRun:
-    """The inputs of a run as a decoder's plan takes them.
+    """The inputs of a run as a decoder's plan takes them."""
 
-    Attributes:
-        arrays: the inputs that the device reads, counts, and caches; by name.
-        counted: everything that was counted.
-        caches: those of the run.
-        widths: the columns that masks have, by their names.
-        known: what decides which branches are taken, by name.
-    """
-
-    arrays: dict[str, Any]
-    counted: Mapping[str, Any]
-    caches: tuple[Cache, ...]
-    widths: Mapping[str, int]
-    known: Mapping[str, Array]
+    arrays: dict[str, Any]  # the inputs that the device reads, counts, and caches; by name
+    counted: Mapping[str, Any]  # everything that was counted
+    caches: tuple[Cache, ...]  # those of the run
+    widths: Mapping[str, int]  # the columns that masks have, by their names
+    known: Mapping[str, Array]  # what decides which branches are taken, by name
 
     @property
     def branches(self) -> tuple[tuple[str, bytes], ...]:
@@ -62,15 +54,7 @@ class DecoderRun:
 
 
 class Decoding:
-    """What a model is, seen as a decoder.
-
-    Args:
-        device: where it runs.
-        model: the model.
-        pairs: its caches.
-        counting: what makes its lengths.
-        is_open: whether sizes on the device follow from lengths: of masks that are made there, say.
-    """
+    """What a model is, seen as a decoder."""
 
     def __init__(
         self,
@@ -79,7 +63,7 @@ class Decoding:
         pairs: Sequence[CachePair],
         counting: Counting,
         *,
-        is_open: bool = False,
+        is_open: bool = False,  # whether sizes on the device follow from lengths: of masks that are made there, say
     ) -> None:
         self.is_open = is_open
         self._reads_rows = _reads_rows(counting.rest, pairs)
@@ -109,8 +93,8 @@ class Decoding:
         """A model as a decoder; ``None`` where it has no caches, or lengths that are more than counts."""
         masks = widened_masks(model, steps, constants, masks_of(steps))
         on_device = {name for _, names in masks_of(steps) for name in names if name not in constants} - masks
-        counted_masks, rows = with_rows(model, steps, masks | on_device)
-        pairs = cache_pairs(model, counted_masks, masks)
+        counted_masks, rows = with_rows(model, steps, constants, masks | on_device)
+        pairs = cache_pairs(model, counted_masks, constants, masks)
         if not pairs:
             return None
         lengths = {name for pair in pairs for name in (pair.ends, pair.total, pair.counts) if name}
@@ -207,12 +191,7 @@ class Decoding:
         return tokens * max(_sizes_of(arrays, self._counted_open), default=1)
 
     def lengths_in(self, run: DecoderRun, lengths: Collection[Lengths]) -> list[tuple[Lengths, list[Cache]]]:
-        """What a plan knows of lengths, each once, with the caches of a run that tell all that is to be checked.
-
-        Args:
-            run: the run.
-            lengths: the plan's.
-        """
+        """What a plan knows of lengths, each once, with the caches of a run that tell all that is to be checked."""
         several = {
             (of.ends, of.total, of.counts, of.batch, of.tokens, of.positions, of.masked, bool(of.scores)): of
             for of in lengths
@@ -229,9 +208,7 @@ class Decoding:
         """What the device reads in a run on the caches of an earlier one, which are bound to their outputs.
 
         Args:
-            run: the earlier one.
             arrays: the inputs, but for the caches.
-            lengths: as :meth:`lengths_in` gives them.
 
         Returns:
             Arrays by name; ``None`` where their shapes or types are not those of the earlier run, other branches are
@@ -268,7 +245,6 @@ class Decoding:
 
         Args:
             counted: numbers as far as the device reads them.
-            lengths: as :meth:`lengths_in` gives them.
         """
         if not all(name in counted for of, _ in lengths for name in (of.ends, of.total, of.counts) if name):
             return None
@@ -343,7 +319,6 @@ class Decoding:
         """Where the caches of a run lie, by the outputs that show them.
 
         Args:
-            run: the inputs.
             lengths: what the plan knows of lengths.
             targets: arrays on the device that outputs are bound to.
             kept: the outputs that stay on the device.

@@ -54,11 +54,9 @@ def evaluate(
     """What a node gives, and which program computed it.
 
     Args:
-        step: the node.
         values: its inputs and whatever its subgraphs read, by name.
         opsets: versions of the operator sets.
         model: its name, for messages.
-        limits: what it may take.
 
     Raises:
         ModelFileError: naming the node, when it cannot be computed or would take too much; naming a file that was
@@ -121,10 +119,8 @@ class Repeated:
     """A node that the host computes again and again, each time of values that were looked at before.
 
     Args:
-        step: the node.
         opsets: versions of the operator sets.
         model: its name, for messages.
-        limits: what it may take.
     """
 
     def __init__(self, step: Step, opsets: Mapping[str, int], model: str, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -155,19 +151,12 @@ class Repeated:
 
 def own_results(
     step: Step,
-    values: Mapping[str, Any],
-    model: str,
+    values: Mapping[str, Any],  # its inputs, by name
+    model: str,  # its name, for messages
     limits: Limits = DEFAULT_LIMITS,
-    reasons: list[str] | None = None,
+    reasons: list[str] | None = None,  # where to add why there is none
 ) -> list[Any] | None:
     """What a node gives, by functions of dmlvk's own; ``None``: there is none for this operator, version and types.
-
-    Args:
-        step: the node.
-        values: its inputs, by name.
-        model: its name, for messages.
-        limits: what it may take.
-        reasons: where to add why there is none.
 
     Raises:
         ModelFileError: naming the node, when it breaks a rule or its result would be too large.

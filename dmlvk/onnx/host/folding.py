@@ -17,26 +17,19 @@ from dmlvk.onnx.model.limits import Budget, Limits
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Known
 
-_SMALL = 2**20
-"""Bytes that all results together may take, whatever the model's constants take."""
+_SMALL = 2**20  # Bytes that all results together may take, whatever the model's constants take
 
-_PART = 8
-"""Beyond that, the part of the constants' bytes that results may take more than what they follow from."""
+_PART = 8  # Beyond that, the part of the constants' bytes that results may take more than what they follow from
 
 
 @dataclasses.dataclass(frozen=True)
 class Folding:
-    """A model's constants.
+    """A model's constants."""
 
-    Attributes:
-        constants: initializers, and results that something still reads, by name.
-        steps: the nodes that are left.
-        unfolded: those of them whose results would be constants, but take more memory than what they follow from. The
-            device computes them in every run, as quantized weights are read.
-    """
-
-    constants: dict[str, Any]
-    steps: tuple[Step, ...]
+    constants: dict[str, Any]  # initializers, and results that something still reads, by name
+    steps: tuple[Step, ...]  # the nodes that are left
+    # those of them whose results would be constants, but take more memory than what they follow from. The device
+    # computes them in every run, as quantized weights are read
     unfolded: frozenset[Step]
 
 
@@ -46,7 +39,6 @@ def folded(model: OnnxModel, steps: Sequence[Step], limits: Limits, budget: Budg
     What dmlvk has no such function for is left: the device computes it, or whoever can when the model is planned.
 
     Args:
-        model: the model.
         steps: those of its nodes that are needed.
         limits: what it may ask for.
         budget: what results may take together.

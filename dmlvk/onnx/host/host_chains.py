@@ -14,8 +14,7 @@ from dmlvk.onnx.model.control import CONTROL_FLOW
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Awaited, Known, Tensor, Value, element_of
 
-_FOREIGN = int(TensorProto.UNDEFINED)
-"""Stands for every type that the device does not have."""
+_FOREIGN = int(TensorProto.UNDEFINED)  # Stands for every type that the device does not have
 
 _OF_THE_HOST = (_FOREIGN, int(TensorProto.DOUBLE))
 
@@ -24,7 +23,6 @@ def follows_on_host(step: Step, read: Sequence[Value | None]) -> bool:
     """Whether only the host can compute a node, once it has computed what the node waits for.
 
     Args:
-        step: the node.
         read: all that it reads; ``None`` for what has a type that the device does not have.
     """
     if any(isinstance(value, Awaited) and not value.is_from_host for value in read):
@@ -38,7 +36,6 @@ def given_by_host(step: Step, read: Sequence[Value | None]) -> list[Awaited]:
     """What a node gives that the host computes, with the element types as far as the operator's schema tells them.
 
     Args:
-        step: the node.
         read: all that it reads, as for :func:`follows_on_host`.
     """
     if step.schema is None:
@@ -66,7 +63,6 @@ def of_shape(step: Step, value: Known | Tensor, check: Callable[[int, Sequence[i
     """What a node gives that :func:`is_of_shape`; ``None``: there is no such value.
 
     Args:
-        step: the node.
         value: its input; one that is known is so large that its results were not computed with other constants.
         check: refuses element types and shapes of results that would be too large.
 

@@ -24,9 +24,7 @@ def run_control_flow(step: Step, values: Mapping[str, Any], run: RunGraph, model
     """What an If, Loop or Scan gives.
 
     Args:
-        step: the node.
         values: its inputs and whatever its graphs take from outside, by name.
-        run: computes a graph.
         model: its name, for messages.
         budget: what is left of the run's iterations.
 

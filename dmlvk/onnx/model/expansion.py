@@ -26,7 +26,6 @@ def expanded(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, in
     """The body of a node's function; ``None`` where it has none that the device could compute.
 
     Args:
-        step: the node.
         inputs: its inputs; some operators have another body for other types.
         opsets: versions of the operator sets.
     """

@@ -17,11 +17,9 @@ from dmlvk.onnx.model.limits import check_claims
 from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.values import Known, Tensor, Value
 
-_MOST_KNOWN = 4096
-"""Elements of inputs that shape inference looks at."""
+_MOST_KNOWN = 4096  # Elements of inputs that shape inference looks at
 
-_MOST_ATTRIBUTE_BYTES = 512
-"""Of a node whose result is kept."""
+_MOST_ATTRIBUTE_BYTES = 512  # Of a node whose result is kept
 
 INVALID = (ValueError, MemoryError)
 """What functions of the host raise of a node that breaks a rule, NumPy's own among them, besides errors of dmlvk."""
@@ -29,8 +27,7 @@ INVALID = (ValueError, MemoryError)
 _NOT_INFERRED = (ValueError, TypeError, RuntimeError, InferenceError, onnx.checker.ValidationError)
 """What the onnx package raises of a node whose shapes it cannot say."""
 
-Inferred = tuple[int, tuple[int, ...]]
-"""Element type and shape."""
+Inferred = tuple[int, tuple[int, ...]]  # Element type and shape
 
 
 class NotInferred(Exception):
@@ -71,21 +68,13 @@ def _has_plain_attributes(proto: onnx.NodeProto) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _of_types(
-    kind: tuple[str, int, str],
+    kind: tuple[str, int, str],  # name, version and domain of the operator
     attributes: tuple[bytes, ...],
-    types: tuple[Inferred | None, ...],
+    types: tuple[Inferred | None, ...],  # of the inputs; ``None`` for one that is left out
     outputs: tuple[bool, ...],
-    opsets: tuple[tuple[str, int], ...],
+    opsets: tuple[tuple[str, int], ...],  # versions of the operator sets
 ) -> tuple[Inferred | None, ...] | None:
-    """What follows from types and shapes alone; ``None``: not all of it does, or the node is not valid.
-
-    Args:
-        kind: name, version and domain of the operator.
-        attributes: serialized.
-        types: of the inputs; ``None`` for one that is left out.
-        outputs: which are asked for.
-        opsets: versions of the operator sets.
-    """
+    """What follows from types and shapes alone; ``None``: not all of it does, or the node is not valid."""
     schema = onnx.defs.get_schema(*kind)
     proto = onnx.NodeProto(op_type=schema.name, domain=schema.domain)
     proto.attribute.extend(map(AttributeProto.FromString, attributes))

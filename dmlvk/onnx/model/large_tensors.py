@@ -15,8 +15,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.support.mapped_files import MappedFile, MemoryContents
 
-LEAST_BYTES = 2**16
-"""Bytes of a tensor from which on it stays in its file."""
+LEAST_BYTES = 2**16  # Bytes of a tensor from which on it stays in its file
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 """Kinds of fields; the number and kind of a field are in its first integer."""

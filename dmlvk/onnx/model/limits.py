@@ -22,8 +22,7 @@ from dmlvk.onnx.nodes.values import NUMPY_TYPES, Known, Tensor, Value, element_n
 MOST_AXES = np.MAXDIMS if hasattr(np, "MAXDIMS") else 64
 """Axes of a value: those of an array of NumPy, 32 or (from version 2 on) 64."""
 
-_TEXT_BYTES = 64
-"""What a text takes besides its characters."""
+_TEXT_BYTES = 64  # What a text takes besides its characters
 
 _RANK_FROM_LENGTH: Mapping[str, tuple[int, ...]] = {
     "ConstantOfShape": (0,),
@@ -34,17 +33,13 @@ _RANK_FROM_LENGTH: Mapping[str, tuple[int, ...]] = {
 }
 """Inputs whose number of elements gives a result's number of axes, or is at most twice that."""
 
-_FREE = 16
-"""Bytes of results for each byte that was given: unpacked weights, for example."""
+_FREE = 16  # Bytes of results for each byte that was given: unpacked weights, for example
 
-_CHUNK_BYTES = 256
-"""What an element of a sequence takes besides its contents."""
+_CHUNK_BYTES = 256  # What an element of a sequence takes besides its contents
 
-_MOVED = 2**3
-"""What reading or writing an element costs, in terms of a product: memory is slower than arithmetic."""
+_MOVED = 2**3  # What reading or writing an element costs, in terms of a product: memory is slower than arithmetic
 
-_OF_A_PAIR = 2**2
-"""What comparing two boxes costs, in elements that the host computes at once."""
+_OF_A_PAIR = 2**2  # What comparing two boxes costs, in elements that the host computes at once
 
 _SLOW = 2**12
 """What an element costs where the host computes it by steps of Python's, in elements that it computes at once."""
@@ -52,22 +47,17 @@ _SLOW = 2**12
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a model may ask for; ``SessionOptions`` has these under the same names, behind ``most_``.
+    """What a model may ask for; ``SessionOptions`` has these under the same names, behind ``most_``."""
 
-    Attributes:
-        nodes: of a graph, with its functions' bodies in place and graphs inside of nodes.
-        iterations: of all loops and scans in one run together; where they are inside one another, their product.
-        result_bytes: of one result of the host, and of what a loop or scan gathers.
-        host_bytes: of all results that the host keeps of constants, or in one run. Both may be 16 times what the
-            model's initializers and the run's inputs take, where that is more (:meth:`beside`).
-        host_work: terms of products that one node of the host sums, or as much of other work: an element that is
-            read or written counts for 8, the tap of a window or the sample of a region for 4096.
-    """
-
-    nodes: int = 2**17
+    nodes: int = 2**17  # of a graph, with its functions' bodies in place and graphs inside of nodes
+    # of all loops and scans in one run together; where they are inside one another, their product
     iterations: int = 2**15
-    result_bytes: int = 2**30
+    result_bytes: int = 2**30  # of one result of the host, and of what a loop or scan gathers
+    # of all results that the host keeps of constants, or in one run. Both may be 16 times what the model's
+    # initializers and the run's inputs take, where that is more (:meth:`beside`)
     host_bytes: int = 2**32
+    # terms of products that one node of the host sums, or as much of other work: an element that is read or written
+    # counts for 8, the tap of a window or the sample of a region for 4096
     host_work: int = 2**36
 
     def beside(self, given_bytes: int) -> Limits:
@@ -78,11 +68,7 @@ class Limits:
         )
 
     def check_shape(self, step: Step, element: int, shape: Sequence[int], model: str) -> None:
-        """Refuses a result that would be too large.
-
-        Raises:
-            ModelFileError: naming the node.
-        """
+        """Refuses a result that would be too large."""
         width = NUMPY_TYPES[element].itemsize if element in NUMPY_TYPES else _TEXT_BYTES
         if len(shape) > MOST_AXES:
             raise ModelFileError(f"{model}: {step.label}: its result would have {len(shape)} axes; {MOST_AXES} at most")
@@ -103,13 +89,9 @@ class Limits:
         """Refuses a node of the host that would take too much.
 
         Args:
-            step: the node.
             values: what it reads, by name.
             outputs: element type and shape of each output, as far as they follow from its inputs.
             model: its name, for messages.
-
-        Raises:
-            ModelFileError: naming the node.
         """
         for output in outputs:
             if output is not None:
@@ -142,11 +124,7 @@ DEFAULT_LIMITS = Limits()
 
 
 class Budget:
-    """What is left of a run's iterations and bytes. One for a run, with all graphs inside of nodes.
-
-    Args:
-        limits: what there is.
-    """
+    """What is left of a run's iterations and bytes. One for a run, with all graphs inside of nodes."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -187,11 +165,7 @@ class Budget:
         return f"a run may have {self.limits.iterations} (SessionOptions.most_iterations)"
 
     def check_gathered(self, size_in_bytes: int) -> None:
-        """Refuses what a loop would gather.
-
-        Raises:
-            ValueError: when it is too large.
-        """
+        """Refuses what a loop would gather."""
         if size_in_bytes > self.limits.result_bytes:
             raise ValueError(
                 f"it gathers {size_in_bytes} bytes; {self.limits.result_bytes} at most "
@@ -227,12 +201,7 @@ def size_of(value: Any) -> int:
 
 
 class CountedSequence(list[Any]):
-    """A sequence that knows what its elements take: one that grows in a loop is not counted anew in each iteration.
-
-    Args:
-        values: its elements.
-        size_in_bytes: what they take.
-    """
+    """A sequence that knows what its elements take: one that grows in a loop is not counted anew in each iteration."""
 
     def __init__(self, values: Iterable[Any], size_in_bytes: int) -> None:
         super().__init__(values)

@@ -7,7 +7,7 @@ is read only from files inside the model's folder, and only when its size is wha
 from __future__ import annotations
 
 import dataclasses
-import heapq
+import graphlib
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,27 +25,23 @@ from dmlvk.onnx.model.external_data import ExternalData
 from dmlvk.onnx.model.local_functions import count_nodes, key_of
 from dmlvk.onnx.model.words import unknown_word
 from dmlvk.onnx.nodes.values import Array
+from dmlvk.support.ordering import in_order
 
 _MOST_ELEMENTS = 2**32 - 1
-_MOST_PROTO_BYTES = 2**31 - 2**20
-"""Bytes of a message that Protocol Buffers write; larger models have external data."""
+_MOST_PROTO_BYTES = 2**31 - 2**20  # Bytes of a message that Protocol Buffers write; larger models have external data
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
-_MOST_SHOWN = 64
-"""Axes of a shape in a message."""
+_MOST_SHOWN = 64  # Axes of a shape in a message
 
-_MOST_NESTED = 64
-"""Graphs inside graphs; deeper ones would exhaust Python's stack."""
+_MOST_NESTED = 64  # Graphs inside graphs; deeper ones would exhaust Python's stack
 
-_ORT_FORMAT = b"ORTM"
-"""Bytes 4 to 8 of a file in ONNX Runtime's own format."""
+_ORT_FORMAT = b"ORTM"  # Bytes 4 to 8 of a file in ONNX Runtime's own format
 
 _DEPRECATED_IN_TIME = frozenset({"GroupNormalization"})
 """Operators that a version deprecated which defines them: models of that version have them."""
 
-_LARGE_CONSTANT = 2**12
-"""Bytes of a Constant node's tensor from which on it is kept as an initializer is."""
+_LARGE_CONSTANT = 2**12  # Bytes of a Constant node's tensor from which on it is kept as an initializer is
 
 _OF_ONNX_RUNTIME = {"SimplifiedLayerNormalization": None, "LayerNormalization": 17}
 """Operators that ONNX Runtime writes into ONNX's own domain where that does not have them, and from which version on it
@@ -54,21 +50,14 @@ has the same."""
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Step:
-    """A node with what ONNX says of its operator.
+    """A node with what ONNX says of its operator."""
 
-    Attributes:
-        index: its place in the model's file; -1 for a node of a function's body.
-        proto: the node.
-        schema: ``None`` for an operator that is not ONNX's own.
-        reads: the names of all values that it needs, those that its subgraphs take from outside among them.
-        owner: the place of the node in whose stead it is, where it is in none of the file's own; -1: of none.
-    """
-
-    index: int
-    proto: onnx.NodeProto
-    schema: onnx.defs.OpSchema | None
+    index: int  # its place in the model's file; -1 for a node of a function's body
+    proto: onnx.NodeProto  # the node
+    schema: onnx.defs.OpSchema | None  # ``None`` for an operator that is not ONNX's own
+    # the names of all values that it needs, those that its subgraphs take from outside among them
     reads: tuple[str, ...]
-    owner: int = -1
+    owner: int = -1  # the place of the node in whose stead it is, where it is in none of the file's own; -1: of none
 
     @property
     def domain(self) -> str:
@@ -88,60 +77,39 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class ValueInfo:
-    """What a model says of one of its inputs or outputs.
+    """What a model says of one of its inputs or outputs."""
 
-    Attributes:
-        name: its name.
-        element: ONNX's element type; ``None`` for what is no tensor.
-        shape: sizes, names of sizes, ``None`` for sizes of which nothing is known; ``None`` altogether where even
-            their number is unknown.
-        proto: all that is said.
-    """
-
-    name: str
-    element: int | None
+    name: str  # its name
+    element: int | None  # ONNX's element type; ``None`` for what is no tensor
+    # sizes, names of sizes, ``None`` for sizes of which nothing is known; ``None`` altogether where even their number
+    # is unknown
     shape: tuple[int | str | None, ...] | None
-    proto: onnx.ValueInfoProto
+    proto: onnx.ValueInfoProto  # all that is said
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OnnxModel:
-    """A checked model.
+    """A checked model."""
 
-    Attributes:
-        name: for messages.
-        proto: everything that the file says, but for the contents of its initializers.
-        steps: its nodes, each behind those that it reads from.
-        constants: the contents of its initializers.
-        inputs: what must be given to run it.
-        outputs: what it gives.
-        opsets: versions of the operator sets, by domain.
-        propagates_nan: whether the operators that drop NaN by DirectML's rules keep it, as ONNX Runtime does.
-        overridable: inputs that are initializers, too.
-    """
-
-    name: str
-    proto: onnx.ModelProto
-    steps: tuple[Step, ...]
-    constants: Mapping[str, Array]
-    inputs: tuple[ValueInfo, ...]
-    outputs: tuple[ValueInfo, ...]
-    opsets: Mapping[str, int]
+    name: str  # for messages
+    proto: onnx.ModelProto  # everything that the file says, but for the contents of its initializers
+    steps: tuple[Step, ...]  # its nodes, each behind those that it reads from
+    constants: Mapping[str, Array]  # the contents of its initializers
+    inputs: tuple[ValueInfo, ...]  # what must be given to run it
+    outputs: tuple[ValueInfo, ...]  # what it gives
+    opsets: Mapping[str, int]  # versions of the operator sets, by domain
+    # whether the operators that drop NaN by DirectML's rules keep it, as ONNX Runtime does
     propagates_nan: bool = False
-    overridable: tuple[ValueInfo, ...] = ()
+    overridable: tuple[ValueInfo, ...] = ()  # inputs that are initializers, too
 
 
 def load(
+    # a path, the bytes of a file, or what the onnx package read
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
-    most_nodes: int = 2**17,
-    given: Mapping[str, Array] | None = None,
+    most_nodes: int = 2**17,  # that it may have, with its functions' bodies in place and graphs inside of nodes
+    given: Mapping[str, Array] | None = None,  # contents for initializers in the place of the file's, by name
 ) -> OnnxModel:
     """Reads and checks a model.
-
-    Args:
-        source: a path, the bytes of a file, or what the onnx package read.
-        most_nodes: that it may have, with its functions' bodies in place and graphs inside of nodes.
-        given: contents for initializers in the place of the file's, by name.
 
     Raises:
         ModelFileError: when it cannot be read or breaks a rule.
@@ -184,12 +152,7 @@ def load(
 
 
 def save_as_it_is(source: str | os.PathLike[str] | bytes | onnx.ModelProto, path: str | os.PathLike[str]) -> None:
-    """Writes a model to a file of its own, with its external data: what a plan changes is no ONNX.
-
-    Args:
-        source: as for :func:`load`.
-        path: the file.
-    """
+    """Writes a model to a file of its own, with its external data: what a plan changes is no ONNX."""
     if isinstance(source, onnx.ModelProto):
         made = source
     else:
@@ -201,7 +164,6 @@ def reloaded(name: str, contents: bytes, constants: Mapping[str, Array]) -> Onnx
     """A model that was loaded before, in another process perhaps.
 
     Args:
-        name: the model's.
         contents: its ``proto``, as bytes.
         constants: the contents of its initializers.
     """
@@ -222,23 +184,15 @@ def label_of(proto: onnx.NodeProto) -> str:
 
 
 class _Loader:
-    """Checks one model.
-
-    Args:
-        name: for messages.
-        proto: the model, which is changed.
-        external: reads what does not lie in it.
-        most_nodes: that it may have; ``None``: that was checked before.
-        given: contents of initializers, by name.
-    """
+    """Checks one model."""
 
     def __init__(
         self,
         name: str,
-        proto: onnx.ModelProto,
-        external: ExternalData,
-        most_nodes: int | None = None,
-        given: Mapping[str, Array] | None = None,
+        proto: onnx.ModelProto,  # the model, which is changed
+        external: ExternalData,  # reads what does not lie in it
+        most_nodes: int | None = None,  # that it may have; ``None``: that was checked before
+        given: Mapping[str, Array] | None = None,  # contents of initializers, by name
     ) -> None:
         self._given = dict(given or {})
         self._most_nodes = most_nodes
@@ -390,7 +344,6 @@ class _Loader:
 
         Args:
             tensor: what is read; without its contents afterwards where these are mapped.
-            what: for messages.
             may_be_mapped: whether large contents in a file may stay there, and be read when they are needed.
         """
         shape = tuple(tensor.dims)
@@ -540,32 +493,17 @@ class _Loader:
     def _sorted(self, steps: Sequence[Step], known: set[str]) -> list[Step]:
         """The nodes in the order of the file, but each behind those that it reads from."""
         writers = {name: step.index for step in steps for name in step.proto.output if name}
-        missing: dict[int, set[int]] = {}
-        readers: dict[int, list[int]] = {step.index: [] for step in steps}
+        reads: dict[int, set[int]] = {}
         for step in steps:
-            missing[step.index] = set()
+            reads[step.index] = {writers[name] for name in step.reads if name in writers}
             for name in step.reads:
-                if name in writers:
-                    missing[step.index].add(writers[name])
-                elif name not in known:
+                if name not in writers and name not in known:
                     raise InvalidModel(f"{self._name}: {step.label}: reads {name!r}, which nothing computes")
-        for index, sources in missing.items():
-            for source in sources:
-                readers[source].append(index)
-        ready = [index for index, sources in missing.items() if not sources]
-        heapq.heapify(ready)
-        order: list[Step] = []
-        while ready:
-            index = heapq.heappop(ready)
-            order.append(steps[index])
-            for reader in readers[index]:
-                missing[reader].discard(index)
-                if not missing[reader]:
-                    heapq.heappush(ready, reader)
-        if len(order) < len(steps):
-            stuck = next(step for step in steps if missing[step.index])
-            raise self._error(f"{stuck.label}: waits for its own result: the nodes form a cycle")
-        return order
+        try:
+            return [steps[index] for index in in_order(reads)]
+        except graphlib.CycleError as error:
+            stuck = steps[min(error.args[1])]
+            raise self._error(f"{stuck.label}: waits for its own result: the nodes form a cycle") from None
 
 
 def _shown(shape: Sequence[int]) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 
 import onnx
 
-Key = tuple[str, str, str]
-"""What a function is called: domain, name, and which of those there are."""
+Key = tuple[str, str, str]  # What a function is called: domain, name, and which of those there are
 
 
 def count_nodes(graph: onnx.GraphProto, functions: Mapping[Key, onnx.FunctionProto]) -> int:

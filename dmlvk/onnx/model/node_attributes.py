@@ -13,21 +13,16 @@ class NodeAttributes:
     """What a node is and has beside its inputs and outputs.
 
     Args:
-        proto: the node.
         schema: what ONNX says of its operator.
-
-    Attributes:
-        proto: the same.
-        op_type: the operator.
-        version: since which version of its domain that has been so.
     """
 
     refusal: ClassVar[type[Exception]] = ValueError
     """What is raised of an attribute of another type than its operator's."""
 
     def __init__(self, proto: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> None:
-        self.proto = proto
-        self.op_type = proto.op_type
+        self.proto = proto  # the same
+        self.op_type = proto.op_type  # the operator
+        # since which version of its domain that has been so
         self.version = 1 if schema is None else schema.since_version
         self._schema = schema
         self._given = {attribute.name: attribute for attribute in proto.attribute}

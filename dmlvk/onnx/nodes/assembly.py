@@ -47,15 +47,10 @@ Parts = dict[tuple[tuple[int, int], int, int, int], tuple[Array, Array]]
 
 @dataclasses.dataclass(frozen=True)
 class New:
-    """An output that an operator is to write, packed.
+    """An output that an operator is to write, packed."""
 
-    Attributes:
-        element: ONNX's element type.
-        shape: as ONNX has it.
-    """
-
-    element: int
-    shape: tuple[int, ...]
+    element: int  # ONNX's element type
+    shape: tuple[int, ...]  # as ONNX has it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,16 +58,13 @@ class Assembled:
     """A graph with what its inputs and outputs are.
 
     Attributes:
-        desc: the graph.
-        inputs: the sources of its inputs, in order.
         input_tensors: as which their bytes are bound.
-        output_tensors: what its outputs show.
-        values: the model's names of what each of its nodes writes, by the number of the output.
     """
 
-    desc: GraphDesc
-    inputs: tuple[DeviceSource, ...]
-    output_tensors: tuple[Tensor, ...]
+    desc: GraphDesc  # the graph
+    inputs: tuple[DeviceSource, ...]  # the sources of its inputs, in order
+    output_tensors: tuple[Tensor, ...]  # what its outputs show
+    # the model's names of what each of its nodes writes, by the number of the output
     values: tuple[Mapping[int, str], ...]
 
 
@@ -83,24 +75,17 @@ class Assembly:
         device: where it will run; operators are checked against its feature level as they are added.
         parts: parts of constants that were made for other graphs of the same model.
         capacities: how many rows the caches have that stay in memory of their own, by the outputs that show them.
-
-    Attributes:
-        label: for messages and pictures, of the operators that are added next.
-        lengths: what nodes read that append to such caches.
-        appended: the outputs that show caches to which nodes append.
-        ranges: from where to where numbers may go that nodes read, each once.
-        propagates_nan: as for :class:`~dmlvk.onnx.model.loading.OnnxModel`.
-        follows: integers that nodes made of open sizes, and that no value of the model has, by names of their own.
     """
 
     def __init__(self, device: Device, parts: Parts | None = None, capacities: Mapping[str, int] | None = None) -> None:
         self.device = device
-        self.label = ""
+        self.label = ""  # for messages and pictures, of the operators that are added next
         self._capacities = {} if capacities is None else capacities
-        self.lengths: list[Lengths] = []
-        self.appended: set[str] = set()
+        self.lengths: list[Lengths] = []  # what nodes read that append to such caches
+        self.appended: set[str] = set()  # the outputs that show caches to which nodes append
+        # from where to where numbers may go that nodes read, each once
         self.ranges: dict[tuple[str, int, int], Range] = {}
-        self.propagates_nan = False
+        self.propagates_nan = False  # as for :class:`~dmlvk.onnx.model.loading.OnnxModel`
         self._parts: Parts = {} if parts is None else parts
         self._nodes: list[SourcedNode[DeviceSource]] = []
         self._written: list[list[tuple[DeviceSource, New]]] = []  # by nodes; tensors would refer to what keeps them
@@ -109,6 +94,7 @@ class Assembly:
         self._constants: dict[tuple[int, int], DeviceSource] = {}
         self._scalars: dict[tuple[bytes, int], Array] = {}
         self.of_sizes: dict[str, DeviceSource] = {}
+        # integers that nodes made of open sizes, and that no value of the model has, by names of their own
         self.follows: dict[str, Derived] = {}
 
     def capacity_of(self, output: str) -> int | None:
@@ -156,7 +142,6 @@ class Assembly:
         """A tensor of one integer that follows from open sizes.
 
         Args:
-            number: a dynamic size.
             element: INT32 or INT64.
         """
         name = f"size {len(self.follows)}"
@@ -180,8 +165,6 @@ class Assembly:
         Args:
             array: one of those, which is kept alive with what is made.
             word: tells what else it is made with.
-            convert: makes it.
-            element: its ONNX type.
         """
         key = (memory_of(array), *word)
         if key not in self._parts:
@@ -283,11 +266,7 @@ class Assembly:
         return self.add("ELEMENT_WISE_IDENTITY", {"input_tensor": tensor}, label=label)[0]
 
     def assembled(self, outputs: Sequence[Tensor]) -> Assembled | None:
-        """The graph of what leads to the outputs; ``None`` where there is nothing to compute.
-
-        Args:
-            outputs: as :meth:`as_written` gives them.
-        """
+        """The graph of what leads to the outputs; ``None`` where there is nothing to compute."""
         if not outputs:
             return None
         needed = needed_nodes(self._nodes, [tensor.source for tensor in outputs])

@@ -18,21 +18,14 @@ Shape = tuple[int, ...]
 
 
 class Look:
-    """A node with what is known of its values.
-
-    Args:
-        step: the node.
-        shapes: of every value.
-        constants: values that are known.
-        batched: values that are of the batch.
-    """
+    """A node with what is known of its values."""
 
     def __init__(
         self,
         step: Step,
         shapes: Callable[[str], Shape | None],
         constants: Mapping[str, Any],
-        batched: Collection[str],
+        batched: Collection[str],  # values that are of the batch
     ) -> None:
         self.step = step
         self.kind = step.proto.op_type

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,18 +14,15 @@ from dmlvk.onnx.host.evaluation import computed
 from dmlvk.onnx.host.evaluation.call import NotComputed, function_of
 from dmlvk.onnx.model.inference import INVALID
 from dmlvk.onnx.model.loading import Step
-from dmlvk.onnx.nodes.values import Array, Derived, Known, Tensor, Value
+from dmlvk.onnx.nodes.values import Array, Derived, Known, Value, current
 from dmlvk.support import faults
-
-_log = logging.getLogger("dmlvk")
 
 _INTEGERS: Mapping[int, tuple[int, int]] = {
     TensorProto.INT32: (-(2**31), 2**31 - 1),
     TensorProto.INT64: (-(2**63), 2**63 - 1),
 }
 
-_MOST_NUMBERS = 2**12
-"""Elements of a result up to which each is followed by itself."""
+_MOST_NUMBERS = 2**12  # Elements of a result up to which each is followed by itself
 
 
 def derived_values(step: Step, inputs: Sequence[Value | None]) -> list[Known | Derived] | None:
@@ -37,7 +32,6 @@ def derived_values(step: Step, inputs: Sequence[Value | None]) -> list[Known | D
     how they follow from open sizes. Both must give the same.
 
     Args:
-        step: the node.
         inputs: its inputs; ``None`` for an absent optional one.
 
     Returns:
@@ -102,28 +96,20 @@ def _value(name: str, of_run: Array, of_sizes: Array) -> Known | Derived | None:
     return Derived(name, element, of_sizes) if all(lowest <= number <= highest for number in numbers) else None
 
 
-def has_open_sizes(value: Value | None) -> bool:
-    """Whether a value's shape, or its contents, follow from open sizes."""
-    return isinstance(value, Derived) or (isinstance(value, Tensor) and is_dynamic(value.shape))
+def host_shape(step: Step, inputs: Sequence[Value | None]) -> tuple[Any, ...] | None:
+    """The shape of what the host alone computes of sizes; ``None``: it is another operator, or not known here."""
+    numbers = [list(value.numbers.reshape(-1)) if isinstance(value, Derived) else _plain(value) for value in inputs]
+    if step.proto.op_type == "ConstantOfShape" and numbers[0] is not None:
+        return tuple(numbers[0])
+    if step.proto.op_type != "Range" or any(each is None or len(each) != 1 for each in numbers):
+        return None
+    start, limit, delta = (each[0] for each in numbers if each is not None)
+    if is_dynamic(delta) or delta == 0:
+        return None
+    count = -(-(limit - start) // delta)
+    return (count if count > 0 else 0,)
 
 
-def current(value: Value | None) -> Value | None:
-    """A value with the sizes of the run that is planned, for what only looks at them."""
-    if isinstance(value, Derived):
-        return Known(value.current())
-    if isinstance(value, Tensor) and (is_dynamic(value.shape) or is_dynamic(value.strides)):
-        size = value_of(value.source.size_in_bytes)
-        source = dataclasses.replace(value.source, size_in_bytes=size)
-        shape, strides = (tuple(map(value_of, numbers)) for numbers in (value.shape, value.strides))
-        return dataclasses.replace(value, source=source, shape=shape, strides=strides)
-    return value
-
-
-def fix(value: Value | None, why: str) -> None:
-    """Makes the sizes of a value plain numbers, which the plan is for from now on."""
-    if isinstance(value, Derived):
-        value.fixed()
-    elif isinstance(value, Tensor) and is_dynamic(value.shape):
-        _log.debug("a plan is for some sizes only: %s", why)
-        for size in value.shape:
-            int(size)
+def _plain(value: Value | None) -> list[int] | None:
+    is_plain = isinstance(value, Known) and isinstance(value.value, np.ndarray) and value.value.dtype.kind in "iu"
+    return [int(number) for number in value.value.reshape(-1)] if is_plain and isinstance(value, Known) else None

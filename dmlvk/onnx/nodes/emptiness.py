@@ -67,8 +67,6 @@ def of_nothing(
     """The results of a node that follow from shapes alone; ``None`` where something is to be computed.
 
     Args:
-        step: the node.
-        inputs: its inputs.
         outputs: element type and shape of each output, as far as they follow from its inputs.
     """
     if not any(is_empty(value) for value in inputs):
@@ -110,7 +108,6 @@ def of_pretended(step: Step, inputs: Sequence[Value | None], device: Device) -> 
     How large they are is what its translator says, with 3 and with 5 in the place of each 0: sizes grow evenly.
 
     Args:
-        step: the node.
         inputs: its inputs, at least one of which has no elements.
         device: for the operators that it would become.
 
@@ -163,8 +160,3 @@ def _pretended(graph: Assembly, number: int, value: Value | None, size: int) -> 
 def is_empty(value: Any) -> bool:
     """Whether it is an array without elements."""
     return isinstance(value, np.ndarray) and value.size == 0
-
-
-__all__ = [
-    *("highest", "is_empty", "lowest", "of_nothing", "of_pretended", "ones", "quantized", "without_steps", "zeros"),
-]

@@ -18,19 +18,12 @@ _DATA, _INDICES = 0, 1
 
 @dataclasses.dataclass(frozen=True)
 class _Lookup:
-    """A node that looks up rows of a known table by an input.
+    """A node that looks up rows of a known table by an input."""
 
-    Attributes:
-        node: for messages.
-        table: the table's name.
-        rows: how many it has.
-        indices: the input.
-    """
-
-    node: str
-    table: str
-    rows: int
-    indices: str
+    node: str  # for messages
+    table: str  # the table's name
+    rows: int  # how many it has
+    indices: str  # the input
 
     def check(self, model: str, indices: Any) -> None:
         """Refuses indices beyond the table; those that lie on the device are not looked at."""
@@ -47,17 +40,11 @@ class _Lookup:
 
 @dataclasses.dataclass(frozen=True)
 class _Beams:
-    """A node whose sequences take the keys of the past from each other, as an input says.
+    """A node whose sequences take the keys of the past from each other, as an input says."""
 
-    Attributes:
-        node: for messages.
-        beams: the input: batch, beams, places.
-        past: the input that says how many places count.
-    """
-
-    node: str
-    beams: str
-    past: str
+    node: str  # for messages
+    beams: str  # the input: batch, beams, places
+    past: str  # the input that says how many places count
 
     def check(self, model: str, arrays: Mapping[str, Any]) -> None:
         """Refuses beams that are none; those that lie on the device are not looked at."""
@@ -74,23 +61,14 @@ class _Beams:
 
 
 class IndexChecks:
-    """What of a model's inputs can be checked so.
-
-    Args:
-        model: the model.
-        steps: its nodes.
-        constants: values that are known.
-
-    Attributes:
-        inputs: those of which all elements are looked at.
-    """
+    """What of a model's inputs can be checked so."""
 
     def __init__(self, model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
         self._name = model.name
         inputs = {info.name for info in model.inputs}
         self._lookups = tuple(_lookups(steps, constants, inputs))
         self._beams = tuple(_beams(steps, inputs))
-        self.inputs = frozenset(lookup.indices for lookup in self._lookups)
+        self.inputs = frozenset(lookup.indices for lookup in self._lookups)  # those of which all elements are looked at
 
     def check(self, arrays: Mapping[str, Any]) -> None:
         """Looks at the inputs of a run.

@@ -13,21 +13,13 @@ from dmlvk.errors import InvalidArgumentError
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """From where to where the numbers of a node's input may go, as a plan knows it.
+    """From where to where the numbers of a node's input may go, as a plan knows it."""
 
-    Attributes:
-        node: for messages.
-        role: the input's name in the operator's definition.
-        name: the value's.
-        least: the smallest number.
-        end: the number behind the largest.
-    """
-
-    node: str
-    role: str
-    name: str
-    least: int
-    end: int
+    node: str  # for messages
+    role: str  # the input's name in the operator's definition
+    name: str  # the value's
+    least: int  # the smallest number
+    end: int  # the number behind the largest
 
     def broken(self, numbers: Any) -> str:
         """The rule, where numbers break it; empty: none does, or they lie on the device, where kernels bound them."""
@@ -45,7 +37,6 @@ def check_ranges(model: str, ranges: Iterable[Range], *values: Mapping[str, Any]
 
     Args:
         model: its name, for messages.
-        ranges: those of a plan.
         values: arrays by name; the first one that has a name counts.
 
     Raises:

@@ -29,6 +29,7 @@ from dmlvk.onnx.nodes.values import (
     Value,
     element_name,
     element_of,
+    fix,
     shape_of,
 )
 from dmlvk.operators import OPERATORS, FusedActivation
@@ -40,16 +41,11 @@ if TYPE_CHECKING:
 DMLVK, MICROSOFT = "dmlvk", "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 
-_MOST_SIZES = 64
-"""Elements of an input that may be sizes, scales or the like."""
+_MOST_SIZES = 64  # Elements of an input that may be sizes, scales or the like
 
 Translator = Callable[["Node"], None]
 
-ShapeRule = Callable[[Any], Sequence[tuple[Any, ...]]]
-"""Shapes of a node's outputs, which may follow from open sizes: a function of dynamic_shapes.py."""
-
-BatchRule = Callable[[Any], bool]
-"""Whether a node treats each item of a batch by itself: a function of batch_rules.py."""
+BatchRule = Callable[[Any], bool]  # Whether a node treats each item of a batch by itself: a function of batch_rules.py
 
 EmptyRule = Callable[[Any, Sequence[Any], Sequence[tuple[np.dtype[Any], tuple[int, ...]]]], list[Array] | None]
 """What a node gives where its first input has no elements, and results have some: a function of emptiness.py."""
@@ -57,23 +53,17 @@ EmptyRule = Callable[[Any, Sequence[Any], Sequence[tuple[np.dtype[Any], tuple[in
 
 @dataclasses.dataclass(frozen=True)
 class Appending:
-    """Where a node that appends to caches has what. Its outputs 1 and 2 are all keys and values, the new ones behind.
+    """Where a node that appends to caches has what. Its outputs 1 and 2 are all keys and values, new ones behind."""
 
-    Attributes:
-        past: its inputs of keys and values from before.
-        ends: its input that says where sequences end; without a total, how many rows there are.
-        total: its input that says how long the longest sequence is; ``None``: it has none.
-        is_optional: whether caches grow where ``ends`` is not given: then they have the rows that there are.
-        counts: its input that says how many new tokens of each sequence count; ``None``: it has none.
-        masks: its inputs that have a number for each key. Caches that grow beside one of them are appended to where the
-            host makes it, as wide as they are: else each length would be a plan of its own, where open sizes have few.
-    """
-
-    past: tuple[int, int]
-    ends: int
-    total: int | None = None
-    is_optional: bool = False
-    counts: int | None = None
+    past: tuple[int, int]  # its inputs of keys and values from before
+    ends: int  # its input that says where sequences end; without a total, how many rows there are
+    total: int | None = None  # its input that says how long the longest sequence is; ``None``: it has none
+    is_optional: bool = False  # whether caches grow where ``ends`` is not given: then they have the rows that there are
+    counts: int | None = None  # its input that says how many new tokens of each sequence count; ``None``: it has none
+    # its input of new keys, which may have none: then it sees the caches of another node; ``None``: there is always one
+    keys: int | None = None
+    # its inputs that have a number for each key. Caches that grow beside one of them are appended to where the host
+    # makes it, as wide as they are: else each length would be a plan of its own, where open sizes have few
     masks: tuple[int, ...] = ()
 
     def grows_in(self, given: Sequence[str], widened: Collection[str]) -> bool:
@@ -88,39 +78,27 @@ class Appending:
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """A translator as it is registered.
+    """A translator as it is registered."""
 
-    Attributes:
-        domain: of the operator; empty for ONNX's own.
-        op_type: its name.
-        since: the version of the operator from which on this one holds, up to the next.
-        translate: the function.
-        operators: DirectML's operators that the node becomes; those that only some nodes need are not among them.
-        note: what else a user should know.
-        shape: gives the shapes of outputs where sizes are open; ``None``: a plan is for these sizes only.
-        batch: says whether each item of a batch is treated by itself; ``None``: it is not.
-        reads_sizes: whether further inputs may follow from the size of the batch, as its results' shapes tell then
-            whether that is right.
-        check: refuses inputs that contradict one another, before anything else looks at the node; ``None``: none does.
-        empty: gives the results where inputs have no elements and results do; ``None``: somebody has to compute them.
-        rows_along: the attribute that says along which axis the input 1 names parts of the input 0; empty: none does.
-        beams: the input that says from which sequence each one takes keys, and that of how many; ``None``: none does.
-        appends: where it appends to caches, what it has where.
-    """
-
-    domain: str
-    op_type: str
-    since: int
-    translate: Translator
+    domain: str  # of the operator; empty for ONNX's own
+    op_type: str  # its name
+    since: int  # the version of the operator from which on this one holds, up to the next
+    translate: Translator  # the function
+    # DirectML's operators that the node becomes; those that only some nodes need are not among them
     operators: tuple[str, ...]
-    note: str = ""
-    shape: ShapeRule | None = None
-    batch: BatchRule | None = None
+    note: str = ""  # what else a user should know
+    batch: BatchRule | None = None  # says whether each item of a batch is treated by itself; ``None``: it is not
+    # refuses inputs that contradict one another, before anything else looks at the node; ``None``: none does
     check: Translator | None = None
+    # gives the results where inputs have no elements and results do; ``None``: somebody has to compute them
     empty: EmptyRule | None = None
+    # the attribute that says along which axis the input 1 names parts of the input 0; empty: none does
     rows_along: str = ""
+    # the input that says from which sequence each one takes keys, and that of how many; ``None``: none does
     beams: tuple[int, int] | None = None
-    appends: Appending | None = None
+    appends: Appending | None = None  # where it appends to caches, what it has where
+    # whether further inputs may follow from the size of the batch, as its results' shapes tell then whether that is
+    # right
     reads_sizes: bool = False
 
     @property
@@ -139,7 +117,6 @@ def translates(
     since: int = 1,
     domain: str = "",
     note: str = "",
-    shape: ShapeRule | None = None,
     batch: BatchRule | None = None,
     check: Translator | None = None,
     empty: EmptyRule | None = None,
@@ -154,21 +131,15 @@ def translates(
         op_types: the names of the nodes that it translates.
         by: DirectML's operators that every such node needs.
         since: the first version of the operator that it knows.
-        domain: of the operators.
         note: for the table of what is supported.
-        shape: a rule of dynamic_shapes.py; without one, sizes that the node sees are plain numbers.
         batch: a rule of batch_rules.py, of ONNX's operators; without one, no batch that is too large runs in parts.
         check: as of :class:`Translation`.
-        empty: a rule of emptiness.py.
         rows_along: as of :class:`Translation`.
-        beams: likewise.
-        appends: likewise.
-        reads_sizes: likewise.
     """
 
     def register(function: Translator) -> Translator:
         for op_type in op_types:
-            facts = (shape, batch, check, empty, rows_along, beams, appends, reads_sizes)
+            facts = (batch, check, empty, rows_along, beams, appends, reads_sizes)
             record = Translation(domain, op_type, since, function, tuple(by), note, *facts)
             bisect.insort(TRANSLATIONS.setdefault((domain, op_type), []), record, key=lambda item: item.since)
         return function
@@ -209,27 +180,19 @@ def tensor_of(value: Value, assembly: Assembly) -> Tensor:
 
 
 class Node(NodeAttributes):
-    """A node that is being translated.
-
-    Args:
-        proto: the node.
-        schema: what ONNX says of its operator.
-        inputs: its inputs; ``None`` for an absent optional one.
-        outputs: element type and shape of each output, as far as they follow from the inputs.
-        assembly: where operators are added.
-        following: the activation that alone reads the first output, where there is one that can be fused.
-        unused: names of outputs that nothing reads.
-    """
+    """A node that is being translated."""
 
     def __init__(
         self,
         proto: onnx.NodeProto,
-        schema: onnx.defs.OpSchema | None,
-        inputs: Sequence[Value | None],
+        schema: onnx.defs.OpSchema | None,  # what ONNX says of its operator
+        inputs: Sequence[Value | None],  # its inputs; ``None`` for an absent optional one
+        # element type and shape of each output, as far as they follow from the inputs
         outputs: Sequence[tuple[int, tuple[int, ...]] | None],
         assembly: Assembly,
+        # the activation that alone reads the first output, where there is one that can be fused
         following: FusedActivation | None = None,
-        unused: Collection[str] = (),
+        unused: Collection[str] = (),  # names of outputs that nothing reads
     ) -> None:
         super().__init__(proto, schema)
         self.assembly = assembly
@@ -284,15 +247,6 @@ class Node(NodeAttributes):
         if isinstance(value, Derived):
             return value.fixed()
         return value.value if isinstance(value, Known) and isinstance(value.value, np.ndarray) else None
-
-    def require(self, index: int) -> None:
-        """Makes sure that the contents of an input are known, from which :meth:`new` follows.
-
-        Raises:
-            NeedsValue: when they are not known yet.
-        """
-        if not isinstance(self.value(index), Derived):
-            self.array(index)
 
     def array(self, index: int) -> Array:
         """The contents of an input, which decide what is computed.
@@ -353,8 +307,8 @@ class Node(NodeAttributes):
         name = self.proto.output[index] if index < len(self.proto.output) else ""
         return bool(name) and name not in self._unused
 
-    def new(self, index: int = 0) -> New:
-        """An output, as ONNX's rules give its type and shape.
+    def inferred(self, index: int = 0) -> New:
+        """An output, as ONNX's rules give its type and shape for the sizes of now: a plan is for these only.
 
         Raises:
             NeedsValue: when they may follow from the contents of an input.
@@ -370,6 +324,8 @@ class Node(NodeAttributes):
             raise NotOnDevice(f"the device has no {element_name(found[0])}")
         if 0 in found[1]:
             raise NotOnDevice("DirectML has no tensors without elements")
+        for value in self._inputs:
+            fix(value, f"ONNX's rules give the shape of {self.name}")
         return New(*found)
 
     def set(self, tensor: Tensor, index: int = 0) -> None:
@@ -417,11 +373,7 @@ class Node(NodeAttributes):
         return self._following
 
     def check_element(self, index: int, *elements: int) -> None:
-        """Refuses an input of another type than these.
-
-        Raises:
-            NotOnDevice: when it has one.
-        """
+        """Refuses an input of another type than these."""
         if self.element(index) not in elements:
             raise NotOnDevice(f"the device does not compute this with {element_name(self.element(index))}")
 
@@ -438,5 +390,4 @@ class Node(NodeAttributes):
             raise NodeInputError(broken)
 
 
-FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
-"""The floating-point types that the device computes with."""
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)  # The floating-point types that the device computes with

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from dmlvk.tensors import TensorDesc, packed_strides
 
 if TYPE_CHECKING:
     from dmlvk.onnx.nodes.assembly import Assembly
+
+_log = logging.getLogger("dmlvk")
 
 DATA_TYPES: dict[int, DataType] = {
     TensorProto.FLOAT: DataType.FLOAT32,
@@ -56,8 +59,7 @@ Array = npt.NDArray[Any]
 
 Bytes = npt.NDArray[np.uint8]
 
-MOST_DIMENSIONS = 8
-"""Dimensions of a tensor on the device; values of ONNX may have more."""
+MOST_DIMENSIONS = 8  # Dimensions of a tensor on the device; values of ONNX may have more
 
 _HALVES = {dtype: DATA_TYPES[element] for dtype, element in _ELEMENTS.items() if DATA_TYPES[element].size_in_bits == 4}
 
@@ -124,15 +126,11 @@ class NodeInputError(InvalidArgumentError):
 
 
 class NeedsValue(Exception):
-    """A node can be planned only when the contents of one of its inputs are known.
-
-    Attributes:
-        name: the input.
-    """
+    """A node can be planned only when the contents of one of its inputs are known."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the contents of {name!r} decide what is computed")
-        self.name = name
+        self.name = name  # the input
 
 
 def element_of(array: Array) -> int | None:
@@ -148,42 +146,25 @@ def element_name(element: int) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DeviceSource:
-    """Bytes on the device; equal only to itself.
+    """Bytes on the device; equal only to itself."""
 
-    Attributes:
-        kind: ``"input"``: bound at every run; ``"constant"``: uploaded once; ``"node"``: written by an operator.
-        size_in_bytes: its TotalTensorSizeInBytes.
-        name: of an input.
-        array: of a constant.
-        index: of a node's output, the number of the node.
-        output: which of that node's outputs.
-    """
-
-    kind: str
-    size_in_bytes: int
-    name: str = ""
-    array: Array | None = None
-    index: int = -1
-    output: int = 0
+    kind: str  # ``"input"``: bound at every run; ``"constant"``: uploaded once; ``"node"``: written by an operator
+    size_in_bytes: int  # its TotalTensorSizeInBytes
+    name: str = ""  # of an input
+    array: Array | None = None  # of a constant
+    index: int = -1  # of a node's output, the number of the node
+    output: int = 0  # which of that node's outputs
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tensor(Arithmetic):
-    """A tensor on the device: a view of a source, from its first element on; with Python's operators.
+    """A tensor on the device: a view of a source, from its first element on; with Python's operators."""
 
-    Attributes:
-        graph: where its operators are added.
-        source: the bytes.
-        element: ONNX's element type.
-        shape: as ONNX has it; may have no dimension at all.
-        strides: in elements, one for each dimension.
-    """
-
-    graph: Assembly
-    source: DeviceSource
-    element: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    graph: Assembly  # where its operators are added
+    source: DeviceSource  # the bytes
+    element: int  # ONNX's element type
+    shape: tuple[int, ...]  # as ONNX has it; may have no dimension at all
+    strides: tuple[int, ...]  # in elements, one for each dimension
 
     def has_truths(self) -> bool:
         """Whether it is of BOOL."""
@@ -224,9 +205,7 @@ class Tensor(Arithmetic):
         """The same bytes seen otherwise.
 
         Args:
-            shape: of the view.
             strides: of it; ``None``: its elements lie in order without gaps, as this tensor's must.
-            element: its ONNX type.
 
         Raises:
             NotOnDevice: when this tensor's elements lie otherwise: a view would show others.
@@ -312,17 +291,11 @@ class Known:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Derived:
-    """Integers that follow from open sizes.
+    """Integers that follow from open sizes."""
 
-    Attributes:
-        name: of the value.
-        element: ONNX's element type, INT32 or INT64.
-        numbers: integers and dynamic sizes, as an array of objects.
-    """
-
-    name: str
-    element: int
-    numbers: Array
+    name: str  # of the value
+    element: int  # ONNX's element type, INT32 or INT64
+    numbers: Array  # integers and dynamic sizes, as an array of objects
 
     def fixed(self) -> Array:
         """The numbers of the run that is planned; the plan is for these only from now on."""
@@ -337,15 +310,10 @@ class Derived:
 
 @dataclasses.dataclass(frozen=True)
 class Awaited:
-    """A value that is not there yet: it depends on something that the host computes first.
+    """A value that is not there yet: it depends on something that the host computes first."""
 
-    Attributes:
-        element: its ONNX type, where that is known; UNDEFINED for one that the device does not have.
-        is_from_host: whether the host computes it in the same round.
-    """
-
-    element: int | None = None
-    is_from_host: bool = False
+    element: int | None = None  # its ONNX type, where that is known; UNDEFINED for one that the device does not have
+    is_from_host: bool = False  # whether the host computes it in the same round
 
 
 Value = Tensor | Known | Awaited | Derived
@@ -359,14 +327,39 @@ def shape_of(value: Value | None) -> tuple[int, ...] | None:
     return array.shape if isinstance(array, np.ndarray) else None
 
 
+def has_open_sizes(value: Value | None) -> bool:
+    """Whether a value's shape, or its contents, follow from open sizes."""
+    return isinstance(value, Derived) or (isinstance(value, Tensor) and is_dynamic(value.shape))
+
+
+def current(value: Value | None) -> Value | None:
+    """A value with the sizes of the run that is planned, for what only looks at them."""
+    if isinstance(value, Derived):
+        return Known(value.current())
+    if isinstance(value, Tensor) and (is_dynamic(value.shape) or is_dynamic(value.strides)):
+        size = value_of(value.source.size_in_bytes)
+        source = dataclasses.replace(value.source, size_in_bytes=size)
+        shape, strides = (tuple(map(value_of, numbers)) for numbers in (value.shape, value.strides))
+        return dataclasses.replace(value, source=source, shape=shape, strides=strides)
+    return value
+
+
+def fix(value: Value | None, why: str) -> None:
+    """Makes the sizes of a value plain numbers, which the plan is for from now on."""
+    if isinstance(value, Derived):
+        value.fixed()
+    elif isinstance(value, Tensor) and is_dynamic(value.shape):
+        _log.debug("a plan is for some sizes only: %s", why)
+        for size in value.shape:
+            int(size)
+
+
 def described(
     data_type: DataType, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, total: int | None = None
 ) -> TensorDesc:
     """A tensor as DirectML sees it; a scalar has one dimension of one element.
 
     Args:
-        data_type: of its elements.
-        shape: as ONNX has it.
         strides: in elements; ``None``: it lies in order without gaps.
         total: bytes of what it is a view of; ``None``: its own.
     """

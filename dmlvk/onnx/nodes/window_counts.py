@@ -17,8 +17,6 @@ def window_counts(
 
     Args:
         node: its attributes count; what is wrong with them is refused by its exception.
-        sizes: of the spatial axes.
-        kernel: of the window.
         is_pool: whether there is a place for a window that is not whole.
     """
     rank = len(sizes)

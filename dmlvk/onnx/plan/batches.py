@@ -20,25 +20,17 @@ from dmlvk.onnx.nodes.translation import translation_of
 from dmlvk.onnx.plan.execution import DeviceValue
 from dmlvk.onnx.plan.states import State
 
-_MOST_KEPT = 256
-"""Shapes of inputs of which it is kept whether they are divided."""
+_MOST_KEPT = 256  # Shapes of inputs of which it is kept whether they are divided
 
 
 def divided_by(
-    steps: Iterable[Step],
-    shapes: Callable[[str], Shape | None],
+    steps: Iterable[Step],  # the nodes, each behind those that it reads from
+    shapes: Callable[[str], Shape | None],  # of every value, for the whole batch
     constants: Mapping[str, Any],
-    inputs: Collection[str],
+    inputs: Collection[str],  # those that are of the batch
     outputs: Sequence[str],
 ) -> frozenset[str] | None:
     """Whether the outputs are what they are for parts of the batch, one behind the other.
-
-    Args:
-        steps: the nodes, each behind those that it reads from.
-        shapes: of every value, for the whole batch.
-        constants: values that are known.
-        inputs: those that are of the batch.
-        outputs: of the model.
 
     Returns:
         The constants that are shapes whose first number is the size of the batch, and that of the part in a part of
@@ -75,8 +67,6 @@ class DividedRuns:
     """Runs of a model: at once, or in halves, and halves of these, where a buffer would be too large for the device.
 
     Args:
-        model: the model.
-        steps: its nodes.
         constants: values that are known of it.
     """
 
@@ -92,7 +82,6 @@ class DividedRuns:
         """How a run that the device cannot do at once is divided; ``None``: it cannot be.
 
         Args:
-            arrays: the inputs.
             look: gives the shapes of all values.
         """
         key = _key(arrays)
@@ -109,11 +98,6 @@ class DividedRuns:
         look: Callable[[Mapping[str, Any]], Callable[[str], Shape | None]],
     ) -> State:
         """Runs the model.
-
-        Args:
-            arrays: the inputs.
-            at_once: runs it on some.
-            look: as for :meth:`plan`.
 
         Raises:
             DeviceLimitError: naming value and node, when the device can do neither all of it nor parts of the batch.
@@ -166,19 +150,12 @@ class DividedRuns:
 
 @dataclasses.dataclass(frozen=True)
 class _Division:
-    """How a run is divided.
+    """How a run is divided."""
 
-    Attributes:
-        items: of the batch.
-        inputs: those that are of the batch.
-        outputs: their shapes.
-        shapes: constants that are shapes and name the size of the batch.
-    """
-
-    items: int
-    inputs: frozenset[str]
-    outputs: Mapping[str, Shape]
-    shapes: Mapping[str, Any]
+    items: int  # of the batch
+    inputs: frozenset[str]  # those that are of the batch
+    outputs: Mapping[str, Shape]  # their shapes
+    shapes: Mapping[str, Any]  # constants that are shapes and name the size of the batch
 
     def shapes_of(self, items: int) -> dict[str, Any]:
         """What these constants are for a part."""

@@ -20,11 +20,6 @@ def branch_of(step: Step, model: OnnxModel, *, is_taken: bool) -> tuple[list[Ste
 
     What the branch defines gets names that nothing else in the model has.
 
-    Args:
-        step: the If.
-        model: what it is in.
-        is_taken: whether the condition holds.
-
     Raises:
         ModelFileError: when the branch breaks a rule.
     """

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from dmlvk.onnx.plan.engine import DeviceModel
     from dmlvk.runtime.kompute import Recording
 
-_MOST = 8
-"""Captures of a model that are kept; those not used for longest go first."""
+_MOST = 8  # Captures of a model that are kept; those not used for longest go first
 
 Signature: TypeAlias = tuple[object, ...]
 
@@ -60,7 +59,6 @@ def only_segment(rounds: Sequence[MadeRound], *, checks_ranges: bool = False) ->
     """The graph that a run was; ``None`` where it was more, or contents decide what is computed, or are looked at.
 
     Args:
-        rounds: those of the run.
         checks_ranges: whether who asks looks at numbers itself, by the ranges of a plan for these sizes.
     """
     if len(rounds) != 1:
@@ -75,23 +73,15 @@ def only_segment(rounds: Sequence[MadeRound], *, checks_ranges: bool = False) ->
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Capture:
-    """A run that can be replayed.
+    """A run that can be replayed."""
 
-    Attributes:
-        replay: what the device does.
-        rounds: what the run was, for who asks about the last run.
-        placements: likewise.
-        inputs: where the host writes each input.
-        outputs: where it reads each output, in order; or the output itself, where it is the same in each run.
-        empty_inputs: of a graph with open sizes, arrays of the inputs' shapes.
-    """
-
-    replay: Replay
-    rounds: Sequence[MadeRound]
-    placements: dict[int, Placement]
-    inputs: Sequence[tuple[str, Array]]
+    replay: Replay  # what the device does
+    rounds: Sequence[MadeRound]  # what the run was, for who asks about the last run
+    placements: dict[int, Placement]  # likewise
+    inputs: Sequence[tuple[str, Array]]  # where the host writes each input
+    # where it reads each output, in order; or the output itself, where it is the same in each run
     outputs: Sequence[Array]
-    empty_inputs: dict[str, Array]
+    empty_inputs: dict[str, Array]  # of a graph with open sizes, arrays of the inputs' shapes
 
     def run(self, feed: Mapping[str, Array]) -> list[Array]:
         """Runs on other contents; the outputs are new arrays."""
@@ -116,21 +106,13 @@ class Capture:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BoundCapture:
-    """A run between values that all lie on the device, which can be submitted again.
+    """A run between values that all lie on the device, which can be submitted again."""
 
-    Attributes:
-        names: of the inputs, and then of the outputs.
-        arrays: what they are, which the capture does not keep.
-        recording: what is submitted.
-        rounds: as for :class:`Capture`.
-        placements: likewise.
-    """
-
-    names: tuple[str, ...]
-    arrays: tuple[weakref.ref[TensorMemory], ...]
-    recording: Recording
-    rounds: Sequence[MadeRound]
-    placements: dict[int, Placement]
+    names: tuple[str, ...]  # of the inputs, and then of the outputs
+    arrays: tuple[weakref.ref[TensorMemory], ...]  # what they are, which the capture does not keep
+    recording: Recording  # what is submitted
+    rounds: Sequence[MadeRound]  # as for :class:`Capture`
+    placements: dict[int, Placement]  # likewise
 
     def is_for(self, names: tuple[str, ...], values: Sequence[DeviceValue]) -> bool:
         """Whether a run between these values is the same, and everything is still there."""
@@ -146,7 +128,6 @@ class BoundCapture:
         """Runs; waits for nothing. What is still to be computed from the outputs' former contents is computed before.
 
         Args:
-            program: whose run it is.
             outputs: those for which it is.
         """
         for value in outputs:
@@ -181,9 +162,6 @@ def captured(program: DeviceModel, names: Sequence[str], arrays: Mapping[str, An
     """The run that was just done, captured; ``None`` where it was more than one graph between arrays of the host.
 
     Args:
-        program: what ran.
-        names: of the outputs.
-        arrays: the inputs.
         state: the values that there are after it.
     """
     segment = only_segment(program.last)

@@ -16,14 +16,13 @@ from dmlvk.onnx.decoding.caches import Cache
 from dmlvk.onnx.model.loading import OnnxModel
 from dmlvk.onnx.nodes.values import NodeInputError, element_of
 from dmlvk.onnx.plan.execution import DeviceValue
-from dmlvk.onnx.plan.made_rounds import MadeRound
+from dmlvk.onnx.plan.made_rounds import MadeRound, Rounds
 from dmlvk.onnx.plan.round_plans import Live, NotDynamicError
 from dmlvk.support import faults
 
 _log = logging.getLogger("dmlvk")
 
-_MOST_PLANS = 128
-"""Plans that are kept; those not used for longest go first."""
+_MOST_PLANS = 128  # Plans that are kept; those not used for longest go first
 
 _MOST_OF_ONE_SIZE = 4
 """Plans in a row that are for one set of sizes only, after which plans are made without dynamic sizes."""
@@ -39,19 +38,12 @@ _Size: TypeAlias = int | tuple[int, tuple[int, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Opening:
-    """The shapes of a run, and what of them is open.
+    """The shapes of a run, and what of them is open."""
 
-    Attributes:
-        key: what plans are told apart by besides their guards.
-        sizes: the open sizes.
-        shapes: of each input the element type, and its sizes.
-        elsewhere: inputs that lie on the device already, and outputs that get memory of their own there.
-    """
-
-    key: _Key
-    sizes: tuple[int, ...]
-    shapes: Mapping[str, tuple[int, tuple[_Size, ...]]]
-    elsewhere: frozenset[str]
+    key: _Key  # what plans are told apart by besides their guards
+    sizes: tuple[int, ...]  # the open sizes
+    shapes: Mapping[str, tuple[int, tuple[_Size, ...]]]  # of each input the element type, and its sizes
+    elsewhere: frozenset[str]  # inputs that lie on the device already, and outputs that get memory of their own there
 
     def live(self, sizes: Sequence[int]) -> dict[str, Live]:
         """The inputs with these numbers in the place of open sizes."""
@@ -68,14 +60,10 @@ def _in_place(size: _Size, sizes: Sequence[int]) -> int:
 
 
 class _RunSizes:
-    """The sizes of a run's inputs.
-
-    Attributes:
-        values: the open ones.
-    """
+    """The sizes of a run's inputs."""
 
     def __init__(self) -> None:
-        self.values: list[int] = []
+        self.values: list[int] = []  # the open ones
         self._numbers: dict[object, int] = {}
         self._named: dict[str, int] = {}
 
@@ -107,15 +95,15 @@ class _RunSizes:
         return (constant, tuple(sorted(numbers))) if numbers else size
 
 
-class DynamicRounds:
+class DynamicRounds(Rounds):
     """Those of one model.
 
     Args:
-        model: the model.
         tells_multiples: as for :class:`Guards`.
     """
 
     def __init__(self, model: OnnxModel, *, tells_multiples: bool) -> None:
+        super().__init__(_MOST_PLANS)
         self._tells_multiples = tells_multiples
         self._inputs = frozenset(info.name for info in model.inputs)
         self._open = {
@@ -125,13 +113,9 @@ class DynamicRounds:
         }
         names = {said for shape in self._open.values() for said in shape or () if isinstance(said, str)}
         self._sums = {name: terms for name in names if (terms := [part.strip() for part in name.split("+")])[1:]}
-        self._plans: dict[_Key, list[MadeRound]] = {}
         self._of_one_size: dict[_Key, int] = {}
         self.refused: dict[_Key, str] = {}
         """Why there are no plans for open sizes."""
-
-    def __len__(self) -> int:
-        return sum(map(len, self._plans.values()))
 
     def opening(self, values: Mapping[str, Any], kept: Collection[str] = ()) -> Opening | None:
         """What of a run's inputs is open; ``None``: nothing is, or not all of them are arrays that the device has.
@@ -183,27 +167,10 @@ class DynamicRounds:
             return None
         return Opening(key, tuple(sizes), of_inputs, frozenset(elsewhere))
 
-    def find(self, opening: Opening, has_contents: Callable[[MadeRound], bool]) -> MadeRound | None:
-        """A plan for these sizes."""
-        plans = self._plans.get(opening.key, [])
-        for index, made in enumerate(plans):
-            if made.is_for(opening.sizes) and has_contents(made):
-                if index:  # the one used last is asked first
-                    plans.insert(0, plans.pop(index))
-                return made
-        return None
-
-    def forget_others(self, opening: Opening, kept: MadeRound) -> bool:
-        """Lets go of all plans but one, whose memory others need; whether there were any."""
-        is_alone = len(self) == 1
-        self._plans = {opening.key: [kept]}
-        return not is_alone
-
     def make(self, opening: Opening, planned: Callable[[Guards, dict[str, Live], Sequence[int]], MadeRound]) -> Any:
         """A new plan for these sizes, and all others for which its guards hold; ``None`` where there cannot be one.
 
         Args:
-            opening: the sizes.
             planned: makes the plan, of guards, of inputs with dynamic sizes, and of numbers for operands' places.
         """
         guards = Guards(tells_multiples=self._tells_multiples)
@@ -227,10 +194,7 @@ class DynamicRounds:
         self._of_one_size[opening.key] = pinned
         if pinned >= _MOST_OF_ONE_SIZE:
             self.refused[opening.key] = f"plans are for one size only: {', '.join(guards.locations)}"
-        plans = self._plans.setdefault(opening.key, [])
-        plans.insert(0, made)
-        while len(self) > _MOST_PLANS:
-            next(plans for plans in self._plans.values() if plans).pop()
+        self.keep(opening.key, made)
         return made
 
     def _refuse(self, opening: Opening, reason: Exception) -> None:

@@ -28,11 +28,7 @@ from dmlvk.onnx.plan.dynamic_rounds import Opening
 from dmlvk.onnx.plan.execution import DeviceValue, writable
 from dmlvk.onnx.plan.made_rounds import MadeRound
 from dmlvk.onnx.plan.model_rounds import ModelRounds
-from dmlvk.onnx.plan.round_plans import (
-    ContentsNeededError,
-    not_there,
-    viewed,
-)
+from dmlvk.onnx.plan.round_plans import ContentsNeededError, not_there, viewed
 from dmlvk.onnx.plan.states import State
 from dmlvk.support.collection import collection_paused
 
@@ -87,19 +83,13 @@ class DeviceModel(ModelRounds):
     def run(
         self,
         arrays: Mapping[str, Any],
-        times: list[KernelTime] | None = None,
+        times: list[KernelTime] | None = None,  # where to note what the kernels took
+        # the outputs that are to lie in arrays of their own on the device, where the device computes them
         kept: Collection[str] = (),
+        # arrays on the device that outputs are bound to, or what finds them; caches are appended to where they lie
         targets: Targets | None = None,
     ) -> State:
-        """Computes everything.
-
-        Args:
-            arrays: the inputs.
-            times: where to note what the kernels took.
-            kept: the outputs that are to lie in arrays of their own on the device, where the device computes them.
-            targets: arrays on the device that outputs are bound to, or what finds them; caches are appended to where
-                they lie.
-        """
+        """Computes everything."""
         return self._divided.run(arrays, lambda part: self._ran_at_once(part, times, kept, targets), self._shapes)
 
     def _shapes(self, arrays: Mapping[str, Any]) -> Callable[[str], Shape | None]:
@@ -234,9 +224,10 @@ class DeviceModel(ModelRounds):
         if found is None:
             return None
         made, run = found
-        memory = self.decoding.memory(run, made.plan.assembly.lengths, targets, list(self.cache_outputs))
+        decoding, lengths = self.decoding, self.decoding.lengths_in(run, made.plan.assembly.lengths)
+        memory = decoding.memory(run, made.plan.assembly.lengths, targets, list(self.cache_outputs))
         assert made.segment is not None  # it was settled
-        return made.segment.standing(state.uploaded, memory)
+        return made.segment.standing(state.uploaded, memory, lambda others: decoding.again(run, others, lengths))
 
     def _may_have_open_sizes(self, state: State, kept: Collection[str]) -> bool:
         """Whether a plan for open sizes is worth while: on the device sizes often stay the same, so not at once."""
@@ -259,7 +250,7 @@ class DeviceModel(ModelRounds):
         try:
             self._run_segment(made, opening.sizes, state, kept, targets=targets)
         except OutOfMemoryError:
-            if not self._dynamic.forget_others(opening, made):
+            if not self._dynamic.forget_others(made):
                 raise
             self._run_segment(made, opening.sizes, state, kept, targets=targets)
         return True

@@ -15,24 +15,14 @@ from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
 from dmlvk.onnx.model.loading import Step
-from dmlvk.onnx.nodes.values import (
-    NUMPY_TYPES,
-    Array,
-    Tensor,
-    dense,
-    memory_of,
-    restored,
-    size_in_bytes,
-    stored,
-)
+from dmlvk.onnx.nodes.values import NUMPY_TYPES, Array, Tensor, dense, memory_of, restored, size_in_bytes, stored
 from dmlvk.support.mapped_files import check_unchanged, file_of
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-_CHUNK = 64 * 2**20
-"""Bytes of weights that share a buffer, where they are not larger themselves."""
+_CHUNK = 64 * 2**20  # Bytes of weights that share a buffer, where they are not larger themselves
 
 _PRODUCTS = frozenset(
     {"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gather", "Gemm", "MatMul", "MatMulNBits"}
@@ -41,21 +31,14 @@ _PRODUCTS = frozenset(
 
 
 class Weights:
-    """Contents that are uploaded once, and shared by all plans that are made with the same arrays.
-
-    Args:
-        device: where they go.
-        shared: weights to look among first.
-        described: what to call an array in messages.
-        shares: the memory of arrays that are uploaded to the shared weights.
-    """
+    """Contents that are uploaded once, and shared by all plans that are made with the same arrays."""
 
     def __init__(
         self,
         device: Device,
-        shared: Weights | None = None,
-        described: Callable[[Array], str] | None = None,
-        shares: Collection[tuple[int, int]] = (),
+        shared: Weights | None = None,  # weights to look among first
+        described: Callable[[Array], str] | None = None,  # what to call an array in messages
+        shares: Collection[tuple[int, int]] = (),  # the memory of arrays that are uploaded to the shared weights
     ) -> None:
         self._device = device
         self._described = described
@@ -107,11 +90,7 @@ class Weights:
 
     @contextlib.contextmanager
     def passing(self, arrays: Sequence[tuple[Array, int]]) -> Iterator[Weights]:
-        """Contents that are needed now and not later, with these: what is not here yet goes afterwards.
-
-        Args:
-            arrays: as of :meth:`upload`.
-        """
+        """Contents that are needed now and not later, with these: what is not here yet goes afterwards."""
         there = Weights(self._device, self, self._described)
         try:
             there.upload(arrays)
@@ -158,19 +137,13 @@ def _aligned(size: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """What runs take of a device.
+    """What runs take of a device."""
 
-    Attributes:
-        launches: of kernels, in a run.
-        waits: places where kernels wait for those before them.
-        device_bytes: memory of weights, inputs, outputs and everything between them.
-        least_bytes: what no plan could do without: weights, inputs, outputs, and the largest sum of what is needed
-            between them at one moment.
-    """
-
-    launches: int = 0
-    waits: int = 0
-    device_bytes: int = 0
+    launches: int = 0  # of kernels, in a run
+    waits: int = 0  # places where kernels wait for those before them
+    device_bytes: int = 0  # memory of weights, inputs, outputs and everything between them
+    # what no plan could do without: weights, inputs, outputs, and the largest sum of what is needed between them at
+    # one moment
     least_bytes: int = 0
 
     def __add__(self, other: Usage) -> Usage:
@@ -184,15 +157,10 @@ class Usage:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Resident:
-    """A value that lies on the device.
+    """A value that lies on the device."""
 
-    Attributes:
-        tensor: its type and shape.
-        buffer: its bytes, packed.
-    """
-
-    tensor: Tensor
-    buffer: Buffer
+    tensor: Tensor  # its type and shape
+    buffer: Buffer  # its bytes, packed
 
     def array(self) -> Array:
         """A copy of the contents."""
@@ -205,17 +173,11 @@ class Resident:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DeviceValue:
-    """A value that lies on the device in an array of its own.
+    """A value that lies on the device in an array of its own."""
 
-    Attributes:
-        element: ONNX's element type.
-        shape: as ONNX has it; may have no dimension at all.
-        on_device: the array; of UINT8 for BOOL, of one dimension for a scalar.
-    """
-
-    element: int
-    shape: tuple[int, ...]
-    on_device: TensorMemory
+    element: int  # ONNX's element type
+    shape: tuple[int, ...]  # as ONNX has it; may have no dimension at all
+    on_device: TensorMemory  # the array; of UINT8 for BOOL, of one dimension for a scalar
 
     def array(self) -> Array:
         """A copy of the contents."""
@@ -233,7 +195,6 @@ def writable(targets: object, arrays: Mapping[str, Any]) -> dict[str, DeviceValu
 
     Args:
         targets: by the outputs' names; whatever else it is, a decoder finds its caches by it.
-        arrays: the inputs.
     """
     if not isinstance(targets, Mapping):
         return {}

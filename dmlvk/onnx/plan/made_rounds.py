@@ -18,35 +18,24 @@ from dmlvk.onnx.plan.round_plans import RoundPlan
 from dmlvk.onnx.plan.segments import Segment
 from dmlvk.onnx.plan.states import State
 
-KEPT_PLANS = 16
-"""Plans for different input shapes that are kept; those not used for longest go first."""
+KEPT_PLANS = 16  # Plans for different input shapes that are kept; those not used for longest go first
 
 
 class MadeRound:
-    """A round that is ready to run.
-
-    Args:
-        plan: what it does.
-        segment: its graph on the device, where there is one.
-        guards: of its open sizes; ``None``: none is open.
-        offsets: how many numbers stand for operands' places.
-        capacities: how many rows the caches have to which it appends, by the outputs that show them.
-
-    Attributes:
-        empty_inputs: of a plan for open sizes, arrays of the shapes of the last run's inputs.
-        next: the rounds that follow it.
-    """
+    """A round that is ready to run."""
 
     def __init__(
         self,
         plan: RoundPlan,
-        segment: Segment | None,
-        guards: Guards | None = None,
-        offsets: int = 0,
+        segment: Segment | None,  # its graph on the device, where there is one
+        guards: Guards | None = None,  # of its open sizes; ``None``: none is open
+        offsets: int = 0,  # how many numbers stand for operands' places
+        # how many rows the caches have to which it appends, by the outputs that show them
         capacities: Mapping[str, int] | None = None,
     ) -> None:
         self.plan, self.segment, self.guards, self.capacities = plan, segment, guards, capacities
-        self.next = MadeRounds()
+        self.next = Rounds()  # the rounds that follow it
+        # of a plan for open sizes, arrays of the shapes of the last run's inputs
         self.empty_inputs: dict[str, Array] = {}
         self._unused = (0,) * offsets
         if guards is not None:
@@ -95,29 +84,46 @@ def _empty(value: Any) -> Array:
     return np.broadcast_to(np.zeros((), dtype), value.shape)
 
 
-class MadeRounds:
-    """Rounds by the shapes, and the looked-at contents, of the values that are there before them. Bounded."""
+class Rounds:
+    """Rounds of a model by what they are told apart by, besides open sizes and the contents that they looked at.
 
-    def __init__(self) -> None:
+    Bounded: those not used for longest go first.
+    """
+
+    def __init__(self, most: int = KEPT_PLANS) -> None:
+        self._most = most
         self._rounds: collections.OrderedDict[tuple[object, ...], list[MadeRound]] = collections.OrderedDict()
 
-    def find(self, key: tuple[object, ...], state: State) -> MadeRound | None:
-        """The round for these values."""
-        for made in self._rounds.get(key, ()):
-            if has_contents(made.plan, state):
+    def find(self, key: tuple[object, ...], state: State, sizes: Sequence[int] = ()) -> MadeRound | None:
+        """The round for these values, and these open sizes."""
+        rounds = self._rounds.get(key, [])
+        for index, made in enumerate(rounds):
+            if made.is_for(sizes) and has_contents(made.plan, state):
+                if index:  # the one used last is asked first
+                    rounds.insert(0, rounds.pop(index))
                 self._rounds.move_to_end(key)
                 return made
         return None
 
     def keep(self, key: tuple[object, ...], made: MadeRound) -> None:
-        """Adds a round; the one that was not used for longest goes."""
-        self._rounds.setdefault(key, []).append(made)
+        """Adds a round."""
+        self._rounds.setdefault(key, []).insert(0, made)
         self._rounds.move_to_end(key)
-        while sum(len(rounds) for rounds in self._rounds.values()) > KEPT_PLANS:
+        while len(self) > self._most:
             oldest = next(iter(self._rounds))
-            self._rounds[oldest].pop(0)
+            self._rounds[oldest].pop()
             if not self._rounds[oldest]:
                 del self._rounds[oldest]
+
+    def forget_others(self, kept: MadeRound) -> bool:
+        """Lets go of all rounds but one, whose memory others need; whether there were any."""
+        was_alone = len(self) == 1
+        for key, rounds in list(self._rounds.items()):
+            self._rounds[key] = [made for made in rounds if made is kept]
+        return not was_alone
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rounds.values()))
 
     def __iter__(self) -> Iterator[MadeRound]:
         for rounds in self._rounds.values():

@@ -25,16 +25,10 @@ from dmlvk.onnx.nodes.joining import Joined, joined, joined_integers
 from dmlvk.onnx.nodes.values import dense, memory_of
 from dmlvk.onnx.plan.dynamic_rounds import DynamicRounds, Opening
 from dmlvk.onnx.plan.execution import Resident, Usage, Weights
-from dmlvk.onnx.plan.made_rounds import KEPT_PLANS, MadeRound, MadeRounds, has_contents
+from dmlvk.onnx.plan.made_rounds import KEPT_PLANS, MadeRound, Rounds
 from dmlvk.onnx.plan.pending import Pending
 from dmlvk.onnx.plan.planning import Planner
-from dmlvk.onnx.plan.round_plans import (
-    Live,
-    NotDynamicError,
-    Placement,
-    RoundPlan,
-    readers_of,
-)
+from dmlvk.onnx.plan.round_plans import Live, NotDynamicError, Placement, RoundPlan, readers_of
 from dmlvk.onnx.plan.segments import OpenSizes, Segment, compiled_graph
 from dmlvk.onnx.plan.states import State
 from dmlvk.support.recent import Recent
@@ -51,30 +45,19 @@ _UNREAD = "nothing reads what it gives"
 
 
 class ModelRounds:
-    """A model on a device, with what is planned of it.
-
-    Args:
-        device: where it runs.
-        model: what is computed.
-        strict: refuses models of which the host would compute more than shapes and constants.
-        fuse: whether stretches of element-wise operators become one kernel.
-        flags: as for ``Device.compile_graph``.
-        limits: what the model may ask for.
-        budget: what is left of the run of which this is a part; ``None``: each run has its own.
-        joins: whether nodes are joined that stand for one operator together.
-    """
+    """A model on a device, with what is planned of it."""
 
     def __init__(
         self,
         device: Device,
         model: OnnxModel,
         *,
-        strict: bool = False,
-        fuse: bool = True,
-        flags: ExecutionFlags = ExecutionFlags.NONE,
-        limits: Limits = DEFAULT_LIMITS,
-        budget: Budget | None = None,
-        joins: bool = True,
+        strict: bool = False,  # refuses models of which the host would compute more than shapes and constants
+        fuse: bool = True,  # whether stretches of element-wise operators become one kernel
+        flags: ExecutionFlags = ExecutionFlags.NONE,  # as for ``Device.compile_graph``
+        limits: Limits = DEFAULT_LIMITS,  # what the model may ask for
+        budget: Budget | None = None,  # what is left of the run of which this is a part; ``None``: each run has its own
+        joins: bool = True,  # whether nodes are joined that stand for one operator together
     ) -> None:
         self.model = model
         self._joins = joins
@@ -102,7 +85,7 @@ class ModelRounds:
         self._described = functools.partial(described, self._constants, self._readers)
         self._weights = Weights(device, described=self._described)
         self._weights.upload_ahead(self._steps, self._constants)
-        self._rounds = MadeRounds()
+        self._rounds = Rounds()
         self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
         self._parts: Parts = {}
         self.decoding = Decoding.of(device, model, self._steps, self._constants)
@@ -110,7 +93,7 @@ class ModelRounds:
 
     def forget(self) -> None:
         """Frees what lies on the device."""
-        self._rounds, self.last = MadeRounds(), []
+        self._rounds, self.last = Rounds(), []
         self._decoder_plans.clear()
         self._dynamic, self._open_decoder = self._no_open_plans(), self._no_open_plans()
         self._weights = Weights(self.device, described=self._described)
@@ -143,7 +126,7 @@ class ModelRounds:
     def _round_for(self, opening: Opening, state: State, capacities: Mapping[str, int] | None) -> MadeRound | None:
         """The plan for open sizes, of a decoder where it has room for its caches; ``None`` where there can be none."""
         rounds = self._dynamic if capacities is None else self._open_decoder
-        made: MadeRound | None = rounds.find(opening, lambda made: has_contents(made.plan, state))
+        made = rounds.find(opening.key, state, opening.sizes)
         if made is None:
             made = rounds.make(
                 opening, lambda *given: self._made_for_open_sizes(state, opening.elsewhere, capacities, *given)
@@ -166,10 +149,6 @@ class ModelRounds:
             is_appended = capacities.keys() <= plan.outputs.keys() & plan.assembly.appended
             if plan.contents or not is_appended or any(of.scores for of in plan.assembly.lengths):
                 raise NotDynamicError("caches are not appended to where they lie")
-        assembled = plan.assembly.assembled(list(plan.outputs.values()))
-        if assembled is None:
-            raise NotDynamicError("there is nothing for the device to compute")
-        weights = self._plan_weights()
         known = collections.ChainMap(plan.known, self._constants)
         opened = OpenSizes(
             guards,
@@ -179,9 +158,9 @@ class ModelRounds:
             lambda step: Repeated(step, self.model.opsets, self.model.name, self._limits),
             self._shown,
         )
-        segment = Segment(
-            self.device, assembled, plan, weights, opened, elsewhere=elsewhere, fuse=self._fuse, flags=self._flags
-        )
+        segment = self._segment(plan, opened, elsewhere=elsewhere)
+        if segment is None:
+            raise NotDynamicError("there is nothing for the device to compute")
         return MadeRound(plan, segment, guards, len(offsets), capacities)
 
     @functools.cached_property
@@ -207,7 +186,7 @@ class ModelRounds:
     def plan_count(self) -> int:
         """The plans that are kept."""
         of_decoder = sum(plan is not None for plan in self._decoder_plans.values())
-        return len(self._dynamic) + len(self._open_decoder) + sum(1 for _ in self._rounds) + of_decoder
+        return len(self._dynamic) + len(self._open_decoder) + len(self._rounds) + of_decoder
 
     @property
     def usage(self) -> Usage:
@@ -250,20 +229,12 @@ class ModelRounds:
     def planner(
         self,
         known: Mapping[str, Any],
-        live: Mapping[str, Live],
+        live: Mapping[str, Live],  # those that are there besides
         contents: Callable[[str], Any],
-        capacities: Mapping[str, int] | None = None,
+        capacities: Mapping[str, int] | None = None,  # as for :class:`Planner`
         guards: Guards | None = None,
     ) -> Planner:
-        """What plans a round on these values.
-
-        Args:
-            known: those that are known.
-            live: those that are there besides.
-            contents: reads one of them.
-            capacities: as for :class:`Planner`.
-            guards: likewise.
-        """
+        """What plans a round on these values."""
         return Planner(
             self.device,
             self.model,
@@ -295,22 +266,16 @@ class ModelRounds:
                 *(self.model.name, len(hosted), len(self.model.steps), first.node, first.op_type, first.reason),
             )
             self._told.update(hosted)  # once for each node, whatever the sizes
+        resident = {name: value for name, value in state.values.items() if isinstance(value, Resident)}
+        return MadeRound(plan, self._segment(plan, resident=resident, elsewhere=elsewhere))
+
+    def _segment(self, plan: RoundPlan, opened: OpenSizes | None = None, **values: Any) -> Segment | None:
+        """A plan's graph on the device; ``None`` where there is nothing to compute; with values as of the class."""
         assembled = plan.assembly.assembled(list(plan.outputs.values()))
         if assembled is None:
-            return MadeRound(plan, None)
-        resident = {name: value for name, value in state.values.items() if isinstance(value, Resident)}
+            return None
         weights = self._plan_weights()
-        segment = Segment(
-            self.device,
-            assembled,
-            plan,
-            weights,
-            resident=resident,
-            elsewhere=elsewhere,
-            fuse=self._fuse,
-            flags=self._flags,
-        )
-        return MadeRound(plan, segment)
+        return Segment(self.device, assembled, plan, weights, opened, fuse=self._fuse, flags=self._flags, **values)
 
     def _plan_weights(self) -> Weights:
         """The weights of a plan, of which the model's own are shared by all plans."""

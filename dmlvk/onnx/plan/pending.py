@@ -24,12 +24,9 @@ class Pending:
 
     What a round leaves shares the second part with what it was given, so a chain of rounds takes as long as its nodes
     are many, not as the square of that.
-
-    Attributes:
-        waiting: nodes of which a round knows that they wait.
     """
 
-    waiting: tuple[Step, ...]
+    waiting: tuple[Step, ...]  # nodes of which a round knows that they wait
     _queue: _Queue
     _begin: int
     _done: frozenset[int]

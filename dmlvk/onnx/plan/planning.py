@@ -20,27 +20,10 @@ from dmlvk.onnx.model.loading import Step
 from dmlvk.onnx.nodes.emptiness import is_empty, of_pretended
 from dmlvk.onnx.nodes.joining import Joined
 from dmlvk.onnx.nodes.translation import Node, translation_of
-from dmlvk.onnx.nodes.values import (
-    Awaited,
-    Derived,
-    Known,
-    NeedsValue,
-    NodeInputError,
-    NotOnDevice,
-    Tensor,
-    Value,
-)
+from dmlvk.onnx.nodes.values import Awaited, Derived, Known, NeedsValue, NodeInputError, NotOnDevice, Tensor, Value
 from dmlvk.onnx.plan.branches import branch_of
 from dmlvk.onnx.plan.pending import Pending
-from dmlvk.onnx.plan.round_plans import (
-    Live,
-    NotDynamicError,
-    Placement,
-    RoundPlan,
-    check_views,
-    refuse_host,
-    viewed,
-)
+from dmlvk.onnx.plan.round_plans import Live, NotDynamicError, Placement, RoundPlan, check_views, refuse_host, viewed
 from dmlvk.onnx.plan.round_values import RoundValues
 from dmlvk.support import faults
 

@@ -14,77 +14,45 @@ from dmlvk.errors import UnsupportedError
 from dmlvk.onnx.model.limits import MOST_AXES, Limits
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.assembly import Assembly, fills
-from dmlvk.onnx.nodes.values import (
-    MOST_DIMENSIONS,
-    NUMPY_TYPES,
-    Array,
-    Derived,
-    NotOnDevice,
-    Tensor,
-)
+from dmlvk.onnx.nodes.values import MOST_DIMENSIONS, NUMPY_TYPES, Array, Derived, NotOnDevice, Tensor
 from dmlvk.onnx.plan.pending import Pending
 
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Where a node is computed.
+    """Where a node is computed."""
 
-    Attributes:
-        node: its name, or its first output's.
-        op_type: its operator.
-        place: ``"device"``; ``"host"``; ``"constant"``: computed once, when the model is planned.
-        reason: why it is not on the device, or what else is worth knowing.
-        program: what computes it where the device does not: ``"dmlvk"``, functions whose results are the same bits on
-            every machine; ``"onnxruntime"``; ``"onnx"``, the onnx package's reference evaluator. Empty: nothing yet.
-    """
-
-    node: str
-    op_type: str
-    place: str
-    reason: str = ""
+    node: str  # its name, or its first output's
+    op_type: str  # its operator
+    place: str  # ``"device"``; ``"host"``; ``"constant"``: computed once, when the model is planned
+    reason: str = ""  # why it is not on the device, or what else is worth knowing
+    # what computes it where the device does not: ``"dmlvk"``, functions whose results are the same bits on every
+    # machine; ``"onnxruntime"``; ``"onnx"``, the onnx package's reference evaluator. Empty: nothing yet
     program: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Live:
-    """A value that is there when a round begins, other than those that are known.
+    """A value that is there when a round begins, other than those that are known."""
 
-    Attributes:
-        element: ONNX's element type; ``None`` for what the device does not have.
-        shape: its shape.
-    """
-
-    element: int | None
-    shape: tuple[int, ...]
+    element: int | None  # ONNX's element type; ``None`` for what the device does not have
+    shape: tuple[int, ...]  # its shape
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RoundPlan:
-    """One round.
+    """One round."""
 
-    Attributes:
-        assembly: the operators of the device's graph.
-        outputs: what the graph gives, by the values' names.
-        fetched: views of inputs that the host reads, by the values' names.
-        host: what the host computes afterwards, in order.
-        rest: what is planned when that is done.
-        known: values that are known from now on.
-        derived: integers that follow from open sizes, by the values' names.
-        prelude: what the host computes of such integers, once for each set of sizes, in order.
-        contents: the contents of inputs that were looked at: the plan holds for these only.
-        placements: where each node is computed, by its index in the model.
-    """
-
-    assembly: Assembly
-    outputs: dict[str, Tensor]
-    fetched: dict[str, Tensor]
-    host: tuple[Step, ...]
-    rest: Pending
-    known: dict[str, Any]
-    derived: dict[str, Derived]
-    prelude: tuple[Step, ...]
-    contents: dict[str, Array]
-    placements: dict[int, Placement]
+    assembly: Assembly  # the operators of the device's graph
+    outputs: dict[str, Tensor]  # what the graph gives, by the values' names
+    fetched: dict[str, Tensor]  # views of inputs that the host reads, by the values' names
+    host: tuple[Step, ...]  # what the host computes afterwards, in order
+    rest: Pending  # what is planned when that is done
+    known: dict[str, Any]  # values that are known from now on
+    derived: dict[str, Derived]  # integers that follow from open sizes, by the values' names
+    prelude: tuple[Step, ...]  # what the host computes of such integers, once for each set of sizes, in order
+    contents: dict[str, Array]  # the contents of inputs that were looked at: the plan holds for these only
+    placements: dict[int, Placement]  # where each node is computed, by its index in the model
 
 
 class NotPlannedError(Exception):
@@ -109,21 +77,13 @@ def not_there(name: str) -> Any:
 
 
 def check_halves(tensor: Tensor) -> None:
-    """Refuses views of 4-bit types that are not all of their bytes in order: nothing on the device can copy them.
-
-    Raises:
-        NotOnDevice: when it is one.
-    """
+    """Refuses views of 4-bit types that are not all of their bytes in order: nothing on the device can copy them."""
     if tensor.data_type.size_in_bits < 8 and not (tensor.is_packed and fills(tensor)):
         raise NotOnDevice(f"the device does not move elements of {tensor.data_type.name}")
 
 
 def check_views(tensors: Iterable[Tensor], limits: Limits) -> None:
-    """Refuses results that nothing could copy.
-
-    Raises:
-        NotOnDevice: when there is one.
-    """
+    """Refuses results that nothing could copy."""
     for tensor in tensors:
         check_halves(tensor)
         size = math.prod(tensor.shape) * tensor.data_type.size_in_bits // 8
@@ -134,11 +94,7 @@ def check_views(tensors: Iterable[Tensor], limits: Limits) -> None:
 
 
 def refuse_host(model: str, placements: Iterable[Placement]) -> None:
-    """Refuses nodes on the host.
-
-    Raises:
-        UnsupportedError: naming the first one.
-    """
+    """Refuses nodes on the host."""
     refused = [item for item in placements if item.place == "host"]
     if refused:
         first = refused[0]

@@ -19,8 +19,7 @@ from dmlvk.onnx.model.inference import Inferred, NotInferred, inferred
 from dmlvk.onnx.model.limits import DEFAULT_LIMITS, Limits
 from dmlvk.onnx.model.loading import OnnxModel, Step
 from dmlvk.onnx.nodes.assembly import Assembly, Parts
-from dmlvk.onnx.nodes.derived import current, derived_values, fix, has_open_sizes
-from dmlvk.onnx.nodes.dynamic_shapes import NoRuleError, shapes_by_rule
+from dmlvk.onnx.nodes.derived import derived_values, host_shape
 from dmlvk.onnx.nodes.operators.activation import fused_activation_of
 from dmlvk.onnx.nodes.translation import Node, translation_of
 from dmlvk.onnx.nodes.values import (
@@ -33,43 +32,23 @@ from dmlvk.onnx.nodes.values import (
     NotOnDevice,
     Tensor,
     Value,
+    current,
+    fix,
+    has_open_sizes,
 )
 from dmlvk.onnx.plan.pending import Pending
-from dmlvk.onnx.plan.round_plans import (
-    Live,
-    NotDynamicError,
-    NotPlannedError,
-    Placement,
-    viewed,
-)
+from dmlvk.onnx.plan.round_plans import Live, NotDynamicError, NotPlannedError, Placement, viewed
 from dmlvk.operators import FusedActivation
 from dmlvk.support import faults
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-_LARGEST_KEY = 2**20
-"""Bytes of an input whose contents may decide how a model is planned."""
+_LARGEST_KEY = 2**20  # Bytes of an input whose contents may decide how a model is planned
 
 
 class RoundValues:
-    """The values of a round while it is planned, and what becomes of single nodes.
-
-    Args:
-        device: where it will run.
-        model: the model.
-        known: values that are known.
-        live: those that are there besides.
-        contents: reads one of them.
-        evaluated: computes a node from values that are known, and says which program did.
-        strict: whether nodes on the host are refused.
-        parts: parts of constants that other plans of the model have.
-        limits: what the model may ask for.
-        capacities: as for :class:`Assembly`.
-        guards: of the live values' dynamic sizes; ``None`` where all sizes are plain numbers.
-        unfolded: nodes of constants that the device computes in every run, because their results take more memory.
-        readers: the nodes that read each value, as :func:`readers_of` finds them.
-    """
+    """The values of a round while it is planned, and what becomes of single nodes."""
 
     _open: Pending
 
@@ -78,16 +57,19 @@ class RoundValues:
         device: Device,
         model: OnnxModel,
         known: Mapping[str, Any],
-        live: Mapping[str, Live],
+        live: Mapping[str, Live],  # those that are there besides
         contents: Callable[[str], Any],
+        # computes a node from values that are known, and says which program did
         evaluated: Callable[[Step, Mapping[str, Any]], tuple[list[Any], str]],
         *,
-        strict: bool = False,
-        parts: Parts | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        capacities: Mapping[str, int] | None = None,
-        guards: Guards | None = None,
+        strict: bool = False,  # whether nodes on the host are refused
+        parts: Parts | None = None,  # parts of constants that other plans of the model have
+        limits: Limits = DEFAULT_LIMITS,  # what the model may ask for
+        capacities: Mapping[str, int] | None = None,  # as for :class:`Assembly`
+        guards: Guards | None = None,  # of the live values' dynamic sizes; ``None`` where all sizes are plain numbers
+        # nodes of constants that the device computes in every run, because their results take more memory
         unfolded: Collection[Step] = (),
+        # the nodes that read each value, as :func:`readers_of` finds them
         readers: Mapping[str, Sequence[Step | None]],
     ) -> None:
         self._model = model
@@ -220,7 +202,7 @@ class RoundValues:
             return
         if step.proto.op_type in CONTROL_FLOW:
             raise NotDynamicError(f"{step.label}: has graphs inside, and is computed from sizes")
-        shapes = self._inferred(step, inputs)
+        shapes = self._shapes_of_host(step, inputs)
         for name, shape in zip(step.proto.output, shapes, strict=True):
             if not name:
                 continue
@@ -280,18 +262,40 @@ class RoundValues:
         self._values.update((name, value) for name, value in zip(step.proto.output, given, strict=True) if name)
 
     def _inferred(self, step: Step, inputs: Sequence[Value | None]) -> list[Inferred | None]:
+        """What ONNX's rules say of a node with the sizes of now."""
         try:
-            found = inferred(step, [current(value) for value in inputs], self._model.opsets)
+            return inferred(step, [current(value) for value in inputs], self._model.opsets)
         except NotInferred as error:
             raise NotOnDevice(str(error)) from error
+
+    def _shapes_of_host(self, step: Step, inputs: Sequence[Value | None]) -> list[Inferred | None]:
+        """Types and shapes of what the host computes of sizes: those that the device's results would have."""
+        found = self._inferred(step, inputs)
         if not any(map(has_open_sizes, inputs)):
             return found
+        alone = host_shape(step, inputs)
+        if alone is not None:
+            return [None if each is None else (each[0], alone) for each in found]
+        translation = translation_of(step.domain, step.proto.op_type, step.version)
+        mark, ranges = self._assembly.mark(), dict(self._assembly.ranges)
         try:
-            return shapes_by_rule(step, inputs, found)
-        except NoRuleError:
-            for value in inputs:
-                fix(value, f"there is no rule for shapes of {step.proto.op_type}")
-            return found
+            if translation is not None and translation.missing is None:
+                node = Node(step.proto, step.schema, inputs, found, self._assembly, unused=self._unused(step))
+                translation.translate(node)
+                made = [node.results.get(number) for number in range(len(found))]
+                pairs = list(zip(found, made, strict=True))
+                if not any(each is not None and own is None for each, own in pairs):
+                    return [None if own is None or each is None else (each[0], own.shape) for each, own in pairs]
+        except (NeedsValue, NotOnDevice, DmlError):
+            pass  # what the device does not have is of known sizes on the host
+        except Exception as error:  # noqa: BLE001 - told
+            faults.report(error, f"translating {step.label}")
+        finally:
+            self._assembly.back_to(mark)
+            self._assembly.ranges = ranges
+        for value in inputs:
+            fix(value, f"the host computes {step.proto.op_type} of sizes")
+        return found
 
     def _unused(self, step: Step) -> list[str]:
         """The outputs of a node of the model that nothing reads; of a function's body none is known to be such."""

@@ -39,44 +39,29 @@ if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph
     from dmlvk.runtime.kompute import Recording
 
-_MOST_FETCHED = 2**20
-"""Bytes of an output that every run copies to the host, whether it is read or not."""
+_MOST_FETCHED = 2**20  # Bytes of an output that every run copies to the host, whether it is read or not
 
 
 @dataclasses.dataclass(frozen=True)
 class OpenSizes:
-    """What a plan for open sizes needs besides.
+    """What a plan for open sizes needs besides."""
 
-    Attributes:
-        guards: of the sizes.
-        offsets: as for :class:`Plan`.
-        known: values that are known, which the host computes with.
-        evaluated: computes a node on the host for the first time, and says which program did.
-        repeated: makes what computes it again, without looking at it.
-        shown: the model's outputs, by name.
-    """
-
-    guards: Guards
-    offsets: Sequence[int]
-    known: Mapping[str, Any]
+    guards: Guards  # of the sizes
+    offsets: Sequence[int]  # as for :class:`Plan`
+    known: Mapping[str, Any]  # values that are known, which the host computes with
+    # computes a node on the host for the first time, and says which program did
     evaluated: Callable[[Step, Mapping[str, Any]], tuple[list[Any], str]]
-    repeated: Callable[[Step], Repeated]
-    shown: Collection[str]
+    repeated: Callable[[Step], Repeated]  # makes what computes it again, without looking at it
+    shown: Collection[str]  # the model's outputs, by name
 
 
 @dataclasses.dataclass(frozen=True)
 class _OfSizes:
-    """What follows from one set of sizes.
+    """What follows from one set of sizes."""
 
-    Attributes:
-        sizes: those.
-        shapes: of the outputs.
-        arrays: what the host computes, by the values' names.
-    """
-
-    sizes: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    arrays: dict[str, Array]
+    sizes: tuple[int, ...]  # those
+    shapes: tuple[tuple[int, ...], ...]  # of the outputs
+    arrays: dict[str, Array]  # what the host computes, by the values' names
 
 
 class _HostOfSizes:
@@ -110,20 +95,6 @@ class _HostOfSizes:
 class Segment:
     """A graph on the device with its buffers and everything recorded: a run of known sizes allocates and plans nothing.
 
-    Args:
-        device: where it runs.
-        assembled: the graph.
-        plan: the plan that it is of.
-        weights: where its constants are uploaded.
-        opened: the plan's open sizes; ``None``: there are none.
-        resident: values that lie on the device already, by their names, and stay there.
-        elsewhere: inputs that lie on the device in every run, and outputs that are given memory in every run.
-        fuse: as for ``Device.compile_graph``.
-        flags: as for ``Device.compile_graph``.
-
-    Attributes:
-        recording: the last run of arrays that lie on the device.
-
     Raises:
         DeviceLimitError, OutOfMemoryError: when the device cannot have what all runs need.
     """
@@ -132,14 +103,16 @@ class Segment:
         self,
         device: Device,
         assembled: Assembled,
-        plan: RoundPlan,
-        weights: Weights,
-        opened: OpenSizes | None = None,
+        plan: RoundPlan,  # the plan that it is of
+        weights: Weights,  # where its constants are uploaded
+        opened: OpenSizes | None = None,  # the plan's open sizes; ``None``: there are none
         *,
+        # values that lie on the device already, by their names, and stay there
         resident: Mapping[str, Resident] | None = None,
+        # inputs that lie on the device in every run, and outputs that are given memory in every run
         elsewhere: Collection[str] = (),
-        fuse: bool = True,
-        flags: ExecutionFlags = ExecutionFlags.NONE,
+        fuse: bool = True,  # as for ``Device.compile_graph``
+        flags: ExecutionFlags = ExecutionFlags.NONE,  # as for ``Device.compile_graph``
     ) -> None:
         self._device, self._weights = device, weights
         self._names = list(plan.outputs)
@@ -190,7 +163,7 @@ class Segment:
         self._has_replays = False  # which upload without leaving word
         self._bytes_elsewhere = 0
         self._buffers: list[Buffer] = []
-        self.recording: Recording | None = None
+        self.recording: Recording | None = None  # the last run of arrays that lie on the device
         if self._host is None:
             self._lay_out(())
             self._of_sizes[()] = _OfSizes((), shapes, {})
@@ -249,22 +222,16 @@ class Segment:
 
     def run(
         self,
-        sizes: tuple[int, ...],
-        values: Callable[[str], Any],
-        kept: Collection[str] = (),
-        memory: Mapping[str, TensorMemory] | None = None,
+        sizes: tuple[int, ...],  # the open sizes, for which the plan's guards hold
+        values: Callable[[str], Any],  # gives an input, by its name: an array, or one that lies on the device
+        kept: Collection[str] = (),  # outputs that get memory of their own
+        memory: Mapping[str, TensorMemory] | None = None,  # that of outputs which are written where they lie already
+        # values that outputs with memory of their own are written to, where they have room for them
         targets: Mapping[str, DeviceValue] | None = None,
     ) -> tuple[dict[str, Resident | DeviceValue], dict[str, Array]]:
         """Uploads, runs, and says where the outputs lie, until the next run; those of their own memory for ever.
 
         Runs on arrays that lie on the device, or that leave outputs there, are not waited for.
-
-        Args:
-            sizes: the open sizes, for which the plan's guards hold.
-            values: gives an input, by its name: an array, or one that lies on the device.
-            kept: outputs that get memory of their own.
-            memory: that of outputs which are written where they lie already.
-            targets: values that outputs with memory of their own are written to, where they have room for them.
 
         Returns:
             The outputs, and what the host computes from the sizes.
@@ -380,9 +347,14 @@ class Segment:
     def _places(self, memory: Mapping[str, TensorMemory]) -> dict[PlaceNumber, TensorMemory]:
         return {(BindingKind.OUTPUT, self._names.index(name)): array for name, array in memory.items()}
 
-    def standing(self, values: Callable[[str], Any], memory: Mapping[str, TensorMemory]) -> StandingStep:
+    def standing(
+        self,
+        values: Callable[[str], Any],
+        memory: Mapping[str, TensorMemory],
+        again: Callable[[Mapping[str, Any]], Mapping[str, Any] | None],
+    ) -> StandingStep:
         """A run without open sizes as it lies on the device, with arguments as of :meth:`run`; the inputs all come from
-        the host.
+        the host, in another run what ``again`` says.
         """
         places = self._places(memory)
         return StandingStep(
@@ -393,6 +365,7 @@ class Segment:
             {name: number for number, name in enumerate(self._names)},
             {name: np.asarray(values(name)) for name in self._inputs.values()},
             self._buffers,
+            again,
         )
 
     def profile(
@@ -429,11 +402,8 @@ def compiled_graph(
     """The same graph as an object of DirectML's, for those who look inside.
 
     Args:
-        device: where it would run.
-        assembled: the graph.
         names: of its outputs; those behind are not asked for.
         flags: as for ``Device.compile_graph``.
-        fuse: likewise.
     """
     unused = [f"unused {position}" for position in range(len(names), len(assembled.output_tensors))]
     inputs = enumerate(assembled.inputs)

@@ -19,7 +19,6 @@ class State:
     """The values of one run, as far as they are there: arrays, or what lies on the device.
 
     Args:
-        known: constants.
         arrays: inputs; and what stands in the place of a constant in this run, of which plans know the contents.
     """
 
@@ -56,7 +55,6 @@ class State:
         """Values as the caller's own: each may be written to, and neither another one nor an input changes.
 
         Args:
-            names: of the values.
             inputs: what was given. What passes a Loop, an If, a sequence or no node at all is the same array.
         """
         others = {id(array) for value in inputs.values() for array in (value if isinstance(value, list) else [value])}

@@ -206,15 +206,13 @@ class Instance:
     Args:
         with_portability: also list devices that have a part of Vulkan only, where the loader hides them otherwise.
 
-    Attributes:
-        api_version: what the instance was made for, at most 1.3, as Vulkan packs it.
-
     Raises:
         DeviceNotFoundError: no loader, or no driver.
     """
 
     def __init__(self, *, with_portability: bool = False) -> None:
         version = loader_version()
+        # what the instance was made for, at most 1.3, as Vulkan packs it
         self.api_version = min(version, API_VERSION_1_3)
         self.handle = self._create(with_portability and version >= portability.ENUMERATION_SINCE)
         self._functions: dict[str, Callable[..., int]] = {}

@@ -52,11 +52,9 @@ MAX_TENSOR_SIZE_IN_BYTES = 2**32 - 4
 TRUSTED_BYTES = 64 << 20
 """So many bytes may be promised by calculation only before the operating system and the driver are asked again."""
 
-LOW_BYTES = 256 << 20
-"""With less than this left, they are asked every time."""
+LOW_BYTES = 256 << 20  # With less than this left, they are asked every time
 
-HOST_RESERVE_BYTES = 128 << 20
-"""What is left to the operating system and the rest of the process."""
+HOST_RESERVE_BYTES = 128 << 20  # What is left to the operating system and the rest of the process
 
 SPARE_ADDRESSES = 32 << 20
 """What a process with a limit on its addresses keeps for the driver's and its own needs beside the buffers."""
@@ -79,31 +77,20 @@ _PARTS: dict[TensorKind, tuple[tuple[str, int, bool], ...]] = {
 
 @dataclass(frozen=True)
 class MemoryRequest:
-    """A tensor that Kompute is to make.
+    """A tensor that Kompute is to make."""
 
-    Attributes:
-        size_in_bytes: of the tensor, from 1 to 2**32 - 4; a ``device`` tensor takes twice as much.
-        kind: Kompute's tensor type.
-        name: what it is for, for messages: ``InputTensor``.
-    """
-
-    size_in_bytes: int
-    kind: TensorKind = "device"
-    name: str = "buffer"
+    size_in_bytes: int  # of the tensor, from 1 to 2**32 - 4; a ``device`` tensor takes twice as much
+    kind: TensorKind = "device"  # Kompute's tensor type
+    name: str = "buffer"  # what it is for, for messages: ``InputTensor``
 
 
 class MemoryClaim:
-    """Memory that a :class:`MemoryGuard` has said yes to. Call :meth:`release` when Kompute's tensors are destroyed.
-
-    Attributes:
-        bytes_by_heap: how much of each heap it takes.
-        allocation_count: how many allocations it consists of.
-    """
+    """Memory that a :class:`MemoryGuard` has said yes to. Call :meth:`release` when Kompute's tensors are destroyed."""
 
     def __init__(self, guard: MemoryGuard, bytes_by_heap: dict[int, int], allocation_count: int) -> None:
         self._guard: MemoryGuard | None = guard
-        self.bytes_by_heap = bytes_by_heap
-        self.allocation_count = allocation_count
+        self.bytes_by_heap = bytes_by_heap  # how much of each heap it takes
+        self.allocation_count = allocation_count  # how many allocations it consists of
 
     @property
     def size_in_bytes(self) -> int:

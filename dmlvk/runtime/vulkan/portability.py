@@ -13,8 +13,7 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 ENUMERATION = b"VK_KHR_portability_enumeration"
-SUBSET = "VK_KHR_portability_subset"
-"""What a device of such a driver has, and has to be opened with."""
+SUBSET = "VK_KHR_portability_subset"  # What a device of such a driver has, and has to be opened with
 
 ENUMERATION_SINCE = 1 << 22 | 3 << 12 | 207
 """The first loader that hides these devices; older ones print an error where they are asked for them."""

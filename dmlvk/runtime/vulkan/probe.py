@@ -16,19 +16,12 @@ from dmlvk.runtime.vulkan import structures as vk
 
 @dataclass(frozen=True)
 class BufferPart:
-    """One buffer with memory of its own, as Kompute makes it.
+    """One buffer with memory of its own, as Kompute makes it."""
 
-    Attributes:
-        name: for messages.
-        size_in_bytes: of the buffer; the driver may pad its memory.
-        usage: VkBufferUsageFlags.
-        memory_type: index of the memory type.
-    """
-
-    name: str
-    size_in_bytes: int
-    usage: int
-    memory_type: int
+    name: str  # for messages
+    size_in_bytes: int  # of the buffer; the driver may pad its memory
+    usage: int  # VkBufferUsageFlags
+    memory_type: int  # index of the memory type
 
 
 def _destroy_device(instance: loader.Instance, device: c_void_p) -> None:
@@ -73,8 +66,6 @@ class LogicalDevice:
         """Make all buffers with their memory, at the same time, and free them again. Nothing is written to the memory.
 
         Args:
-            parts: the buffers.
-            max_memory_allocation_size: the device's limit.
             memory: False makes the buffers and compares their needs with the limit, but allocates no memory.
 
         Raises:

@@ -21,9 +21,6 @@ MEMORY_HEAP_DEVICE_LOCAL_BIT = 0x1
 MEMORY_PROPERTY_DEVICE_LOCAL_BIT = 0x1
 MEMORY_PROPERTY_HOST_VISIBLE_BIT = 0x2
 MEMORY_PROPERTY_HOST_COHERENT_BIT = 0x4
-BUFFER_USAGE_TRANSFER_SRC_BIT = 0x1
-BUFFER_USAGE_TRANSFER_DST_BIT = 0x2
-BUFFER_USAGE_STORAGE_BUFFER_BIT = 0x20
 INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT = 0x1
 
 SUCCESS = 0
@@ -145,10 +142,7 @@ class MemoryAllocateInfo(Extensible):
     """VkMemoryAllocateInfo."""
 
     structure_type = 5
-    _fields_ = [
-        ("allocationSize", c_uint64),
-        ("memoryTypeIndex", c_uint32),
-    ]
+    _fields_ = [("allocationSize", c_uint64), ("memoryTypeIndex", c_uint32)]
 
 
 class MemoryRequirements(ctypes.Structure):

@@ -10,11 +10,14 @@ from typing import Any
 import torch
 from torch.utils import backend_registration
 
-from dmlvk.torch.device import autocast, module
+from dmlvk.errors import UnsupportedError
+from dmlvk.torch.composites import COMPOSITES, OWN
+from dmlvk.torch.device import autocast, memory, module, steps
 from dmlvk.torch.device.kernels import Kernel, fallbacks, functional_of, set_fallback, tell
-from dmlvk.torch.device.tensors import NAME, DeviceStorage
+from dmlvk.torch.device.tensors import DeviceStorage
 from dmlvk.torch.device.transfers import SPECIAL, stored
 from dmlvk.torch.lowering import LOWERINGS
+from dmlvk.torch.types import NAME
 
 _log = logging.getLogger("dmlvk")
 
@@ -29,7 +32,7 @@ def _kernels() -> dict[str, Any]:
     """What is registered: by names, what the table or the decompositions have, and what writes their results."""
     from dmlvk.torch.decompositions import decompositions
 
-    known = {str(operator) for operator in decompositions()} | {f"aten.{name}" for name in LOWERINGS}
+    known = {str(operator) for operator in (*decompositions(), *COMPOSITES)} | {f"aten.{name}" for name in LOWERINGS}
     made: dict[str, Any] = {}
     for full in torch._C._dispatch_get_all_op_names():
         space, _, rest = full.partition("::")
@@ -59,6 +62,22 @@ def _kernel(operator: Any) -> Kernel:
     return Kernel(operator, functional_of(operator))
 
 
+_OTHER_TENSORS = {
+    "SparsePrivateUse1": "sparse",
+    "SparseCsrPrivateUse1": "compressed sparse",
+    "QuantizedPrivateUse1": "quantized",
+    "NestedTensorPrivateUse1": "nested",
+}
+"""Kinds that the device has none of, by PyTorch's keys."""
+
+
+def _refusal(kind: str) -> Any:
+    def refused(operator: Any, *_: Any, **__: Any) -> Any:
+        raise UnsupportedError(f"torch: {operator} needs {kind} tensors, which the device {NAME} does not have")
+
+    return refused
+
+
 class _Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[name-defined,misc]  # PyTorch's own
     def is_available(self) -> bool:
         return True
@@ -83,12 +102,19 @@ def register() -> bool:
     library = torch.library.Library("aten", "IMPL")
     for name, kernel in _kernels().items():
         library.impl(name, kernel, "PrivateUse1")
+    for name, function in OWN.items():
+        library.impl(name, function, "PrivateUse1")
+        library.impl(name, function, "AutogradPrivateUse1")
     rest = torch.library.Library("_", "IMPL")
     rest.fallback(_fallback, "PrivateUse1")
+    for key, kind in _OTHER_TENSORS.items():
+        rest.fallback(_refusal(kind), key)
     autocast.register(library, rest)
+    memory.register(library)
     _libraries.extend((library, rest))
     torch.serialization.register_package(15, _tag, _restored)
     _help_pytorch()
+    steps.register()
     return True
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from dmlvk.torch.device.tensors import NAME
+from dmlvk.torch.types import NAME
 
 _KEY = "AutocastPrivateUse1"
 _KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
@@ -51,12 +51,7 @@ def _cast(operator: Any, dtype: torch.dtype | None) -> Callable[..., Any]:
 
 
 def register(library: torch.library.Library, rest: torch.library.Library) -> None:
-    """Registers it: all other operators take tensors as they are.
-
-    Args:
-        library: of ATen's operators.
-        rest: of all.
-    """
+    """Registers it: all other operators take tensors as they are."""
     rest.fallback(torch.library.fallthrough_kernel, _KEY)
     for names, dtype in ((_PRODUCTS, None), (_WIDE, torch.float32)):
         for name in names:

@@ -92,7 +92,7 @@ def _reshaped(x: Expression, sizes: Sequence[int]) -> Expression:
         return F.identity(x).reshape(tuple(sizes) or (1,))
 
 
-def seen(_: Graph, x: Expression, view: Geometry) -> Expression:
+def seen(x: Expression, view: Geometry) -> Expression:
     """What a view shows.
 
     Args:
@@ -115,11 +115,10 @@ def seen(_: Graph, x: Expression, view: Geometry) -> Expression:
     return part.reinterpret(view.shape or (1,), strides or [1])
 
 
-def written(graph: Graph, x: Expression, part: Expression, view: Geometry) -> Expression:
+def written(x: Expression, part: Expression, view: Geometry) -> Expression:
     """The memory with other elements where a view shows them.
 
     Args:
-        graph: of both.
         x: the memory, in row-major order.
         part: the elements, of the view's shape.
         view: no place of which is there twice.
@@ -127,13 +126,23 @@ def written(graph: Graph, x: Expression, part: Expression, view: Geometry) -> Ex
     count = math.prod(x.sizes)
     window = _window(count, view)
     if window is None:
-        made = F.scatter(_reshaped(x, [count]), _reshaped(_places(graph, view), [-1]), _reshaped(part, [-1]), axis=0)
+        made = F.scatter(_reshaped(x, [count]), _reshaped(_places(x.graph, view), [-1]), _reshaped(part, [-1]), axis=0)
         return _reshaped(made, x.sizes)
     order = sorted((axis, place) for place, axis in enumerate(window.axes) if axis is not None)
     others = [place for place, axis in enumerate(window.axes) if axis is None]
     moved = part.transpose([place for _, place in order] + others) if window.axes else part
     moved = _reshaped(moved, window.counts)
     return _reshaped(_put(_reshaped(x, window.sizes), moved, window, 0), x.sizes)
+
+
+def written_at(x: Expression, part: Expression, offset: Expression, view: Geometry) -> Expression:
+    """As :func:`written`, where a number says by how many elements further behind."""
+    count = math.prod(view.shape)
+    places = offset.reshape(1).broadcast_to((count,))
+    if view.shape:
+        places = places + _reshaped(_places(x.graph, view), [-1])
+    made = F.scatter(_reshaped(x, [-1]), F.identity(places), _reshaped(part, [-1]), axis=0)
+    return _reshaped(made, x.sizes)
 
 
 def _put(x: Expression, part: Expression, window: _Window, axis: int) -> Expression:
@@ -180,7 +189,7 @@ def flattened(shape: Sequence[int], strides: Sequence[int]) -> Geometry | None:
     return Geometry(tuple(shape), tuple(strides), 0) if fills else None
 
 
-def ordered(_: Graph, x: Expression, axes: Sequence[int]) -> Expression:
+def ordered(x: Expression, axes: Sequence[int]) -> Expression:
     """The axes in another order."""
     return x.transpose(list(axes)) if axes else x
 
@@ -188,6 +197,3 @@ def ordered(_: Graph, x: Expression, axes: Sequence[int]) -> Expression:
 def filled(graph: Graph, data_type: DataType, shape: Sequence[int], value: Any) -> Expression:
     """One value everywhere."""
     return graph.constant(value, data_type).broadcast_to(tuple(shape) or (1,))
-
-
-__all__ = ["Geometry", "filled", "flattened", "ordered", "seen", "written"]

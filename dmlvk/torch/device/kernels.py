@@ -8,27 +8,30 @@ import functools
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils._pytree import tree_map_only
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map_only
 
-from dmlvk.array_api.lazy import number
 from dmlvk.arrays.values import Value
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.support import faults
 from dmlvk.support.recent import Recent
+from dmlvk.torch.composites import COMPOSITES
 from dmlvk.torch.device import tensors
 from dmlvk.torch.device.recipes import Family, NumberForm, Recipe, TensorForm, fault_of
-from dmlvk.torch.device.tensors import NAME, RECORDER, from_host, host_of, lying, reset, tensor_of, value_of, write
+from dmlvk.torch.device.tensors import RECORDER, from_host, host_of, lying, reset, tensor_of, value_of, write
 from dmlvk.torch.lowering import NotLowered
-from dmlvk.torch.types import DATA_TYPES
+from dmlvk.torch.types import DATA_TYPES, NAME
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
 
 _log = logging.getLogger("dmlvk")
 
-_MOST_FAMILIES = 4096
-"""Forms of calls whose graphs' parts are kept; those not used for longest go first."""
+_MOST_FAMILIES = 4096  # Forms of calls whose graphs' parts are kept; those not used for longest go first
 
 _TAKE_HOST_INDICES = ("aten::index", "aten::index_put", "aten::_index_put_impl")
 """Operators that PyTorch calls with indices on the CPU, too."""
@@ -85,12 +88,12 @@ class Kernel:
     """One of PyTorch's operators.
 
     Args:
-        operator: with its overload.
         functional: the one that computes the same and changes nothing; ``None``: there is none.
     """
 
     def __init__(self, operator: Any, functional: Any) -> None:
         self._operator, self._functional = operator, functional
+        self._composite = COMPOSITES.get(functional)
         arguments = operator._schema.arguments
         self.name = str(operator).removeprefix("aten.")
         self._takes_host_indices = operator._schema.name.rstrip("_") in _TAKE_HOST_INDICES
@@ -106,14 +109,19 @@ class Kernel:
             targets = args[:1]
         elif self._out:
             targets = [kwargs.pop(name) for name in list(kwargs) if name in self._out]
+        if self._composite is not None:
+            made = self._composed(args, kwargs, targets)
+            if made is not NotImplemented:
+                return made
         try:
-            recipe, operands = self._found(args, kwargs)
+            device = RECORDER.device
+            recipe, operands = self._found(args, kwargs, device)
         except NotLowered as refusal:
             made = self._by_host(args, kwargs, targets, str(refusal))
             if (fault := fault_of(refusal)) is not None:
                 faults.report(fault, f"tracing {self.name}")
             return made
-        results = _recorded(recipe, operands)
+        results = recorded(recipe, operands, device)
         if not targets:
             made = [
                 None if result is None else tensor_of(value, result.shape, result.dtype, result.strides)
@@ -124,7 +132,25 @@ class Kernel:
             _assign(self.name, target, result, value, resizes=not self._is_in_place)
         return targets[0] if len(targets) == 1 else tuple(targets)
 
-    def _found(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Recipe, list[Any]]:
+    def _composed(self, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Sequence[Any]) -> Any:
+        """What other operators compute; ``NotImplemented``: they do not."""
+        assert self._composite is not None
+        if not self._takes_host_indices:
+            # Arguments that PyTorch refuses it refuses here. It has no shapes for what depends on data.
+            with contextlib.suppress(NotImplementedError), _disable_current_modes(), torch.no_grad():
+                positional, named = tree_map_only(torch.Tensor, _shaped, (args, kwargs))
+                self._functional(*positional, **named)
+            for item in (*args, *kwargs.values()):
+                if isinstance(item, torch.Tensor) and item.device.type == "cpu":
+                    self._operand(item)
+        made = self._composite(*args, **kwargs)
+        if made is NotImplemented or not targets:
+            return made
+        for target, result in zip(targets, [made] if isinstance(made, torch.Tensor) else made, strict=True):
+            _take(target, result)
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    def _found(self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> tuple[Recipe, list[Any]]:
         """What computes it, and with what."""
         operands: list[Any] = []
         numbers: list[float] = []
@@ -139,19 +165,11 @@ class Kernel:
             family = _families.keep(known, self._family(args, kwargs))
         if isinstance(family, str):
             raise NotLowered(family)
-        device = RECORDER.device
-        try:
-            recipe, takes_numbers = family.recipe(tuple(numbers), device)
-        except NotLowered as reason:
-            _families.keep(known, str(reason))
-            raise
+        recipe, takes_numbers = family.recipe(tuple(numbers), device)
         for one in operands:
-            if one is not None and one.device is not device:
-                raise InvalidArgumentError(
-                    f"{self.name}: a tensor is on another device of Vulkan's than {device!r}, or that one was closed"
-                )
+            _check_device(self.name, one, device)
         if takes_numbers:
-            operands += [number(device, one, DataType.FLOAT32) for one in numbers]
+            operands += [RECORDER.numbers.value(device, one, DataType.FLOAT32) for one in numbers]
         return recipe, operands
 
     def _key(self, item: Any, operands: list[Any], numbers: list[float]) -> Any:
@@ -200,18 +218,9 @@ class Kernel:
         return Family(self._functional, forms, (positional, named))
 
     def _operand(self, tensor: torch.Tensor) -> Value:
-        if tensor.device.type == NAME:
-            return value_of(tensor)
-        if tensor.device.type == "cpu":
-            if not tensor.dim():
-                dtype = torch.float32 if tensor.dtype is torch.float64 else tensor.dtype
-                tensors.check_dtype(dtype)
-                return number(RECORDER.device, tensor.item(), DATA_TYPES[dtype])
-            if self._takes_host_indices:
-                return tensors.uploaded(tensor)
-        raise InvalidArgumentError(
-            f"{self.name}: all tensors must be on one device; got {NAME} and {tensor.device}: use .to()"
-        )
+        if self._takes_host_indices and tensor.device.type == "cpu" and tensor.dim():
+            return tensors.uploaded(tensor)
+        return operand_of(self.name, tensor, None)
 
     def _by_host(self, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Sequence[Any], reason: str) -> Any:
         """Has PyTorch's CPU compute it, of copies."""
@@ -220,9 +229,13 @@ class Kernel:
                 self._operand(item)
         if isinstance(kwargs.get("dtype"), torch.dtype):
             tensors.check_dtype(kwargs["dtype"])
-        check_fallback(self.name, reason)
+        given = [item for item in tree_leaves((args, kwargs)) if isinstance(item, torch.Tensor)]
+        has_elements = not given or any(item.numel() for item in given)
+        if has_elements:
+            check_fallback(self.name, reason)
         made = self._computed_by_host(args, kwargs, targets)
-        tell(self.name, reason)  # now that PyTorch has not refused the arguments
+        if has_elements:
+            tell(self.name, reason)  # now that PyTorch has not refused the arguments
         return made
 
     def _computed_by_host(self, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Sequence[Any]) -> Any:
@@ -231,16 +244,17 @@ class Kernel:
             name: torch.device("cpu") if isinstance(item, torch.device) else copied(item)
             for name, item in kwargs.items()
         }
-        if targets and self._functional is not None:
+        if targets and self._functional is not None and not any(isinstance(one, (list, tuple)) for one in targets):
             made = self._functional(*copied(args), **named)
         elif self._out:
             raise UnsupportedError(f"{self.name}: {NAME} has no such operator with results that are given")
         else:
             positional = copied(args)
             made = self._operator(*positional, **named)
-            for target, changed in zip(args, positional, strict=True):
-                if any(target is each for each in targets):
-                    _take(target, changed)
+            for declared, target, changed in zip(self._operator._schema.arguments, args, positional, strict=False):
+                if declared.alias_info is not None and declared.alias_info.is_write:
+                    for own, new in zip(tree_leaves(target), tree_leaves(changed), strict=True):
+                        _take(own, new)
             if targets:
                 return targets[0]
         if not targets:
@@ -250,17 +264,51 @@ class Kernel:
         return targets[0] if len(targets) == 1 else tuple(targets)
 
 
+def operand_of(name: str, tensor: torch.Tensor, device: Device | None) -> Value:
+    """A tensor's elements for an operator; those of a CPU's tensor without axes as a number.
+
+    Args:
+        name: of the operator.
+        device: where they must be; ``None``: that is checked elsewhere.
+
+    Raises:
+        InvalidArgumentError: they are on another device.
+    """
+    if tensor.device.type == NAME:
+        value = value_of(tensor)
+        if device is not None:
+            _check_device(name, value, device)
+        return value
+    if tensor.device.type == "cpu" and not tensor.dim():
+        dtype = torch.float32 if tensor.dtype is torch.float64 else tensor.dtype
+        tensors.check_dtype(dtype)
+        return RECORDER.numbers.value(RECORDER.device, tensor.item(), DATA_TYPES[dtype])
+    raise InvalidArgumentError(f"{name}: all tensors must be on one device; got {NAME} and {tensor.device}: use .to()")
+
+
+def _check_device(name: str, value: Value | None, device: Device) -> None:
+    if value is not None and value.device is not device:
+        raise InvalidArgumentError(
+            f"{name}: a tensor is on another device of Vulkan's than {device!r}, or that one was closed"
+        )
+
+
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
     return host_of(tensor) if tensor.device.type == NAME else tensor
 
 
+def _shaped(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+
+
 def _take(target: torch.Tensor, result: torch.Tensor) -> None:
-    """Gives a tensor on the device what the host computed."""
+    """Gives a tensor on the device what the host, or other operators, computed."""
+    own = result.to(target.dtype)
+    value = None if not own.numel() else value_of(own) if own.device.type == NAME else tensors.uploaded(own)
     if target.shape != result.shape:
-        value = tensors.uploaded(result.to(target.dtype)) if result.numel() else None
         reset(target, tuple(result.shape), value)
-    elif result.numel():
-        write(target, tensors.uploaded(result.to(target.dtype)))
+    elif value is not None:
+        write(target, value)
 
 
 def check_fallback(name: str, reason: str) -> None:
@@ -281,10 +329,14 @@ def tell(name: str, reason: str) -> None:
         _log.warning("torch: the CPU computes %s of tensors on the device: %s", name, reason)
 
 
-def _recorded(recipe: Recipe, operands: list[Any]) -> list[Value | None]:
-    """A value for each result."""
+def recorded(recipe: Recipe, operands: list[Any], device: Device) -> list[Value | None]:
+    """A value for each of a recipe's results; ``None`` where it has no elements."""
     made: list[Value | None] = []
-    held, device = tuple(operands), RECORDER.device
+    # What has no elements only says of which form and type results are.
+    if None in operands:
+        zero = RECORDER.numbers.value(device, 0.0, DataType.FLOAT32)
+        operands = [zero if one is None else one for one in operands]
+    held = tuple(operands)
     for result in recipe.results:
         if result is None or result.operation is None:
             made.append(None)
@@ -298,14 +350,14 @@ def _recorded(recipe: Recipe, operands: list[Any]) -> list[Value | None]:
 def _assign(name: str, target: torch.Tensor, result: Any, value: Value | None, *, resizes: bool) -> None:
     """Puts a result into a tensor that is there."""
     if not torch.can_cast(result.dtype, target.dtype):
-        raise InvalidArgumentError(
+        raise RuntimeError(
             f"{name}: result type {result.dtype} can't be cast to the desired output type {target.dtype}"
         )
     if target.device.type != NAME:
         raise InvalidArgumentError(f"{name}: all tensors must be on one device; the result is on {target.device}")
     if result.shape != tuple(target.shape):
         if not resizes:
-            raise InvalidArgumentError(
+            raise RuntimeError(
                 f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
             )
         made = tensor_of(value, result.shape, result.dtype)
@@ -333,6 +385,3 @@ def functional_of(operator: Any) -> Any:
         if not found._schema.is_mutable and [(one.name, str(one.type)) for one in found._schema.arguments] == wanted:
             return found
     return None
-
-
-__all__ = ["Fallback", "Kernel", "fallbacks", "functional_of", "raising", "set_fallback", "tell"]

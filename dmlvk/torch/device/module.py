@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 import types
 from typing import Any
 
 import torch
 
 from dmlvk.device import Device
-from dmlvk.errors import DeviceNotFoundError, InvalidArgumentError
+from dmlvk.errors import InvalidArgumentError
 from dmlvk.torch.device.kernels import fallbacks, set_fallback
-from dmlvk.torch.device.tensors import NAME, RECORDER
-from dmlvk.torch.types import DATA_TYPES
-
-
-def _index(device: Any) -> int:
-    """A device's number.
-
-    Raises:
-        DeviceNotFoundError: there is no such device.
-    """
-    number = device if isinstance(device, int) else 0 if device is None else torch.device(device).index or 0
-    if number not in (0, -1):
-        raise DeviceNotFoundError(f"torch.{NAME}: there is one device, number 0; got {device!r}")
-    return 0
+from dmlvk.torch.device.memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    reset_peak_memory_stats,
+)
+from dmlvk.torch.device.tensors import RECORDER, check_device
+from dmlvk.torch.types import DATA_TYPES, NAME
 
 
 def is_available() -> bool:
@@ -56,25 +56,25 @@ def set_device(device: Any) -> None:
     Raises:
         DeviceNotFoundError: it is another one.
     """
-    _index(device)
+    check_device(device)
 
 
 def get_device_name(device: Any = None) -> str:
     """Of the Vulkan device."""
-    _index(device)
+    check_device(device)
     return str(RECORDER.device.info.name)
 
 
 def get_device_properties(device: Any = None) -> types.SimpleNamespace:
     """Its name and memory, in bytes."""
-    _index(device)
+    check_device(device)
     info = RECORDER.device.info
     return types.SimpleNamespace(name=info.name, total_memory=info.memory)
 
 
 def synchronize(device: Any = None) -> None:
     """Runs what is recorded, and waits for it."""
-    _index(device)
+    check_device(device)
     RECORDER.wait()
 
 
@@ -90,11 +90,6 @@ def use(device: Device | None) -> None:
     if device is not None and not isinstance(device, Device):
         raise InvalidArgumentError(f"torch.{NAME}.use: needs a dmlvk.Device; got {device!r}")
     RECORDER.use(device)
-
-
-def empty_cache() -> None:
-    """Gives memory back that nobody uses."""
-    RECORDER.device.arrays.pool.clear()
 
 
 def manual_seed(seed: int) -> None:
@@ -117,13 +112,13 @@ def initial_seed() -> int:
 
 def get_rng_state(device: Any = None) -> torch.Tensor:
     """Of that generator."""
-    _index(device)
+    check_device(device)
     return torch.default_generator.get_state()
 
 
 def set_rng_state(new_state: torch.Tensor, device: Any = None) -> None:
     """Of that generator."""
-    _index(device)
+    check_device(device)
     torch.default_generator.set_state(new_state)
 
 
@@ -141,4 +136,105 @@ def _is_in_bad_fork() -> bool:
     return False
 
 
-__all__ = ["current_device", "device_count", "fallbacks", "init", "set_fallback", "synchronize", "use"]
+class Event:
+    """A moment among what is recorded.
+
+    Args:
+        enable_timing: whether :meth:`elapsed_time` is asked for, which waits for the device at each moment.
+        blocking: accepted for PyTorch's sake.
+        interprocess: likewise.
+    """
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        self._has_time, self._seconds = enable_timing, 0.0
+
+    def record(self, stream: Any = None) -> None:
+        """Takes the moment."""
+        RECORDER.run()
+        if self._has_time:
+            RECORDER.wait()
+            self._seconds = time.perf_counter()
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing: what is recorded later is computed later."""
+
+    def query(self) -> bool:
+        """Whether everything before it is computed: it is by the time that anybody can see results."""
+        return True
+
+    def synchronize(self) -> None:
+        """Waits for everything before it."""
+        RECORDER.wait()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds between this moment and another one.
+
+        Raises:
+            InvalidArgumentError: one of them was not recorded with its time.
+        """
+        if not self._seconds or not end_event._seconds:
+            raise InvalidArgumentError(f"torch.{NAME}.Event: both events must be recorded, with enable_timing=True")
+        return 1000 * (end_event._seconds - self._seconds)
+
+
+class Stream(torch.Stream):
+    """The one order in which everything is computed: that in which it was recorded."""
+
+    def wait_event(self, event: Any) -> None:
+        """Nothing: what is recorded later is computed later."""
+
+    def wait_stream(self, stream: Any) -> None:
+        """Likewise."""
+
+    def record_event(self, event: Any = None) -> Any:
+        """Takes the moment; returns the event."""
+        event = Event() if event is None else event
+        event.record()
+        return event
+
+    def query(self) -> bool:
+        """Whether everything is computed: it is by the time that anybody can see results."""
+        return True
+
+    def synchronize(self) -> None:
+        """Waits for what is recorded."""
+        RECORDER.wait()
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The one that there is."""
+    check_device(device)
+    return Stream(device=f"{NAME}:0")
+
+
+default_stream = current_stream
+
+
+def set_stream(stream: torch.Stream) -> None:
+    """Nothing: all streams are one."""
+
+
+def stream(stream: torch.Stream | None) -> contextlib.AbstractContextManager[None]:
+    """For ``with``: nothing, since all streams are one."""
+    return contextlib.nullcontext()
+
+
+__all__ = [
+    "current_device",
+    "current_stream",
+    "device_count",
+    "empty_cache",
+    "fallbacks",
+    "init",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_peak_memory_stats",
+    "set_fallback",
+    "stream",
+    "synchronize",
+    "use",
+]

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import getitem
@@ -33,6 +34,7 @@ from dmlvk.graphs.expression import Expression
 from dmlvk.torch import operators
 from dmlvk.torch.decompositions import decompositions
 from dmlvk.torch.device.geometry import flattened
+from dmlvk.torch.empties import EMPTIES
 from dmlvk.torch.lowering import (
     LOWERINGS,
     Context,
@@ -52,31 +54,36 @@ if TYPE_CHECKING:
 
 assert operators  # importing it registers the lowerings
 
-_SENTINELS = (0.7310585786300049, 0.2689414213699951), (1.3132616875182228, 0.6931471805599453)
-"""Numbers that no decomposition has: two traces with others tell what follows from a number."""
+_SENTINELS = (
+    (0.7310585786300049, 0.2689414213699951),
+    (1.3132616875182228, 0.6931471805599453),
+    (-1.6094379124341003, -0.5772156649015329),
+)
+"""Numbers that no decomposition has: traces with others tell what follows from a number. Some refuse the last ones."""
+
+_CONSTANTS = frozenset((0.0, 0.5, 1.0, 2.0, -0.5, -1.0, -2.0, math.inf, -math.inf))
+"""Numbers for which operators may compute otherwise: they are no operands."""
 
 _PYTORCH_LOG = logging.getLogger("torch._subclasses.fake_tensor")
 _PACKAGE = str(Path(__file__).parents[2])
 
-_MOST_NUMBERS = 8
-"""Sets of numbers for which an operator has graphs of its own, where they cannot be inputs."""
+_OF_ONE_TYPE = frozenset(f"{name}.default" for name in ("mm", "mv", "bmm", "dot", "vdot", "addmm", "addmv", "baddbmm"))
+"""Products whose operands must have one type: the CPU refuses others, and says so."""
+
+_OF_SOME = ("max.dim", "min.dim", "argmax.default", "argmin.default", "median.dim", "mode.default", "aminmax.default")
+"""Those that give an element of those along an axis."""
+
+_MOST_NUMBERS = 8  # Sets of numbers for which an operator has graphs of its own, where they cannot be inputs
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorForm:
-    """What a trace knows of a tensor among the arguments.
+    """What a trace knows of a tensor among the arguments."""
 
-    Attributes:
-        place: its number among the tensors.
-        shape: its sizes.
-        strides: in elements.
-        dtype: its type.
-    """
-
-    place: int
-    shape: Shape
-    strides: Shape
-    dtype: torch.dtype
+    place: int  # its number among the tensors
+    shape: Shape  # its sizes
+    strides: Shape  # in elements
+    dtype: torch.dtype  # its type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,21 +95,13 @@ class NumberForm:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What an operator gives: a tensor of this type and form.
+    """What an operator gives: a tensor of this type and form."""
 
-    Attributes:
-        dtype: PyTorch's type.
-        data_type: the device's.
-        shape: its sizes.
-        strides: in elements; ``None``: in row-major order.
-        operation: that computes it; ``None``: it has no elements.
-    """
-
-    dtype: torch.dtype
-    data_type: DataType
-    shape: Shape
-    strides: Shape | None
-    operation: Operation | None
+    dtype: torch.dtype  # PyTorch's type
+    data_type: DataType  # the device's
+    shape: Shape  # its sizes
+    strides: Shape | None  # in elements; ``None``: in row-major order
+    operation: Operation | None  # that computes it; ``None``: it has no elements
 
 
 class Recipe:
@@ -112,32 +111,36 @@ class Recipe:
         module: its nodes, each with a lowering, of placeholders for tensors and then for numbers.
         device: on which it must be computable.
 
-    Attributes:
-        results: what it gives; ``None`` where PyTorch gives none.
-        is_single: whether it gives one tensor instead of a tuple.
-        is_product: whether it has a product, a convolution or something else that a graph begins with.
-
     Raises:
         NotLowered: the device does not compute it.
     """
 
     def __init__(self, module: GraphModule, device: Device) -> None:
         self._module = module
-        given = next(iter(reversed(module.graph.nodes))).args[0]
-        self.is_single = isinstance(given, Node)
+        output = next(iter(reversed(module.graph.nodes)))
+        given = output.args[0]
+        self.is_single = isinstance(given, Node)  # whether it gives one tensor instead of a tuple
         nodes = [given] if isinstance(given, Node) else given
+        # what it gives; ``None`` where PyTorch gives none
         self.results = [self._result(number, node) for number, node in enumerate(nodes)]
-        if any(result is not None and result.operation is not None for result in self.results):
+        is_computed = [result is not None and result.operation is not None for result in self.results]
+        if not self.is_single:
+            output.args = (tuple(node if one else None for node, one in zip(nodes, is_computed, strict=True)),)
+        module.graph.eliminate_dead_code()  # such as indices without elements
+        if any(is_computed):
             for node in module.graph.nodes:
                 if node.op not in ("placeholder", "output") and not has_lowering(node):
                     raise NotLowered(_why_not(node))
             described(module, device)
         names = {name_of(node).partition(".")[0] for node in module.graph.nodes}
+        # whether it has a product, a convolution or something else that a graph begins with
         self.is_product = not names.isdisjoint(("mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward"))
 
-    def _result(self, number: int, node: Node | None) -> Result | None:
+    def _result(self, number: int, node: Any) -> Result | None:
         if node is None:
             return None
+        if not isinstance(node, Node):
+            raise NotLowered("its results are lists of tensors")
         example = node.meta["val"]
         if not isinstance(example, torch.Tensor):
             raise NotLowered("its result is no tensor")
@@ -148,19 +151,24 @@ class Recipe:
         operation = Operation(self, (number,), is_elementwise=True) if example.numel() else None
         return Result(example.dtype, DATA_TYPES[example.dtype], shape, lies, operation)
 
-    def __call__(self, graph: Graph, *operands: Any) -> Expression:
+    def __call__(self, *operands: Any) -> Expression:
         """One of the results.
 
         Args:
-            graph: where it is computed.
-            operands: tensors and numbers, and which result is meant.
+            operands: tensors and numbers, or the graph where there are none; and which result is meant.
         """
+        *taken, number = operands
+        graph: Graph = taken[0] if isinstance(taken[0], Graph) else taken[0].graph
 
         def operand(index: int, _: Shown) -> Expression:
-            value: Expression = operands[index]
+            value: Expression = taken[index]
             return value
 
-        return outputs_of(Context(graph), self._module, operand)[f"output {operands[-1]}"]
+        known = graph.memo.get(self)
+        if known is None or any(one is not other for one, other in zip(known[0], taken, strict=True)):
+            known = graph.memo[self] = taken, outputs_of(Context(graph), self._module, operand)
+        result: Expression = known[1][f"output {number}"]
+        return result
 
 
 def _why_not(node: Node) -> str:
@@ -246,13 +254,10 @@ def fault_of(refusal: NotLowered) -> Exception | None:
     return cause if is_own else None
 
 
-def traced(
-    operator: Callable[..., Any], tensors: Sequence[TensorForm], arguments: Any, numbers: Sequence[float]
-) -> GraphModule:
+def traced(operator: Any, tensors: Sequence[TensorForm], arguments: Any, numbers: Sequence[float]) -> GraphModule:
     """An operator's nodes.
 
     Args:
-        operator: to be called.
         tensors: the forms of the tensors among its arguments.
         arguments: positional and named ones, with :class:`TensorForm` and :class:`NumberForm` in their places.
         numbers: what stands for the latter.
@@ -269,8 +274,29 @@ def traced(
 
     with _faking():
         fakes = [torch.empty_strided(one.shape, one.strides, dtype=one.dtype, device="cpu") for one in tensors]
+        if any(0 in one.shape for one in tensors):  # of which decompositions check little
+            call(*fakes)
         made: GraphModule = make_fx(call, decomposition_table=_decompositions())(*fakes)
     return made
+
+
+def _check_axis(operator: Any, shape: Shape, arguments: Any) -> None:
+    """Leaves an axis that there is not, or that has no largest element, to the CPU, which refuses it.
+
+    Args:
+        shape: of the operand.
+
+    Raises:
+        NotLowered: it is such an axis.
+    """
+    rank = max(len(shape), 1)
+    for declared, axis in zip(operator._schema.arguments, arguments[0], strict=False):
+        if declared.name != "dim" or not isinstance(axis, int):
+            continue
+        if not -rank <= axis < rank:
+            raise NotLowered(f"axis {axis} of {rank}")
+        if name_of_operator(operator) in _OF_SOME and shape and not shape[axis]:
+            raise NotLowered(f"nothing along axis {axis}")
 
 
 class Family:
@@ -279,15 +305,19 @@ class Family:
     Args:
         operator: PyTorch's, which changes nothing.
         tensors: the forms of the tensors among its arguments.
-        arguments: as :func:`traced` takes them.
     """
 
     def __init__(self, operator: Any, tensors: Sequence[TensorForm], arguments: Any) -> None:
         self._operator, self._tensors, self._arguments = operator, tensors, arguments
-        self._exact: dict[tuple[str, ...], Recipe] = {}
-        self._of_all: Recipe | None = None
-        self._is_single = name_of_operator(operator) in LOWERINGS and operator not in _decompositions()
-        self._is_tried = not all(one.dtype is torch.float32 for one in tensors if one.dtype.is_floating_point)
+        self._exact: dict[tuple[str, ...], Recipe | str] = {}  # or why there is none
+        self._of_all: dict[tuple[str | None, ...], Recipe | None] = {}  # by those that are no operands
+        has_empties = self._has_empties = any(0 in one.shape for one in tensors)
+        is_whole = operator not in _decompositions() or (operator in EMPTIES and not has_empties)
+        self._is_single = name_of_operator(operator) in LOWERINGS and is_whole
+        floats = [one.dtype for one in tensors if one.dtype.is_floating_point]
+        dtype = arguments[1].get("dtype")  # integers and truths of a number are made of the number itself
+        has_floats = not isinstance(dtype, torch.dtype) or dtype.is_floating_point
+        self._takes_numbers = bool(floats) and has_floats and all(dtype is torch.float32 for dtype in floats)
 
     def recipe(self, numbers: tuple[float, ...], device: Device) -> tuple[Recipe, bool]:
         """What computes it for these numbers, and whether these are operands.
@@ -295,43 +325,66 @@ class Family:
         Raises:
             NotLowered: the device does not compute it.
         """
-        if self._of_all is not None:
-            return self._of_all, True
+        constants = tuple([repr(one) if one in _CONSTANTS or one != one else None for one in numbers])
+        of_all = self._of_all.get(constants)
+        if of_all is not None:
+            return of_all, True
         key = tuple(map(repr, numbers))
         known = self._exact.get(key)
+        if isinstance(known, str):
+            raise NotLowered(known)
         if known is not None:
             return known, False
-        if self._exact and not self._is_tried:
-            self._is_tried = True
-            self._of_all = self._with_numbers(len(numbers), device)
-            if self._of_all is not None:
-                return self._of_all, True
+        if self._exact and self._takes_numbers and None in constants and constants not in self._of_all:
+            places = {place: number for place, number in enumerate(numbers) if constants[place] is not None}
+            of_all = self._of_all[constants] = self._with_numbers(len(numbers), places, device)
+            if of_all is not None:
+                return of_all, True
         if len(self._exact) >= _MOST_NUMBERS:
             self._exact.pop(next(iter(self._exact)))
-        if self._is_single:
-            arguments = tree_map(
-                lambda form: numbers[form.place] if isinstance(form, NumberForm) else form, self._arguments
-            )
-            module = _nodes(self._operator, self._tensors, arguments, ())
-        else:
-            module = traced(self._operator, self._tensors, self._arguments, numbers)
-        made = self._exact[key] = Recipe(module, device)
+        try:
+            made = self._exact[key] = Recipe(self._module(numbers), device)
+        except NotLowered as reason:
+            self._exact[key] = str(reason)
+            raise
         return made, False
 
-    def _with_numbers(self, count: int, device: Device) -> Recipe | None:
-        """Takes numbers as operands; ``None``: what is computed depends on them otherwise."""
-        if not self._tensors:
-            return None
+    def _module(self, numbers: tuple[float, ...]) -> GraphModule:
+        types = {one.dtype for one in self._tensors}
+        if len(types) > 1 and name_of_operator(self._operator) in _OF_ONE_TYPE:
+            raise NotLowered(f"operands of {' and '.join(sorted(map(str, types)))}")
+        if self._has_empties:
+            _check_axis(self._operator, self._tensors[0].shape, self._arguments)
+        if not self._is_single:
+            return traced(self._operator, self._tensors, self._arguments, numbers)
+        arguments = tree_map(
+            lambda form: numbers[form.place] if isinstance(form, NumberForm) else form, self._arguments
+        )
+        return _nodes(self._operator, self._tensors, arguments, ())
+
+    def _with_numbers(self, count: int, constants: Mapping[int, float], device: Device) -> Recipe | None:
+        """Takes numbers as operands, but for constants by their places; ``None``: what is computed depends on them."""
+        arguments = tree_map(
+            lambda form: constants.get(form.place, form) if isinstance(form, NumberForm) else form, self._arguments
+        )
         if self._is_single:
             try:
-                return Recipe(_nodes(self._operator, self._tensors, self._arguments, _SENTINELS[0][:1] * count), device)
+                return Recipe(_nodes(self._operator, self._tensors, arguments, _SENTINELS[0][:1] * count), device)
             except NotLowered:
                 return None
         if count > len(_SENTINELS[0]):
             return None
-        first, second = (traced(self._operator, self._tensors, self._arguments, sentinels) for sentinels in _SENTINELS)
+        traces = []
+        for numbers in _SENTINELS:
+            try:
+                traces.append(traced(self._operator, self._tensors, arguments, numbers))
+            except NotLowered:
+                break
+        if len(traces) < 2:
+            return None
+        first, *others = traces
         nodes = list(first.graph.nodes)
-        if [str(node) for node in nodes] != [str(node) for node in second.graph.nodes]:
+        if any([str(node) for node in nodes] != [str(node) for node in other.graph.nodes] for other in others):
             return None
         placeholders: dict[int, Node] = {}
         last = [node for node in nodes if node.op == "placeholder"][-1]
@@ -339,7 +392,8 @@ class Family:
             with first.graph.inserting_after(last):
                 last = placeholders[number] = first.graph.placeholder(f"number_{number}")
                 last.meta["val"] = torch.empty((), dtype=torch.float32, device="cpu")
-        if not all(_take_numbers(*pair, placeholders) for pair in zip(nodes, second.graph.nodes, strict=True)):
+        alike = zip(nodes, *(other.graph.nodes for other in others), strict=True)
+        if not all(_take_numbers(each, placeholders) for each in alike):
             return None
         try:
             return Recipe(first, device)
@@ -347,27 +401,30 @@ class Family:
             return None
 
 
-def _take_numbers(node: Node, other: Node, placeholders: dict[int, Node]) -> bool:
-    """Puts placeholders for numbers that are not the same in two traces; whether those are the arguments' own."""
+def _take_numbers(nodes: Sequence[Node], placeholders: dict[int, Node]) -> bool:
+    """Puts placeholders for numbers that are not the same in all traces; whether those are the arguments' own."""
 
-    def same(a: Any, b: Any) -> Any:
-        if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-            return type(a)(same(x, y) for x, y in zip(a, b, strict=True))
-        if not isinstance(a, float) or not isinstance(b, float) or a == b:
-            return a
-        place = next((n for n, pair in enumerate(zip(*_SENTINELS, strict=True)) if pair == (a, b)), None)
+    def same(*values: Any) -> Any:
+        first = values[0]
+        if isinstance(first, Node):
+            return first
+        if isinstance(first, (tuple, list)):
+            if any(len(value) != len(first) for value in values):
+                raise LookupError
+            return type(first)(map(same, *values))
+        if all(type(value) is type(first) and value == first for value in values):
+            return first
+        place = next((n for n, each in enumerate(zip(*_SENTINELS, strict=True)) if each[: len(values)] == values), None)
         if place is None:
             raise LookupError
         return placeholders[place]
 
-    if node.target != other.target and node.op == "call_function":
+    node, *others = nodes
+    if node.op == "call_function" and any(node.target != other.target for other in others):
         return False
     try:
-        node.args = tuple(same(a, b) for a, b in zip(node.args, other.args, strict=True))
-        node.kwargs = {name: same(value, other.kwargs[name]) for name, value in node.kwargs.items()}
+        node.args = tuple(map(same, *(each.args for each in nodes)))
+        node.kwargs = {name: same(*(each.kwargs[name] for each in nodes)) for name in node.kwargs}
     except LookupError:
         return False
     return True
-
-
-__all__ = ["Family", "NumberForm", "Recipe", "Result", "TensorForm", "traced"]

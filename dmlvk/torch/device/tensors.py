@@ -8,40 +8,52 @@ was recorded before has the former one.
 from __future__ import annotations
 
 import math
+import struct
 import threading
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from dmlvk.array_api.lazy import Operation, settle
 from dmlvk.arrays.tensor_memory import TensorMemory, array_tensor
 from dmlvk.arrays.values import Value
 from dmlvk.datatypes import DataType
-from dmlvk.errors import DataTypeError, DeviceNotFoundError, InvalidArgumentError
+from dmlvk.errors import DataTypeError, DeviceNotFoundError, InvalidArgumentError, UnsupportedError
 from dmlvk.objects.portable import default_device
+from dmlvk.support.recent import Recent
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 from dmlvk.torch.device import geometry
 from dmlvk.torch.device.geometry import Geometry, Shape
-from dmlvk.torch.types import DATA_TYPES, from_numpy, to_numpy
+from dmlvk.torch.types import DATA_TYPES, NAME, from_numpy, to_numpy
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+    from dmlvk.runtime.work import Allocation
 
-NAME = "dmlvk"
-"""Of the device, for PyTorch."""
-
-MOST_PENDING = 160
-"""Operators that are recorded before they run at most."""
+MOST_PENDING = 160  # Operators that are recorded before they run at most
 
 _FEWEST_BEFORE_PRODUCT = 24
 """Operators after which a product begins the next graph: so layers that are alike share a plan."""
+
+_RUNS_OF_NUMBERS = 512
+"""Runs after which numbers take a turn without an optimizer's step."""
 
 _META = torch._C.DispatchKey.Meta
 _as_strided = torch.ops.aten.as_strided.default
 _set = torch.ops.aten.set_.source_Storage_storage_offset
 _empty = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]  # PyTorch's own for devices in Python
+
+
+class Journal(threading.local):
+    """What changed of this thread's tensors, to be undone; ``None``: nobody wants to know."""
+
+    entries: list[tuple[Record, Value | None]] | None = None
+
+
+JOURNAL = Journal()
 
 
 class Record:
@@ -51,13 +63,16 @@ class Record:
         dtype: PyTorch's type of the elements.
         count: how many there are.
         views: values of windows that were looked at since the last change.
+        spare: memory that it had before the present one, and has next.
     """
 
-    __slots__ = ("_value", "count", "dtype", "views")
+    __slots__ = ("__weakref__", "_last", "_value", "count", "dtype", "spare", "views")
 
     def __init__(self, dtype: torch.dtype, count: int, value: Value | None) -> None:
         self.dtype, self.count, self.views = dtype, count, dict[Geometry, Value]()
         self._value = value
+        self.spare: Allocation | None = None
+        self._last: Allocation | None = None
         if value is not None:
             value.handles += 1
 
@@ -68,17 +83,34 @@ class Record:
 
     def become(self, value: Value | None) -> None:
         """Takes other elements."""
+        if JOURNAL.entries is not None:
+            JOURNAL.entries.append((self, self._value))  # first: an interrupt may come behind it
         before, self._value = self._value, value
         if value is not None:
             value.handles += 1
+            if value.is_pending:
+                value.target = weakref.ref(self)
         self.views.clear()
         if before is not None:
             before.handles -= 1
+            if not before.is_pending:
+                memory = before.memory()
+                self._last = memory.storage.allocation if memory.is_whole else None
+
+    def turn(self) -> None:
+        """Has new elements in memory: what it had before is for the next ones."""
+        before, self.spare, self._last = self.spare, self._last, None
+        if self.spare is not None:
+            self.spare.is_reserved = True
+        if before is not None and self._value is not None:
+            self._value.device.arrays.pool.unreserve(before)
 
     def __del__(self) -> None:
         value = getattr(self, "_value", None)
         if value is not None:
             value.handles -= 1
+            if self.spare is not None:
+                value.device.arrays.pool.unreserve(self.spare)
 
 
 class DeviceStorage(torch.UntypedStorage):
@@ -125,10 +157,47 @@ class DeviceStorage(torch.UntypedStorage):
         return tensor_of(record.value, (record.count,), record.dtype)
 
 
-class Recorder:
-    """What is recorded for the device and has not run."""
+class Numbers:
+    """Numbers of Python in the device's memory, so that others need no other graph.
+
+    Those stay that were asked for since the turn before the last one. So numbers that change with each step of an
+    optimizer lie in two pieces of memory in turn, as parameters do, and what was recorded for these is run again.
+    """
 
     def __init__(self) -> None:
+        self._device: Device | None = None
+        self._young: dict[Any, TensorMemory] = {}
+        self._old: dict[Any, TensorMemory] = {}
+
+    def value(self, device: Device, value: float, data_type: DataType) -> Value:
+        """One without axes."""
+        if device is not self._device:
+            self._device, self._young, self._old = device, {}, {}
+        key = data_type, struct.pack("d", value) if isinstance(value, float) else int(value)  # -0 equals 0
+        known = self._young.get(key)
+        if known is None:
+            known = self._old.get(key)
+            if known is None:
+                with np.errstate(over="ignore"):  # infinity
+                    known = device.array(np.array(value).astype(data_type.numpy_dtype)).memory()
+            self._young[key] = known
+        return Value(device, data_type, (), known)
+
+    def turn(self) -> None:
+        """Lets go of those that nobody asked for since the last turn."""
+        self._young, self._old = {}, self._young
+
+
+class Recorder:
+    """What is recorded for the device and has not run.
+
+    Attributes:
+        numbers: beside tensors.
+    """
+
+    def __init__(self) -> None:
+        self.numbers = Numbers()
+        self._runs = 0
         self._pending: list[Value] = []
         self._lock = threading.RLock()
         self._device: Device | None = None
@@ -161,6 +230,9 @@ class Recorder:
         """Hands everything that somebody still needs to the device, as one graph."""
         with self._lock:
             pending, self._pending = self._pending, []
+            self._runs += bool(pending)
+            if self._runs >= _RUNS_OF_NUMBERS:
+                self.turn()
             try:
                 needed = [value for value in pending if value.handles > 0 and value.is_pending]
                 if needed and not needed[0].device.engine.is_removed:
@@ -170,6 +242,11 @@ class Recorder:
                 self._pending = pending + self._pending
                 raise
 
+    def turn(self) -> None:
+        """Lets go of numbers that nobody needs any more: after a step of an optimizer, or many runs."""
+        self._runs = 0
+        self.numbers.turn()
+
     def wait(self) -> None:
         """Runs what is recorded, and waits for it."""
         self.run()
@@ -178,6 +255,9 @@ class Recorder:
 
 
 RECORDER = Recorder()
+
+_places: Recent[Any, int] = Recent(1024)
+"""Where parts of each form were written first."""
 
 
 def deferred(operation: Operation, operands: Sequence[Value], data_type: DataType, shape: Shape) -> Value:
@@ -205,6 +285,29 @@ def check_dtype(dtype: torch.dtype) -> None:
         raise DataTypeError(f"dmlvk: the device has no {str(dtype).removeprefix('torch.')}; it has {names}")
 
 
+def check_layout(tensor: torch.Tensor) -> None:
+    """Checks that a tensor lies by strides.
+
+    Raises:
+        UnsupportedError: it does not.
+    """
+    if tensor.layout is not torch.strided:
+        raise UnsupportedError(f"dmlvk: the device has no tensors of {tensor.layout}: use .to_dense()")
+
+
+def check_device(device: Any) -> None:
+    """Checks that a number, a name or a ``torch.device`` is of the one device that there is; ``None`` is.
+
+    Raises:
+        DeviceNotFoundError: it is not.
+    """
+    kind, number = NAME, device
+    if device is not None and not isinstance(device, int):
+        kind, number = torch.device(device).type, torch.device(device).index
+    if kind != NAME or number not in (None, 0, -1):
+        raise DeviceNotFoundError(f"torch.{NAME}: there is one device {NAME}, number 0; got {device!r}")
+
+
 def check_index(device: torch.device | None) -> None:
     """Checks that there is a device.
 
@@ -220,8 +323,6 @@ def tensor_of(value: Value | None, shape: Shape, dtype: torch.dtype, strides: Sh
 
     Args:
         value: its elements; ``None``: it has none.
-        shape: its sizes.
-        dtype: its type.
         strides: in elements, which must fill the memory; ``None``: in row-major order.
     """
     made: torch.Tensor = _empty(shape, dtype)
@@ -322,7 +423,6 @@ def write(tensor: torch.Tensor, value: Value) -> None:
     """Gives a tensor other elements, which all tensors of its memory see.
 
     Args:
-        tensor: on the device.
         value: of its shape and type.
 
     Raises:
@@ -343,8 +443,13 @@ def write(tensor: torch.Tensor, value: Value) -> None:
             f"dmlvk: a tensor of {list(shape)} with strides {list(view.strides)} has several elements in one place and "
             "cannot be written: clone it first"
         )
-    operation = Operation(geometry.written, (view,), is_elementwise=True)
-    record.become(deferred(operation, (before, value), before.data_type, before.shape))
+    form = record.count, shape, view.strides
+    if _places.of(form, lambda: view.offset) == view.offset:
+        operation, operands = Operation(geometry.written, (view,), is_elementwise=True), [before, value]
+    else:  # one plan for all other places
+        operation = Operation(geometry.written_at, (Geometry(shape, view.strides, 0),), is_elementwise=True)
+        operands = [before, value, RECORDER.numbers.value(RECORDER.device, view.offset, DataType.INT32)]
+    record.become(deferred(operation, operands, before.data_type, before.shape))
     record.views[view] = value
 
 
@@ -354,6 +459,7 @@ def uploaded(tensor: torch.Tensor) -> Value:
     Raises:
         DataTypeError: the device has no such type.
     """
+    check_layout(tensor)
     check_dtype(tensor.dtype)
     values = to_numpy(tensor)
     device = RECORDER.device
@@ -363,6 +469,7 @@ def uploaded(tensor: torch.Tensor) -> Value:
 
 def from_host(tensor: torch.Tensor) -> torch.Tensor:
     """A CPU tensor, copied to the device."""
+    check_layout(tensor)
     check_dtype(tensor.dtype)
     value = uploaded(tensor) if tensor.numel() else None
     strides = tuple(tensor.stride()) if geometry.flattened(tensor.shape, tensor.stride()) else None

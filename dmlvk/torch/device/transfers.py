@@ -11,10 +11,11 @@ import torch
 from dmlvk.array_api.lazy import Operation
 from dmlvk.arrays.values import Value
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.torch.composites import repeated
 from dmlvk.torch.device import geometry, tensors
+from dmlvk.torch.device.fused import FUSED
 from dmlvk.torch.device.kernels import Kernel
 from dmlvk.torch.device.tensors import (
-    NAME,
     DeviceStorage,
     check_dtype,
     check_index,
@@ -27,13 +28,13 @@ from dmlvk.torch.device.tensors import (
     value_of,
     write,
 )
-from dmlvk.torch.types import DATA_TYPES
+from dmlvk.torch.draws import DRAWS
+from dmlvk.torch.types import DATA_TYPES, NAME
 
 _aten = torch.ops.aten
 _META = torch._C.DispatchKey.Meta
 
-SPECIAL: dict[str, Callable[..., Any]] = {}
-"""Kernels by the operators' names."""
+SPECIAL: dict[str, Callable[..., Any]] = {}  # Kernels by the operators' names
 
 
 def _special(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -296,6 +297,10 @@ _RANDOM = {
     "log_normal_": ("log_normal_",),
 }
 
+SPECIAL.update(DRAWS)
+SPECIAL.update(FUSED)
+SPECIAL["repeat_interleave.Tensor"] = repeated  # PyTorch has no shapes for it, not even to refuse arguments by
+
 for _name, _overloads in _RANDOM.items():
     _special(*_overloads)(_at_random(_name))
 
@@ -318,7 +323,7 @@ def _dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tenso
     mask = torch.empty_strided(x.shape, x.stride(), dtype=torch.bool, device="cpu")
     if train is False:
         return x.clone(), from_host(torch.ones_like(mask))
-    chosen = from_host(torch.bernoulli(mask, 1 - p))
+    chosen = from_host(mask.bernoulli_(1 - p))  # in the order of memory, as PyTorch draws
     return x * chosen * (1 / (1 - p) if p < 1 else 0.0), chosen
 
 
@@ -342,7 +347,7 @@ for _name, _seen in {
     _special(_name)(_scattered(_seen))
 
 
-@_special("native_batch_norm")
+@_special("native_batch_norm", "_native_batch_norm_legit")
 def _batch_norm(
     x: torch.Tensor,
     weight: torch.Tensor | None,
@@ -362,6 +367,51 @@ def _batch_norm(
     write(mean, value_of(made[3]))
     write(variance, value_of(made[4]))
     return tuple(made[:3])
+
+
+@_special("_batch_norm_with_update")
+def _batch_norm_with_update(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[torch.Tensor, ...]:
+    made = _batch_norm(x, weight, bias, mean, variance, True, momentum, eps)
+    return *made, torch.empty(0, dtype=torch.uint8, device=x.device)
+
+
+@_special("__ilshift__.Scalar", "__ilshift__.Tensor")
+def _shift_left(x: torch.Tensor, count: Any) -> torch.Tensor:
+    return x.copy_(x << count)
+
+
+@_special("__irshift__.Scalar", "__irshift__.Tensor")
+def _shift_right(x: torch.Tensor, count: Any) -> torch.Tensor:
+    return x.copy_(x >> count)
+
+
+@_special("_unsafe_view")
+def _unsafe_view(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """A view, where nobody looks at what it is a view of."""
+    return x.view(size)
+
+
+@_special("record_stream")
+def _record_stream(x: torch.Tensor, stream: Any) -> None:
+    """Nothing: memory is used in the order in which operators were recorded."""
+
+
+@_special("embedding_renorm_")
+def _renormalized(x: torch.Tensor, indices: torch.Tensor, max_norm: float, norm_type: float) -> torch.Tensor:
+    """Rows that are looked up become no longer than a bound."""
+    if not indices.numel():
+        return x
+    sizes = torch.linalg.vector_norm(x, norm_type, 1)
+    is_met = torch.zeros(x.shape[0], dtype=torch.bool, device=x.device).index_fill(0, indices.flatten(), True)
+    return x.mul_(torch.where(is_met & (sizes > max_norm), max_norm / (sizes + 1e-7), 1)[:, None])
 
 
 @_special("_amp_foreach_non_finite_check_and_unscale_")

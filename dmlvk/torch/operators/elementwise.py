@@ -50,8 +50,7 @@ _OF_ONE: dict[str, Callable[[Expression], Expression]] = {
 }
 
 _WHOLE = {"ceil", "floor", "round", "trunc"}
-_CHOOSE = {"abs", "neg", "relu", *_WHOLE}
-"""Those that give numbers of no more digits than their operand's."""
+_CHOOSE = {"abs", "neg", "relu", *_WHOLE}  # Those that give numbers of no more digits than their operand's
 
 
 def _of_one(name: str, function: Callable[[Expression], Expression], context: Context, x: Expression) -> Expression:
@@ -66,8 +65,9 @@ for _name, _function in _OF_ONE.items():
 
 @lowers("expm1.default")
 def expm1(context: Context, x: Expression) -> Expression:
-    """Exp(x) - 1 without loss near 0: 2 sinh(x / 2) exp(x / 2)."""
-    half = context.tensor(x) * 0.5
+    """Exp(x) - 1 without loss near 0: 2 sinh(x / 2) exp(x / 2). It is -1 below -40, where the latter can be 0."""
+    x = context.tensor(x)
+    half = F.if_(x < -40.0, -40.0, x) * 0.5
     return F.sinh(half) * F.exp(half) * 2.0
 
 
@@ -78,9 +78,13 @@ def log1p(context: Context, x: Expression) -> Expression:
     return F.if_(x < 1, 2.0 * F.atanh(x / (x + 2.0)), F.log(x + 1.0))
 
 
-def _scaled(context: Context, value: Any, alpha: Any) -> Expression:
-    made = context.narrow(value)
-    return made if is_number(alpha, 1) else made * context.narrow(alpha)
+def _scaled(context: Context, value: Any, alpha: Any, other: Any) -> tuple[Expression, Expression]:
+    """A part of a value, and what is added to it; FLOAT16 is rounded at the end alone."""
+    value, other = context.narrow(value), context.narrow(other)
+    if is_number(alpha, 1):
+        return value, other
+    wide = DataType.FLOAT32 if context.dtype is torch.float16 else None
+    return context.tensor(value, wide) * context.tensor(context.narrow(alpha), wide), context.tensor(other, wide)
 
 
 @lowers("add.Tensor", "add.Scalar")
@@ -88,19 +92,22 @@ def add(context: Context, a: Any, b: Any, alpha: Any = 1) -> Expression:
     """A + alpha b."""
     if context.dtype is torch.bool:
         return F.logical_or(context.truth(a), context.truth(b))
-    return context.narrow(a) + _scaled(context, b, alpha)
+    part, rest = _scaled(context, b, alpha, a)
+    return rest + part
 
 
 @lowers("sub.Tensor", "sub.Scalar")
 def subtract(context: Context, a: Any, b: Any, alpha: Any = 1) -> Expression:
     """A - alpha b."""
-    return context.narrow(a) - _scaled(context, b, alpha)
+    part, rest = _scaled(context, b, alpha, a)
+    return rest - part
 
 
 @lowers("rsub.Tensor", "rsub.Scalar")
 def subtract_from(context: Context, a: Any, b: Any, alpha: Any = 1) -> Expression:
     """B - alpha a."""
-    return context.narrow(b) - _scaled(context, a, alpha)
+    part, rest = _scaled(context, a, alpha, b)
+    return rest - part
 
 
 @lowers("mul.Tensor", "mul.Scalar")
@@ -108,23 +115,26 @@ def multiply(context: Context, a: Any, b: Any) -> Expression:
     """A b."""
     if context.dtype is torch.bool:
         return F.logical_and(context.truth(a), context.truth(b))
-    return context.tensor(a) * context.tensor(b)
+    a, b = context.operands(a, b)
+    return a * b
 
 
 @lowers("div.Tensor", "div.Scalar", "true_divide.Tensor")
 def divide(context: Context, a: Any, b: Any) -> Expression:
     """A / b, floats always."""
-    return context.tensor(a) / context.tensor(b)
+    a, b = context.operands(a, b)
+    return a / b
 
 
 @lowers("div.Tensor_mode", "div.Scalar_mode")
 def divide_rounded(context: Context, a: Any, b: Any, rounding_mode: str | None = None) -> Expression:
     """A / b, rounded down, towards zero, or not."""
-    a, b = context.tensor(a), context.tensor(b)
+    if rounding_mode == "floor":
+        wide = DataType.FLOAT32 if context.dtype is torch.float16 else None  # of the quotient before it is rounded
+        return context.tensor(a, wide) // context.tensor(b, wide)
+    a, b = context.operands(a, b)
     if rounding_mode is None:
         return a / b
-    if rounding_mode == "floor":
-        return a // b
     quotient = a / b
     if context.dtype is torch.bfloat16:
         quotient = rounded_to_bfloat16(quotient)
@@ -156,6 +166,9 @@ def power(context: Context, a: Any, b: Any) -> Expression:
     if not isinstance(b, Expression) and b == 2:
         made = context.tensor(a)
         return made * made
+    if not isinstance(b, Expression) and b in (0.5, -0.5) and context.dtype in (torch.float32, torch.bfloat16):
+        root = F.sqrt(context.tensor(a))  # NaN of -inf, and -0 of -0, as PyTorch has it
+        return root if b > 0 else F.recip(root)
     if context.dtype is torch.bfloat16 and not isinstance(b, Expression) and b == 3:
         made = context.tensor(a)
         return rounded_to_bfloat16(made * made) * made
@@ -308,6 +321,44 @@ for _name, _bits in _BITWISE.items():
     lowers(f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar")(functools.partial(_bitwise, _bits))
 
 
+_UNSIGNED = {
+    DataType.INT64: DataType.UINT64,
+    DataType.INT32: DataType.UINT32,
+    DataType.INT16: DataType.UINT16,
+    DataType.INT8: DataType.UINT8,
+}
+
+
+def _shifted(is_left: bool, context: Context, a: Any, b: Any) -> Expression:
+    """Where so many places are more than the type has, zeros are left, or signs."""
+    own = context.data_type
+    x, count, zero = context.tensor(a), context.tensor(b), context.tensor(0)
+    most = context.tensor(8 * own.size_in_bytes - 1)
+    is_beyond = F.logical_or(count < 0, count > most)
+
+    def moved(bits: Expression, places: Expression) -> Expression:
+        """DirectML moves bits of unsigned integers."""
+        function = F.bit_shift_left if is_left else F.bit_shift_right
+        seen = [
+            each.reinterpret(each.sizes, each.tensor.element_strides, _UNSIGNED.get(own)) for each in (bits, places)
+        ]
+        made = function(*seen)
+        return made.reinterpret(made.sizes, made.tensor.element_strides, own)
+
+    if is_left or own not in _UNSIGNED:
+        return F.if_(is_beyond, zero, moved(x, F.if_(is_beyond, zero, count)))
+    is_negative = x < 0
+    made = moved(F.if_(is_negative, F.bit_not(x), x), F.if_(is_beyond, most, count))
+    return F.if_(is_negative, F.bit_not(made), made)
+
+
+_SHIFTS = {"bitwise_left_shift": True, "__lshift__": True, "bitwise_right_shift": False, "__rshift__": False}
+
+for _name, _is_left in _SHIFTS.items():
+    for _kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor", "Scalar"):
+        lowers(f"{_name}.{_kind}")(functools.partial(_shifted, _is_left))
+
+
 @lowers("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
 def where(context: Context, condition: Expression, a: Any, b: Any) -> Expression:
     """One or the other."""
@@ -335,7 +386,10 @@ def gelu(context: Context, x: Expression, approximate: str = "none") -> Expressi
 @lowers("leaky_relu.default")
 def leaky_relu(context: Context, x: Expression, negative_slope: float = 0.01) -> Expression:
     """X, or a part of it below 0."""
-    return F.activation_leaky_relu(context.tensor(x), alpha=context.plain(negative_slope))
+    own, alpha = context.tensor(x), context.plain(negative_slope)
+    if not math.isfinite(alpha):  # 0 times it is NaN
+        return F.if_(own > 0, own, own * alpha)
+    return F.activation_leaky_relu(own, alpha=alpha)
 
 
 @lowers("elu.default")

@@ -41,8 +41,6 @@ class _Positions:
     """What tensors of integers choose: places along axes, which are brought next to one another and counted as one.
 
     Args:
-        context: of the node.
-        x: what they choose from.
         indices: one for each of its first axes; ``None``: all along that axis.
     """
 
@@ -156,7 +154,7 @@ def scatter(context: Context, x: Expression, dim: int, index: Expression, source
     if isinstance(source, Expression):
         updates = context.tensor(source)[tuple(slice(0, size) for size in index.sizes)]
     else:
-        updates = context.tensor(source).broadcast_to(index.sizes)
+        updates = context.tensor(context.stored(source)).broadcast_to(index.sizes)
     rows = whole[
         tuple(slice(0, size) if position != axis else slice(None) for position, size in enumerate(index.sizes))
     ]

@@ -41,22 +41,14 @@ JOINS: dict[str, Join] = {
 
 def combined(
     context: Context,
-    base: Expression,
-    positions: Expression,
-    values: Expression,
+    base: Expression,  # [rows, places, width]
+    positions: Expression,  # [rows, values], from 0 on
+    values: Expression,  # [rows, values, width]
     *,
-    how: str = "sum",
-    with_base: bool = True,
+    how: str = "sum",  # of :data:`JOINS`, or ``"mean"``
+    with_base: bool = True,  # whether what there was at a place that is named takes part
 ) -> Expression:
     """What there was, with values that meet at their places.
-
-    Args:
-        context: of the node.
-        base: [rows, places, width].
-        positions: [rows, values], from 0 on.
-        values: [rows, values, width].
-        how: of :data:`JOINS`, or ``"mean"``.
-        with_base: whether what there was at a place that is named takes part.
 
     Returns:
         as ``base``; places that are not named have its very bits. FLOAT16 is computed in FLOAT32.

@@ -10,14 +10,12 @@ import torch
 
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import AxisDirection
 from dmlvk.operators.rearrangement import PaddingMode
-from dmlvk.torch.lowering import Context, NotLowered, lowers, with_equal_zeros
+from dmlvk.torch.lowering import Context, NotLowered, lowers
 
-_FAR = 2**62
-"""Where slices without an end end."""
+_FAR = 2**62  # Where slices without an end end
 
 
 @lowers("view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default", "squeeze.default", chooses=True)
@@ -117,14 +115,15 @@ def stack(context: Context, tensors: Sequence[Expression], dim: int = 0) -> Expr
 
 
 @lowers("split_with_sizes.default", "split.Tensor", "chunk.default", "unbind.int", chooses=True)
-def split(context: Context, x: Expression, sizes: Any = None, dim: int = 0) -> tuple[Expression, ...]:
-    """Parts along an axis."""
+def split(context: Context, x: Expression, sizes: Any = None, dim: int = 0) -> tuple[Expression | None, ...]:
+    """Parts along an axis; ``None`` for those without elements, which nothing reads."""
     if isinstance(context.result, (list, tuple)) and len(context.result[0].shape) < x.ndim:
         raise NotLowered("unbind is taken apart before")
-    parts, start = [], 0
+    parts: list[Expression | None] = []
+    start = 0
     for example in context.result:
         count = example.shape[dim]
-        parts.append(slice_(context, x, dim, start, start + count))
+        parts.append(slice_(context, x, dim, start, start + count) if count else None)
         start += count
     return tuple(parts)
 
@@ -185,15 +184,7 @@ def _padded(x: Expression, pad: Sequence[int], mode: PaddingMode, value: float =
 def full(context: Context, *arguments: Any, **named: Any) -> Expression:
     """One value everywhere."""
     value = named.get("fill_value", arguments[-1])
-    if isinstance(value, Expression):
-        return context.tensor(value).broadcast_to(context.shape or (1,))
-    if isinstance(value, bool):
-        value = int(value)
-    if context.dtype is torch.bool:
-        value = int(value != 0)
-    if context.dtype is torch.bfloat16 and not is_dynamic(value):
-        value = float(torch.tensor(float(value), dtype=torch.bfloat16))
-    return context.tensor(value).broadcast_to(context.shape or (1,))
+    return context.tensor(context.stored(value)).broadcast_to(context.shape or (1,))
 
 
 @lowers("zeros.default", "zeros_like.default", "new_zeros.default", "empty.memory_format", "empty_like.default")
@@ -263,15 +254,25 @@ def _put(context: Context, x: Expression, part: Expression, axis: int, first: in
     return F.concatenate(parts, axis=axis) if len(parts) > 1 else parts[0]
 
 
+def _in_order(x: Expression) -> Expression:
+    """What has PyTorch's order: of floats integers, to which both zeros are one number and NaN is the largest."""
+    if x.data_type not in (DataType.FLOAT32, DataType.FLOAT16):
+        return x
+    wide = F.cast(x, output_data_type=DataType.FLOAT32)
+    bits = wide.reinterpret(wide.sizes, wide.tensor.element_strides, DataType.INT32)
+    least, most = (x.graph.constant(number, DataType.INT32) for number in (-(2**31), 2**31 - 1))
+    return F.if_(F.is_nan(x), most, F.if_(bits < 0, least - bits, bits))
+
+
 @lowers("topk.default", chooses=True)
 def topk(
     context: Context, x: Expression, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Expression, ...]:
-    """The largest or smallest of each row, and their places."""
+    """The largest or smallest of each row, and their places; equal ones in the order of their places."""
     direction = AxisDirection.DECREASING if largest else AxisDirection.INCREASING
-    axis = dim % x.ndim
-    values, indices = F.top_k1(with_equal_zeros(x), axis=axis, k=k, axis_direction=direction)
-    if x.data_type in (DataType.FLOAT32, DataType.FLOAT16):
+    axis, keys = dim % x.ndim, _in_order(x)
+    values, indices = F.top_k1(keys, axis=axis, k=k, axis_direction=direction)
+    if keys is not x:
         values = F.gather_elements(x, indices, axis=axis)
     return values, context.cast(indices, DataType.INT64)
 
@@ -286,13 +287,7 @@ def sort(context: Context, x: Expression, *arguments: Any, **named: Any) -> tupl
     if len(flags) > 1 or (flags and "stable" not in named and len(arguments) > 2):
         descending = flags[-1]
     axis = dim % x.ndim
-    if not descending or x.data_type not in (DataType.FLOAT32, DataType.FLOAT16):
-        return topk(context, x, x.sizes[axis], axis, bool(descending))
-    # DirectML has NaN last both ways, PyTorch first here: all backwards of what was turned round.
-    backwards = tuple(slice(None, None, -1) if position == axis else slice(None) for position in range(x.ndim))
-    values, places = topk(context, x[backwards], x.sizes[axis], axis, False)
-    last = context.tensor(x.sizes[axis], DataType.INT64) - 1
-    return values[backwards], last - places[backwards]
+    return topk(context, x, x.sizes[axis], axis, bool(descending))
 
 
 @lowers("pixel_shuffle.default", chooses=True)

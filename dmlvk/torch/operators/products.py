@@ -42,9 +42,10 @@ def addmm(context: Context, c: Expression, a: Expression, b: Expression, beta: A
         return baddbmm(context, c, a, b, beta, alpha)
     rows, columns = context.shape
     parts = [context.tensor(part) for part in (a, b)]
-    bias = context.tensor(c).broadcast_to((1, 1, rows, columns))
+    # Times 0 it is not read: NaN would stay.
+    bias = None if is_number(beta, 0) else context.tensor(c).broadcast_to((1, 1, rows, columns))
     four = [part.reinterpret((1, 1, *part.sizes), (0, 0, *part.tensor.element_strides)) for part in parts]
-    return F.gemm(four[0], four[1], bias, alpha=float(alpha), beta=float(beta))
+    return F.gemm(four[0], four[1], bias, alpha=float(alpha), beta=float(beta) if bias is not None else 0.0)
 
 
 @lowers("baddbmm.default")
@@ -115,52 +116,52 @@ def convolution_backward(
     groups: int,
     wanted: Sequence[bool],
 ) -> tuple[Expression | None, ...]:
-    """The gradients of input, weights and bias of a convolution of two dimensions without groups.
+    """The gradients of input, weights and bias of a convolution of 1 to 3 dimensions, or of its transpose.
 
-    That of the input is a transposed convolution of the gradient; that of the weights a convolution of the input with
-    the gradient, where batches and channels have changed places and strides and dilations, too.
+    That of the input is the opposite convolution of the gradient; that of the weights a convolution of the input with
+    the gradient, where batches and channels have changed places and strides and dilations, too. Of a transposed
+    convolution input and gradient have changed places.
     """
-    if transposed or groups != 1 or x.ndim != 4 or any(output_padding):
-        raise NotLowered("gradients of transposed, grouped, or other than two-dimensional convolutions")
-    first = next(item for item in context.result if item is not None)
-    context.result = first
+    spatial = x.ndim - 2
+    if spatial not in (1, 2, 3):
+        raise NotLowered(f"a convolution of {spatial} dimensions")
+    context.result = next(item for item in context.result if item is not None)
     _floats(context)
     gradient, x, weight = (context.tensor(part) for part in (gradient, x, weight))
+    numbers = [list(one) if len(one) == spatial else list(one) * spatial for one in (stride, padding, dilation)]
+    if spatial == 1:
+        gradient, x, weight = (context.reshaped(p, (*p.sizes[:2], 1, p.sizes[2])) for p in (gradient, x, weight))
+        numbers = [[1, *numbers[0]], [0, *numbers[1]], [1, *numbers[2]]]
+    strides, paddings, dilations = numbers
+    around: dict[str, Any] = {"start_padding": paddings, "end_padding": paddings, "group_count": groups}
     made: list[Expression | None] = [None, None, None]
     if wanted[0]:
-        rests = [
-            x.sizes[2 + i] - ((gradient.sizes[2 + i] - 1) * stride[i] - 2 * padding[i] + _extent(weight, dilation, i))
-            for i in range(2)
-        ]
-        made[0] = F.convolution(
-            gradient,
-            weight,
-            direction=ConvolutionDirection.BACKWARD,
-            strides=list(stride),
-            dilations=list(dilation),
-            start_padding=list(padding),
-            end_padding=list(padding),
-            output_padding=rests,
-            output_sizes=x.sizes,
-        )
+        extents = [d * (size - 1) + 1 for d, size in zip(dilations, weight.sizes[2:], strict=True)]
+        steps = zip(x.sizes[2:], gradient.sizes[2:], strides, paddings, extents, strict=True)
+        rests = [own - ((size - 1) * s - 2 * p + extent) for own, size, s, p, extent in steps]
+        kind = ConvolutionDirection.FORWARD if transposed else ConvolutionDirection.BACKWARD
+        more: dict[str, Any] = {} if transposed else {"output_padding": rests, "output_sizes": x.sizes}
+        whole = F.convolution(gradient, weight, direction=kind, strides=strides, dilations=dilations, **around, **more)
+        made[0] = whole[tuple(slice(0, size) for size in x.sizes)]
     if wanted[1]:
+        source, filters = (gradient, x) if transposed else (x, gradient)
+        batch, channels, *space = source.sizes
+        order = [2, 1, 0, *range(3, 3 + len(space))]
+        parts = context.reshaped(source, (batch, groups, channels // groups, *space)).transpose(order)
+        swap = [1, 0, *range(2, 2 + len(space))]
         whole = F.convolution(
-            F.identity(x.transpose([1, 0, 2, 3])),
-            F.identity(gradient.transpose([1, 0, 2, 3])),
-            strides=list(dilation),
-            dilations=list(stride),
-            start_padding=list(padding),
-            end_padding=list(padding),
+            context.reshaped(F.identity(parts), (channels // groups, groups * batch, *space)),
+            F.identity(filters.transpose(swap)),
+            strides=dilations,
+            dilations=strides,
+            **around,
         )
-        made[1] = whole[:, :, : weight.sizes[2], : weight.sizes[3]].transpose([1, 0, 2, 3])
+        key = slice(None), slice(None), *(slice(0, size) for size in weight.sizes[2:])
+        made[1] = whole[key].transpose(swap)
     if wanted[2]:
-        made[2] = reduced(gradient, function=ReduceFunction.SUM, axes=[0, 2, 3])
+        axes = [axis for axis in range(gradient.ndim) if axis != 1]
+        made[2] = reduced(gradient, function=ReduceFunction.SUM, axes=axes)
     return tuple(made)
-
-
-def _extent(weight: Expression, dilation: Sequence[int], axis: int) -> int:
-    """Elements that a window reaches over."""
-    return int(dilation[axis] * (weight.sizes[2 + axis] - 1) + 1)
 
 
 @lowers("_cdist_forward.default")

@@ -106,9 +106,7 @@ def _deviations(context: Context, x: Expression, dim: Any, correction: Any) -> t
     squares = _reduced(context, centred, ReduceFunction.SUM_SQUARE, dim)
     count = math.prod(own.sizes[axis] for axis in axes_of(dim, own.ndim))
     divisor = count - (1 if correction is None else float(correction))
-    if divisor <= 0:
-        raise NotLowered("a variance of too few elements")
-    return middle, squares * (1.0 / divisor)
+    return middle, squares * (1.0 / divisor) if divisor > 0 else squares / context.tensor(0.0)
 
 
 @lowers("var.correction", "var.dim")

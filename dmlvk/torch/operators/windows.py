@@ -120,13 +120,7 @@ def average_pool(
     if divisor is not None or (count_include_pad and any(e > p for e, p in zip(ends, paddings, strict=True))):
         raise NotLowered("means with a divisor of their own")
     return F.average_pooling1(
-        own,
-        windows,
-        count_include_pad,
-        strides,
-        paddings,
-        ends,
-        output_sizes=(*own.sizes[:2], *shape[-len(windows) :]),
+        own, windows, count_include_pad, strides, paddings, ends, output_sizes=(*own.sizes[:2], *shape[-len(windows) :])
     )
 
 
@@ -217,10 +211,9 @@ def _resampled(
     context: Context, x: Expression, mode: InterpolationMode, before: float, behind: float, arguments: Any
 ) -> Expression:
     shape = context.shape
-    given = next((item for item in arguments[1:] if item), None)
-    factors = list(given) if isinstance(given, (list, tuple)) else None
-    if factors is None:
-        factors = [shape[2 + axis] / x.sizes[2 + axis] for axis in range(2)]
+    given = next((item for item in arguments[1:] if isinstance(item, (list, tuple))), arguments[1:3])
+    factors = [shape[2 + axis] / x.sizes[2 + axis] for axis in range(2)]
+    factors = [factor or own for factor, own in zip(given, factors, strict=True)] if len(given) == 2 else factors
     if mode is InterpolationMode.NEAREST_NEIGHBOR and any(shape[2 + axis] % x.sizes[2 + axis] for axis in range(2)):
         raise NotLowered("nearest elements of other than whole multiples")
     return F.resample1(

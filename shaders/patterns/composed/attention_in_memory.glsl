@@ -1,4 +1,4 @@
-// Scores of attention_cooperative.glsl by way of shared memory, where the invocations of a row find them.
+// Scores of attention_cooperative.comp by way of shared memory, where the invocations of a row find them.
 #ifndef ATTENTION_IN_MEMORY_GLSL
 #define ATTENTION_IN_MEMORY_GLSL
 

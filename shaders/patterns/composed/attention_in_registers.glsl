@@ -1,4 +1,4 @@
-// Scores of attention_cooperative.glsl where they are: an invocation has eight of each matrix, of two rows, which three neighbours share.
+// Scores of attention_cooperative.comp where they are: an invocation has eight of each matrix, of two rows, which three neighbours share.
 #ifndef ATTENTION_IN_REGISTERS_GLSL
 #define ATTENTION_IN_REGISTERS_GLSL
 

@@ -89,7 +89,7 @@ Row row_at(uint number)
     return Row(sequence, line - sequence * KEY_HEADS * GROUP, token, past, seen);
 }
 
-// The same bits as in attention_segments.glsl: a sum in the order of a head's elements.
+// The same bits as in attention_segments.comp: a sum in the order of a head's elements.
 float score_at(Row row, uint key)
 {
     uint sequence = row.sequence;

@@ -2,7 +2,7 @@
 // them, and, when the numbers before it are known, once more to write their coordinates. It waits for nobody.
 //
 // The numbers lie in levels: level 0 has one for each segment, and each further one a number for SEGMENT of the level below.
-// prefix_numbers.glsl turns the numbers of each such group into how many come before within the group.
+// prefix_numbers.comp turns the numbers of each such group into how many come before within the group.
 //
 // The compile script passes UNIT_BITS, the width of an element. A file that defines WRITES_COORDINATES writes them.
 #define LANES 4

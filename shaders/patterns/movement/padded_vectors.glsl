@@ -1,4 +1,4 @@
-// padded.glsl for units of up to 32 bits that lie side by side in the target, in rows of UNITS and more: an invocation makes 16 bytes of it. They
+// padded.comp for units of up to 32 bits that lie side by side in the target, in rows of UNITS and more: an invocation makes 16 bytes of it. They
 // lie in one row or in two, whose places are found once for all of them.
 #define UNITS (128u / UNIT_BITS)
 #define UNITS_IN_WORD (32u / UNIT_BITS)

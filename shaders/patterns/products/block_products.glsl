@@ -74,10 +74,12 @@ BUFFER(5, output)
 #define SCALE_AT(number, index) (IS_UP(number) ? scale_up_at(index) : scale_at(index))
 #define ZERO_AT(number, index) (IS_UP(number) ? zero_up_at(index) : zero_at(index))
 #define WEIGHT_AT(number, column, term) (IS_UP(number) ? weight_up_at(column, term) : weight_at(column, term))
+#define WEIGHT_WORD(number, word) (IS_UP(number) ? words_packed_up[BASE_WORD(packed_up) + (word)] : words_packed[BASE_WORD(packed) + (word)])
 #else
 #define SCALE_AT(number, index) scale_at(index)
 #define ZERO_AT(number, index) zero_at(index)
 #define WEIGHT_AT(number, column, term) weight_at(column, term)
+#define WEIGHT_WORD(number, word) words_packed[BASE_WORD(packed) + (word)]
 #endif
 #include "float16_rounding.glsl"
 #include "products/matrix_terms.glsl"

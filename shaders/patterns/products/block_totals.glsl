@@ -1,6 +1,10 @@
-// Adds what block_tiles.glsl made of segments, in their order, and finishes the results; or what block_matrices.glsl made of parts. The compile script passes what
-// block_products.glsl is passed, with HAS_PARTS.
+// Adds what packed_matrices.glsl or block_matrices.glsl made of parts, in their order, and finishes the results. The compile script passes what
+// block_products.glsl is passed, with HAS_PARTS; of packed integers what packed_integers.glsl is passed.
+#ifdef CHUNK
+#include "products/packed_integers.glsl"
+#else
 #include "products/block_products.glsl"
+#endif
 
 layout(local_size_x = 256) in;
 
@@ -17,14 +21,22 @@ uint total_of(uint row, uint column, uint number, uint offset, uint step)
         }
         [[unroll]] for (uint i = 0u; i < SEGMENTS_AT_ONCE; ++i) {
             if (first + i < PARTS) {
+#ifndef CHUNK
                 if (!is_finite(uintBitsToFloat(sums[i]))) {
                     uint from = (first + i) * PART_TERMS;
                     sums[i] = exact_sum(row, column, number, from, min(from + PART_TERMS, parameters.terms));
                 }
+#endif
                 total = first + i == 0u ? sums[i] : sum_plus(total, sums[i]);
             }
         }
     }
+#ifdef CHUNK
+    if (!is_finite(uintBitsToFloat(total))) {
+        float by_terms = total_of_terms(row, column, number);
+        total = is_finite(by_terms) ? floatBitsToUint(by_terms) : plain_total(row, column, number);
+    }
+#endif
     return total;
 }
 

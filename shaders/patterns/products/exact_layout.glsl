@@ -1,12 +1,12 @@
 // Where an operand of an exact product lies: lines of BLOCK_TERMS terms and more, each term as three signed bytes.
 //
-// A block of a line has an exponent of its own: its terms are integers n of 24 bits, |n| <= 0x7f0000, times p * 2^-23, where p is a power of
-// two above the block's largest magnitude. n = 65536 s0 + 256 s1 + s2, each byte of -128 to 127. A magnitude is a byte, too: so many units
-// of its block, rounded down and at most 127, that no term is smaller than its magnitude times the unit.
+// A block of a line has an exponent of its own: its terms are integers n of 23 bits, |n| <= 2^22, times p * 2^-22, where p is the least power
+// of two that no magnitude of the block is above. n = 65536 s0 + 256 s1 + s2, each byte of -128 to 127. A magnitude is a byte, too: so many
+// units of its block, rounded down and at most 127, that no term is smaller than its magnitude times the unit.
 //
 // In vectors of 16 bytes, for each copy (batch): the bytes s0 of all lines, s1, s2, magnitudes; then of all copies for each block and
-// line its numbers, as bits: p, the sum of its magnitudes, that sum and 129 / 128 p for each term that is no zero, and the unit, with
-// IS_EXACT where no term was rounded. All are zero where all terms are, and where something is out of range but for IS_OUT.
+// line its numbers, as bits: p, the sum of its magnitudes, that sum and what is left out of it by six products, and the unit, with IS_EXACT
+// where no term was rounded. All are zero where all terms are, and where something is out of range but for IS_OUT.
 #ifndef EXACT_LAYOUT_GLSL
 #define EXACT_LAYOUT_GLSL
 

@@ -56,26 +56,20 @@ uint operand(uint bits) { return (bits & INFINITY_F32) == 0u ? 0u : bits; } // d
 // not finite are out of range. Sums of products neither overflow nor are denormal then.
 #define LEAST_EXPONENT 87u
 #define LARGEST_EXPONENT 167u
-// Nothing above 127 * 65536: what lies in the last 64th below a power of two has the next one.
-#define EXPONENT_OF_BLOCK(peak) max(((peak) + 0x20000u >> 23u) + 1u, LEAST_EXPONENT)
+#define EXPONENT_OF_BLOCK(peak) max((peak) + 0x7fffffu >> 23u, LEAST_EXPONENT)
 
-// The integer for a term, rounded to nearest, ties to even, by sums that are so: `scale` is 2^23 / p, and products with it are exact. Half of
-// it is rounded first, since sums with 3 * 2^22 are integers of 23 bits, and then what is left, which is exact and at most one.
+// The integer for a term, rounded to nearest, ties to even, by a sum that is so: with 3 * 2^22 integers of up to 2^22 are from 2^23 to 2^24.
+// `scale` is 2^22 / p, and products with it are exact.
 #define ROUNDS_FROM 12582912.0
 int integer_of(uint bits, float scale, inout bool is_exact)
 {
     precise float number = uintBitsToFloat(bits) * scale;
-    precise float half_number = number * 0.5;
-    precise float biased = half_number + ROUNDS_FROM;
+    precise float biased = number + ROUNDS_FROM;
     precise float rounded = biased - ROUNDS_FROM;
-    precise float doubled = rounded * 2.0;
-    precise float left_over = number - doubled;
-    precise float biased_rest = left_over + ROUNDS_FROM;
-    precise float rounded_rest = biased_rest - ROUNDS_FROM;
     // Not what is less than one: it may be denormal, and zero on some devices.
     bool is_integer = bits == 0u || (floatBitsToUint(number) & MAGNITUDE_F32) >= floatBitsToUint(1.0);
-    is_exact = is_exact && is_integer && floatBitsToUint(rounded_rest) == floatBitsToUint(left_over);
-    return 2 * int(floatBitsToUint(biased)) + int(floatBitsToUint(biased_rest)) - 3 * int(floatBitsToUint(ROUNDS_FROM));
+    is_exact = is_exact && is_integer && floatBitsToUint(rounded) == floatBitsToUint(number);
+    return int(floatBitsToUint(biased)) - int(floatBitsToUint(ROUNDS_FROM));
 }
 
 // The bytes of four integers: a word of the first ones, one of the second and one of the third. With 128 added to each byte none is negative,
@@ -95,21 +89,24 @@ uvec3 bytes_of(uvec4 biased)
 shared uint peaks[INVOCATIONS];
 shared uint sums[INVOCATIONS];
 shared uint counts[INVOCATIONS];
+shared uint squares[INVOCATIONS];
 shared uint are_rounded[INVOCATIONS];
 shared uvec4 staged[LINES * PITCH];
 
 // Of a unit: a 16th to a 32nd of the mean of the magnitudes that are no zeros, but no less than 2^-60, so that no product of two is denormal.
 #define LEAST_UNIT 67u
 
-// The numbers of a block, whose terms are rounded by half of an integer each.
-uvec4 numbers_of_block(uint exponent, uint sum, uint count, bool is_exact)
+// The numbers of a block, whose terms are rounded by half of an integer each. Six products leave out s1 s2' + s2 s1' and s2 s2' of a term:
+// `square` is the sum of s1 s1 + s2 s2.
+uvec4 numbers_of_block(uint exponent, uint sum, uint count, uint square, bool is_exact)
 {
     if (exponent > LARGEST_EXPONENT || count == 0u) {
         return uvec4(0u, 0u, 0u, exponent > LARGEST_EXPONENT ? IS_OUT : 0u);
     }
     float power = uintBitsToFloat(exponent << 23u);
-    precise float magnitudes = float(int(sum + 383u >> 8u)) * uintBitsToFloat(exponent - 15u << 23u); // exact
-    precise float left_out = float(int(count)) * power * 1.0078125; // exact
+    float part = uintBitsToFloat(exponent - 14u << 23u);
+    precise float magnitudes = float(int(sum + 383u >> 8u)) * part; // exact
+    precise float left_out = float(int(square + (square + 255u >> 8u))) * part; // exact
     precise float both = magnitudes + left_out;
     uint unit = max((floatBitsToUint(magnitudes) >> 23u) - uint(findMSB(count)) - 4u, LEAST_UNIT);
     return uvec4(floatBitsToUint(power), floatBitsToUint(magnitudes), floatBitsToUint(both), unit << 23u | (is_exact ? IS_EXACT : 0u));
@@ -170,8 +167,9 @@ void main()
         peak = max(peak, peaks[first_beside + i * beside]);
     }
     uint exponent = EXPONENT_OF_BLOCK(peak);
-    float scale = uintBitsToFloat(277u - min(exponent, LARGEST_EXPONENT) << 23u);
+    float scale = uintBitsToFloat(276u - min(exponent, LARGEST_EXPONENT) << 23u);
     uint sum = 0u;
+    uint square = 0u;
     bool is_exact = true;
     uvec4 planes[4];
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
@@ -181,6 +179,9 @@ void main()
             elements[i][j] = uint(max(integer, -integer));
             sum += elements[i][j];
             biased[j] = uint(integer + 0x808080);
+            int second = int(biased[j] >> 8u & 255u) - 128;
+            int third = int(biased[j] & 255u) - 128;
+            square += uint(second * second + third * third);
         }
         uvec3 words = bytes_of(biased);
         planes[0][i] = words.x;
@@ -188,19 +189,22 @@ void main()
         planes[2][i] = words.z;
     }
     sums[own] = sum;
+    squares[own] = square;
     are_rounded[own] = uint(!is_exact);
     barrier();
     sum = 0u;
     count = 0u;
+    square = 0u;
     uint is_rounded = 0u;
     [[unroll]] for (uint i = 0u; i < PARTS; ++i) {
         sum += sums[first_beside + i * beside];
         count += counts[first_beside + i * beside];
+        square += squares[first_beside + i * beside];
         is_rounded |= are_rounded[first_beside + i * beside];
     }
-    uvec4 numbers = numbers_of_block(exponent, sum, count, is_rounded == 0u);
-    // Of a term n p 2^-23 that was rounded, (2 |n| - 1) p 2^-24 is no more than its magnitude.
-    int down = int(numbers.w >> 23u) + 24 - int(numbers.x >> 23u);
+    uvec4 numbers = numbers_of_block(exponent, sum, count, square, is_rounded == 0u);
+    // Of a term n p 2^-22 that was rounded, (2 |n| - 1) p 2^-23 is no more than its magnitude.
+    int down = int(numbers.w >> 23u) + 23 - int(numbers.x >> 23u);
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uvec4 doubled = 2u * elements[i] - min(elements[i], uvec4(1u));
         uvec4 units = down >= 0 ? doubled >> min(uint(down), 31u) : doubled << min(uint(-down), 7u);

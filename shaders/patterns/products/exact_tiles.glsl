@@ -5,8 +5,8 @@
 // each result is certified, and computed with more where it is not, is our own.
 //
 // Of the nine products of three bytes by three, the six with p + q <= 2 are added up: for each p + q the integers of a block, which are
-// rounded as they are put together, and then the blocks in rising order. Sums whose error may exceed what is stated, by the magnitudes of a
-// fourth of their terms, are counted for their tile, and marked. A second launch (ADDS_OTHERS) adds the other three products in tiles with
+// rounded as they are put together, and then the blocks in rising order. Sums whose error may exceed what is stated, by the magnitudes of
+// half of their terms, are counted for their tile, and marked. A second launch (ADDS_OTHERS) adds the other three products in tiles with
 // such, and looks at all magnitudes. What is still not certified exact_rest.glsl and matrix_tiles.glsl compute. What is known of the blocks of
 // a result's row and column, and nothing else, decides: docs/notes/exact-products.md has the proof.
 //
@@ -44,7 +44,7 @@ layout(local_size_x = INVOCATIONS) in;
 #define PITCH 5u        // one vector more moves what is loaded together to other banks
 #define RIGHT_SPACE (3u * TILE_ROWS * PITCH)
 shared uvec4 lines[RIGHT_SPACE + 3u * TILE_COLUMNS * PITCH];
-// Numbers of blocks: a float for each left line, and then for each right one. Of p it is p times 2^-7, for which 65536 integers are one.
+// Numbers of blocks: a float for each left line, and then for each right one. Of p it is p times 2^-6, for which 65536 integers are one.
 #define NUMBERS ((TILE_ROWS + TILE_COLUMNS) / 4u)
 #define MASKS (2u * NUMBERS)
 shared uvec4 numbers[4u * NUMBERS];
@@ -64,14 +64,15 @@ shared uvec4 numbers[4u * NUMBERS];
         from_right[i] = read_right[(right_first) + i / 2u * (right_plane) + i % 2u * 64u * LINE_VECTORS]; \
     }
 // Of the magnitudes of three blocks a fourth, in the place of three planes: 16 of 64 neighbouring terms, which no order that data may have
-// tells.
-#define SAMPLE_OF(block) ((block) * BLOCK_VECTORS + own % STEP_VECTORS * 4u + (((block) * 4u + own % STEP_VECTORS) * 2654435769u >> 30u))
-#define LOAD_MAGNITUDES(block) \
+// tells, and in a second turn those behind them.
+#define HASH_OF(block) (((block) * 4u + own % STEP_VECTORS) * 2654435769u >> 30u)
+#define SAMPLE_OF(block, turn) ((block) * BLOCK_VECTORS + own % STEP_VECTORS * 4u + (HASH_OF(block) + (turn)) % 4u)
+#define LOAD_MAGNITUDES(block, turn) \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
-        from_left[i] = (block) + i < BLOCKS ? read_left[left_low + SAMPLE_OF((block) + i)] : uvec4(0u); \
+        from_left[i] = (block) + i < BLOCKS ? read_left[left_low + SAMPLE_OF((block) + i, turn)] : uvec4(0u); \
     } \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
-        uint sampled = right_low + i % 2u * 64u * LINE_VECTORS + SAMPLE_OF((block) + i / 2u); \
+        uint sampled = right_low + i % 2u * 64u * LINE_VECTORS + SAMPLE_OF((block) + i / 2u, turn); \
         from_right[i] = (block) + i / 2u < BLOCKS ? read_right[sampled] : uvec4(0u); \
     }
 #define PUT_PLANES \
@@ -127,13 +128,13 @@ shared uvec4 numbers[4u * NUMBERS];
     (own < TILE_ROWS ? read_left[left_blocks + (block) * left_lines + own] \
                      : read_right[right_blocks + (block) * right_lines + min(own - TILE_ROWS, TILE_COLUMNS - 1u)])
 #define PUT_NUMBER(array, at, bits) array[(at) + own / 4u][own % 4u] = (bits);
-#define PER_SIDE(power) (max(power, 7u << 23u) - (7u << 23u))
+#define PER_SIDE(power) (max(power, 6u << 23u) - (6u << 23u))
 #define POWER_OF_ERRORS(line) ((line).x - (((line).w & IS_EXACT) != 0u ? 3u << 23u : 0u))
 #define STATED(line) floatBitsToUint(uintBitsToFloat(UNIT_OF(line)) * (own < TILE_ROWS ? -stated : 1.0)) // exact
 #define OF_ROW(i) ((first_row + (i) * SIDE) / 4u)
 #define OF_COLUMN(j) ((TILE_ROWS + first_column + (j) * SIDE) / 4u)
 
-// What the error of a sum may be beyond what is stated, in units of 2^-24: p of either line times the other one's errors, less what is stated of
+// What the error of a sum may be beyond what is stated, in units of 2^-23: p of either line times the other one's errors, less what is stated of
 // the magnitudes that are known. Products by p and by units are exact. `of_rows` and `of_columns` are a number of each line.
 #define ADD_ERRORS(excess, of_rows, of_columns) \
     excess = sum_of(excess, sum_of(product_of(of_rows[0], of_columns[1]), product_of(of_rows[1], of_columns[0])));
@@ -292,7 +293,7 @@ void main()
     FLOATS excess[SUMS];
     bool is_out = false;
     // What is stated, less what adding up rounds.
-    float stated = float(int(min(parameters.terms, SEGMENT) + SEGMENTS - 2u * BLOCKS - 32u));
+    float stated = 0.5 * float(int(min(parameters.terms, SEGMENT) + SEGMENTS - 2u * BLOCKS - 32u));
     FLOATS per_byte = floats_filled_with(1.0 / 256.0);
     [[unroll]] for (uint matrix = 0u; matrix < SUMS; ++matrix) {
         totals[matrix] = floats_filled_with(0.0);
@@ -330,17 +331,17 @@ void main()
 #else
     uint left_low = left_at + MAGNITUDES * left_plane - own % STEP_VECTORS;
     uint right_low = right_at + MAGNITUDES * right_plane - own % STEP_VECTORS;
-    LOAD_MAGNITUDES(0u)
+    LOAD_MAGNITUDES(0u, 0u)
     [[dont_unroll]] for (uint block = 0u; block < BLOCKS; block += 3u) {
-        PUT_PLANES
-        if (block + 3u < BLOCKS) {
-            LOAD_MAGNITUDES(block + 3u)
-        }
         uvec4 of_line[3]; // which are on their way meanwhile
         [[unroll]] for (uint p = 0u; p < 3u; ++p) {
             of_line[p] = block + p < BLOCKS ? NUMBERS_OF_LINE(block + p) : uvec4(0u);
         }
-        MULTIPLY(HAS_LOW, LOW)
+        [[dont_unroll]] for (uint turn = 0u; turn < 2u; ++turn) {
+            PUT_PLANES
+            LOAD_MAGNITUDES(block + 3u * turn, 1u - turn)
+            MULTIPLY(HAS_LOW, LOW)
+        }
         barrier();
         if (HAS_LINE) {
             precise float errors = uintBitsToFloat(of_line[0].z) + uintBitsToFloat(of_line[1].z);

@@ -1,5 +1,5 @@
 // Matrices of 16 x 16 whose elements are numbered by invocations, eight for each, as they lie in memory: sums, then a left operand, by its
-// product with the unit matrix. dmlvk/trials/matrix_trial.py looks whether they lie in quads (cooperative_quads.glsl).
+// product with the unit matrix; and sums of 32 products of which each has as many bits as FLOAT32 keeps. dmlvk/trials/matrix_trial.py looks whether they lie in quads (cooperative_quads.glsl).
 #ifndef MATRIX_QUADS_GLSL
 #define MATRIX_QUADS_GLSL
 
@@ -52,6 +52,20 @@ void main()
     sums = filled_with(0.0);
     sums = matrices_product_plus(left, unit, sums);
     STORE_MATRIX(sums, 64u)
+    // 255 * 2047 * 2^-24 but for one, which is 255 * 2^-24, by a denormal.
+    vec4 largest = vec4(255.0);
+    LEFT_OF_ELEMENTS(left, largest, largest)
+    lines[LANE] = uvec4(0x07ff07ffu);
+    SUBGROUP_BARRIER
+    LOAD_RIGHT_FLOATS(unit, lines, 0u, BY_COLUMNS, 2u)
+    sums = filled_with(0.0);
+    sums = matrices_product_plus(left, unit, sums);
+    SUBGROUP_BARRIER
+    lines[LANE] = uvec4(LANE % 2u == 0u ? 0x07ff0001u : 0x07ff07ffu, 0x07ff07ffu, 0x07ff07ffu, 0x07ff07ffu);
+    SUBGROUP_BARRIER
+    LOAD_RIGHT_FLOATS(unit, lines, 0u, BY_COLUMNS, 2u)
+    sums = matrices_product_plus(left, unit, sums);
+    STORE_MATRIX(sums, 128u)
 }
 
 #endif

@@ -1,6 +1,6 @@
 // Tiles of packed operands in shared memory: each invocation computes RESULT_ROWS x RESULT_COLUMNS results, in blocks of 4 x 4.
 //
-// The compile script passes RESULT_ROWS, RESULT_COLUMNS and HAS_DOT_PRODUCT besides: whether the device has an instruction for four products and their sum.
+// The compile script passes RESULT_ROWS, RESULT_COLUMNS and HAS_DOT_PRODUCT besides.
 #ifndef PACKED_TILES_GLSL
 #define PACKED_TILES_GLSL
 
@@ -16,22 +16,7 @@
 shared uint left_words[WORDS * LEFT_PITCH];
 shared uint right_words[WORDS * RIGHT_PITCH];
 
-#if HAS_DOT_PRODUCT
-#extension GL_EXT_spirv_intrinsics : require
-// OpSDotKHR of the SPIR-V extension, with its capabilities DotProduct and DotProductInput4x8BitPacked; glslang knows no word for it yet.
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
-int dot_of_words(int a, int b, spirv_literal int packed_format);
-uint four_products(uint a, uint b) { return uint(dot_of_words(int(a), int(b), 0)); }
-#else
-uint four_products(uint a, uint b)
-{
-    int sum = 0;
-    [[unroll]] for (int first = 0; first < 32; first += 8) {
-        sum += bitfieldExtract(int(a), first, 8) * bitfieldExtract(int(b), first, 8);
-    }
-    return uint(sum);
-}
-#endif
+#include "products/four_products.glsl"
 
 #define LEFT_LOADS (TILE_ROWS * VECTORS / INVOCATIONS)
 #define RIGHT_LOADS (TILE_COLUMNS * VECTORS / INVOCATIONS)

@@ -1,7 +1,7 @@
 // Rows of elements that an operator puts in order: parameters, buffers, where elements lie, and their candidates.
 //
 // The first step finds candidates in tiles of a row and makes a sorted list of each; further steps merge lists
-// (merged_lists.glsl); the last one writes what the list of each row holds. Lists have a fixed number of places; those that
+// (merged_lists.comp); the last one writes what the list of each row holds. Lists have a fixed number of places; those that
 // are left over hold NO_CANDIDATE, which comes behind all others.
 //
 // The compile script passes UNIT_BITS, the width of an element, and KEY_WORDS. A file that defines WRITES_RESULTS has the

@@ -17,20 +17,15 @@ import dmlvk.onnx.host.evaluation.movement
 import dmlvk.onnx.host.evaluation.quantization
 import dmlvk.onnx.host.evaluation.random_numbers
 import dmlvk.onnx.host.evaluation.sequences
-import dmlvk.onnx.host.evaluation.suppression
-import dmlvk.onnx.host.evaluation.text_patterns
-import dmlvk.onnx.host.evaluation.texts  # noqa: F401  # importing them registers their functions
+import dmlvk.onnx.host.evaluation.suppression  # noqa: F401  # importing them registers their functions
 from dmlvk.onnx.host.evaluation.call import Call, Check, NotComputed, function_of
 from dmlvk.onnx.model.loading import Step
 
-OWN = "dmlvk"
-"""Functions of dmlvk's own."""
+OWN = "dmlvk"  # Functions of dmlvk's own
 
-RUNTIME = "onnxruntime"
-"""ONNX Runtime."""
+RUNTIME = "onnxruntime"  # ONNX Runtime
 
-REFERENCE = "onnx"
-"""The onnx package's reference evaluator."""
+REFERENCE = "onnx"  # The onnx package's reference evaluator
 
 
 def computed(step: Step, inputs: Sequence[Any], check: Check) -> list[Any]:
@@ -39,7 +34,6 @@ def computed(step: Step, inputs: Sequence[Any], check: Check) -> list[Any]:
     Arrays among the results may be views of the inputs.
 
     Args:
-        step: the node.
         inputs: its inputs; ``None`` for an absent optional one.
         check: refuses a shape and a type of a result.
 

@@ -16,8 +16,7 @@ from dmlvk.onnx.model.node_attributes import NodeAttributes
 
 Array = npt.NDArray[Any]
 
-Check = Callable[[Sequence[int], np.dtype[Any]], None]
-"""Refuses a shape and a type of a result by an error of its own."""
+Check = Callable[[Sequence[int], np.dtype[Any]], None]  # Refuses a shape and a type of a result by an error of its own
 
 Function = Callable[["Call"], Any]
 """Computes a node: one array for its first output, or a tuple with one for each output."""
@@ -31,7 +30,6 @@ class Call(NodeAttributes):
     """A node with the values of its inputs.
 
     Args:
-        proto: the node.
         schema: what ONNX says of its operator.
         inputs: the values; ``None`` for an absent optional one.
         check: refuses a shape and a type of a result.
@@ -131,33 +129,24 @@ def checked_axis(axis: int, rank: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class HostFunction:
-    """A function of the host as it is registered.
+    """A function of the host as it is registered."""
 
-    Attributes:
-        since: the version of its operator from which on it holds, up to the next function's.
-        compute: the function.
-        of_sizes: whether it also computes with arrays of objects, integers of :mod:`dmlvk.dynamic.sizes` among them.
-        counts: where models make numbers by the operator from which nothing follows but how much of tensors counts:
-            :data:`LENGTHS`, or only :data:`MASKS`; empty: nowhere.
-        grows: whether the results of large inputs take more memory than they do.
-        draws: from how many inputs on results are drawn, and differ from run to run; ``None``: they never are.
-        of_shape: whether results follow from the input's shape alone.
-    """
-
-    since: int
-    compute: Function
+    since: int  # the version of its operator from which on it holds, up to the next function's
+    compute: Function  # the function
+    # whether it also computes with arrays of objects, integers of :mod:`dmlvk.dynamic.sizes` among them
     of_sizes: bool = False
+    # where models make numbers by the operator from which nothing follows but how much of tensors counts:
+    # :data:`LENGTHS`, or only :data:`MASKS`; empty: nowhere
     counts: str = ""
-    grows: bool = False
+    grows: bool = False  # whether the results of large inputs take more memory than they do
+    # from how many inputs on results are drawn, and differ from run to run; ``None``: they never are
     draws: int | None = None
-    of_shape: bool = False
+    of_shape: bool = False  # whether results follow from the input's shape alone
 
 
-LENGTHS = "lengths"
-"""Lengths are made by an operator, and masks."""
+LENGTHS = "lengths"  # Lengths are made by an operator, and masks
 
-MASKS = "masks"
-"""Masks are."""
+MASKS = "masks"  # Masks are
 
 FUNCTIONS: dict[tuple[str, str], list[HostFunction]] = {}
 """The functions by domain and operator, each list by rising version."""
@@ -178,12 +167,7 @@ def computes(
     Args:
         op_types: the operators that it computes.
         since: the first version of them that it knows.
-        domain: of the operators.
         of_sizes: as of :class:`HostFunction`.
-        counts: likewise.
-        grows: likewise.
-        draws: likewise.
-        of_shape: likewise.
     """
 
     def register(function: Function) -> Function:

@@ -12,8 +12,7 @@ from onnx import helper, numpy_helper
 from dmlvk.onnx.host.evaluation.call import LENGTHS, MASKS, Array, Call, NotComputed, checked_axis, computes
 from dmlvk.onnx.host.evaluation.random_numbers import trained
 
-_NO_BOUND = (2**31 - 1, 2**63 - 1)
-"""Ends of Slice that stand for no end."""
+_NO_BOUND = (2**31 - 1, 2**63 - 1)  # Ends of Slice that stand for no end
 
 
 @computes("Identity", of_sizes=True, counts=LENGTHS)
@@ -237,7 +236,6 @@ def clipped_slice(start: Any, end: Any, step: int, size: Any) -> tuple[Any, Any]
         start: from here on; negative numbers count from the end.
         end: up to here, likewise.
         step: not 0.
-        size: of the axis.
     """
     if step < 0 and any(end == bound for bound in _NO_BOUND):
         end = -size - 1

@@ -9,8 +9,7 @@ from dmlvk.onnx.host.evaluation.call import Array, Call, NotComputed, computes
 
 _MICROSOFT = "com.microsoft"
 
-_MOST_PRODUCTS = 2**26
-"""Larger products are the device's, which is faster."""
+_MOST_PRODUCTS = 2**26  # Larger products are the device's, which is faster
 
 
 def _spread(call: Call, array: Array, values: Array) -> Array:

@@ -25,7 +25,6 @@ def computed(step: Step, values: Mapping[str, Any], opsets: Mapping[str, int]) -
     """What a node gives.
 
     Args:
-        step: the node.
         values: its inputs and whatever its subgraphs read, by name.
         opsets: versions of the operator sets.
 

@@ -20,16 +20,14 @@ from dmlvk.onnx.model.loading import Step, subgraphs
 from dmlvk.support import faults
 
 _PACKAGE = "onnxruntime"
-_IR_VERSION = 10
-"""Of the models that nodes become: what ONNX Runtime 1.18 and later read."""
+_IR_VERSION = 10  # Of the models that nodes become: what ONNX Runtime 1.18 and later read
 
 _FOREIGN = re.compile("float4|float8|bfloat16|complex|int2|int4")
 """Types of which it makes no arrays, or such of other types."""
 
 _BEYOND = 2**31
 _NARROWED = ("", "com.microsoft")
-_OF_64_BITS = ("Constant", "Shape")
-"""Operators whose integers have 64 bits by their meaning."""
+_OF_64_BITS = ("Constant", "Shape")  # Operators whose integers have 64 bits by their meaning
 
 _importing = threading.Lock()
 _sessions: weakref.WeakKeyDictionary[Step, dict[tuple[bytes, ...], Any]] = weakref.WeakKeyDictionary()
@@ -75,7 +73,6 @@ def computed(
     BFLOAT16, for which the package has next to no operators, becomes FLOAT, and the results are rounded to it.
 
     Args:
-        step: the node.
         values: its inputs and whatever its subgraphs read, by name.
         opsets: versions of the operator sets.
         is_narrow: of each output, whether it is of BFLOAT16; empty: nobody knows.

@@ -19,10 +19,8 @@ def non_max_suppression(
     Args:
         boxes: batch, box, 4: two corners (y, x), or the center and the sizes (x, y, width, height).
         scores: batch, class, box.
-        most: boxes of a class.
         overlap: what the intersection may be of the union, of two that are both left.
         least: what a score must be above; ``None``: anything.
-        centered: whether boxes have centers.
     """
     found = []
     for batch, (corners, classes) in enumerate(zip(_corners(boxes, centered=centered), scores, strict=True)):

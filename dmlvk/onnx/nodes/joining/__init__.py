@@ -20,13 +20,7 @@ from dmlvk.onnx.nodes.joining.quantized import quantized
 
 _Pattern = Callable[[Nodes, Step], Joined | None]
 
-_PATTERNS: tuple[_Pattern, ...] = (
-    normalization,
-    instance_normalization,
-    attention,
-    gelu,
-    swish,
-)
+_PATTERNS: tuple[_Pattern, ...] = (normalization, instance_normalization, attention, gelu, swish)
 """Each looks whether a node ends, or is the middle of, such a form."""
 
 
@@ -35,7 +29,6 @@ def joined(steps: Sequence[Step], constants: Mapping[str, Any], shown: Collectio
 
     Args:
         steps: the nodes, each behind those that it reads from.
-        constants: values that are known.
         shown: the names of values that must be there: the model's outputs.
     """
     return _joined(steps, constants, shown, _PATTERNS)

@@ -24,8 +24,6 @@ def of_groups(
     """A normalization between two Reshapes, with scale and bias behind the second.
 
     Args:
-        nodes: of the graph.
-        operand: what is normalized.
         axes: along which; ``None``: all behind the second.
         epsilon: what is added to the variance.
         body: the nodes that normalize, of which the first gives the result.

@@ -12,29 +12,22 @@ from onnx import TensorProto, helper
 
 from dmlvk.onnx.model.loading import Step
 
-JOINED = "dmlvk.joined"
-"""The domain of joined nodes: dmlvk's own."""
+JOINED = "dmlvk.joined"  # The domain of joined nodes: dmlvk's own
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Joined(Step):
-    """A node that stands for several.
+    """A node that stands for several."""
 
-    Attributes:
-        body: the nodes, in order; the last one gives the result.
-    """
-
-    body: tuple[Step, ...] = ()
+    body: tuple[Step, ...] = ()  # the nodes, in order; the last one gives the result
 
 
 class Nodes:
     """The nodes of a graph.
 
     Args:
-        steps: the nodes.
-        constants: values that are known.
         shown: values that must be there whoever reads them.
     """
 
@@ -78,7 +71,6 @@ class Nodes:
         """What a value is multiplied by, or added to, where it is known already; and the name of the result.
 
         Args:
-            name: the value.
             op_type: ``"Mul"`` or ``"Add"``, of the only node that reads it.
             within: where to add this node.
         """
@@ -145,8 +137,6 @@ class Nodes:
         """A node in the place of others; ``None`` where more than their last one's result is needed elsewhere.
 
         Args:
-            op_type: of the node.
-            inputs: what it reads.
             body: the nodes, in any order.
             attributes: of the node; those that are ``None`` are left out.
         """

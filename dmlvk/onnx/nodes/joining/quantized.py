@@ -19,17 +19,11 @@ _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 @dataclasses.dataclass(frozen=True)
 class _Integers:
-    """What a DequantizeLinear or QuantizeLinear of known parameters says.
+    """What a DequantizeLinear or QuantizeLinear of known parameters says."""
 
-    Attributes:
-        name: the integers.
-        scale: the name of their scale.
-        zero: of their zero point.
-    """
-
-    name: str
-    scale: str
-    zero: str
+    name: str  # the integers
+    scale: str  # the name of their scale
+    zero: str  # of their zero point
 
 
 def quantized(nodes: Nodes, step: Step) -> Joined | None:
@@ -141,8 +135,6 @@ def _is_moved(nodes: Nodes, integers: str, reader: Step | None = None) -> bool:
     Only where all operands of a sum or product are of one type afterwards, does it compute with the integers.
 
     Args:
-        nodes: the graph's.
-        integers: the value's name.
         reader: the node that reads what they stand for; ``None``: any one.
     """
     back = nodes.reader(integers, "DequantizeLinear")

@@ -14,6 +14,7 @@ from dmlvk.onnx.nodes.operators import grid_sampling as grid_sampling
 from dmlvk.onnx.nodes.operators import group_query as group_query
 from dmlvk.onnx.nodes.operators import joined as joined
 from dmlvk.onnx.nodes.operators import joined_quantized as joined_quantized
+from dmlvk.onnx.nodes.operators import linear_attention as linear_attention
 from dmlvk.onnx.nodes.operators import masked_heads as masked_heads
 from dmlvk.onnx.nodes.operators import matrix as matrix
 from dmlvk.onnx.nodes.operators import movement as movement

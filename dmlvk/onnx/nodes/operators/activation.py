@@ -9,18 +9,12 @@ import onnx
 from onnx import TensorProto, helper
 
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.operators.elementwise import with_equal_zeros, with_nan
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators import OPERATORS, FusedActivation
 
-PLAIN_ACTIVATIONS = {
-    "Relu": "RELU",
-    "Sigmoid": "SIGMOID",
-    "Softsign": "SOFTSIGN",
-}
-"""Activations without attributes."""
+PLAIN_ACTIVATIONS = {"Relu": "RELU", "Sigmoid": "SIGMOID", "Softsign": "SOFTSIGN"}  # Activations without attributes
 
 WITH_ATTRIBUTES: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
     "Celu": ("CELU", {"alpha": ("alpha", 1.0)}),
@@ -69,26 +63,21 @@ def _with_attributes(operator: str, members: dict[str, tuple[str, float]], node:
 
 for _op_type, _operator in PLAIN_ACTIVATIONS.items():
     _name = f"ACTIVATION_{_operator}"
-    translates(_op_type, by=[_name], shape=shapes.same, batch=batches.elementwise)(functools.partial(_plain, _name))
+    translates(_op_type, by=[_name], batch=batches.elementwise)(functools.partial(_plain, _name))
 
 for _op_type, (_operator, _members) in WITH_ATTRIBUTES.items():
     _name = f"ACTIVATION_{_operator}"
     _made = functools.partial(_with_attributes, _name, _members)
-    translates(_op_type, by=[_name], shape=shapes.same, batch=batches.elementwise)(_made)
+    translates(_op_type, by=[_name], batch=batches.elementwise)(_made)
 
 
-@translates("Softplus", by=["ACTIVATION_SOFTPLUS"], shape=shapes.same, batch=batches.elementwise)
+@translates("Softplus", by=["ACTIVATION_SOFTPLUS"], batch=batches.elementwise)
 def softplus(node: Node) -> None:
     """Of steepness 1."""
     node.set(node.apply("ACTIVATION_SOFTPLUS", input_tensor=node.tensor(0), steepness=1.0))
 
 
-@translates(
-    "Mish",
-    by=["ACTIVATION_SOFTPLUS", "ELEMENT_WISE_TANH", "ELEMENT_WISE_MULTIPLY"],
-    shape=shapes.same,
-    batch=batches.elementwise,
-)
+@translates("Mish", by=["ACTIVATION_SOFTPLUS", "ELEMENT_WISE_TANH", "ELEMENT_WISE_MULTIPLY"], batch=batches.elementwise)
 def mish(node: Node) -> None:
     """X * tanh(softplus(x))."""
     tensor = node.tensor(0)
@@ -96,14 +85,14 @@ def mish(node: Node) -> None:
     node.set(tensor * node.apply("ELEMENT_WISE_TANH", input_tensor=ramp))
 
 
-@translates("HardSwish", by=["ACTIVATION_HARD_SWISH"], shape=shapes.same, batch=batches.elementwise)
+@translates("HardSwish", by=["ACTIVATION_HARD_SWISH"], batch=batches.elementwise)
 def hard_swish(node: Node) -> None:
     """X * max(0, min(1, x / 6 + 1 / 2))."""
     node.set(node.apply("ACTIVATION_HARD_SWISH", input_tensor=node.tensor(0), alpha=1 / 6, beta=0.5))
 
 
-@translates("Swish", by=["ACTIVATION_SWISH"], shape=shapes.same, batch=batches.elementwise)
-@translates("QuickGelu", by=["ACTIVATION_SWISH"], domain=MICROSOFT, shape=shapes.same)
+@translates("Swish", by=["ACTIVATION_SWISH"], batch=batches.elementwise)
+@translates("QuickGelu", by=["ACTIVATION_SWISH"], domain=MICROSOFT)
 def swish(node: Node) -> None:
     """X * sigmoid(alpha * x)."""
     default = 1.702 if node.op_type == "QuickGelu" else 1.0
@@ -111,8 +100,8 @@ def swish(node: Node) -> None:
     node.set(node.apply("ACTIVATION_SWISH", input_tensor=node.tensor(0), sigmoid_input_scale=alpha))
 
 
-@translates("Gelu", by=["ACTIVATION_GELU"], shape=shapes.same, batch=batches.elementwise)
-@translates("Gelu", by=["ACTIVATION_GELU"], domain=MICROSOFT, shape=shapes.same)
+@translates("Gelu", by=["ACTIVATION_GELU"], batch=batches.elementwise)
+@translates("Gelu", by=["ACTIVATION_GELU"], domain=MICROSOFT)
 def gelu(node: Node) -> None:
     """By the error function, or by its approximation with tanh."""
     node.check_element(0, *FLOATS)
@@ -122,7 +111,7 @@ def gelu(node: Node) -> None:
         node.set(node.apply("ACTIVATION_GELU", input_tensor=node.tensor(0)))
 
 
-@translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=MICROSOFT, shape=shapes.same)
+@translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=MICROSOFT)
 def fast_gelu(node: Node) -> None:
     """The approximation with tanh, of the sum with a bias."""
     node.check_element(0, *FLOATS)
@@ -132,7 +121,7 @@ def fast_gelu(node: Node) -> None:
     node.set(gelu_by_tanh(node, tensor))
 
 
-@translates("BiasGelu", by=["ELEMENT_WISE_ADD", "ACTIVATION_GELU"], domain=MICROSOFT, shape=shapes.same)
+@translates("BiasGelu", by=["ELEMENT_WISE_ADD", "ACTIVATION_GELU"], domain=MICROSOFT)
 def bias_gelu(node: Node) -> None:
     """Of the sum with a bias."""
     node.set(node.apply("ACTIVATION_GELU", input_tensor=node.tensor(0) + node.tensor(1)))
@@ -147,7 +136,7 @@ def gelu_by_tanh(node: Node, x: Tensor) -> Tensor:
     return node.cast(x * 0.5 * (bent + 1.0), element)
 
 
-@translates("PRelu", by=["ACTIVATION_PARAMETERIZED_RELU"], shape=shapes.same, batch=batches.elementwise)
+@translates("PRelu", by=["ACTIVATION_PARAMETERIZED_RELU"], batch=batches.elementwise)
 def parametric_relu(node: Node) -> None:
     """The slope broadcasts to the input."""
     tensor, slope = node.tensor(0), node.tensor(1)
@@ -178,4 +167,4 @@ def _along_axes(operator: str, node: Node) -> None:
 for _op_type, _operator in {"Softmax": "SOFTMAX1", "LogSoftmax": "LOG_SOFTMAX1", "Hardmax": "HARDMAX1"}.items():
     _name = f"ACTIVATION_{_operator}"
     _made = functools.partial(_along_axes, _name)
-    translates(_op_type, by=[_name], shape=shapes.same, batch=batches.along_an_axis(-1))(_made)
+    translates(_op_type, by=[_name], batch=batches.along_an_axis(-1))(_made)

@@ -13,8 +13,7 @@ from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.translation import Appending, Node, translation_of
 from dmlvk.onnx.nodes.values import NodeInputError, NotOnDevice, Tensor
 
-_SCORES = 3
-"""The output that shows scores, of every operator that has one."""
+_SCORES = 3  # The output that shows scores, of every operator that has one
 
 
 def numbers(node: Node, index: int, count: int) -> Tensor:
@@ -27,25 +26,19 @@ def numbers(node: Node, index: int, count: int) -> Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Heads:
-    """The sizes of what is appended.
+    """The sizes of what is appended."""
 
-    Attributes:
-        batch: sequences.
-        tokens: new ones of each.
-        heads: of queries.
-        key_heads: of keys and values.
-        size: of a head of queries and keys.
-        value_size: of a head of values.
-        bits: of an integer in caches of integers: 8 or 4; 0: caches have the queries' type.
-    """
+    batch: int  # sequences
+    tokens: int  # new ones of each
+    heads: int  # of queries
+    key_heads: int  # of keys and values
+    size: int  # of a head of queries and keys
+    value_size: int  # of a head of values
+    bits: int = 0  # of an integer in caches of integers: 8 or 4; 0: caches have the queries' type
 
-    batch: int
-    tokens: int
-    heads: int
-    key_heads: int
-    size: int
-    value_size: int
-    bits: int = 0
+    def output(self, element: int) -> New:
+        """Results, where queries have an element type."""
+        return New(element, (self.batch, self.tokens, self.heads * self.value_size))
 
     def present(self, element: int, capacity: int, size: int) -> New:
         """A cache of heads of so many elements, where queries have an element type."""
@@ -57,72 +50,91 @@ def cached(
     node: Node,
     heads: Heads,
     element: int,
-    positions: int | None = None,
+    positions: int | None = None,  # as of :class:`Lengths`
     masked: int | None = None,
     *,
-    shows_scores: bool = False,
+    shows_scores: bool = False,  # whether scores are an output
 ) -> dict[str, Any]:
-    """The caches, where they lie in memory of their own that stays; else those of the past, and new ones.
-
-    Args:
-        node: the node.
-        heads: the sizes.
-        element: of queries.
-        positions: as of :class:`Lengths`.
-        masked: likewise.
-        shows_scores: whether scores are an output.
-    """
+    """The caches, where they lie in memory of their own that stays; else those of the past, and new ones."""
     kind = _kind(node)
     capacity = node.assembly.capacity_of(node.proto.output[1] if len(node.proto.output) > 1 else "")
     members: dict[str, Any] = {"keeps_past": capacity is not None}
+    columns = capacity
     if capacity is None:
         past = node.shape(kind.past[0])[2] if node.has(kind.past[0]) else 0
         if node.integer("sliding_window_cache"):
             capacity = _window_capacity(node, kind, past, positions)
         else:
-            total = _total(node, kind, heads.tokens, past)
-            if positions is not None and total > positions:
-                raise NodeInputError(f"{total} tokens stand in the caches; there are angles for {positions}")
-            if masked is not None and masked != total:
-                raise NotOnDevice(f"{total} tokens contradict a mask of {masked} keys")
-            capacity = max(total, past)
-            if shows_scores:
-                members |= {"scores_tensor": New(element, (heads.batch, heads.heads, heads.tokens, total))}
+            columns = _checked_total(node, kind, heads.tokens, past, positions, masked)
+            capacity = max(columns, past)
         if past:
-            members |= {
-                "past_key_tensor": node.packed(node.tensor(kind.past[0])),
-                "past_value_tensor": node.packed(node.tensor(kind.past[1])),
-            }
+            members |= _past(node, kind)
     else:
         node.assembly.appended.update(node.proto.output[1:3])
-        given = node.proto.input
-        total_name = "" if kind.total is None else given[kind.total]
-        counts = given[kind.counts] if kind.counts is not None and node.has(kind.counts) else ""
-        masks = tuple(name for name in kind.masks_in(given) if node.assembly.capacity_of(name) is not None)
-        masked = None if masks else masked
-        scores = node.proto.output[_SCORES] if shows_scores else ""
-        if shows_scores:
-            members |= {"scores_tensor": New(element, (heads.batch, heads.heads, heads.tokens, capacity))}
-        node.assembly.lengths.append(
-            Lengths(
-                node.name,
-                given[kind.ends],
-                total_name,
-                heads.batch,
-                heads.tokens,
-                positions,
-                masked,
-                counts,
-                masks,
-                scores,
-            )
-        )
+        _note_lengths(node, kind, heads, positions, masked, shows_scores=shows_scores)
+    if shows_scores and columns is not None:
+        members |= {"scores_tensor": New(element, (heads.batch, heads.heads, heads.tokens, columns))}
     return {
         **members,
-        "output_tensor": New(element, (heads.batch, heads.tokens, heads.heads * heads.value_size)),
+        "output_tensor": heads.output(element),
         "present_key_tensor": heads.present(element, capacity, heads.size),
         "present_value_tensor": heads.present(element, capacity, heads.value_size),
     }
+
+
+def borrowed(
+    node: Node,
+    heads: Heads,
+    element: int,
+    positions: int | None = None,  # as of :class:`Lengths`
+    masked: int | None = None,
+    *,
+    shows_scores: bool = False,  # whether scores are an output
+) -> dict[str, Any]:
+    """The caches of another node, to which that has appended new keys and values."""
+    kind = _kind(node)
+    if node.wants(1) or node.wants(2) or shows_scores or node.integer("sliding_window_cache"):
+        raise NotOnDevice("caches of another node go with no outputs but results, and keep no window")
+    if node.assembly.capacity_of(node.proto.input[kind.past[0]]) is None:
+        rows = node.shape(kind.past[0])[2]
+        total = _checked_total(node, kind, heads.tokens, rows, positions, masked)
+        if total > rows:
+            raise NodeInputError(f"total_sequence_length must be at most the {rows} rows of the caches; got {total}")
+    else:
+        _note_lengths(node, kind, heads, positions, masked)
+    return {"keeps_past": False, **_past(node, kind), "output_tensor": heads.output(element)}
+
+
+def _past(node: Node, kind: Appending) -> dict[str, Tensor]:
+    names = ("past_key_tensor", "past_value_tensor")
+    return {name: node.packed(node.tensor(index)) for name, index in zip(names, kind.past, strict=True)}
+
+
+def _checked_total(
+    node: Node, kind: Appending, tokens: int, past: int, positions: int | None, masked: int | None
+) -> int:
+    """How long the longest sequence is, with its new tokens, for which there are angles and a mask."""
+    total = _total(node, kind, tokens, past)
+    if positions is not None and total > positions:
+        raise NodeInputError(f"{total} tokens stand in the caches; there are angles for {positions}")
+    if masked is not None and masked != total:
+        raise NotOnDevice(f"{total} tokens contradict a mask of {masked} keys")
+    return total
+
+
+def _note_lengths(
+    node: Node, kind: Appending, heads: Heads, positions: int | None, masked: int | None, *, shows_scores: bool = False
+) -> None:
+    """Notes which lengths a node reads, that are looked at before each run."""
+    given = node.proto.input
+    total = "" if kind.total is None else given[kind.total]
+    counts = given[kind.counts] if kind.counts is not None and node.has(kind.counts) else ""
+    masks = tuple(name for name in kind.masks_in(given) if node.assembly.capacity_of(name) is not None)
+    masked = None if masks else masked
+    scores = node.proto.output[_SCORES] if shows_scores else ""
+    node.assembly.lengths.append(
+        Lengths(node.name, given[kind.ends], total, heads.batch, heads.tokens, positions, masked, counts, masks, scores)
+    )
 
 
 def _kind(node: Node) -> Appending:
@@ -163,11 +175,7 @@ def check_total(total: int, tokens: int, rows: int) -> None:
 
     Args:
         total: the length, with new tokens.
-        tokens: how many these are.
         rows: of the caches before: all of them count, or there is room for all.
-
-    Raises:
-        NodeInputError: naming the numbers.
     """
     if total < tokens or (total > rows and total != rows + tokens):
         raise NodeInputError(
@@ -178,30 +186,19 @@ def check_total(total: int, tokens: int, rows: int) -> None:
 
 def appended(
     node: Node,
-    sources: tuple[Tensor, Tensor, Tensor],
+    sources: tuple[Tensor, Tensor, Tensor],  # queries, keys and values: batch, tokens, heads * size
     heads: Heads,
     *,
-    scale: float,
-    is_causal: bool,
-    added: Tensor | None = None,
-    softcap: float = 0.0,
-    window: int = 0,
-    shows_scores: bool = False,
+    scale: float,  # what scores are multiplied by
+    is_causal: bool,  # whether a query sees no key behind its own
+    added: Tensor | None = None,  # what is added to scores: batch or 1, heads or 1, tokens or 1, keys
+    softcap: float = 0.0,  # scores are bent to stay below it; 0: they are not
+    window: int = 0,  # how many keys a query sees, its own last; 0: all
+    shows_scores: bool = False,  # whether scores are an output
+    # from which sequence of its beams each sequence takes the keys of the past, and how many a group has
     beams: tuple[Tensor, int] | None = None,
 ) -> list[Tensor]:
     """Attention of queries, keys and values of one type behind so many keys as an input says.
-
-    Args:
-        node: the node.
-        sources: queries, keys and values: batch, tokens, heads * size.
-        heads: their sizes.
-        scale: what scores are multiplied by.
-        is_causal: whether a query sees no key behind its own.
-        added: what is added to scores: batch or 1, heads or 1, tokens or 1, keys.
-        softcap: scores are bent to stay below it; 0: they are not.
-        window: how many keys a query sees, its own last; 0: all.
-        shows_scores: whether scores are an output.
-        beams: from which sequence of its beams each sequence takes the keys of the past, and how many a group has.
 
     Returns:
         The results, all keys and values, and scores where they are an output.

@@ -8,7 +8,6 @@ from onnx import TensorProto
 
 from dmlvk.onnx.decoding.cache_pairs import APPENDS
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.appending import Heads, appended
 from dmlvk.onnx.nodes.operators.attention_rules import check_onnx
@@ -39,7 +38,6 @@ _OUTPUT, _PRESENT_KEY, _PRESENT_VALUE, _SCORES = range(4)
     by=["MULTIHEAD_ATTENTION1"],
     since=23,
     note="memory grows with the length; with the square of it for masks, softcap and qk_matmul_output",
-    shape=shapes.attention,
     batch=batches.attention,
     check=check_onnx,
     appends=Appending((4, 5), 7, is_optional=True, masks=(3,)),

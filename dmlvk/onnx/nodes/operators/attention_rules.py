@@ -16,8 +16,7 @@ from onnx import TensorProto
 from dmlvk.onnx.nodes.translation import Node
 from dmlvk.onnx.nodes.values import NodeInputError, element_name
 
-_Size: TypeAlias = "int | tuple[int, ...] | None"
-"""A size, some of which any will do, or any at all."""
+_Size: TypeAlias = "int | tuple[int, ...] | None"  # A size, some of which any will do, or any at all
 
 _GROUP_QUERY = (
     *("query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length", "cos_cache"),
@@ -42,7 +41,6 @@ class _Given:
     """A node's inputs by the names that its operator has for them.
 
     Args:
-        node: the node.
         names: of its inputs, in their order.
     """
 
@@ -63,11 +61,7 @@ class _Given:
         return self.shape(name)[2] if self.has(name) else None
 
     def refuse(self, name: str, rule: str) -> NoReturn:
-        """Refuses an input.
-
-        Raises:
-            NodeInputError: naming it.
-        """
+        """Refuses an input."""
         place = self._places[name]
         value = self._node.proto.input[place] if place < len(self._node.proto.input) else ""
         raise NodeInputError(f"{name}{f' ({value!r})' if value else ''} {rule}")
@@ -155,8 +149,11 @@ def check_group_query(node: Node) -> None:
     for together in (("key", "value"), ("past_key", "past_value"), ("cos_cache", "sin_cache")):
         given.check_together(*together)
     size = _head("query", hidden, heads if given.has("key") else heads + 2 * key_heads)
+    none = given.has("key") and given.shape("key")[1:2] == (0,)  # it sees the keys of another node
     for name in ("key", "value"):
-        given.check_sizes(name, batch, tokens, key_heads * size)
+        given.check_sizes(name, (1, batch) if none else batch, 0 if none else tokens, key_heads * size)
+    if none and not given.has("past_key"):
+        given.refuse("past_key", "must be given where there are no new keys")
     is_quantized = any(node.text(f"{role}_quant_type", "NONE") != "NONE" for role in "kv")
     bits = node.integer("kv_cache_bit_width") if is_quantized else 0
     line = size // 2 if bits == 4 else size

@@ -33,11 +33,9 @@ from dmlvk.operators.members import ReduceFunction
 
 _OF_PACKED = MultiheadAttentionMaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END
 
-_LOWEST_HALF = -65504.0
-"""Of FLOAT16: what hides keys by less is kept beside a score in FLOAT32, and swallows it."""
+_LOWEST_HALF = -65504.0  # Of FLOAT16: what hides keys by less is kept beside a score in FLOAT32, and swallows it
 
-_HIDES_IN_HALF = -30000.0
-"""Hides a key as well as any smaller number; its sum with a score is one of FLOAT16."""
+_HIDES_IN_HALF = -30000.0  # Hides a key as well as any smaller number; its sum with a score is one of FLOAT16
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
 
@@ -180,7 +178,6 @@ def _attend(node: Node, all_three: Tensor, *, mask: int, past: int, added: int |
     """Sets the outputs.
 
     Args:
-        node: its attributes count.
         all_three: queries, keys and values behind one another: batch, length, hidden.
         mask: which input is the mask.
         past: which one has keys and values from before.
@@ -223,29 +220,19 @@ def _attend(node: Node, all_three: Tensor, *, mask: int, past: int, added: int |
 
 def _attended(
     node: Node,
-    sources: Mapping[str, Tensor],
+    sources: Mapping[str, Tensor],  # of queries, keys and values, by DirectML's members
     sizes: AttentionSizes,
     *,
-    added: int | None,
-    mask: int,
-    past: tuple[Tensor, Tensor] | None,
-    presents: bool,
-    bias: Tensor | None = None,
+    added: int | None,  # which input is added to the scores
+    mask: int,  # which input is the mask
+    past: tuple[Tensor, Tensor] | None,  # keys and values from before
+    presents: bool,  # whether all keys and values are asked for
+    bias: Tensor | None = None,  # what is added to queries, keys and values
 ) -> list[Tensor]:
     """The results, and present keys and values where they are asked for.
 
     A query that sees no key has the shares that it would have without the mask: what hides a key is added to every
     score then. FLOAT16 cannot hold such sums, so there the mask is lifted from those queries, or all is FLOAT32.
-
-    Args:
-        node: its attributes count.
-        sources: of queries, keys and values, by DirectML's members.
-        sizes: the sizes.
-        added: which input is added to the scores.
-        mask: which input is the mask.
-        past: keys and values from before.
-        presents: whether all keys and values are asked for.
-        bias: what is added to queries, keys and values.
     """
     element = wide = next(iter(sources.values())).element
     masked = _mask(node, node.tensor(mask), sizes) if node.has(mask) else None

@@ -10,7 +10,6 @@ from typing import Any
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.operators.matrix import product
 from dmlvk.onnx.nodes.operators.movement import sliced
 from dmlvk.onnx.nodes.translation import Node, translates
@@ -20,27 +19,18 @@ from dmlvk.onnx.nodes.window_counts import window_counts
 _CROSS_CORRELATION = 1  # DML_CONVOLUTION_MODE
 _FORWARD, _BACKWARD = 0, 1  # DML_CONVOLUTION_DIRECTION
 
-_FEWEST_TAPS = 128
-"""Of a filter that is summed in two halves."""
+_FEWEST_TAPS = 128  # Of a filter that is summed in two halves
 
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """A window that slides over the spatial axes, at least two of them.
+    """A window that slides over the spatial axes, at least two of them."""
 
-    Attributes:
-        size: of the window.
-        strides: how far it moves.
-        dilations: how far its elements lie apart.
-        start: padding before the first element.
-        end: padding behind the last one.
-    """
-
-    size: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    start: tuple[int, ...]
-    end: tuple[int, ...]
+    size: tuple[int, ...]  # of the window
+    strides: tuple[int, ...]  # how far it moves
+    dilations: tuple[int, ...]  # how far its elements lie apart
+    start: tuple[int, ...]  # padding before the first element
+    end: tuple[int, ...]  # padding behind the last one
 
     @property
     def members(self) -> dict[str, Any]:
@@ -64,9 +54,7 @@ def window_of(node: Node, sizes: tuple[int, ...], size: tuple[int, ...], *, outp
     """The window of a convolution or a pool.
 
     Args:
-        node: its attributes count.
         sizes: of the spatial axes of the input.
-        size: of the window.
         output: of the spatial axes of the output.
 
     Raises:
@@ -101,9 +89,7 @@ def cropped(node: Node, tensor: Tensor, size: Sequence[int], output: Sequence[in
     TensorFlow take it as 0.
 
     Args:
-        node: its attributes count.
         tensor: batch, channels, spatial axes.
-        size: of the window.
         output: of the spatial axes of the output.
         from_short: from how many missing elements of padding on ONNX Runtime's operator counts them.
     """
@@ -145,30 +131,20 @@ def narrowed(tensor: Tensor, rank: int) -> Tensor:
 def filtered(
     node: Node,
     operator: str,
-    tensor: Tensor,
-    weights: Tensor,
+    tensor: Tensor,  # batch, channels, spatial axes
+    weights: Tensor,  # filters, channels of a group, spatial axes
     window: Window,
-    element: int | None = None,
+    element: int | None = None,  # of the result, where it follows from no input
     /,
     **more: Any,
 ) -> Tensor:
-    """A tensor by a convolution's operator.
-
-    Args:
-        node: its group counts.
-        operator: DirectML's name.
-        tensor: batch, channels, spatial axes.
-        weights: filters, channels of a group, spatial axes.
-        window: the window.
-        element: of the result, where it follows from no input.
-        more: the operator's other members.
-    """
+    """A tensor by a convolution's operator."""
     seen, filters = widened(tensor), widened(weights)
     members = {"input_tensor": seen, "filter_tensor": filters, "group_count": node.integer("group", 1), **more}
     return narrowed(node.apply(operator, element, **window.widened().members, **members), tensor.rank)
 
 
-@translates("Conv", by=["CONVOLUTION"], shape=shapes.convolved, batch=batches.each_picture)
+@translates("Conv", by=["CONVOLUTION"], batch=batches.each_picture)
 def convolution(node: Node) -> None:
     """One to three spatial axes."""
     tensor, weights = node.tensor(0), node.tensor(1)
@@ -215,7 +191,6 @@ def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: Tensor | None) 
     """A convolution, with the activation behind it where there is one.
 
     Args:
-        node: its attributes count.
         tensor: batch, channels, spatial axes.
         weights: filters, channels of a group, spatial axes.
         bias: a number for each filter.
@@ -233,7 +208,7 @@ def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: Tensor | None) 
     return _convolved(node, tensor, weights, bias, window, (0,) * len(sizes), direction=_FORWARD)
 
 
-@translates("ConvTranspose", by=["CONVOLUTION"], shape=shapes.spread_out, batch=batches.each_picture)
+@translates("ConvTranspose", by=["CONVOLUTION"], batch=batches.each_picture)
 def transposed_convolution(node: Node) -> None:
     """Backwards, as ONNX Runtime cuts what there is of it."""
     transposed(node, node.list("pads"), bias=2)
@@ -324,7 +299,24 @@ def _convolved(
     )
 
 
-@translates("ConvInteger", by=["CONVOLUTION_INTEGER"], shape=shapes.convolved)
+def convolved_channels(node: Node, lines: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    """Each channel [batch, channels, places] by its own taps [channels, 1, taps], where all of them lie inside."""
+    return filtered(
+        node,
+        "CONVOLUTION",
+        lines,
+        weights,
+        Window((weights.shape[2],), (1,), (1,), (0,), (0,)),
+        bias_tensor=None if bias is None else per_channel(bias, 4),
+        mode=_CROSS_CORRELATION,
+        direction=_FORWARD,
+        output_padding=[0, 0],
+        fused_activation=None,
+        group_count=lines.shape[1],
+    )
+
+
+@translates("ConvInteger", by=["CONVOLUTION_INTEGER"])
 def integer_convolution(node: Node) -> None:
     """8-bit integers; sums in 32 bits."""
     tensor, weights = node.tensor(0), node.tensor(1)
@@ -332,7 +324,8 @@ def integer_convolution(node: Node) -> None:
         f"{role}_zero_point_tensor": per_channel(node.tensor(index), max(tensor.rank, 4)) if node.has(index) else None
         for role, index in (("input", 2), ("filter", 3))
     }
-    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=node.new().shape[2:])
+    sizes = window_counts(node, tensor.shape[2:], weights.shape[2:])
+    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
     node.set(filtered(node, "CONVOLUTION_INTEGER", tensor, weights, window, **zeros))
 
 

@@ -7,7 +7,6 @@ import string
 
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.operators.matrix import matmul
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
@@ -16,7 +15,7 @@ from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 _SUM = 10  # DML_REDUCE_FUNCTION
 
 
-@translates("Einsum", note="of one or two tensors, no letter twice in one; others: host", shape=shapes.summed)
+@translates("Einsum", note="of one or two tensors, no letter twice in one; others: host")
 def einsum(node: Node) -> None:
     """Letters that only one tensor has and the result lacks are summed up first."""
     terms, result = _terms(node)

@@ -10,7 +10,6 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor, broadcast_shape
 from dmlvk.operators import IsInfinityMode, RoundingMode
@@ -104,27 +103,22 @@ def _aligned(node: Node) -> tuple[Tensor, Tensor]:
 
 for _op_type, _operator in _UNARY.items():
     _name = f"ELEMENT_WISE_{_operator}"
-    translates(_op_type, by=[_name], shape=shapes.same, batch=batches.elementwise)(functools.partial(_unary, _name))
+    translates(_op_type, by=[_name], batch=batches.elementwise)(functools.partial(_unary, _name))
 
 for _op_type, _operator in _BINARY.items():
     _name = f"ELEMENT_WISE_{_operator}"
     _made = functools.partial(_binary, _name)
-    translates(_op_type, by=[_name], shape=shapes.broadcast, batch=batches.elementwise)(_made)
+    translates(_op_type, by=[_name], batch=batches.elementwise)(_made)
 
 
-@translates("Equal", by=["ELEMENT_WISE_LOGICAL_EQUALS"], shape=shapes.broadcast, batch=batches.elementwise)
+@translates("Equal", by=["ELEMENT_WISE_LOGICAL_EQUALS"], batch=batches.elementwise)
 def equal(node: Node) -> None:
     """Booleans are compared as the numbers 0 and 1."""
     a, b = _aligned(node)
     node.set(a.equals(b))
 
 
-@translates(
-    "BitShift",
-    by=["ELEMENT_WISE_BIT_SHIFT_LEFT", "ELEMENT_WISE_BIT_SHIFT_RIGHT"],
-    shape=shapes.broadcast,
-    batch=batches.elementwise,
-)
+@translates("BitShift", by=["ELEMENT_WISE_BIT_SHIFT_LEFT", "ELEMENT_WISE_BIT_SHIFT_RIGHT"], batch=batches.elementwise)
 def bit_shift(node: Node) -> None:
     """Direction LEFT or RIGHT."""
     direction = node.text("direction")
@@ -133,7 +127,7 @@ def bit_shift(node: Node) -> None:
     node.set(node.apply(f"ELEMENT_WISE_BIT_SHIFT_{direction}", a_tensor=node.tensor(0), b_tensor=node.tensor(1)))
 
 
-@translates("Pow", by=["ELEMENT_WISE_POW"], shape=shapes.broadcast, batch=batches.elementwise)
+@translates("Pow", by=["ELEMENT_WISE_POW"], batch=batches.elementwise)
 def power(node: Node) -> None:
     """A constant exponent is an attribute; one of another type is cast where its values are known."""
     base, exponent = node.tensor(0), node.known(1)
@@ -144,21 +138,14 @@ def power(node: Node) -> None:
         node.set(base ** node.cast(node.tensor(1), base.element))
 
 
-@translates(
-    "Mod",
-    by=["ELEMENT_WISE_MODULUS_FLOOR", "ELEMENT_WISE_MODULUS_TRUNCATE"],
-    shape=shapes.broadcast,
-    batch=batches.elementwise,
-)
+@translates("Mod", by=["ELEMENT_WISE_MODULUS_FLOOR", "ELEMENT_WISE_MODULUS_TRUNCATE"], batch=batches.elementwise)
 def modulus(node: Node) -> None:
     """With fmod the sign is the dividend's, else the divisor's."""
     name = "TRUNCATE" if node.integer("fmod") else "FLOOR"
     node.set(node.apply(f"ELEMENT_WISE_MODULUS_{name}", a_tensor=node.tensor(0), b_tensor=node.tensor(1)))
 
 
-@translates(
-    "Max", "Min", by=["ELEMENT_WISE_MAX", "ELEMENT_WISE_MIN"], shape=shapes.broadcast, batch=batches.elementwise
-)
+@translates("Max", "Min", by=["ELEMENT_WISE_MAX", "ELEMENT_WISE_MIN"], batch=batches.elementwise)
 def extremum(node: Node) -> None:
     """Any number of inputs, two by two."""
     name = f"ELEMENT_WISE_{node.op_type.upper()}"
@@ -167,7 +154,7 @@ def extremum(node: Node) -> None:
     node.set(with_nan(node, made, *tensors) if len(tensors) > 1 else made)
 
 
-@translates("Sum", by=["ELEMENT_WISE_ADD"], shape=shapes.broadcast, batch=batches.elementwise)
+@translates("Sum", by=["ELEMENT_WISE_ADD"], batch=batches.elementwise)
 def total(node: Node) -> None:
     """Any number of inputs, added in their order."""
     tensors = node.tensors()
@@ -187,7 +174,7 @@ def _added_up(node: Node, tensors: Sequence[Tensor]) -> Tensor:
     return functools.reduce(operator.add, tensors[1:], tensors[0])
 
 
-@translates("Mean", by=["ELEMENT_WISE_ADD", "ELEMENT_WISE_DIVIDE"], shape=shapes.broadcast, batch=batches.elementwise)
+@translates("Mean", by=["ELEMENT_WISE_ADD", "ELEMENT_WISE_DIVIDE"], batch=batches.elementwise)
 def mean(node: Node) -> None:
     """The sum in the inputs' order, divided by their number."""
     tensors = node.tensors()
@@ -200,20 +187,20 @@ def mean(node: Node) -> None:
     node.set(node.cast(added, tensors[0].element))
 
 
-@translates("Round", by=["ELEMENT_WISE_ROUND"], shape=shapes.same, batch=batches.elementwise)
+@translates("Round", by=["ELEMENT_WISE_ROUND"], batch=batches.elementwise)
 def rounded(node: Node) -> None:
     """Halves go to the even integer."""
     mode = RoundingMode.HALVES_TO_NEAREST_EVEN
     node.set(node.apply("ELEMENT_WISE_ROUND", input_tensor=node.tensor(0), rounding_mode=mode))
 
 
-@translates("IsNaN", by=["ELEMENT_WISE_IS_NAN"], shape=shapes.same, batch=batches.elementwise)
+@translates("IsNaN", by=["ELEMENT_WISE_IS_NAN"], batch=batches.elementwise)
 def is_nan(node: Node) -> None:
     """Gives BOOL."""
     node.set(node.apply("ELEMENT_WISE_IS_NAN", input_tensor=node.tensor(0)))
 
 
-@translates("IsInf", by=["ELEMENT_WISE_IS_INFINITY"], shape=shapes.same, batch=batches.elementwise)
+@translates("IsInf", by=["ELEMENT_WISE_IS_INFINITY"], batch=batches.elementwise)
 def is_infinite(node: Node) -> None:
     """Either infinity, or one of them."""
     positive, negative = bool(node.integer("detect_positive", 1)), bool(node.integer("detect_negative", 1))
@@ -225,14 +212,14 @@ def is_infinite(node: Node) -> None:
     node.set(node.apply("ELEMENT_WISE_IS_INFINITY", input_tensor=node.tensor(0), infinity_mode=mode))
 
 
-@translates("Where", by=["ELEMENT_WISE_IF"], shape=shapes.broadcast, batch=batches.elementwise)
+@translates("Where", by=["ELEMENT_WISE_IF"], batch=batches.elementwise)
 def where(node: Node) -> None:
     """All three broadcast."""
     condition, a, b = node.tensors()
     node.set(condition.where(a, b))
 
 
-@translates("Clip", by=["ELEMENT_WISE_CLIP1"], shape=shapes.same, batch=batches.elementwise)
+@translates("Clip", by=["ELEMENT_WISE_CLIP1"], batch=batches.elementwise)
 def clip(node: Node) -> None:
     """Bounds are attributes; before version 11 of the node, later of inputs that are known, else tensors."""
     tensor = node.tensor(0)

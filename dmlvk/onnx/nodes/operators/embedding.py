@@ -15,8 +15,7 @@ from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES, NotOnDevice, Tensor
 from dmlvk.operators import QuantizationType
 from dmlvk.operators.members import ReduceFunction
 
-_EVEN_ROWS = -2
-"""Where an axis would stand among the parts of constants."""
+_EVEN_ROWS = -2  # Where an axis would stand among the parts of constants
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 
@@ -31,9 +30,7 @@ def rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
 
 
 @translates(
-    "EmbedLayerNormalization",
-    by=["GATHER", "ELEMENT_WISE_ADD", "MEAN_VARIANCE_NORMALIZATION1"],
-    domain=MICROSOFT,
+    "EmbedLayerNormalization", by=["GATHER", "ELEMENT_WISE_ADD", "MEAN_VARIANCE_NORMALIZATION1"], domain=MICROSOFT
 )
 def embedded(node: Node) -> None:
     """The sum of a word's, a place's and a segment's row, normalized; and how many words a mask leaves."""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.activation import gelu_by_tanh
 from dmlvk.onnx.nodes.operators.matrix import largest_operand
@@ -24,7 +23,6 @@ from dmlvk.operators.members import ReduceFunction
     by=["GEMM"],
     domain=DMLVK,
     note="dmlvk's own; weights are numbers, or packed as those of MatMulNBits",
-    shape=shapes.of_experts,
 )
 def product_with_experts(node: Node) -> None:
     """Rows [..., K], one for each number of experts [...] or fewer that broadcast, times these experts' [N, K]."""
@@ -38,26 +36,16 @@ def product_with_experts(node: Node) -> None:
 
 
 def expert_products(
-    node: Node,
-    a: Tensor,
-    weights: Tensor,
-    experts: Tensor,
-    columns: int,
-    packing: tuple[int, int] = (0, 0),
-    scale: Tensor | None = None,
-    zero: Tensor | None = None,
+    node: Node,  # the node
+    a: Tensor,  # [..., terms], whose leading axes broadcast to those of ``experts``
+    weights: Tensor,  # all matrices, [experts, columns, terms], or bytes of packed integers; or with fewer axes
+    experts: Tensor,  # numbers of matrices
+    columns: int,  # of a matrix
+    packing: tuple[int, int] = (0, 0),  # bits of an integer, and terms of a block; zeros where weights are numbers
+    scale: Tensor | None = None,  # of packed integers, one for each block of a column
+    zero: Tensor | None = None,  # likewise what stands for zero
 ) -> Tensor:
     """Rows by the matrices that they choose.
-
-    Args:
-        node: the node.
-        a: [..., terms], whose leading axes broadcast to those of ``experts``.
-        weights: all matrices, [experts, columns, terms], or bytes of packed integers; or with fewer axes.
-        experts: numbers of matrices.
-        columns: of a matrix.
-        packing: bits of an integer, and terms of a block; zeros where weights are numbers.
-        scale: of packed integers, one for each block of a column.
-        zero: likewise what stands for zero.
 
     Returns:
         [..., columns].
@@ -108,15 +96,11 @@ def _unsigned(node: Node, experts: Tensor) -> Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class _Layer:
-    """One of the matrices of all experts that MoE and QMoE have.
+    """One of the matrices of all experts that MoE and QMoE have."""
 
-    Attributes:
-        weights: numbers of the inputs: of the matrices, and of packed ones' scales and zero points; of the bias.
-        bits: of a packed integer; 0: they are numbers.
-    """
-
+    # numbers of the inputs: of the matrices, and of packed ones' scales and zero points; of the bias
     weights: tuple[int, int, int, int]
-    bits: int
+    bits: int  # of a packed integer; 0: they are numbers
 
     def product(self, node: Node, rows: Tensor, experts: Tensor) -> Tensor:
         """Rows [tokens, 1 or chosen, terms] by the experts [tokens, chosen], and the bias of each."""
@@ -151,7 +135,7 @@ _SHARES = 14
 _BYTE, _WORD = 8, 4
 
 
-@translates("MoE", by=["TOP_K1"], domain=MICROSOFT, shape=shapes.same, note="only chosen experts' weights are read")
+@translates("MoE", by=["TOP_K1"], domain=MICROSOFT, note="only chosen experts' weights are read")
 def mixture(node: Node) -> None:
     """Few of many gated layers for each token, by the largest of what a router gives."""
     _mixture(node, _MOE)
@@ -161,7 +145,6 @@ def mixture(node: Node) -> None:
     "QMoE",
     by=["TOP_K1"],
     domain=MICROSOFT,
-    shape=shapes.same,
     note="integers of 2, 4 and 8 bits in blocks; only chosen experts' weights are read",
 )
 def mixture_of_integers(node: Node) -> None:

@@ -11,8 +11,7 @@ from dmlvk.onnx.nodes.operators.matrix import matmul
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import Array, NotOnDevice, Tensor
 
-_LARGEST_MATRIX = 2**24
-"""Elements; a longer transform is the host's, whose fast one is better then."""
+_LARGEST_MATRIX = 2**24  # Elements; a longer transform is the host's, whose fast one is better then
 
 _NOTE = "of FLOAT types, up to lengths of about 2,000"
 

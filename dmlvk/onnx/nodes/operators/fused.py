@@ -7,7 +7,6 @@ from typing import Any
 
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.operators.activation import PLAIN_ACTIVATIONS, WITH_ATTRIBUTES
 from dmlvk.onnx.nodes.operators.convolution import channel_bias, channels_first, channels_last, convolved, transposed
 from dmlvk.onnx.nodes.operators.elementwise import with_nan
@@ -23,7 +22,6 @@ def _activated(node: Node, tensor: Tensor, numbers: Sequence[float] | Mapping[st
     """A tensor behind the activation that the node names.
 
     Args:
-        node: the node.
         tensor: what it is applied to.
         numbers: its attributes, in order or by name; those that are absent have ONNX's defaults.
     """
@@ -66,7 +64,7 @@ def _named_numbers(node: Node) -> dict[str, float]:
     return {name: node.real(f"activation_{name}") for name in names if node.is_given(f"activation_{name}")}
 
 
-@translates("FusedConv", by=["CONVOLUTION"], domain=MICROSOFT, shape=shapes.convolved)
+@translates("FusedConv", by=["CONVOLUTION"], domain=MICROSOFT)
 def fused_convolution(node: Node) -> None:
     """A convolution, what is added to it, and an activation."""
     weights = node.tensor(1)

@@ -15,7 +15,6 @@ from typing import TypeAlias
 from onnx import TensorProto
 
 from dmlvk.dynamic.sizes import is_dynamic
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.operators.heads import both
 from dmlvk.onnx.nodes.operators.movement import sliced
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
@@ -25,34 +24,23 @@ from dmlvk.operators import RoundingMode
 _BY = ("GATHER_ELEMENTS", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD")
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 _MOST_TAPS = 16
-_CUBIC = -0.75
-"""Keys' parameter, which GridSample does not leave open."""
+_CUBIC = -0.75  # Keys' parameter, which GridSample does not leave open
 
 
-_LONGEST = 2**22
-"""Of an open length, of which FLOAT32 has all that is made of it."""
+_LONGEST = 2**22  # Of an open length, of which FLOAT32 has all that is made of it
 
-_Number: TypeAlias = float | Tensor
-"""One that is known, or that follows from open sizes."""
+_Number: TypeAlias = float | Tensor  # One that is known, or that follows from open sizes
 
 
 @dataclasses.dataclass(frozen=True)
 class _Length:
-    """The length of an axis of a picture.
+    """The length of an axis of a picture."""
 
-    Attributes:
-        whole: it.
-        last: the place of its last element.
-        low: where the picture begins.
-        high: where it ends.
-        span: what lies between these.
-    """
-
-    whole: _Number
-    last: _Number
-    low: float
-    high: _Number
-    span: _Number
+    whole: _Number  # it
+    last: _Number  # the place of its last element
+    low: float  # where the picture begins
+    high: _Number  # where it ends
+    span: _Number  # what lies between these
 
     @classmethod
     def of(cls, node: Node, length: int, *, corners: bool) -> _Length:
@@ -70,17 +58,11 @@ class _Length:
 
 @dataclasses.dataclass(frozen=True)
 class _GridTap:
-    """An element along an axis, for each place.
+    """An element along an axis, for each place."""
 
-    Attributes:
-        index: which one, inside of the axis.
-        is_inside: whether it was there before; ``None``: it does not matter.
-        weight: ``None``: 1.
-    """
-
-    index: Tensor
-    is_inside: Tensor | None
-    weight: Tensor | None
+    index: Tensor  # which one, inside of the axis
+    is_inside: Tensor | None  # whether it was there before; ``None``: it does not matter
+    weight: Tensor | None  # ``None``: 1
 
 
 def _floor(a: Tensor) -> Tensor:
@@ -112,7 +94,7 @@ def _reflected(a: Tensor, length: _Length) -> Tensor:
     return is_odd.where(high - rest, rest + low)
 
 
-@translates("GridSample", by=_BY, note="cubic: of at most two axes", shape=shapes.sampled)
+@translates("GridSample", by=_BY, note="cubic: of at most two axes")
 def grid_sample(node: Node) -> None:
     """Nearest, linear and cubic, beyond the edges zeros, the edge or a reflection."""
     tensor, grid = node.tensor(0), node.tensor(1)

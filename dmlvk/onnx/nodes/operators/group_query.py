@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes.operators.appending import Heads, cached, numbers
+from dmlvk.onnx.nodes.operators.appending import Heads, borrowed, cached, numbers
 from dmlvk.onnx.nodes.operators.attention_rules import check_group_query
 from dmlvk.onnx.nodes.operators.movement import sliced
 from dmlvk.onnx.nodes.operators.normalization import normalized_rows
@@ -28,9 +28,9 @@ _MEMBERS = ("query_tensor", "key_tensor", "value_tensor")
     "GroupQueryAttention",
     by=["CACHED_ATTENTION"],
     domain=MICROSOFT,
-    note="lengths are read on the device; caches may be quantized, and keep a window",
+    note="lengths are read on the device; caches may be quantized, keep a window, and be those of another node",
     check=check_group_query,
-    appends=Appending((3, 4), 5, 6, counts=16, masks=(10,)),
+    appends=Appending((3, 4), 5, 6, counts=16, keys=1, masks=(10,)),
 )
 def group_query_attention(node: Node) -> None:
     """Each sequence's keys follow those of its past, which may be shorter than the cache."""
@@ -47,6 +47,7 @@ def group_query_attention(node: Node) -> None:
     members, positions = _members(node, query.element, (heads, key_heads), size)
     bits, scales = _quantized(node, key_heads * size)
     lengths = {"query_lengths_tensor": numbers(node, _QUERY_LENGTHS, batch)} if node.has(_QUERY_LENGTHS) else {}
+    caches = borrowed if node.has(1) and not node.shape(1)[1] else cached
     made, *present = node.apply_all(
         "CACHED_ATTENTION",
         **sources,
@@ -57,7 +58,7 @@ def group_query_attention(node: Node) -> None:
         total_tensor=numbers(node, _TOTAL, 1),
         shows_shares=shown == _SHARES,
         beam_width=0,
-        **cached(
+        **caches(
             node,
             Heads(batch, tokens, heads, key_heads, size, size, bits),
             query.element,
@@ -86,10 +87,7 @@ def _members(node: Node, element: int, heads: tuple[int, int], size: int) -> tup
     """What CACHED_ATTENTION takes besides sources, lengths and caches; and the places that angles are there for.
 
     Args:
-        node: the node.
-        element: of queries.
         heads: of queries, and of keys.
-        size: of a head.
     """
     window, scale = node.integer("local_window_size", -1), node.real("scale")
     members: dict[str, Any] = {
@@ -122,7 +120,6 @@ def _quantized(node: Node, elements: int) -> tuple[int, dict[str, Tensor]]:
     """The bits of an integer in caches of integers (0: they are none), and what these are multiplied by.
 
     Args:
-        node: the node.
         elements: of all heads of a token's keys.
     """
     kinds = {role: node.text(f"{role[0]}_quant_type", "NONE") for role in _CACHE_SCALES.values()}
@@ -145,10 +142,11 @@ def _sources(node: Node, query: Tensor, widths: tuple[int, int]) -> dict[str, Te
     """Queries, keys and values, as members of CACHED_ATTENTION.
 
     Args:
-        node: the node.
         query: its first input, which holds all three where there is no second one.
         widths: elements of a token's queries, and of its keys.
     """
+    if node.has(1) and not node.shape(1)[1]:
+        return {"query_tensor": query}
     if node.has(1):
         others = [node.packed(node.tensor(index)) for index in (1, 2)]
         return dict(zip(_MEMBERS, [query, *others], strict=True))
@@ -166,7 +164,7 @@ def _normalized(node: Node, sources: dict[str, Tensor], size: int) -> dict[str, 
     made = {}
     scales = {"query_tensor": (_QUERY_SCALE, "q_norm_epsilon"), "key_tensor": (_KEY_SCALE, "k_norm_epsilon")}
     for name, (index, epsilon) in scales.items():
-        if not node.has(index) or node.shape(index) != (size,):
+        if name not in sources or not node.has(index) or node.shape(index) != (size,):
             raise NotOnDevice(f"q_norm_weight and k_norm_weight must be there together, with {size} elements each")
         tensor = sources[name]
         batch, tokens, width = tensor.shape

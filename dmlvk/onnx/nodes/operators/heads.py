@@ -14,33 +14,21 @@ from dmlvk.onnx.nodes.translation import Node
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators import MultiheadAttentionMaskType, ReduceFunction
 
-MASKED = -np.inf
-"""What is added to scores of keys that must not be seen."""
+MASKED = -np.inf  # What is added to scores of keys that must not be seen
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionSizes:
-    """The sizes of an attention.
+    """The sizes of an attention."""
 
-    Attributes:
-        batch: sequences.
-        heads: of the queries.
-        key_heads: of keys and values: each serves the same number of heads.
-        queries: queries of a sequence.
-        own: keys without those of the past.
-        past: keys of the past.
-        size: of a query, and of a key.
-        value_size: of a value.
-    """
-
-    batch: int
-    heads: int
-    key_heads: int
-    queries: int
-    own: int
-    past: int
-    size: int
-    value_size: int
+    batch: int  # sequences
+    heads: int  # of the queries
+    key_heads: int  # of keys and values: each serves the same number of heads
+    queries: int  # queries of a sequence
+    own: int  # keys without those of the past
+    past: int  # keys of the past
+    size: int  # of a query, and of a key
+    value_size: int  # of a value
 
     @property
     def keys(self) -> int:
@@ -50,44 +38,26 @@ class AttentionSizes:
 
 @dataclasses.dataclass(frozen=True)
 class Mask:
-    """A mask as DirectML's operator takes it.
+    """A mask as DirectML's operator takes it."""
 
-    Attributes:
-        tensor: of INT32.
-        kind: what it says.
-        filtered: what is added where it hides a key.
-    """
-
-    tensor: Tensor
-    kind: MultiheadAttentionMaskType
-    filtered: float
+    tensor: Tensor  # of INT32
+    kind: MultiheadAttentionMaskType  # what it says
+    filtered: float  # what is added where it hides a key
 
 
 def attention(
     node: Node,
-    sources: Mapping[str, Tensor],
+    sources: Mapping[str, Tensor],  # of queries, keys and values, by DirectML's members in Python's words
     sizes: AttentionSizes,
-    scale: float,
+    scale: float,  # what scores are multiplied by
     *,
-    bias: Tensor | None = None,
-    added: Tensor | None = None,
+    bias: Tensor | None = None,  # what is added to queries, keys and values
+    added: Tensor | None = None,  # what is added to scores; broadcasts to batch, heads, queries, keys
     mask: Mask | None = None,
-    past: tuple[Tensor, Tensor] | None = None,
-    presents: bool = False,
+    past: tuple[Tensor, Tensor] | None = None,  # keys and values before these, as batch, heads, past, size
+    presents: bool = False,  # whether past and own keys and values are asked for
 ) -> tuple[Tensor, ...]:
-    """MULTIHEAD_ATTENTION1: the results as batch, queries, heads * value size, and present keys and values.
-
-    Args:
-        node: the node.
-        sources: of queries, keys and values, by DirectML's members in Python's words.
-        sizes: the sizes.
-        scale: what scores are multiplied by.
-        bias: what is added to queries, keys and values.
-        added: what is added to scores; broadcasts to batch, heads, queries, keys.
-        mask: which keys are hidden.
-        past: keys and values before these, as batch, heads, past, size.
-        presents: whether past and own keys and values are asked for.
-    """
+    """MULTIHEAD_ATTENTION1: the results as batch, queries, heads * value size, and present keys and values."""
     element = next(iter(sources.values())).element
     whole = (sizes.batch, sizes.heads, sizes.queries, sizes.keys)
     present = {
@@ -114,38 +84,24 @@ def attention(
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """What attention that is computed step by step gives.
+    """What attention that is computed step by step gives."""
 
-    Attributes:
-        output: batch, heads, queries, value size.
-        scores: of every query and key, as the product gives them; capped; with what is added; and as shares.
-    """
-
-    output: Tensor
+    output: Tensor  # batch, heads, queries, value size
+    # of every query and key, as the product gives them; capped; with what is added; and as shares
     scores: tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def stepwise(
     node: Node,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    scale: float,
+    query: Tensor,  # batch, heads, queries, size
+    key: Tensor,  # batch, heads of keys, keys, size
+    value: Tensor,  # batch, heads of keys, keys, value size
+    scale: float,  # what scores are multiplied by
     *,
-    added: Tensor | None = None,
-    cap: float = 0.0,
+    added: Tensor | None = None,  # what is added to scores; broadcasts to batch, heads, queries, keys
+    cap: float = 0.0,  # scores are bent so that they stay below it; 0: they are not
 ) -> Steps:
-    """The same from single operators, which also bend scores and give them out; its memory grows with their number.
-
-    Args:
-        node: the node.
-        query: batch, heads, queries, size.
-        key: batch, heads of keys, keys, size.
-        value: batch, heads of keys, keys, value size.
-        scale: what scores are multiplied by.
-        added: what is added to scores; broadcasts to batch, heads, queries, keys.
-        cap: scores are bent so that they stay below it; 0: they are not.
-    """
+    """The same from single operators, which also bend scores and give them out; its memory grows with their number."""
     batch, heads, queries, size = query.shape
     key_heads, keys = key.shape[1:3]
     group, (outer, step, *inner) = heads // key_heads, query.strides
@@ -177,9 +133,6 @@ def in_window(
     """Which keys lie close enough to each query: batch or 1, 1, queries, keys; ``None``: all.
 
     Args:
-        node: the node.
-        queries: how many there are.
-        keys: how many there are.
         first: the place of the first query among the keys; or a number for each sequence, of INT32.
         left: how far before a query keys may lie; -1: any distance.
         right: how far behind it; 0: none that follows is seen.

@@ -8,16 +8,15 @@ from onnx import TensorProto
 
 from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.activation import gelu_by_tanh
 from dmlvk.onnx.nodes.operators.heads import AttentionSizes, attention, headed, merged, rows_without_keys
 from dmlvk.onnx.nodes.operators.normalization import normalized
+from dmlvk.onnx.nodes.operators.shape import shape_asked_for
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape
 
-_GUARD = 4
-"""The input of a joined attention that says which rows of shares become zeros."""
+_GUARD = 4  # The input of a joined attention that says which rows of shares become zeros
 
 
 @translates(
@@ -25,7 +24,6 @@ _GUARD = 4
     "RMSNormalization",
     by=["MEAN_VARIANCE_NORMALIZATION2"],
     domain=JOINED,
-    shape=shapes.same,
     batch=batches.outside_of_axes(9),
 )
 def normalization(node: Node) -> None:
@@ -57,22 +55,17 @@ def _like(node: Node, index: int, tensor: Tensor) -> Tensor | None:
 
 
 @translates(
-    "GroupNormalization",
-    by=["MEAN_VARIANCE_NORMALIZATION1"],
-    domain=JOINED,
-    shape=shapes.same,
-    batch=batches.groups,
-    reads_sizes=True,
+    "GroupNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], domain=JOINED, batch=batches.groups, reads_sizes=True
 )
 def group_normalization(node: Node) -> None:
     """Over groups of channels, and what is multiplied and added behind that."""
     tensor = node.tensor(0)
     node.check_element(0, *FLOATS)
-    grouped = node.packed(tensor).viewed(_asked_for(node, 3, tensor.shape))
+    grouped = node.packed(tensor).viewed(shape_asked_for(node, node.integers(3), tensor.shape))
     axes = sorted({node.axis(axis, grouped.rank) for axis in node.list("axes") or range(2, grouped.rank)})
     if not axes or axes != list(range(2, grouped.rank)) or grouped.shape[0] != tensor.shape[0]:
         raise NotOnDevice(f"{list(tensor.shape)} as {list(grouped.shape)} is no division into groups")
-    if _asked_for(node, 4, tensor.shape) != tensor.shape:
+    if shape_asked_for(node, node.integers(4), tensor.shape) != tensor.shape:
         raise NotOnDevice("the result has another shape than what is normalized")
     made = normalized(node, grouped, axes, epsilon=node.real("epsilon")).viewed(tensor.shape)
     scale, bias = _like(node, 1, tensor), _like(node, 2, tensor)
@@ -80,33 +73,14 @@ def group_normalization(node: Node) -> None:
     node.set(made if bias is None else made + bias)
 
 
-def _asked_for(node: Node, index: int, given: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that a Reshape asks for: 0 is the given size, -1 what is left."""
-    sizes = node.integers(index)
-    if node.integer("allowzero") and 0 in sizes:
-        raise NotOnDevice("DirectML has no tensors without elements")
-    if min(sizes, default=0) < -1:
-        raise NotOnDevice(f"{sizes} has a size below -1")
-    if any(size == 0 and position >= len(given) for position, size in enumerate(sizes)):
-        raise NotOnDevice(f"{sizes} is no shape for {list(given)}")
-    kept = [given[position] if size == 0 else size for position, size in enumerate(sizes)]
-    known = math.prod(size for size in kept if size != -1)
-    if kept.count(-1) > 1 or known < 1 or math.prod(given) % known:
-        raise NotOnDevice(f"{sizes} is no shape for {list(given)}")
-    found = tuple(math.prod(given) // known if size == -1 else size for size in kept)
-    if math.prod(found) != math.prod(given):
-        raise NotOnDevice(f"{sizes} is no shape for {list(given)}")
-    return found
-
-
-@translates("Gelu", by=["ACTIVATION_GELU"], domain=JOINED, shape=shapes.same, batch=batches.elementwise)
+@translates("Gelu", by=["ACTIVATION_GELU"], domain=JOINED, batch=batches.elementwise)
 def gelu(node: Node) -> None:
     """By the error function."""
     node.check_element(0, *FLOATS)
     node.set(node.apply("ACTIVATION_GELU", input_tensor=node.tensor(0)))
 
 
-@translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=JOINED, shape=shapes.same, batch=batches.elementwise)
+@translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=JOINED, batch=batches.elementwise)
 def fast_gelu(node: Node) -> None:
     """The approximation with tanh, in FLOAT32."""
     node.check_element(0, *FLOATS)
@@ -114,7 +88,7 @@ def fast_gelu(node: Node) -> None:
     node.set(node.cast(gelu_by_tanh(node, node.cast(tensor, TensorProto.FLOAT)), tensor.element))
 
 
-@translates("Swish", by=["ACTIVATION_SWISH"], domain=JOINED, shape=shapes.same, batch=batches.elementwise)
+@translates("Swish", by=["ACTIVATION_SWISH"], domain=JOINED, batch=batches.elementwise)
 def swish(node: Node) -> None:
     """X * sigmoid(alpha * x)."""
     node.check_element(0, *FLOATS)
@@ -129,7 +103,7 @@ def swiglu(node: Node) -> None:
     node.set(made * node.tensor(1))
 
 
-@translates("Attention", by=["MULTIHEAD_ATTENTION1"], domain=JOINED, shape=shapes.attention, batch=batches.attention)
+@translates("Attention", by=["MULTIHEAD_ATTENTION1"], domain=JOINED, batch=batches.attention)
 def joined_attention(node: Node) -> None:
     """Queries, transposed keys and values as [batch, heads, length, size], or without a batch; added masks.
 

@@ -6,7 +6,6 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.convolution import channel_bias, convolved
 from dmlvk.onnx.nodes.operators.matrix import matmul, product
@@ -54,8 +53,6 @@ def _finish(node: Node, sums: Tensor, axis: int) -> None:
     As ONNX Runtime has it: factors of FLOAT32, bounds before the rounding, and the zero point behind it.
 
     Args:
-        node: the node.
-        sums: of products.
         axis: along which the second factor's scales lie, counted from the end.
     """
     factor: Array = _parameter(node, _FIRST) * _parameter(node, _SECOND)
@@ -80,7 +77,7 @@ def _finish(node: Node, sums: Tensor, axis: int) -> None:
     node.set(node.cast(whole, element))
 
 
-@translates("Conv", by=["CONVOLUTION", *_BY], domain=JOINED, shape=shapes.convolved, batch=batches.each_picture)
+@translates("Conv", by=["CONVOLUTION", *_BY], domain=JOINED, batch=batches.each_picture)
 def convolution(node: Node) -> None:
     """Of integers."""
     tensor, weights = _integers(node, 0, _FIRST), _integers(node, 1, _SECOND)
@@ -89,13 +86,13 @@ def convolution(node: Node) -> None:
     _finish(node, sums, 1 - sums.rank)
 
 
-@translates("MatMul", by=["GEMM", *_BY], domain=JOINED, shape=shapes.product, batch=batches.product)
+@translates("MatMul", by=["GEMM", *_BY], domain=JOINED, batch=batches.product)
 def matrix_product(node: Node) -> None:
     """Of integers."""
     _finish(node, matmul(node, _integers(node, 0, _FIRST), _integers(node, 1, _SECOND)), -1)
 
 
-@translates("Gemm", by=["GEMM", *_BY], domain=JOINED, shape=shapes.gemm, batch=batches.product)
+@translates("Gemm", by=["GEMM", *_BY], domain=JOINED, batch=batches.product)
 def gemm(node: Node) -> None:
     """Of integers, with a bias of integers."""
     a, b = _integers(node, 0, _FIRST), _integers(node, 1, _SECOND)

@@ -14,8 +14,7 @@ from dmlvk.onnx.nodes.operators.rotary import split
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Appending, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 
-_LOWEST_HALF = -65504.0
-"""Of FLOAT16."""
+_LOWEST_HALF = -65504.0  # Of FLOAT16
 
 
 @translates(

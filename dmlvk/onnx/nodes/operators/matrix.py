@@ -6,7 +6,6 @@ import itertools
 import math
 
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor, broadcast_shape
 from dmlvk.operators import FusedActivation
@@ -14,18 +13,20 @@ from dmlvk.operators import FusedActivation
 _PLAIN, _TRANSPOSED = 0, 1  # DML_MATRIX_TRANSFORM
 
 
-@translates("Gemm", by=["GEMM"], shape=shapes.gemm, batch=batches.product)
+@translates("Gemm", by=["GEMM"], batch=batches.product)
 def gemm(node: Node) -> None:
     """Alpha A B + beta C, where C broadcasts."""
-    a, b, output = node.tensor(0), node.tensor(1), node.new()
-    c = node.tensor(2).broadcast(output.shape) if node.has(2) else None
+    a, b = node.tensor(0), node.tensor(1)
+    transposed = bool(node.integer("transA")), bool(node.integer("transB"))
+    shape = a.shape[transposed[0]], b.shape[not transposed[1]]
+    c = node.tensor(2).broadcast(shape) if node.has(2) else None
     node.set(
         product(
             node,
             a,
             b,
             c=c,
-            transposed=(bool(node.integer("transA")), bool(node.integer("transB"))),
+            transposed=transposed,
             alpha=node.real("alpha", 1.0),
             beta=node.real("beta", 1.0),
             activation=node.activation(),
@@ -33,13 +34,13 @@ def gemm(node: Node) -> None:
     )
 
 
-@translates("MatMul", by=["GEMM"], shape=shapes.product, batch=batches.product)
+@translates("MatMul", by=["GEMM"], batch=batches.product)
 def matrix_product(node: Node) -> None:
     """As NumPy's matmul: vectors gain a dimension for the time being, leading dimensions broadcast."""
     node.set(matmul(node, node.tensor(0), node.tensor(1)))
 
 
-@translates("FusedMatMul", by=["GEMM"], domain=MICROSOFT, shape=shapes.product)
+@translates("FusedMatMul", by=["GEMM"], domain=MICROSOFT)
 def fused_matrix_product(node: Node) -> None:
     """With the axes exchanged as is asked for, and a factor."""
     a, b = factors(node)
@@ -145,14 +146,7 @@ def product(
             summand = None if c is None else _columns(node, c, start, stop, rows)
             made.append(
                 product(
-                    node,
-                    a,
-                    factor,
-                    c=summand,
-                    transposed=transposed,
-                    alpha=alpha,
-                    beta=beta,
-                    activation=activation,
+                    node, a, factor, c=summand, transposed=transposed, alpha=alpha, beta=beta, activation=activation
                 )
             )
         return node.apply("JOIN", input_tensors=made, axis=1)

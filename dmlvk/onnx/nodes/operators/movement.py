@@ -9,7 +9,6 @@ from onnx import TensorProto
 
 from dmlvk.onnx.host.evaluation.movement import clipped_slice
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.matrix import largest_operand
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
@@ -19,32 +18,38 @@ _PADDING_MODES = {"constant": 0, "edge": 1, "reflect": 2, "wrap": 4}  # DML_PADD
 _DEPTH_COLUMN_ROW, _COLUMN_ROW_DEPTH = 0, 1  # DML_DEPTH_SPACE_ORDER
 
 
-@translates("Concat", by=["JOIN"], shape=shapes.joined, batch=batches.joined)
+@translates("Concat", by=["JOIN"], batch=batches.joined)
 def concat(node: Node) -> None:
     """Inputs without elements are left out."""
-    output = node.new()
-    axis = node.axis(node.integer("axis", 1), len(output.shape))
+    axis = node.axis(node.integer("axis", 1), len(node.shape(0)))
     tensors = [node.tensor(index) for index in range(node.input_count) if 0 not in node.shape(index)]
+    if not tensors:
+        raise NotOnDevice("DirectML has no tensors without elements")
     if len(tensors) == 1:
         node.set(tensors[0])
         return
     node.set(node.apply("JOIN", input_tensors=tensors, axis=axis))
 
 
-@translates("Split", by=["SPLIT"], shape=shapes.parts, batch=batches.along_an_axis(0))
+@translates("Split", by=["SPLIT"], batch=batches.along_an_axis(0))
 def split(node: Node) -> None:
     """Sizes are an attribute, an input that is known, or equal parts."""
+    sizes = (node.integers(1) if node.has(1) else None) if node.version >= 13 else node.list("split")
     tensor = node.tensor(0)
-    if node.version >= 13 and node.has(1):
-        node.require(1)
-    outputs = [node.new(index) for index in range(node.output_count)]
-    axis = node.axis(node.integer("axis"), tensor.rank)
+    axis, count = node.axis(node.integer("axis"), tensor.rank), node.output_count
+    if sizes is None:
+        count = node.integer("num_outputs", count)
+        each = -(-tensor.shape[axis] // count)
+        sizes = [each] * (count - 1) + [tensor.shape[axis] - each * (count - 1)]
+    if len(sizes) != node.output_count:
+        raise NotOnDevice(f"{len(sizes)} parts in {node.output_count} outputs")
+    outputs = [New(tensor.element, (*tensor.shape[:axis], size, *tensor.shape[axis + 1 :])) for size in sizes]
     made = node.apply_all("SPLIT", input_tensor=tensor, output_tensors=outputs, axis=axis)
     for index, part in enumerate(made):
         node.set(part, index)
 
 
-@translates("Slice", by=["SLICE1"], shape=shapes.sliced, batch=batches.outside_of_axes(3))
+@translates("Slice", by=["SLICE1"], batch=batches.outside_of_axes(3))
 def part(node: Node) -> None:
     """Any steps, also backwards."""
     tensor = node.tensor(0)
@@ -82,13 +87,13 @@ def sliced(node: Node, tensor: Tensor, offsets: list[int], sizes: list[int], str
     )
 
 
-@translates("Cast", shape=shapes.same, batch=batches.elementwise)
-@translates("CastLike", shape=shapes.same)
+@translates("Cast", batch=batches.elementwise)
+@translates("CastLike")
 def cast(node: Node) -> None:
     """BOOL is what differs from 0."""
     tensor = node.tensor(0)
     if node.op_type == "CastLike":
-        target = node.new().element
+        target = node.element(1)
     else:
         target = node.integer("to")
     if target not in DATA_TYPES:
@@ -107,7 +112,7 @@ def converted(node: Node, tensor: Tensor, target: int) -> Tensor:
     return node.cast(tensor, target)
 
 
-@translates("Pad", by=["PADDING1"], shape=shapes.padded)
+@translates("Pad", by=["PADDING1"])
 def pad(node: Node) -> None:
     """Pads and the value are known; negative pads cut off first."""
     tensor = node.tensor(0)
@@ -168,11 +173,11 @@ def center_crop_pad(node: Node) -> None:
     node.set(padded(node, tensor, start, end))
 
 
-@translates("Tile", by=["TILE"], shape=shapes.tiled)
+@translates("Tile", by=["TILE"])
 def tile(node: Node) -> None:
     """How often is known."""
     tensor, repeats = node.tensor(0), node.integers(1)
-    node.set(node.apply("TILE", input_tensor=tensor, output_tensor=node.new(), repeats=repeats))
+    node.set(node.apply("TILE", input_tensor=tensor, repeats=repeats))
 
 
 def _indices(node: Node, index: int) -> Tensor:
@@ -196,17 +201,18 @@ def _check_known(node: Node, index: int, size: int) -> None:
         raise NotOnDevice(f"the index {high if high >= size else low} is beyond the {size} elements of its axis")
 
 
-@translates("Gather", by=["GATHER"], shape=shapes.gathered, batch=batches.gathered, rows_along="axis")
+@translates("Gather", by=["GATHER"], batch=batches.gathered, rows_along="axis")
 def gather(node: Node) -> None:
     """Whole slices; negative indices count from the end."""
-    tensor, indices, output = node.tensor(0), _indices(node, 1), node.new()
+    tensor, indices = node.tensor(0), _indices(node, 1)
     axis = node.axis(node.integer("axis"), tensor.rank)
+    shape = (*tensor.shape[:axis], *indices.shape, *tensor.shape[axis + 1 :])
     _check_known(node, 1, tensor.shape[axis])
     is_large = tensor.source.size_in_bytes > largest_operand(node) and tensor.source.array is not None
     if is_large and tensor.is_packed and axis == 0 and tensor.rank > 1:
-        node.set(_gathered_of_parts(node, tensor, indices).viewed(output.shape))
+        node.set(_gathered_of_parts(node, tensor, indices).viewed(shape))
         return
-    rank = max(tensor.rank, indices.rank, len(output.shape), 1)
+    rank = max(tensor.rank, indices.rank, len(shape), 1)
     lead = rank - tensor.rank
     made = node.apply(
         "GATHER",
@@ -215,7 +221,7 @@ def gather(node: Node) -> None:
         axis=axis + lead,
         index_dimensions=indices.rank,
     )
-    node.set(made.viewed(output.shape))
+    node.set(made.viewed(shape))
 
 
 def _gathered_of_parts(node: Node, table: Tensor, indices: Tensor) -> Tensor:
@@ -249,7 +255,7 @@ def _leading(tensor: Tensor, rank: int) -> Tensor:
     return tensor.viewed((1,) * missing + tensor.shape, (0,) * missing + tensor.strides)
 
 
-@translates("GatherElements", by=["GATHER_ELEMENTS"], shape=shapes.gathered_elements)
+@translates("GatherElements", by=["GATHER_ELEMENTS"])
 def gather_elements(node: Node) -> None:
     """Single elements along an axis; indices may stop short along the others."""
     tensor, indices = node.tensor(0), _indices(node, 1)
@@ -264,29 +270,24 @@ def gather_elements(node: Node) -> None:
     node.set(node.apply("GATHER_ELEMENTS", input_tensor=tensor, indices_tensor=indices, axis=axis))
 
 
-@translates("GatherND", by=["GATHER_ND1"], shape=shapes.gathered_parts)
+@translates("GatherND", by=["GATHER_ND1"])
 def gather_nd(node: Node) -> None:
     """Slices by several indices each."""
-    tensor, indices, output = node.tensor(0), _indices(node, 1), node.new()
-    rank = max(tensor.rank, indices.rank, len(output.shape), 1)
+    tensor, indices, batch = node.tensor(0), _indices(node, 1), node.integer("batch_dims")
+    shape = (*indices.shape[:-1], *tensor.shape[batch + int(indices.shape[-1]) :])
+    rank = max(tensor.rank, indices.rank, len(shape), 1)
     made = node.apply(
         "GATHER_ND1",
         input_tensor=_leading(tensor, rank),
         indices_tensor=_leading(indices, rank),
         input_dimension_count=tensor.rank,
         indices_dimension_count=indices.rank,
-        batch_dimension_count=node.integer("batch_dims"),
+        batch_dimension_count=batch,
     )
-    node.set(made.viewed(output.shape))
+    node.set(made.viewed(shape))
 
 
-@translates(
-    "Scatter",
-    "ScatterElements",
-    by=["SCATTER"],
-    note="with a reduction, or fewer indices than elements: host",
-    shape=shapes.same,
-)
+@translates("Scatter", "ScatterElements", by=["SCATTER"], note="with a reduction, or fewer indices than elements: host")
 def scatter(node: Node) -> None:
     """Single elements along an axis, without a reduction."""
     if node.text("reduction", "none") != "none":
@@ -303,7 +304,7 @@ def scatter(node: Node) -> None:
     )
 
 
-@translates("ScatterND", by=["SCATTER_ND"], note="with a reduction: host", shape=shapes.same)
+@translates("ScatterND", by=["SCATTER_ND"], note="with a reduction: host")
 def scatter_nd(node: Node) -> None:
     """Slices by several indices each, without a reduction."""
     if node.text("reduction", "none") != "none":
@@ -321,30 +322,29 @@ def scatter_nd(node: Node) -> None:
     node.set(made.viewed(tensor.shape))
 
 
-@translates("OneHot", by=["ONE_HOT"], shape=shapes.one_hot)
+@translates("OneHot", by=["ONE_HOT"])
 def one_hot(node: Node) -> None:
     """The depth is known; indices that are not integers go to the host."""
-    indices, values, output = _indices(node, 0), node.tensor(2), node.new()
-    node.array(1)
+    indices, values, depth = _indices(node, 0), node.tensor(2), int(node.array(1).reshape(-1)[0])
     axis = node.axis(node.integer("axis", -1), indices.rank + 1)
     node.set(
         node.apply(
             "ONE_HOT",
             indices_tensor=indices.with_axis(axis),
-            values_tensor=_leading(values, len(output.shape)),
-            output_tensor=output,
+            values_tensor=_leading(values, indices.rank + 1),
+            output_tensor=New(values.element, (*indices.shape[:axis], depth, *indices.shape[axis:])),
             axis=axis,
         )
     )
 
 
-@translates("DepthToSpace", by=["DEPTH_TO_SPACE1"], shape=shapes.spread, batch=batches.each_picture)
+@translates("DepthToSpace", by=["DEPTH_TO_SPACE1"], batch=batches.each_picture)
 def depth_to_space(node: Node) -> None:
     """Modes DCR and CRD."""
     _set_blocks(node, "DEPTH_TO_SPACE1")
 
 
-@translates("SpaceToDepth", by=["SPACE_TO_DEPTH1"], shape=shapes.folded, batch=batches.each_picture)
+@translates("SpaceToDepth", by=["SPACE_TO_DEPTH1"], batch=batches.each_picture)
 def space_to_depth(node: Node) -> None:
     """Blocks become channels."""
     _set_blocks(node, "SPACE_TO_DEPTH1")
@@ -353,11 +353,11 @@ def space_to_depth(node: Node) -> None:
 def _set_blocks(node: Node, operator: str) -> None:
     order = _COLUMN_ROW_DEPTH if node.text("mode", "DCR") == "CRD" else _DEPTH_COLUMN_ROW
     size = node.integer("blocksize")
-    node.set(node.apply(operator, input_tensor=node.tensor(0), output_tensor=node.new(), block_size=size, order=order))
+    node.set(node.apply(operator, input_tensor=node.tensor(0), block_size=size, order=order))
 
 
-@translates("Trilu", by=["DIAGONAL_MATRIX1"], shape=shapes.same)
-@translates("Trilu", by=["DIAGONAL_MATRIX1"], domain=MICROSOFT, shape=shapes.same)
+@translates("Trilu", by=["DIAGONAL_MATRIX1"])
+@translates("Trilu", by=["DIAGONAL_MATRIX1"], domain=MICROSOFT)
 def triangle(node: Node) -> None:
     """The upper or the lower triangle of each matrix; the rest becomes 0."""
     tensor = node.tensor(0)
@@ -381,7 +381,7 @@ def triangle(node: Node) -> None:
     node.set(made.viewed(tensor.shape))
 
 
-@translates("ReverseSequence", by=["REVERSE_SUBSEQUENCES"], shape=shapes.same)
+@translates("ReverseSequence", by=["REVERSE_SUBSEQUENCES"])
 def reverse_sequence(node: Node) -> None:
     """Each sequence's first elements, as many as its length says, in the opposite order."""
     tensor, lengths = node.tensor(0), node.tensor(1)

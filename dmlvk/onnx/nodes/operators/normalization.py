@@ -8,7 +8,6 @@ from onnx import TensorProto
 
 from dmlvk.kernels.rows.residual_normalization import BUFFERS
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import MOST_DIMENSIONS, NotOnDevice, Tensor
@@ -24,10 +23,7 @@ def _along_channels(node: Node, index: int, like: Tensor) -> Tensor:
 
 
 @translates(
-    "BatchNormalization",
-    by=["BATCH_NORMALIZATION", "BATCH_NORMALIZATION_TRAINING"],
-    shape=shapes.same,
-    batch=batches.each_picture,
+    "BatchNormalization", by=["BATCH_NORMALIZATION", "BATCH_NORMALIZATION_TRAINING"], batch=batches.each_picture
 )
 def batch_normalization(node: Node) -> None:
     """With mean and variance as they were learned; from version 14 on as they are learned, too."""
@@ -109,7 +105,7 @@ def normalized(
     )
 
 
-@translates("InstanceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], shape=shapes.same, batch=batches.each_picture)
+@translates("InstanceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], batch=batches.each_picture)
 def instance_normalization(node: Node) -> None:
     """Over the spatial axes of each channel of each image."""
     tensor = node.tensor(0)
@@ -125,7 +121,7 @@ def instance_normalization(node: Node) -> None:
     )
 
 
-@translates("MeanVarianceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], shape=shapes.same)
+@translates("MeanVarianceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"])
 def mean_variance_normalization(node: Node) -> None:
     """Over some axes, by default all but the channels'; those that a tensor lacks are left out, as by ONNX Runtime."""
     tensor = node.tensor(0)
@@ -138,7 +134,6 @@ def mean_variance_normalization(node: Node) -> None:
     "LayerNormalization",
     by=["MEAN_VARIANCE_NORMALIZATION1"],
     note="also in models before 17, as ONNX Runtime does",
-    shape=shapes.same,
     batch=batches.along_an_axis(-1),
 )
 def layer_normalization(node: Node) -> None:
@@ -165,12 +160,7 @@ def layer_normalized(
         scale = node.cast(scale, tensor.element)
     bias = None if bias is None else node.cast(bias, tensor.element).broadcast(tensor.shape)
     made = normalized(
-        node,
-        tensor,
-        list(range(first, tensor.rank)),
-        scale=scale.broadcast(tensor.shape),
-        bias=bias,
-        epsilon=epsilon,
+        node, tensor, list(range(first, tensor.rank)), scale=scale.broadcast(tensor.shape), bias=bias, epsilon=epsilon
     )
     return node.cast(made, element)
 
@@ -179,7 +169,6 @@ def layer_normalized(
     "GroupNormalization",
     by=["MEAN_VARIANCE_NORMALIZATION1", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD"],
     since=18,
-    shape=shapes.same,
     batch=batches.each_picture,
     reads_sizes=True,
 )
@@ -198,12 +187,7 @@ def group_normalization(node: Node) -> None:
     node.set(made.viewed(tensor.shape))
 
 
-@translates(
-    "SkipLayerNormalization",
-    by=["ELEMENT_WISE_ADD", "MEAN_VARIANCE_NORMALIZATION1"],
-    domain=MICROSOFT,
-    shape=shapes.same,
-)
+@translates("SkipLayerNormalization", by=["ELEMENT_WISE_ADD", "MEAN_VARIANCE_NORMALIZATION1"], domain=MICROSOFT)
 def skip_layer_normalization(node: Node) -> None:
     """Of the sum of input, skip and bias."""
     if node.wants(1) or node.wants(2):
@@ -218,7 +202,7 @@ def skip_layer_normalization(node: Node) -> None:
         node.set(added, 3)
 
 
-@translates("SimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"], shape=shapes.same)
+@translates("SimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"])
 def simplified_layer_normalization(node: Node) -> None:
     """Divided by the root of the mean square; ONNX Runtime writes it into ONNX's domain."""
     if node.wants(1):
@@ -239,7 +223,7 @@ def normalized_rows(node: Node, tensor: Tensor, scale: Tensor, epsilon: float) -
     return root_mean_square(node, tensor, scale, tensor.rank - 1, epsilon)
 
 
-@translates("SkipSimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"], domain=MICROSOFT, shape=shapes.same)
+@translates("SkipSimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"], domain=MICROSOFT)
 def skip_simplified_layer_normalization(node: Node) -> None:
     """Of the sum of input, skip and bias, divided by the root of its mean square."""
     if node.wants(1) or node.wants(2):
@@ -275,13 +259,7 @@ def _is_residual(node: Node, tensor: Tensor, scale: Tensor, length: int) -> bool
 
 
 def _residual(
-    node: Node,
-    tensor: Tensor,
-    skip: Tensor | None,
-    scale: Tensor,
-    bias: Tensor | None,
-    length: int,
-    epsilon: float,
+    node: Node, tensor: Tensor, skip: Tensor | None, scale: Tensor, bias: Tensor | None, length: int, epsilon: float
 ) -> list[Tensor]:
     """RESIDUAL_NORMALIZATION of rows, and the sum where it is asked for."""
 
@@ -317,7 +295,7 @@ def root_mean_square(node: Node, tensor: Tensor, scale: Tensor, first: int, epsi
     )
 
 
-@translates("LRN", by=["LOCAL_RESPONSE_NORMALIZATION"], shape=shapes.same, batch=batches.each_picture)
+@translates("LRN", by=["LOCAL_RESPONSE_NORMALIZATION"], batch=batches.each_picture)
 def local_response_normalization(node: Node) -> None:
     """Over neighbouring channels."""
     tensor = node.tensor(0)
@@ -346,11 +324,10 @@ def _count(sizes: tuple[int, ...]) -> int:
     return count
 
 
-_SMALLEST_NORM = 2.0**-126
-"""Norms are never denormal: no other one than 0 is smaller."""
+_SMALLEST_NORM = 2.0**-126  # Norms are never denormal: no other one than 0 is smaller
 
 
-@translates("LpNormalization", by=["LP_NORMALIZATION"], shape=shapes.same)
+@translates("LpNormalization", by=["LP_NORMALIZATION"])
 def lp_normalization(node: Node) -> None:
     """Divided by the p-norm along an axis; where that is 0, so are the results, as ONNX 1.23 says."""
     tensor = node.tensor(0)

@@ -10,7 +10,6 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.convolution import Window, cropped, narrowed, widened, window_of
 from dmlvk.onnx.nodes.operators.elementwise import with_equal_zeros
@@ -60,7 +59,7 @@ def _output(node: Node, tensor: Tensor) -> tuple[int, ...]:
     return (*tensor.shape[:2], *pooled_sizes(node, tensor.shape[2:]))
 
 
-@translates("MaxPool", by=["MAX_POOLING2"], shape=shapes.pooled, batch=batches.each_picture)
+@translates("MaxPool", by=["MAX_POOLING2"], batch=batches.each_picture)
 def max_pool(node: Node) -> None:
     """With indices where they are asked for, in either order."""
     tensor = node.tensor(0)
@@ -100,7 +99,7 @@ def _column_major(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> Tensor
     return outside + moved.viewed(indices.shape)
 
 
-@translates("AveragePool", by=["AVERAGE_POOLING1"], shape=shapes.pooled, batch=batches.each_picture)
+@translates("AveragePool", by=["AVERAGE_POOLING1"], batch=batches.each_picture)
 def average_pool(node: Node) -> None:
     """Padding counts when count_include_pad says so; what ceil_mode adds behind it never does."""
     tensor = node.tensor(0)
@@ -119,7 +118,7 @@ def average_pool(node: Node) -> None:
     node.set(pooled(node, "AVERAGE_POOLING1", tensor, window, include_padding=included))
 
 
-@translates("LpPool", by=["LP_POOLING1"], shape=shapes.pooled, batch=batches.each_picture)
+@translates("LpPool", by=["LP_POOLING1"], batch=batches.each_picture)
 def lp_pool(node: Node) -> None:
     """The p-norm of each window."""
     tensor = node.tensor(0)
@@ -149,19 +148,19 @@ def _whole(node: Node, operator: str, **more: Any) -> Tensor:
     return made.viewed((*tensor.shape[:2], *[1] * (tensor.rank - 2)))
 
 
-@translates("GlobalAveragePool", by=["AVERAGE_POOLING1"], shape=shapes.pooled_at_once, batch=batches.each_picture)
+@translates("GlobalAveragePool", by=["AVERAGE_POOLING1"], batch=batches.each_picture)
 def global_average_pool(node: Node) -> None:
     """Over all spatial axes."""
     node.set(_whole(node, "AVERAGE_POOLING1", include_padding=False))
 
 
-@translates("GlobalMaxPool", by=["MAX_POOLING2"], shape=shapes.pooled_at_once, batch=batches.each_picture)
+@translates("GlobalMaxPool", by=["MAX_POOLING2"], batch=batches.each_picture)
 def global_max_pool(node: Node) -> None:
     """Over all spatial axes."""
     node.set(_whole(node, "MAX_POOLING2", output_indices_tensor=None))
 
 
-@translates("GlobalLpPool", by=["LP_POOLING1"], shape=shapes.pooled_at_once, batch=batches.each_picture)
+@translates("GlobalLpPool", by=["LP_POOLING1"], batch=batches.each_picture)
 def global_lp_pool(node: Node) -> None:
     """Over all spatial axes."""
     node.set(_whole(node, "LP_POOLING1", p=node.integer("p", 2)))
@@ -193,7 +192,7 @@ def max_unpool(node: Node) -> None:
     )
 
 
-@translates("MaxRoiPool", by=["ROI_POOLING"], shape=shapes.regions_pooled)
+@translates("MaxRoiPool", by=["ROI_POOLING"])
 def max_roi_pool(node: Node) -> None:
     """The largest element of each bin of each region; bins are cut without rounding."""
     tensor, regions, pooled = node.tensor(0), node.tensor(1), node.list("pooled_shape") or []

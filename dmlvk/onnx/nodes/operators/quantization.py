@@ -7,12 +7,12 @@ import math
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.operators.convolution import filtered, per_channel, window_of
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
-from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor
+from dmlvk.onnx.nodes.values import DATA_TYPES, NotOnDevice, Tensor, element_name
+from dmlvk.onnx.nodes.window_counts import window_counts
 from dmlvk.operators import QuantizationType, ReduceFunction, RoundingMode
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
@@ -99,31 +99,32 @@ def _unrepeated(node: Node, index: int, tensor: Tensor) -> Tensor:
 _QUANTIZED_BY = ("ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST", "ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE")
 
 
-@translates("QuantizeLinear", by=_QUANTIZED_BY, shape=shapes.same)
-@translates("QuantizeLinear", by=_QUANTIZED_BY, domain=MICROSOFT, shape=shapes.same)
+@translates("QuantizeLinear", by=_QUANTIZED_BY)
+@translates("QuantizeLinear", by=_QUANTIZED_BY, domain=MICROSOFT)
 def quantize(node: Node) -> None:
     """To integers of 8 or 4 bits."""
-    tensor, output = node.tensor(0), node.new()
+    tensor = node.tensor(0)
+    element = node.element(2) if node.has(2) else node.integer("output_dtype") or TensorProto.UINT8
+    if element not in DATA_TYPES:
+        raise NotOnDevice(f"the device has no {element_name(element)}")
     blocks = _blocks(node, tensor)
     scale = _parameter(node, 1, tensor)
-    if _is_small(output.element):
-        node.set(_by_blocks(node, "QUANTIZE", tensor, output.element))
+    if _is_small(element):
+        node.set(_by_blocks(node, "QUANTIZE", tensor, element))
         return
     if node.has(2):
         zero = _parameter(node, 2, tensor)
     else:
-        zero = node.scalar(0, output.element)
+        zero = node.scalar(0, element)
     if blocks.element == scale.element == TensorProto.FLOAT:
-        node.set(by_quotient(node, blocks, scale, zero, output.element).viewed(tensor.shape))
+        node.set(by_quotient(node, blocks, scale, zero, element).viewed(tensor.shape))
         return
     members = {"input_tensor": blocks, "scale_tensor": scale, "zero_point_tensor": zero}
-    node.set(node.apply("ELEMENT_WISE_QUANTIZE_LINEAR", output.element, **members).viewed(tensor.shape))
+    node.set(node.apply("ELEMENT_WISE_QUANTIZE_LINEAR", element, **members).viewed(tensor.shape))
 
 
-@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"], shape=shapes.same)
-@translates(
-    "DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"], domain=MICROSOFT, shape=shapes.same
-)
+@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"])
+@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"], domain=MICROSOFT)
 def dequantize(node: Node) -> None:
     """From integers of 4 to 32 bits."""
     tensor = node.tensor(0)
@@ -193,7 +194,6 @@ def dynamically(node: Node, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 @translates(
     "DynamicQuantizeLinear",
     by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST"],
-    shape=shapes.quantized,
     empty=emptiness.quantized,
 )
 def dynamic_quantize(node: Node) -> None:
@@ -234,7 +234,7 @@ def _scale_of_matrix(node: Node, index: int, rank: int, *, rows: bool) -> Tensor
     return node.cast(scale, TensorProto.FLOAT)
 
 
-@translates("MatMulInteger", by=["MATRIX_MULTIPLY_INTEGER"], shape=shapes.product)
+@translates("MatMulInteger", by=["MATRIX_MULTIPLY_INTEGER"])
 def integer_matrix_product(node: Node) -> None:
     """8-bit integers; sums in 32 bits."""
     a, b, shape = matrices(node, node.tensor(0), node.tensor(1))
@@ -270,11 +270,13 @@ def quantized_matrix_product(node: Node) -> None:
     )
 
 
-@translates("QLinearConv", by=["QUANTIZED_LINEAR_CONVOLUTION"], shape=shapes.convolved)
+@translates("QLinearConv", by=["QUANTIZED_LINEAR_CONVOLUTION"])
 def quantized_convolution(node: Node) -> None:
     """Quantized tensors in and out."""
     tensor, weights = node.tensor(0), node.tensor(3)
-    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=node.new().shape[2:])
+    window = window_of(
+        node, tensor.shape[2:], weights.shape[2:], output=window_counts(node, tensor.shape[2:], weights.shape[2:])
+    )
     members = {"input_scale": 1, "input_zero_point": 2, "filter_scale": 4, "filter_zero_point": 5, "bias": 8}
     members |= {"output_scale": 6, "output_zero_point": 7}
     parameters = {

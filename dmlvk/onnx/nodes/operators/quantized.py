@@ -11,7 +11,6 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.joining.pattern import JOINED
 from dmlvk.onnx.nodes.operators.convolution import channels_first, channels_last, narrowed, per_channel, widened
@@ -25,8 +24,7 @@ from dmlvk.operators.block_weights import row_bytes
 
 _DEQUANTIZE, _QUANTIZE = "ELEMENT_WISE_DEQUANTIZE_LINEAR", "ELEMENT_WISE_QUANTIZE_LINEAR"
 _SIGN_OF_BYTE = 0x80
-_ONE_AXIS = 13
-"""The opset from which on Softmax works along one axis."""
+_ONE_AXIS = 13  # The opset from which on Softmax works along one axis
 
 
 def _number(node: Node, index: int) -> Tensor | None:
@@ -68,7 +66,7 @@ _SUM_BY = (
 
 
 @translates("QLinearAdd", by=_SUM_BY, domain=MICROSOFT)
-@translates("Add", by=_SUM_BY, domain=JOINED, shape=shapes.broadcast, batch=batches.elementwise)
+@translates("Add", by=_SUM_BY, domain=JOINED, batch=batches.elementwise)
 def quantized_sum(node: Node) -> None:
     """Each scale and zero point is one for all; where they are not known, the sum is exact and rounded once."""
     scales = [node.known(index) for index in (1, 4, 6)]
@@ -122,8 +120,7 @@ def _sum_as_onnx_runtime(node: Node, *parameters: Any) -> None:
     _set_moved(node, total + (error + rest), moved)
 
 
-_OF_MOVED = 128
-"""What ONNX Runtime adds to INT8 integers to make them UINT8."""
+_OF_MOVED = 128  # What ONNX Runtime adds to INT8 integers to make them UINT8
 
 
 def _moved(node: Node, index: int, moved: int) -> Tensor:
@@ -145,7 +142,7 @@ _PRODUCT_BY = ("CAST", "ELEMENT_WISE_SUBTRACT", "ELEMENT_WISE_MULTIPLY", "ELEMEN
 
 
 @translates("QLinearMul", by=_PRODUCT_BY, domain=MICROSOFT)
-@translates("Mul", by=_PRODUCT_BY, domain=JOINED, shape=shapes.broadcast, batch=batches.elementwise)
+@translates("Mul", by=_PRODUCT_BY, domain=JOINED, batch=batches.elementwise)
 def quantized_product(node: Node) -> None:
     """As ONNX Runtime rounds it: whole products, one factor for all scales, the zero point before the rounding."""
     a, b = (_whole_numbers(node, index) for index in (0, 3))
@@ -192,7 +189,7 @@ _SOFTMAX_BY = (_DEQUANTIZE, "ACTIVATION_SOFTMAX1", "ELEMENT_WISE_FLOOR", "ELEMEN
 
 
 @translates("QLinearSoftmax", by=_SOFTMAX_BY, domain=MICROSOFT)
-@translates("Softmax", by=_SOFTMAX_BY, domain=JOINED, shape=shapes.same, batch=batches.along_an_axis(-1))
+@translates("Softmax", by=_SOFTMAX_BY, domain=JOINED, batch=batches.along_an_axis(-1))
 def quantized_softmax(node: Node) -> None:
     """Along one axis; before opset 13 along all axes from that one on.
 
@@ -298,8 +295,7 @@ def _other_sign(tensor: Tensor) -> Tensor:
     return made.viewed(made.shape, element=element)
 
 
-_Factor = tuple[Tensor, Tensor | None, Tensor | None]
-"""A matrix of integers with its scale and its zero point."""
+_Factor = tuple[Tensor, Tensor | None, Tensor | None]  # A matrix of integers with its scale and its zero point
 
 
 def integer_product(node: Node, a: _Factor, b: _Factor, bias: int | None) -> Tensor:
@@ -308,8 +304,6 @@ def integer_product(node: Node, a: _Factor, b: _Factor, bias: int | None) -> Ten
     Where one matrix is INT8 and the other UINT8, the first one is brought to the other's type.
 
     Args:
-        node: the node.
-        a: the first matrix.
         b: the second one.
         bias: which input is added; ``None``: none.
     """
@@ -334,7 +328,7 @@ def integer_product(node: Node, a: _Factor, b: _Factor, bias: int | None) -> Ten
     )
 
 
-@translates("MatMulIntegerToFloat", by=["MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT, shape=shapes.product)
+@translates("MatMulIntegerToFloat", by=["MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT)
 def integer_product_to_float(node: Node) -> None:
     """Each with a scale for all, or for each of its rows or columns."""
     a, b = node.tensor(0), node.tensor(1)
@@ -348,7 +342,6 @@ def integer_product_to_float(node: Node) -> None:
     "DynamicQuantizeMatMul",
     by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"],
     domain=MICROSOFT,
-    shape=shapes.product,
 )
 def dynamic_quantized_product(node: Node) -> None:
     """The first matrix is quantized as its elements ask for."""
@@ -404,19 +397,12 @@ def quantized_gemm(node: Node) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _NodeBlocks:
-    """What MatMulNBits says of its weights.
+    """What MatMulNBits says of its weights."""
 
-    Attributes:
-        columns: of the product.
-        terms: of each sum.
-        bits: of an integer.
-        size: terms of a block.
-    """
-
-    columns: int
-    terms: int
-    bits: int
-    size: int
+    columns: int  # of the product
+    terms: int  # of each sum
+    bits: int  # of an integer
+    size: int  # terms of a block
 
     @property
     def count(self) -> int:
@@ -486,7 +472,6 @@ class _NodeBlocks:
     by=["GEMM"],
     domain=MICROSOFT,
     note="2, 4 and 8 bits in blocks of 16 and more; the weights stay packed",
-    shape=shapes.packed_product,
 )
 def product_with_blocks(node: Node) -> None:
     """The second matrix lies in blocks of small integers, each with its scale, and is read as it is."""

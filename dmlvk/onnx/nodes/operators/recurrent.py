@@ -7,7 +7,6 @@ from typing import Any
 
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.recurrent_steps import clipped_network, quantized_lstm
@@ -69,30 +68,6 @@ def _activation(name: str, numbers: dict[str, Iterator[float]]) -> FusedActivati
     return FusedActivation(OPERATORS[f"ACTIVATION_{directml}"], **values)
 
 
-@translates(
-    "RNN",
-    by=["RNN"],
-    since=7,
-    note="with clip: step by step, at most 256 steps of all directions together",
-    shape=shapes.recurrent,
-    empty=emptiness.without_steps,
-)
-@translates(
-    "GRU",
-    by=["GRU"],
-    since=7,
-    note="with clip: step by step, at most 256 steps of all directions together",
-    shape=shapes.recurrent,
-    empty=emptiness.without_steps,
-)
-@translates(
-    "LSTM",
-    by=["LSTM"],
-    since=7,
-    note="with clip: step by step, at most 256 steps of all directions together",
-    shape=shapes.recurrent,
-    empty=emptiness.without_steps,
-)
 def recurrent(node: Node) -> None:
     """All steps in one operator; layout 1 is the same with batch and steps exchanged."""
     node.check_element(0, *FLOATS)
@@ -136,6 +111,16 @@ def recurrent(node: Node) -> None:
         members[member] = New(source.element, sizes) if index in wanted else None
     for index, made in zip(wanted, node.apply_all(name, **members), strict=True):
         node.set(_output(made, index, is_batch_first), index)
+
+
+for _name in ("RNN", "GRU", "LSTM"):
+    translates(
+        _name,
+        by=[_name],
+        since=7,
+        note="with clip: step by step, at most 256 steps of all directions together",
+        empty=emptiness.without_steps,
+    )(recurrent)
 
 
 def _add_own_members(node: Node, name: str, is_batch_first: bool, members: dict[str, Any]) -> None:

@@ -20,13 +20,11 @@ from dmlvk.onnx.nodes.translation import Node
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators import FusedActivation
 
-_MOST_STEPS = 256
-"""Of all directions together: each is several operators, which are planned and launched one by one."""
+_MOST_STEPS = 256  # Of all directions together: each is several operators, which are planned and launched one by one
 
 _INPUT_LENGTHS, _INPUT_HIDDEN, _INPUT_CELL = 4, 5, 6
 
-Product = Callable[[Tensor], Tensor]
-"""Rows times a matrix."""
+Product = Callable[[Tensor], Tensor]  # Rows times a matrix
 
 Cell = Callable[[Tensor, Tensor, "Tensor | None"], "tuple[Tensor, Tensor | None]"]
 """From a step's part that does not depend on states, and the states: the next states, hidden and of the cell."""
@@ -34,17 +32,11 @@ Cell = Callable[[Tensor, Tensor, "Tensor | None"], "tuple[Tensor, Tensor | None]
 
 @dataclasses.dataclass(frozen=True)
 class Gates:
-    """What the gates of a direction have in common.
+    """What the gates of a direction have in common."""
 
-    Attributes:
-        node: the node.
-        activations: in ONNX's order.
-        clip: the threshold; 0: none.
-    """
-
-    node: Node
-    activations: Sequence[FusedActivation]
-    clip: float
+    node: Node  # the node
+    activations: Sequence[FusedActivation]  # in ONNX's order
+    clip: float  # the threshold; 0: none
 
     def bent(self, index: int, tensor: Tensor) -> Tensor:
         """An activation of what the threshold leaves."""
@@ -81,7 +73,6 @@ def gru_cell(
     """Update, reset, hidden.
 
     Args:
-        gates: theirs.
         first: the hidden state's product with the matrices of update and reset.
         last: its product with that of hidden.
         biases: both of update and reset; of hidden that of the input, and that of the state.
@@ -107,9 +98,7 @@ def lstm_cell(
     """Input, output, forget, cell.
 
     Args:
-        gates: theirs.
         recurrent: the hidden state's product with the matrices of all four.
-        bias: of both products.
         peepholes: of input, output and forget.
         coupled: whether as much is forgotten as is not taken in.
     """
@@ -138,29 +127,17 @@ def lstm_cell(
 
 @dataclasses.dataclass(frozen=True)
 class Direction:
-    """A direction of a network.
+    """A direction of a network."""
 
-    Attributes:
-        given: the part of each step that does not depend on states: steps * batch, gates * units.
-        cell: a step.
-        hidden: the state before the first step: batch, units.
-        memory: the cell's; ``None``: there is none.
-        is_backward: whether the last step comes first.
-    """
-
-    given: Tensor
-    cell: Cell
-    hidden: Tensor
-    memory: Tensor | None
-    is_backward: bool
+    given: Tensor  # the part of each step that does not depend on states: steps * batch, gates * units
+    cell: Cell  # a step
+    hidden: Tensor  # the state before the first step: batch, units
+    memory: Tensor | None  # the cell's; ``None``: there is none
+    is_backward: bool  # whether the last step comes first
 
 
 def check_steps(steps: int, directions: int) -> None:
-    """Refuses a network of more steps than are sensible as single operators.
-
-    Raises:
-        NotOnDevice: when it has more.
-    """
+    """Refuses a network of more steps than are sensible as single operators."""
     if steps * directions > _MOST_STEPS:
         raise NotOnDevice(
             f"{steps * directions} steps, each of which would be several operators, are more than the "
@@ -272,11 +249,8 @@ def clipped_network(
     """Sets the outputs of a network with a threshold.
 
     Args:
-        node: the node.
-        activations: of all directions.
         source: steps, batch, inputs.
         ways: of each direction whether the last step comes first.
-        is_batch_first: of states and outputs.
     """
     steps, batch, inputs = source.shape
     check_steps(steps, len(ways))
@@ -323,8 +297,6 @@ def quantized_lstm(node: Node, activations: Sequence[FusedActivation], ways: Seq
     """Sets the outputs of DynamicQuantizeLSTM: weights are integers, and so become inputs and hidden states.
 
     Args:
-        node: the node.
-        activations: of all directions.
         ways: of each direction whether the last step comes first.
     """
     source = node.tensor(0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Collection
 
 import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes import emptiness
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.elementwise import with_equal_zeros
@@ -32,12 +32,11 @@ _FUNCTIONS = {  # DML_REDUCE_FUNCTION, and what it gives of no elements
 
 _LOGARITHM_OF_INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 
-_AXES_ARE_AN_INPUT = {"ReduceSum": 13}
-"""The version from which on the axes are an input; 18 for all others."""
+_AXES_ARE_AN_INPUT = {"ReduceSum": 13}  # The version from which on the axes are an input; 18 for all others
 
 
 def _reduce(function: int, node: Node) -> None:
-    tensor, output = node.tensor(0), node.new()
+    tensor = node.tensor(0)
     if node.version >= _AXES_ARE_AN_INPUT.get(node.op_type, 18):
         given = node.integers(1) if node.has(1) else []
         if not given and node.integer("noop_with_empty_axes"):
@@ -56,7 +55,14 @@ def _reduce(function: int, node: Node) -> None:
         made = reduced(node, function, tensor, axes)
         if node.op_type in ("ReduceMax", "ReduceMin") and node.assembly.propagates_nan and tensor.element in FLOATS:
             made = _with_nan(node, made, tensor, axes)
-    node.set(made.viewed(output.shape))
+    node.set(made.viewed(_left(node, tensor, axes)))
+
+
+def _left(node: Node, tensor: Tensor, axes: Collection[int]) -> list[int]:
+    """The shape when some axes are reduced."""
+    if node.integer("keepdims", 1):
+        return [1 if axis in axes else size for axis, size in enumerate(tensor.shape)]
+    return [size for axis, size in enumerate(tensor.shape) if axis not in axes]
 
 
 def _with_nan(node: Node, made: Tensor, tensor: Tensor, axes: list[int]) -> Tensor:
@@ -88,11 +94,11 @@ def reduced(node: Node, function: int, tensor: Tensor, axes: list[int]) -> Tenso
 
 for _op_type, (_number, _empty) in _FUNCTIONS.items():
     _made, _batch = functools.partial(_reduce, _number), batches.outside_of_axes(1)
-    translates(_op_type, by=["REDUCE"], shape=shapes.reduced, batch=_batch, empty=_empty)(_made)
+    translates(_op_type, by=["REDUCE"], batch=_batch, empty=_empty)(_made)
 
 
 def _arg_extreme(operator: str, node: Node) -> None:
-    tensor, output = node.tensor(0), node.new()
+    tensor = node.tensor(0)
     if tensor.rank == 0:
         raise NotOnDevice("a scalar has no axis")
     axis = node.axis(node.integer("axis"), tensor.rank)
@@ -103,13 +109,13 @@ def _arg_extreme(operator: str, node: Node) -> None:
         axes=[axis],
         axis_direction=1 if node.integer("select_last_index") else 0,
     )
-    node.set(made.viewed(output.shape))
+    node.set(made.viewed(_left(node, tensor, [axis])))
 
 
 for _op_type in ("ArgMax", "ArgMin"):
     _name = _op_type.upper()
     _made = functools.partial(_arg_extreme, _name)
-    translates(_op_type, by=[_name], shape=shapes.reduced, batch=batches.along_an_axis(0))(_made)
+    translates(_op_type, by=[_name], batch=batches.along_an_axis(0))(_made)
 
 
 def _running(operator: str, exclusive: str, node: Node) -> None:
@@ -126,32 +132,32 @@ def _running(operator: str, exclusive: str, node: Node) -> None:
     )
 
 
-translates("CumSum", by=["CUMULATIVE_SUMMATION"], shape=shapes.same)(
+translates("CumSum", by=["CUMULATIVE_SUMMATION"])(
     functools.partial(_running, "CUMULATIVE_SUMMATION", "has_exclusive_sum")
 )
-translates("CumProd", by=["CUMULATIVE_PRODUCT"], shape=shapes.same)(
+translates("CumProd", by=["CUMULATIVE_PRODUCT"])(
     functools.partial(_running, "CUMULATIVE_PRODUCT", "has_exclusive_product")
 )
 
 
-@translates("TopK", by=["TOP_K1", "GATHER_ELEMENTS"], shape=shapes.largest, batch=batches.along_an_axis(-1))
+@translates("TopK", by=["TOP_K1", "GATHER_ELEMENTS"], batch=batches.along_an_axis(-1))
 def top_k(node: Node) -> None:
     """Sorted; the k is known."""
-    tensor, values, indices = node.tensor(0), node.new(0), node.new(1)
+    tensor = node.tensor(0)
     axis = node.axis(node.integer("axis", -1), tensor.rank)
     largest = node.integer("largest", 1) if node.version >= 11 else 1
-    if node.version >= 10:
-        node.array(1)
+    count = int(node.array(1).reshape(-1)[0]) if node.version >= 10 else node.integer("k")
+    shape = tuple(count if number == axis else size for number, size in enumerate(tensor.shape))
     found, positions = node.apply_all(
         "TOP_K1",
         input_tensor=with_equal_zeros(node, tensor),
-        output_value_tensor=values,
-        output_index_tensor=New(TensorProto.UINT64, indices.shape),
+        output_value_tensor=New(tensor.element, shape),
+        output_index_tensor=New(TensorProto.UINT64, shape),
         axis=axis,
-        k=values.shape[axis],
+        k=count,
         axis_direction=1 if largest else 0,
     )
     if tensor.element in FLOATS:  # with the signs of their zeros
         found = node.apply("GATHER_ELEMENTS", input_tensor=tensor, indices_tensor=positions, axis=axis)
     node.set(found)
-    node.set(positions.viewed(indices.shape, element=TensorProto.INT64), 1)
+    node.set(positions.viewed(shape, element=TensorProto.INT64), 1)

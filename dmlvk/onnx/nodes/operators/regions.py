@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
@@ -17,8 +16,7 @@ from dmlvk.operators.members import ReduceFunction
 _LINEAR = 1  # DML_INTERPOLATION_MODE
 _LEAST_SIDE = 256
 _MOST_SAMPLES = 32768
-_MOST_WORK = 2**30
-"""Samples of all elements together; what takes more is the host's to refuse or to compute."""
+_MOST_WORK = 2**30  # Samples of all elements together; what takes more is the host's to refuse or to compute
 
 _MOST_IMAGES = 4
 """How many times the image's longer side a region's samples go, whose number follows from its size: a region may claim
@@ -30,23 +28,22 @@ _ULPS: Mapping[int, float] = {TensorProto.FLOAT: 2.0**-23, TensorProto.FLOAT16: 
 
 
 @translates(
-    "RoiAlign",
-    by=["ROI_ALIGN1"],
-    note="mode max: the largest weighted corner of all samples, as ONNX defines it",
-    shape=shapes.regions,
+    "RoiAlign", by=["ROI_ALIGN1"], note="mode max: the largest weighted corner of all samples, as ONNX defines it"
 )
 def roi_align(node: Node) -> None:
     """Averages; and maxima of what each of a sample's four elements has by its weight."""
-    tensor, output = node.tensor(0), node.new()
+    tensor = node.tensor(0)
     node.check_element(0, *FLOATS)
     regions, indices = node.tensor(1), node.tensor(2)
-    if tensor.rank != 4 or regions.rank != 2 or indices.rank != 1 or len(output.shape) != 4:
+    if tensor.rank != 4 or regions.rank != 2 or indices.rank != 1:
         raise NotOnDevice("two spatial axes, rows of regions, and a row of batch indices")
+    sizes = node.integer("output_height", 1), node.integer("output_width", 1)
+    made = New(tensor.element, (regions.shape[0], tensor.shape[1], *sizes))
     is_half_pixel = node.version >= 16 and node.text("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     ratio, scale = node.integer("sampling_ratio"), node.real("spatial_scale", 1.0)
     if ratio > _MOST_SAMPLES:
         raise NotOnDevice(f"more than {_MOST_SAMPLES} samples along an axis")
-    if ratio > 0 and math.prod(output.shape) * ratio * ratio > _MOST_WORK:
+    if ratio > 0 and math.prod(made.shape) * ratio * ratio > _MOST_WORK:
         raise NotOnDevice(f"more than {_MOST_WORK} samples")
     if not np.isfinite(scale) or (not is_half_pixel and scale <= 0.0):
         raise NotOnDevice(f"the spatial_scale {scale}")
@@ -70,7 +67,6 @@ def roi_align(node: Node) -> None:
     }
 
     def aligned(image: Tensor, function: ReduceFunction) -> Tensor:
-        made = New(output.element, output.shape)
         return node.apply("ROI_ALIGN1", input_tensor=image, output_tensor=made, reduction_function=function, **members)
 
     if node.text("mode", "avg") == "avg":

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.onnx.nodes import batch_rules as batches
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.taps import FilterTaps, resampled, taps_of
 from dmlvk.onnx.nodes.translation import FLOATS, Node, translates
@@ -26,11 +26,9 @@ _ROUNDINGS = {
 }
 """How NEAREST rounds: the direction, and what is taken from the coordinate before."""
 
-_MOST_AXES = 4
-"""Of a tensor that RESAMPLE2 takes."""
+_MOST_AXES = 4  # Of a tensor that RESAMPLE2 takes
 
-_LONGEST = 2**22
-"""Elements along an axis of which the host computes places."""
+_LONGEST = 2**22  # Elements along an axis of which the host computes places
 
 _ROUNDED: dict[str, Callable[[Array], Array]] = {
     "floor": np.floor,
@@ -52,27 +50,16 @@ class _CoordinateMap:
 
 @dataclasses.dataclass(frozen=True)
 class _ResizeRequest:
-    """What a node asks for.
+    """What a node asks for."""
 
-    Attributes:
-        mode: ``"nearest"``, ``"linear"`` or ``"cubic"``.
-        transformation: how coordinates are counted.
-        rounding: how nearest rounds.
-        shape: of the input.
-        output: of the output.
-        scales: of every axis.
-        regions: of every axis, from 0 to 1.
-        axes: those that the node names.
-    """
-
-    mode: str
-    transformation: str
-    rounding: str
-    shape: tuple[int, ...]
-    output: tuple[int, ...]
-    scales: list[float]
-    regions: list[tuple[float, float]]
-    axes: list[int]
+    mode: str  # ``"nearest"``, ``"linear"`` or ``"cubic"``
+    transformation: str  # how coordinates are counted
+    rounding: str  # how nearest rounds
+    shape: tuple[int, ...]  # of the input
+    output: tuple[int, ...]  # of the output
+    scales: list[float]  # of every axis
+    regions: list[tuple[float, float]]  # of every axis, from 0 to 1
+    axes: list[int]  # those that the node names
 
     def rests(self, axis: int) -> bool:
         """Whether an axis stays as it is."""
@@ -106,22 +93,22 @@ class _ResizeRequest:
     "Upsample",
     by=["RESAMPLE2"],
     note="cubic, antialiased and cropped ones of FLOAT types by GATHER",
-    shape=shapes.resized,
     batch=batches.resized,
     reads_sizes=True,
 )
 def resize(node: Node) -> None:
     """Nearest, linear and cubic, every way to count coordinates."""
-    tensor, output = node.tensor(0), node.new()
+    tensor = node.tensor(0)
+    output = _output(node, tensor)
     mode = {"bilinear": "linear", "trilinear": "linear"}.get(said := node.text("mode", "nearest"), said)
     if mode not in ("nearest", "linear", "cubic"):
         raise NotOnDevice(f"the mode {mode!r}")
     transformation, rounding = _conventions(node)
-    scales = _scales(node, tensor.shape, output.shape)
+    scales = _scales(node, tensor.shape, output)
     is_cropped = transformation == "tf_crop_and_resize"
     regions = _regions(node, tensor.rank) if is_cropped else [(0.0, 1.0)] * tensor.rank
     axes = _axes(node, tensor.rank)
-    asked = _ResizeRequest(mode, transformation, rounding, tensor.shape, output.shape, scales, regions, axes)
+    asked = _ResizeRequest(mode, transformation, rounding, tensor.shape, output, scales, regions, axes)
     if tensor.rank > _MOST_AXES:
         asked = asked.folded()
         tensor = node.reshaped(tensor, asked.shape)
@@ -131,7 +118,25 @@ def resize(node: Node) -> None:
         made = _by_taps(node, tensor, asked)
     else:
         made = _by_resample(node, tensor, asked)
-    node.set(node.reshaped(made, output.shape))
+    node.set(node.reshaped(made, output))
+
+
+def _output(node: Node, tensor: Tensor) -> tuple[int, ...]:
+    """Sizes, or sizes times factors, whole ones where they are open; all else as ONNX infers it."""
+    index = 1 if node.op_type == "Upsample" or node.version < 11 else 2
+    is_plain = node.attribute("axes") is None and node.text("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if is_plain and index == 2 and node.has(3):
+        return tuple(node.integers(3))
+    factors = node.known(index)
+    if not is_plain or factors is None or factors.size != tensor.rank:
+        return node.inferred().shape
+    pairs = list(zip(tensor.shape, factors.reshape(-1).tolist(), strict=True))
+    if any(factor != int(factor) for size, factor in pairs if is_dynamic(size)):
+        return node.inferred().shape
+    return tuple(
+        size * int(factor) if factor == int(factor) else int(np.float32(size) * np.float32(factor))
+        for size, factor in pairs
+    )
 
 
 def _by_resample(node: Node, tensor: Tensor, asked: _ResizeRequest) -> Tensor:

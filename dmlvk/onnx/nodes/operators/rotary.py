@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.onnx.nodes import dynamic_shapes as shapes
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
@@ -13,7 +12,10 @@ from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 _BY = ("ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_SUBTRACT", "ELEMENT_WISE_ADD", "SPLIT", "JOIN", "GATHER")
 
 
-@translates("RotaryEmbedding", by=_BY, since=23, shape=shapes.same)
+_PLACES = 3  # Of a token in pictures: time, height and width
+
+
+@translates("RotaryEmbedding", by=_BY, since=23)
 def rotary_embedding(node: Node) -> None:
     """The angles are given for each place, or by the numbers of the places."""
     cosines, sines = node.tensor(1), node.tensor(2)
@@ -23,7 +25,7 @@ def rotary_embedding(node: Node) -> None:
     _embed(node, cosines, sines)
 
 
-@translates("RotaryEmbedding", by=_BY, domain=MICROSOFT, shape=shapes.same)
+@translates("RotaryEmbedding", by=_BY, domain=MICROSOFT)
 def rotary_embedding_of_onnx_runtime(node: Node) -> None:
     """The angles by the numbers of the places, or by that of the first one."""
     if node.integer("is_packed_batching") or node.real("scale", 1.0) != 1.0:
@@ -37,6 +39,36 @@ def rotary_embedding_of_onnx_runtime(node: Node) -> None:
         positions = following(node, positions, length)
     cosines, sines = (rows_of(node, node.tensor(index), positions) for index in (2, 3))
     _embed(node, cosines, sines)
+
+
+@translates("MRotaryEmbedding", by=_BY, domain=MICROSOFT, note="places of time, height and width for each token")
+def rotary_embedding_of_pictures(node: Node) -> None:
+    """Each pair of elements turns by one of three places of its token."""
+    sections, half = node.list("mrope_section") or [], node.shape(2)[-1]
+    if node.integer("is_packed_batching") or node.real("scale", 1.0) != 1.0:
+        raise NotOnDevice("is_packed_batching and scale are not there yet")
+    if node.integer("rotary_embedding_dim") and not node.integer("num_heads"):
+        raise NotOnDevice("rotary_embedding_dim needs num_heads")
+    positions = node.tensor(1)
+    tables = [node.shape(index)[-1] for index in (2, 3)]
+    are_places = positions.rank == _PLACES and positions.shape[0] == _PLACES
+    if len(sections) != _PLACES or min(sections) < 0 or tables != [sum(sections)] * 2 or not are_places:
+        raise NotOnDevice(f"mrope_section {sections} of {tables} pairs, by places {list(positions.shape)}")
+    if node.integer("mrope_layout"):
+        chosen = np.arange(half) % _PLACES
+        chosen[np.arange(half) >= _PLACES * np.array(sections)[chosen]] = 0
+    else:
+        chosen = np.repeat(np.arange(_PLACES), sections)
+    columns = node.assembly.constant(chosen * half + np.arange(half), TensorProto.INT64)
+    parts = [part.viewed(positions.shape[1:]) for part in split(node, positions, [1] * _PLACES, axis=0)]
+
+    def angles(index: int) -> Tensor:
+        rows = join(node, [rows_of(node, node.tensor(index), part) for part in parts])
+        return node.apply(
+            "GATHER", input_tensor=rows, indices_tensor=columns.viewed((1, 1, half)), axis=2, index_dimensions=1
+        )
+
+    _embed(node, angles(2), angles(3))
 
 
 def following(node: Node, first: Tensor, count: int) -> Tensor:
@@ -87,10 +119,6 @@ def rotated(node: Node, tensor: Tensor, cosines: Tensor, sines: Tensor, turned: 
     """Pairs of elements of each row, turned by angles that broadcast to half of them.
 
     Args:
-        node: the node.
-        tensor: the rows.
-        cosines: of the angles.
-        sines: of the angles.
         turned: how many elements of a row are turned; 0: all.
         interleaved: whether pairs are neighbours; else they lie half of the turned elements apart.
     """

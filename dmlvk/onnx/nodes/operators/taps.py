@@ -18,50 +18,34 @@ from dmlvk.onnx.nodes.translation import Node
 from dmlvk.onnx.nodes.values import Array, NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
 
-_MOST_TAPS = 2**24
-"""Elements that count along an axis, for all places together."""
+_MOST_TAPS = 2**24  # Elements that count along an axis, for all places together
 
-_MOST_GATHERED = 2**24
-"""Elements that are gathered at once, where a single tap does not take more."""
+_MOST_GATHERED = 2**24  # Elements that are gathered at once, where a single tap does not take more
 
 
 @dataclasses.dataclass(frozen=True)
 class FilterTaps:
-    """How far a place looks, and how it weighs what it sees.
+    """How far a place looks, and how it weighs what it sees."""
 
-    Attributes:
-        mode: ``"nearest"``, ``"linear"`` or ``"cubic"``.
-        cubic: Keys' parameter.
-        antialias: whether shrinking widens it.
-        exclude_outside: whether elements beyond the edges count nothing, instead of as those at the edges.
-    """
-
-    mode: str
-    cubic: float = -0.75
-    antialias: bool = False
-    exclude_outside: bool = False
+    mode: str  # ``"nearest"``, ``"linear"`` or ``"cubic"``
+    cubic: float = -0.75  # Keys' parameter
+    antialias: bool = False  # whether shrinking widens it
+    exclude_outside: bool = False  # whether elements beyond the edges count nothing, instead of as those at the edges
 
 
 @dataclasses.dataclass(frozen=True)
 class Taps:
-    """What an axis becomes: for each place of the output elements of the input and their weights.
+    """What an axis becomes: for each place of the output elements of the input and their weights."""
 
-    Attributes:
-        indices: places of the output by elements.
-        weights: likewise.
-    """
-
-    indices: Array
-    weights: Array
+    indices: Array  # places of the output by elements
+    weights: Array  # likewise
 
 
 def taps_of(kernel: FilterTaps, positions: Array, length: int, scale: float) -> Taps:
     """The taps of an axis.
 
     Args:
-        kernel: how it is resampled.
         positions: of the output's elements among the input's, in FLOAT64; rounded already for ``"nearest"``.
-        length: of the input.
         scale: by what it is stretched.
 
     Raises:

@@ -48,9 +48,7 @@ def _chosen(count: Tensor, later: Tensor, at_first: Tensor) -> Tensor:
 
 
 @translates(
-    "Adam",
-    by=["ADAM_OPTIMIZER", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD", "ELEMENT_WISE_MAX"],
-    domain=_TRAINING,
+    "Adam", by=["ADAM_OPTIMIZER", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD", "ELEMENT_WISE_MAX"], domain=_TRAINING
 )
 def adam(node: Node) -> None:
     """A step from parameters of 0 with a learning rate of 1 is what is added, times the learning rate."""
@@ -84,11 +82,7 @@ def adam(node: Node) -> None:
             node.set(tensor, index)
 
 
-@translates(
-    "Momentum",
-    by=["ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD", "ELEMENT_WISE_SUBTRACT"],
-    domain=_TRAINING,
-)
+@translates("Momentum", by=["ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD", "ELEMENT_WISE_SUBTRACT"], domain=_TRAINING)
 def momentum(node: Node) -> None:
     """Standard or Nesterov's."""
     alpha, norm = node.real("alpha"), node.real("norm_coefficient")

@@ -1,0 +1,302 @@
+"""Products of FLOAT16 rows with packed weights by exact integers: docs/notes/exact-products.md has their definition.
+
+A row's bits do not depend on how many rows there are, nor on the kernel. Of up to eight rows each invocation keeps the
+integers of its terms, and goes through columns with them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from dmlvk.datatypes import DataType
+from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.products.block_parts import product_parameters
+from dmlvk.kernels.products.block_weights import BlockWeights, ZeroKind
+from dmlvk.kernels.products.matrix import Product
+from dmlvk.kernels.products.matrix_tiles import CORES
+from dmlvk.kernels.program import ProgramBuilder, Region
+from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.operators import Gemm
+
+SEGMENT = 1024
+"""As in ``shaders/patterns/products/block_products.glsl``."""
+
+BITS = (2, 4, 8)
+_CHUNK = 32
+CHUNKS = (16, _CHUNK)
+_INVOCATIONS = (64, 128, 256, 512)
+_ROWS = (1, 2, 4)
+_REGISTERS = {1: 64, 2: 128, 4: 256}
+"""That kernels of so many rows want of a driver."""
+
+_USUAL_SUBGROUP = 32
+_WIDE_INVOCATIONS = 256
+"""Of a work group, at most, where subgroups have more: AMD's GCN has 128 registers for each of more invocations."""
+
+_STAGE_RESULTS = 16
+_MOST_COLUMNS = 64
+_PROCESSOR_INVOCATIONS = 8
+_PROCESSOR_COLUMNS = 8
+"""Of an invocation, at most: each makes its rows' integers."""
+
+_PROCESSOR_GROUPS = 64
+"""Work groups, at least, that processors share."""
+
+_AT_ONCE = 2
+_CORE_INVOCATIONS = {1: 512, 2: 256, 4: 256}
+"""Invocations of a core that keep it busy, by their rows: with fewer it waits, with more each has few columns."""
+
+
+def is_exact(weights: BlockWeights) -> bool:
+    """Whether products with such weights are computed so: by their format alone, for any number of rows."""
+    are_integers = weights.zero_kind is not ZeroKind.FLOAT and weights.bits in BITS
+    return weights.data_type is DataType.FLOAT16 and are_integers and weights.lies_along_terms
+
+
+def chunk_terms(weights: BlockWeights) -> int:
+    """Terms that a row has integers of in common: they share a scale."""
+    return weights.common_block(_CHUNK)
+
+
+@dataclasses.dataclass(frozen=True)
+class RowsKernel:
+    """A kernel of ``shaders/patterns/products/packed_rows.glsl``.
+
+    Attributes:
+        bits: of a weight.
+        chunk: terms of an invocation.
+        rows: of each invocation.
+        invocations: of a work group.
+        is_gated: whether there are weights of a gate.
+    """
+
+    bits: int
+    chunk: int
+    rows: int
+    invocations: int
+    is_gated: bool = False
+
+    @property
+    def sides(self) -> int:
+        """Matrices of weights."""
+        return 2 if self.is_gated else 1
+
+    @property
+    def stage_columns(self) -> int:
+        """Columns whose sums are added at one time."""
+        return max(_STAGE_RESULTS // (self.rows * self.sides * (2 if self.invocations > 256 else 1)), 2)
+
+    @property
+    def at_once(self) -> int:
+        """Columns whose weights are on their way at one time."""
+        return max(1, min(_AT_ONCE // self.sides, self.stage_columns // 2))
+
+    @property
+    def segments(self) -> int:
+        """That a work group has room for."""
+        return self.invocations * self.chunk // SEGMENT
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes that a work group needs."""
+        values = 2 * self.stage_columns * self.rows * self.sides * self.segments * (SEGMENT // self.chunk + 1)
+        results = _MOST_COLUMNS * self.rows * self.sides * (self.segments + 1)
+        return 4 * (values + results)
+
+    def variant(self, target: Target, *, is_of_experts: bool = False) -> ShaderVariant:
+        """Its shader."""
+        given = {
+            **defines(self.bits, self.chunk, target),
+            "BLOCK_ROWS": f"{self.rows}u",
+            "INVOCATIONS": f"{self.invocations}u",
+            "STAGE_COLUMNS": f"{self.stage_columns}u",
+            "AT_ONCE": f"{self.at_once}u",
+        }
+        if self.is_gated:
+            given["IS_GATED"] = "1"
+        size = f".{self.rows}.{self.invocations}{'.gated' * self.is_gated}"
+        return _variant("rows", given, is_of_experts=is_of_experts, size=size)
+
+    def group_columns(self, product: Product) -> int:
+        """Columns of a work group: as many as leave all cores with work."""
+        tiles = -(-product.rows // self.rows)
+        groups = CORES * _CORE_INVOCATIONS[self.rows] // self.invocations
+        columns = -(-product.columns * tiles // groups)
+        step = 2 * self.at_once
+        return min(-(-columns // step) * step, _MOST_COLUMNS)
+
+
+def defines(bits: int, chunk: int, target: Target) -> dict[str, str]:
+    """Preprocessor definitions that all such kernels are compiled with."""
+    return {
+        "OPERAND": "float16",
+        "OPERAND_BITS": "16",
+        "WEIGHT_BITS": str(bits),
+        "CHUNK": f"{chunk}u",
+        "HAS_DOT_PRODUCT": str(int(target.has_integer_dot_product)),
+    }
+
+
+def _variant(way: str, given: Mapping[str, str], *, is_of_experts: bool, size: str = "") -> ShaderVariant:
+    kind = "dot" if given["HAS_DOT_PRODUCT"] == "1" else "plain"
+    name = f"{'experts' if is_of_experts else 'blocks'}.float16.{given['WEIGHT_BITS']}.integer_{way}{size}"
+    source = f"matrix/{'expert' if is_of_experts else 'packed'}_{'packed_' * is_of_experts}{way}.comp"
+    return ShaderVariant(f"{name}.{given['CHUNK'][:-1]}.{kind}", source, tuple(sorted(given.items())))
+
+
+def rows_kernels(*, is_of_experts: bool = False) -> Iterator[RowsKernel]:
+    """All kernels of few rows; of rows that have weights of their own each, or of others."""
+    all_rows, sides = (_ROWS[:1], (False,)) if is_of_experts else (_ROWS, (False, True))
+    for each in itertools.product(BITS, CHUNKS, all_rows, _INVOCATIONS, sides):
+        yield RowsKernel(*each)
+
+
+def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
+    """The shaders; of rows that have weights of their own each, or of others."""
+    for bits, chunk in itertools.product(BITS, CHUNKS):
+        yield _processor_variant(bits, chunk, is_of_experts=is_of_experts)
+    for kernel in rows_kernels(is_of_experts=is_of_experts):
+        for has_dot_product in (False, True):
+            yield kernel.variant(Target(has_integer_dot_product=has_dot_product), is_of_experts=is_of_experts)
+
+
+def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *, is_gated: bool) -> RowsKernel:
+    """The kernel of a few rows."""
+    most = next((each for each in _ROWS if rows <= each), _ROWS[-1])
+    chunk = chunk_terms(weights)
+    kernels = [
+        RowsKernel(weights.bits, chunk, each, invocations, is_gated)
+        for each in reversed([each for each in _ROWS if each <= most])
+        for invocations in _INVOCATIONS
+    ]
+    is_wide = target.subgroup_size > _USUAL_SUBGROUP
+    most_invocations = min(target.work_group_size, _WIDE_INVOCATIONS if is_wide else _INVOCATIONS[-1])
+    kernels = [
+        kernel
+        for kernel in kernels
+        if kernel.shared_memory <= target.shared_memory
+        and kernel.invocations <= most_invocations
+        and _REGISTERS[kernel.rows] <= target.registers
+    ]
+    kernels = [kernel for kernel in kernels if kernel.rows == kernels[0].rows]
+    segments = -(-terms // SEGMENT)
+    return next((kernel for kernel in kernels if kernel.segments >= segments), kernels[-1])
+
+
+def _processor_variant(bits: int, chunk: int, *, is_of_experts: bool) -> ShaderVariant:
+    given = {
+        **defines(bits, chunk, Target()),
+        "BLOCK_ROWS": "1u",
+        "INVOCATIONS": f"{_PROCESSOR_INVOCATIONS}u",
+        "MOST_COLUMNS": f"{_PROCESSOR_COLUMNS}u",
+    }
+    return _variant("processors", given, is_of_experts=is_of_experts)
+
+
+def _processor_columns(terms: int, chunk: int) -> int:
+    """Columns of an invocation, at most: with rests of all terms its loops have few enough turns.
+
+    Raises:
+        DeviceLimitError: one column has too many.
+    """
+    chunks, segments = -(-terms // chunk), -(-terms // SEGMENT)
+    of_column = chunks * (chunk + 2) + 2 * segments + terms // _CHUNK + 4
+    of_all = chunks + 4 * segments + 4
+    if of_column + of_all > MAX_LOOP_ITERATIONS:
+        raise DeviceLimitError(
+            f"packed weights with {terms} terms in blocks of {chunk} take up to {of_column + of_all} turns of loops, "
+            f"which processors end after {MAX_LOOP_ITERATIONS}"
+        )
+    return min(_PROCESSOR_COLUMNS, (MAX_LOOP_ITERATIONS - of_all) // of_column)
+
+
+@dataclasses.dataclass(frozen=True)
+class RowsLaunch:
+    """How rows are multiplied.
+
+    Attributes:
+        variant: the shader.
+        invocations: of a work group.
+        tiles: of rows, and of columns: a work group each.
+        constants: the specialization constants that it has besides those of all kernels of packed weights.
+    """
+
+    variant: ShaderVariant
+    invocations: int
+    tiles: tuple[int, int]
+    constants: dict[str, int]
+
+
+def rows_launch(
+    product: Product, weights: BlockWeights, target: Target, *, is_gated: bool = False, is_of_experts: bool = False
+) -> RowsLaunch:
+    """What multiplies few rows.
+
+    Args:
+        product: the product.
+        weights: what its numbers are made of.
+        target: the device.
+        is_gated: whether there are weights of a gate.
+        is_of_experts: whether each row has weights of its own, all of which lie as ``weights`` do.
+
+    Raises:
+        DeviceLimitError: on processors, when there are too many terms.
+    """
+    chunk = chunk_terms(weights)
+    constants = {"BLOCK": chunk, "CHUNKS_ARE_WHOLE": int(product.terms % chunk == 0)}
+    if target.is_cpu:
+        lanes = -(-product.columns // _PROCESSOR_INVOCATIONS)
+        each = max(1, min(_processor_columns(product.terms, chunk), lanes * product.rows // _PROCESSOR_GROUPS))
+        across = each * _PROCESSOR_INVOCATIONS
+        tiles = product.rows, -(-product.columns // across)
+        variant = _processor_variant(weights.bits, chunk, is_of_experts=is_of_experts)
+        return RowsLaunch(variant, _PROCESSOR_INVOCATIONS, tiles, {**constants, "GROUP_COLUMNS": across})
+    most = 1 if is_of_experts else _ROWS[-1]
+    kernel = rows_kernel(min(product.rows, most), product.terms, weights, target, is_gated=is_gated)
+    segments = -(-product.terms // SEGMENT)
+    passes = -(-segments // kernel.segments)
+    across = kernel.group_columns(product)
+    constants |= {
+        "SEGMENTS_BESIDE": -(-segments // passes),
+        "PACKED_HAS_VECTORS": int(weights.chunks_have_vectors(chunk)),
+        "GROUP_COLUMNS": across,
+    }
+    tiles = -(-product.rows // kernel.rows), -(-product.columns // across)
+    return RowsLaunch(kernel.variant(target, is_of_experts=is_of_experts), kernel.invocations, tiles, constants)
+
+
+def add_rows(
+    builder: ProgramBuilder,
+    desc: Gemm,
+    product: Product,
+    weights: BlockWeights,
+    operands: Sequence[Region],
+    given: Mapping[str, int],
+    *,
+    is_gated: bool,
+) -> None:
+    """Adds the kernel of few rows.
+
+    Args:
+        builder: to which it is added.
+        desc: the product, as of numbers.
+        product: the same.
+        weights: what its numbers are made of.
+        operands: as all kernels of these products bind them.
+        given: the specialization constants that these have in common.
+        is_gated: whether there are weights of a gate.
+    """
+    launch = rows_launch(product, weights, builder.target, is_gated=is_gated)
+    groups = launch.tiles[0] * launch.tiles[1]
+    kernel = PlainKernel(
+        launch.variant.name,
+        launch_size(builder.operator_name, groups * launch.invocations, launch.invocations),
+        {**given, **launch.constants},
+        (groups, *product_parameters(desc, product, launch.tiles)),
+        work_group_size=launch.invocations,
+    )
+    builder.launch(kernel, operands, [builder.writes["output_tensor"]], label="packed weights")

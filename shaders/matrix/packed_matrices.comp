@@ -1,0 +1,4 @@
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+
+// GEMM of many rows with packed weights, by matrices that subgroups hold together.
+#include "products/packed_matrices.glsl"

@@ -1,0 +1,105 @@
+"""Steps of training on PyTorch's device: what they do again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dmlvk as dml
+from dmlvk.objects.recording import RecordedStep
+
+torch = pytest.importorskip("torch")  # CI has it in a check of its own
+
+import dmlvk.torch  # noqa: E402 - needs PyTorch
+from dmlvk.torch.device.kernels import Kernel  # noqa: E402 - likewise
+
+nn, functional = torch.nn, torch.nn.functional
+assert dmlvk.torch  # importing it registers the device
+
+
+def test_steps_of_an_optimizer_run_what_was_recorded_before(strict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4)).to(strict)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    x, labels = torch.randn(6, 8, device=strict), torch.randint(0, 4, (6,), device=strict)
+    recorded, plain = [], RecordedStep.launch
+
+    def launch(self: RecordedStep, engine: Any) -> Any:
+        recorded.append(self)
+        return plain(self, engine)
+
+    monkeypatch.setattr(RecordedStep, "launch", launch)
+    counts = []
+    for _ in range(12):
+        before = len(recorded)
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x), labels).backward()
+        optimizer.step()
+        torch.dmlvk.synchronize()
+        counts.append(len(recorded) - before)
+    assert counts[0] > 0 and counts[-4:] == [0] * 4, counts
+
+
+def test_numbers_that_change_with_each_step_take_no_more_memory(strict: str, any_device: dml.Device) -> None:
+    x, rate = torch.ones(4, device=strict), 1.0
+    sizes = []
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(3, device=strict))], lr=0.1)
+    optimizer.param_groups[0]["params"][0].grad = torch.ones(3, device=strict)
+    for _ in range(40):
+        rate *= 0.97
+        x.mul_(rate)
+        optimizer.step()
+        torch.dmlvk.synchronize()
+        sizes.append(len(any_device.engine._allocations))
+    assert sizes[-1] == sizes[10]
+
+
+_FUSED: dict[str, tuple[str, dict[str, Any]]] = {
+    "Adam": ("Adam", {"weight_decay": 0.1, "amsgrad": True}),
+    "AdamW": ("AdamW", {"weight_decay": 0.1, "maximize": True, "lr": torch.tensor(0.01)}),
+    "SGD": ("SGD", {"momentum": 0.9, "dampening": 0.1, "weight_decay": 0.1}),
+    "Nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),
+    "Adagrad": ("Adagrad", {"lr_decay": 0.1, "weight_decay": 0.1}),
+}
+
+
+@pytest.mark.parametrize("name", _FUSED)
+def test_fused_optimizers_do_what_they_do_on_the_cpu(strict: str, name: str) -> None:
+    """Gradients are scaled as GradScaler scales them; the third ones are not finite, and change nothing."""
+    kind, named = _FUSED[name]
+    values: dict[str, list[Any]] = {}
+    for where in ("cpu", strict):
+        parameter = nn.Parameter(torch.linspace(-1, 1, 6).to(where))
+        settings = {one: value.to(where) if isinstance(value, torch.Tensor) else value for one, value in named.items()}
+        optimizer = getattr(torch.optim, kind)([parameter], **({"lr": 0.01} | settings), fused=True)
+        values[where] = []
+        for step in range(5):
+            parameter.grad = torch.linspace(0.3, -2, 6).to(where) * (step + 1) * 8
+            optimizer.grad_scale = torch.tensor(8.0, device=where)
+            optimizer.found_inf = torch.tensor(float(step == 2), device=where)
+            optimizer.step()
+            values[where].append(parameter.detach().clone().cpu())
+    assert torch.equal(values[strict][1], values[strict][2]) and not torch.equal(values[strict][2], values[strict][3])
+    for own, wanted in zip(values[strict], values["cpu"], strict=True):
+        torch.testing.assert_close(own, wanted, rtol=1e-5, atol=2e-6)
+
+
+def test_fused_optimizers_of_short_floats_count_in_wide_ones(strict: str) -> None:
+    for kind in ("Adam", "SGD", "Adagrad"):
+        found = []
+        for where in ("cpu", strict):
+            parameter = nn.Parameter(torch.ones(1, dtype=torch.float16, device=where))
+            optimizer = getattr(torch.optim, kind)([parameter], lr=0.05, fused=True)
+            for _ in range(3):
+                parameter.grad = torch.full_like(parameter, 300.0)
+                optimizer.step()
+            found.append(parameter.item())
+        assert found[1] == pytest.approx(found[0], rel=2e-3), kind
+
+
+def test_what_the_cpu_changes_of_lists_of_tensors_is_changed_on_the_device(on: str) -> None:
+    parameters, gradients = ([torch.full((3,), value, device=on), torch.ones(2, device=on)] for value in (1.0, 2.0))
+    settings = {"weight_decay": 0.0, "momentum": 0.0, "lr": 0.5, "dampening": 0.0, "nesterov": False}
+    by_host = Kernel(torch.ops.aten._fused_sgd_.default, None)
+    by_host(parameters, gradients, [], **settings, maximize=False, is_first_step=True)
+    assert [one.tolist() for one in parameters] == [[0, 0, 0], [0.5, 0.5]]
