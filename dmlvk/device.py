@@ -450,7 +450,6 @@ class Device(DeviceRuns):
         return CommandRecorder(self, timestamps=bool(timestamps))
 
     def _ready(self, operator: OperatorDesc | CompiledOperator) -> CompiledOperator:
-        """What is to be run, compiled for this device."""
         if not isinstance(operator, CompiledOperator):
             return self._compiled_for(operator)
         operator.settle(self)  # one that arrived pickled

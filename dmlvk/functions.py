@@ -42,7 +42,6 @@ __all__ = sorted(_functions)  # made from the declarations
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """The function of that name."""
     try:
         return _functions[name]
     except KeyError:

@@ -158,7 +158,6 @@ def natives(target: Platform, folder: Path, jobs: int) -> tuple[Path, Path, Path
 
 
 def assembled(base: Path, target: Platform, compiled: tuple[Path, Path, Path], output: Path) -> Path:
-    """The wheel for a system."""
     kompute, compiler, onnxruntime = compiled
     version = base.name.split("-")[1]
     info = f"dmlvk-{version}.dist-info"

@@ -264,7 +264,6 @@ def _prepared(values: Sequence[torch.Tensor], dtype: torch.dtype, device: str = 
 
 
 def _program(dice: random.Random, values: Sequence[torch.Tensor], count: int) -> list[Step]:
-    """Steps that work for these inputs."""
     pool = _prepared(values, torch.float32)
     steps: list[Step] = []
     while len(steps) < count:

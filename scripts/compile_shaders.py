@@ -119,7 +119,6 @@ class Compilation:
 
     @property
     def store(self) -> Store:
-        """The modules by content."""
         return compiled_store(self.directory)
 
     def update(self) -> int:

@@ -46,8 +46,6 @@ Float64Array = npt.NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True)
 class Smooth:
-    """A function that is smooth where it has rows."""
-
     exact: Callable[[Decimal], Decimal]  # it, to about as many digits as decimal numbers have
     approximate: Callable[[Float64Array], Float64Array]  # it to 2^-40 of itself or better, for arrays
 

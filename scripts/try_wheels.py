@@ -286,7 +286,6 @@ def _required(root: Root) -> Path:
 
 
 def _inside(root: Root, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program of that system."""
     drivers = sorted((folder / "usr/share/vulkan/icd.d").glob("lvp_icd*.json"))  # not in the oldest
     settings = {
         "PYTHONPATH": "/dmlvk",

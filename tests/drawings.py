@@ -51,7 +51,6 @@ def lines(root: ElementTree.Element) -> list[Box]:
 
 
 def rectangles(root: ElementTree.Element) -> list[Box]:
-    """Rectangles, but for the whole drawing's."""
     found = []
     for each in root.iter(f"{SVG}rect"):
         if each.get("x") is not None:

@@ -110,7 +110,6 @@ class Turns:
         return [other for other in self._cases[case.desc_class] if other.name in self._on_all]
 
     def devices(self, case: Any, devices: Sequence[_Device]) -> list[_Device]:
-        """Of all devices those that the case is run on."""
         number = self._numbers.get(case.name, 0)
         return list(devices) if case.name in self._on_all else [devices[number % len(devices)]]
 

@@ -24,7 +24,6 @@ class TurnedAround:
         self._waiting: list[object] = []
 
     def record(self, operation: object) -> None:
-        """As of the sequence."""
         if isinstance(operation, self._dispatch):
             self._waiting.append(operation)
         else:

@@ -61,17 +61,14 @@ def most_plans(device: dml.Device, on_processors: int) -> int:
 
 
 def variants(desc: dml.OperatorDesc, target: Target = GPU) -> list[str]:
-    """The kernels of an operator on a device."""
     return [step.kernel.variant for step in lower(desc, target).steps]
 
 
 def variants_of(graph: dml.CompiledGraph) -> list[str]:
-    """The kernels of a graph."""
     return [step.kernel.variant for stage in graph.stages for step in stage.program.steps]
 
 
 def kernel_of(desc: dml.OperatorDesc, target: Target = GPU) -> ElementwiseKernel:
-    """The only kernel of an operator on a device."""
     (step,) = lower(desc, target).steps
     assert isinstance(step.kernel, ElementwiseKernel)
     return step.kernel

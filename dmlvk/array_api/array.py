@@ -203,7 +203,6 @@ def checked_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
 
 
 def is_bool(x: Array) -> bool:
-    """Whether the elements are truth values."""
     return x.dtype == bool_dtype
 
 

@@ -85,7 +85,6 @@ def copied(x: Array) -> Array:
 
 
 def converted(x: Array, dtype: DType, where: str = "astype") -> Array:
-    """The elements in another type."""
     if x.dtype == dtype:
         return x
     if dtype == bool_dtype:

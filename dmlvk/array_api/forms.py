@@ -62,7 +62,6 @@ def reciprocal(x: Expression) -> Expression:
 
 
 def square(x: Expression) -> Expression:
-    """The square."""
     return x * x
 
 
@@ -224,13 +223,11 @@ def power_of_integers(base: Expression, exponent: Expression, bits: int) -> Expr
 
 
 def power_of_floats(base: Expression, exponent: Expression) -> Expression:
-    """base^exponent."""
     made: Expression = F.pow(base, exponent)
     return made
 
 
 def power_by_number(base: Expression, exponent: float) -> Expression:
-    """base^exponent for one number."""
     made: Expression = base**exponent
     return made
 

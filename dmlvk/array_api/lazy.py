@@ -235,7 +235,6 @@ def _applied(graph: Graph, operation: Operation, operands: Sequence[Expression])
 
 
 def _shaped(expression: Expression, value: Value) -> Expression:
-    """The expression in the shape that the value has in memory."""
     wanted = value.memory_shape
     assert expression.data_type is value.data_type, (expression, value.data_type)
     if expression.sizes == wanted:

@@ -177,7 +177,6 @@ class UniqueInverse(NamedTuple):
 
 
 def _put(order: Expression, numbers: Expression) -> Expression:
-    """Numbers at the places that an order names."""
     made: Expression = F.scatter(numbers, order, numbers, axis=0)
     return made
 

@@ -57,7 +57,6 @@ def _reflected(name: str) -> _Binary:
 
 
 def _in_place(name: str) -> _Binary:
-    """The same, whose result takes the array's place."""
     function = _binary(name)
 
     def method(self: Array, other: Any, /) -> Any:
@@ -75,8 +74,6 @@ def _in_place(name: str) -> _Binary:
 
 
 def _unary(name: str) -> Callable[[Array], Array]:
-    """An operator of the array alone."""
-
     def method(self: Array, /) -> Array:
         made: Array = getattr(self.functions, name)(self)
         return made

@@ -60,7 +60,6 @@ def converted(
 
 
 def _same(values: npt.NDArray[Any], made: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which elements a conversion keeps."""
     from_float, to_float = values.dtype.kind == "f", made.dtype.kind == "f"
     if from_float and to_float:
         same = (made.astype(values.dtype) == values) | (np.isnan(made) & np.isnan(values))

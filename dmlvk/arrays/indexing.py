@@ -33,8 +33,6 @@ class AxisPart:
 
 @dataclasses.dataclass(frozen=True)
 class TensorSlice:
-    """A part of a tensor."""
-
     axes: tuple[AxisPart, ...]  # what is taken along each axis of the tensor
     # the axes of the part: the tensor's by number, ``None`` for a new one of size 1. Those which an integer chooses
     # from are not among them

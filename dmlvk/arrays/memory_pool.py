@@ -42,12 +42,10 @@ class MemoryPool:
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes that are kept."""
         return self._size
 
     @property
     def taken_in_bytes(self) -> int:
-        """Bytes that somebody has."""
         return self._taken
 
     @property
@@ -186,8 +184,6 @@ class MemoryPool:
 
 
 class Waiting(Protocol):
-    """What is computed from memory later."""
-
     def memory(self) -> object:
         """Computes it."""
 
@@ -238,7 +234,6 @@ class Storage:
         self.waiting.add(value)
 
     def remove_waiting(self, value: Waiting) -> None:
-        """Forgets what was computed."""
         if self.waiting is not None:
             self.waiting.discard(value)
 

@@ -50,12 +50,10 @@ class TensorMemory:
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
         return len(self.tensor.sizes)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
         return math.prod(self.shape)
 
     @property

@@ -86,7 +86,6 @@ class Value:
 
     @property
     def memory_shape(self) -> Shape:
-        """The shape that it has in memory."""
         return self.shape or (1,)
 
     @property

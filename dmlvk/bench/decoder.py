@@ -92,7 +92,6 @@ class DecoderBench:
         }
 
     def memory(self) -> MemoryUse:
-        """What the decoder takes by now."""
         caches = sum(cache.tensor_size_in_bytes() for cache in self._caches.values())
         return MemoryUse.of(self.session, self._file, caches)
 

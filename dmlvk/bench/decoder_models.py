@@ -17,8 +17,6 @@ _PATTERN_BYTES = 2**24  # Random bytes that large weights repeat: what a step ta
 
 @dataclasses.dataclass(frozen=True)
 class DecoderSize:
-    """A llama's sizes."""
-
     layers: int  # how many
     hidden: int  # elements of a token's state
     heads: int  # of queries

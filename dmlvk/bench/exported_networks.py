@@ -53,7 +53,6 @@ class TorchvisionNetwork:
         return written.getvalue()
 
     def values(self) -> npt.NDArray[Any]:
-        """Its input."""
         pictures: npt.NDArray[Any] = self._pictures.cpu().numpy()
         return pictures
 

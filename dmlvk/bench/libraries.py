@@ -11,8 +11,6 @@ from dmlvk.bench.task import Array, Task
 
 
 class Prepared(Protocol):
-    """A task whose inputs are where the library computes."""
-
     def result(self) -> Array:
         """Computes once, and brings the first output to NumPy."""
 

@@ -66,7 +66,6 @@ class Spread:
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> Spread:
-        """Of some samples."""
         low, high = np.quantile(samples, [0.1, 0.9])
         return cls(statistics.median(samples), float(low), float(high))
 
@@ -87,8 +86,6 @@ class Timing:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """All libraries on one task."""
-
     operator: str  # DirectML's name
     name: str  # the task's, as all that follows up to the timings
     data_type: str  # its name

@@ -54,23 +54,18 @@ class GraphOperations:
         return self.constant(self._random.uniform(-0.1, 0.1, sizes).astype(np.float32))
 
     def constant(self, values: npt.NDArray[np.float32]) -> Any:
-        """Weights of the network's data type."""
         return self.graph.constant(values.astype(self._data_type.numpy_dtype))
 
     def input(self, *sizes: int) -> Any:
-        """The network's input."""
         return self.graph.input("x", self._data_type, sizes)
 
     def sizes(self, x: Any) -> tuple[int, ...]:
-        """Of a value."""
         return tuple(x.sizes)
 
     def reshape(self, x: Any, *sizes: int) -> Any:
-        """The same elements, in order."""
         return x.reshape(sizes)
 
     def transpose(self, x: Any, *axes: int) -> Any:
-        """Axes in another order."""
         return x.transpose(axes)
 
     def convolution(self, x: Any, filters: Any, bias: Any, strides: tuple[int, int], padding: tuple[int, int]) -> Any:
@@ -94,7 +89,6 @@ class GraphOperations:
         return F.mean_variance_normalization1(x, (2,), True, 1e-5, scale, shift)
 
     def max_pooling(self, x: Any, window: int, stride: int, padding: int) -> Any:
-        """Of pictures."""
         both = (padding, padding)
         return F.max_pooling(x, (window, window), strides=(stride, stride), start_padding=both, end_padding=both)
 

@@ -119,7 +119,6 @@ class TorchNetwork:
         self._values = values.to(memory_format=torch.channels_last) if values.ndim == 4 else values
 
     def run(self) -> Any:
-        """The network's result."""
         with self._torch.no_grad():
             operations = _TorchOperations(self._torch, self._values, self._weights)
             return self._network.draw(operations, self._values.shape[0], **self._sizes)

@@ -140,8 +140,6 @@ def unet_block(o: GraphOperations, batch: int, side: int, channels: int, heads: 
 
 @dataclasses.dataclass(frozen=True)
 class BenchNetwork:
-    """A network that is timed."""
-
     draw: Callable[..., Any]  # given operations, a batch, and its sizes
     sizes: Mapping[str, Any]  # those that it is known by
     small: Mapping[str, Any]  # sizes by which it computes the same way in a moment

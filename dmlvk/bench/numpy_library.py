@@ -31,8 +31,6 @@ def _computation(task: Task, inputs: Sequence[Array]) -> Callable[[], Any] | Non
 
 
 class NumPyLibrary:
-    """NumPy."""
-
     name = "NumPy"
     version = np.__version__
     device = "one core of the host"
@@ -40,7 +38,6 @@ class NumPyLibrary:
 
     @classmethod
     def open(cls, _: object) -> NumPyLibrary | str:
-        """It is always there."""
         return cls()
 
     def prepare(self, task: Task, inputs: Mapping[str, Array]) -> _PreparedNumpy | None:
@@ -72,5 +69,4 @@ class _PreparedNumpy:
         return self.seconds(1)
 
     def close(self) -> None:
-        """Gives the output back."""
         del self._compute

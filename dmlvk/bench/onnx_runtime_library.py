@@ -38,7 +38,6 @@ class OnnxRuntimeLibrary:
 
     @classmethod
     def open(cls, _: object) -> OnnxRuntimeLibrary | str:
-        """Where it is installed."""
         runtime = module("onnxruntime")
         if runtime is None or module("onnx") is None:
             return "not installed, or without the package onnx"
@@ -99,7 +98,6 @@ class _PreparedOnnxRuntime:
 
 
 def _model(operator: str, inputs: list[tuple[str, int]], output_type: int, sizes: tuple[int, ...]) -> bytes:
-    """A model of one node."""
     from onnx import helper
 
     values = [helper.make_tensor_value_info(name, element, sizes) for name, element in (*inputs, ("y", output_type))]

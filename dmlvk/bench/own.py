@@ -39,11 +39,9 @@ class BoundRun:
 
     @functools.cached_property
     def launches(self) -> list[Launch]:
-        """The kernels of one run."""
         return [step.launch(self._device.engine) for step in self.recorder.dispatches[0].steps]
 
     def upload(self, arrays: Iterable[Array]) -> None:
-        """Writes the contents of the inputs that are there."""
         for buffer, array in zip((each for each in self.inputs if each is not None), arrays, strict=True):
             buffer.upload(array)
 
@@ -72,7 +70,6 @@ class OwnLibrary:
         self.on_gpu = device.info.kind != "CPU"
 
     def prepare(self, task: Task, inputs: Mapping[str, Array]) -> OwnPrepared:
-        """Any task that there is."""
         return OwnPrepared(self._device, task, inputs)
 
 

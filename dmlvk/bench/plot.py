@@ -58,13 +58,11 @@ class SvgCanvas:
     def line(
         self, points: Sequence[tuple[float, float]], colour: str, width: float = 1.0, dashed: bool = False
     ) -> None:
-        """A line through some points."""
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         dashes = ' stroke-dasharray="5 4"' if dashed else ""
         self._parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>')
 
     def rectangle(self, x: float, y: float, width: float, height: float, colour: str) -> None:
-        """A filled rectangle."""
         self._parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>')
 
     def text(self, x: float, y: float, text: str, anchor: str = "start", colour: str = "#222222") -> None:
@@ -74,11 +72,9 @@ class SvgCanvas:
         )
 
     def contents(self) -> str:
-        """The file's text."""
         return "\n".join([*self._parts, "</svg>"]) + "\n"
 
     def write(self, path: Path) -> None:
-        """Writes the file."""
         write_whole(path, self.contents())
 
 
@@ -94,7 +90,6 @@ class PictureCanvas:
     def line(
         self, points: Sequence[tuple[float, float]], colour: str, width: float = 1.0, dashed: bool = False
     ) -> None:
-        """A line through some points."""
         scaled = [(x * self._SCALE, y * self._SCALE) for x, y in points]
         pixels = round(width * self._SCALE)
         if not dashed:
@@ -111,7 +106,6 @@ class PictureCanvas:
                 )
 
     def rectangle(self, x: float, y: float, width: float, height: float, colour: str) -> None:
-        """A filled rectangle."""
         corners = [x, y, x + width, y + height]
         self._draw.rectangle([corner * self._SCALE for corner in corners], fill=colour)
 
@@ -128,7 +122,6 @@ class PictureCanvas:
         self._image.paste(Image.new("RGB", mask.size, colour), pixel, mask)
 
     def write(self, path: Path) -> None:
-        """Writes the file."""
         with written_whole(path) as file:
             self._image.save(file, format=Image.registered_extensions()[path.suffix.lower()])
 
@@ -166,7 +159,6 @@ class Panel:
     height = _PANEL_HEIGHT
 
     def draw(self, canvas: Canvas, top: float, colours: Mapping[str, str]) -> None:
-        """Draws it below ``top``."""
         points = [point for line in self.lines.values() for point in line]
         sizes = sorted({size for size, _ in points})
         values = [value for _, value in points] + [value for value, _ in self.ceilings]
@@ -210,8 +202,6 @@ class Panel:
 
 @dataclasses.dataclass(frozen=True)
 class Bars:
-    """Bars below one another."""
-
     title: str  # what is drawn
     rows: Sequence[tuple[str, str, float, str]]  # label, name, length, and a figure in words
     ceilings: Sequence[Ceiling] = ()  # lengths that stand beside the bars
@@ -223,11 +213,9 @@ class Bars:
 
     @property
     def lines(self) -> Sequence[str]:
-        """The names."""
         return [name for _, name, _, _ in self.rows]
 
     def draw(self, canvas: Canvas, top: float, colours: Mapping[str, str]) -> None:
-        """Draws them below ``top``."""
         # Figures stand in a column of their own, where neither bars nor a ceiling's line come.
         left = _LETTER * max(len(label) for label, _, _, _ in self.rows) + 28
         width = max(100.0, _WIDTH - left - _FIGURES)

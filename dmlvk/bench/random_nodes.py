@@ -23,8 +23,6 @@ _BLOCK = 2**16 + 1  # Random numbers of which larger arrays are repetitions, by 
 
 @dataclasses.dataclass(frozen=True)
 class RandomNode:
-    """A node and its peer."""
-
     kind: str  # by which nodes are chosen: ``conv``, ``matmul``, …
     operator: str  # ONNX's name
     inputs: tuple[Array | None, ...]  # their values; ``None``: left out
@@ -38,7 +36,6 @@ class RandomNode:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
         shapes = " ".join("x".join(map(str, each.shape)) or "()" for each in self.inputs if each is not None)
         return f"{self.operator} {shapes} {self.label}".rstrip()
 
@@ -85,7 +82,6 @@ class Draw:
         self.products = _SMALL_PRODUCTS if small else _MOST_PRODUCTS
 
     def pick(self, *choices: Any) -> Any:
-        """One of these."""
         return choices[int(self._random.integers(len(choices)))]
 
     def size(self, low: int, high: int) -> int:
@@ -96,11 +92,9 @@ class Draw:
         return made // 8 * 8 if made >= 16 and self._random.random() < 0.5 else made
 
     def channels(self) -> int:
-        """Of a picture."""
         return int(self.pick(*(each for each in _CHANNELS if not self._small or each <= 32)))
 
     def batch(self) -> int:
-        """Of pictures or texts."""
         return int(self.pick(1, 1, 2, 4) if self._small else self.pick(1, 1, 2, 4, 8, 16, 32, 64))
 
     def place(self, rank: int, channels: int, least: int = 1) -> tuple[int, ...]:
@@ -109,7 +103,6 @@ class Draw:
         return tuple(max(least, side + int(self._random.integers(-2, 3))) for _ in range(rank))
 
     def array(self, *shape: int, scale: float = 1.0) -> Array:
-        """Normal numbers."""
         count = math.prod(shape)
         block = (self._random.standard_normal(min(count, _BLOCK), np.float32) * np.float32(scale)).astype(self._type)
         return np.resize(block, shape)
@@ -119,7 +112,6 @@ class Draw:
         return self._random.integers(0, below, shape)
 
     def axes(self, *choices: tuple[int, ...]) -> tuple[int, ...]:
-        """Some of an operator's axes."""
         picked: tuple[int, ...] = self.pick(*choices)
         return picked
 

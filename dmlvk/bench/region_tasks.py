@@ -55,7 +55,6 @@ class _Boxes:
         self._made: dict[int, Any] = {}
 
     def of(self, torch: Any, regions: Any, batches: Any) -> Any:
-        """Those of two tensors."""
         key = int(regions.data_ptr())
         if key not in self._made:
             self._made[key] = torch.cat([batches[:, None].to(regions.dtype), regions], 1)
@@ -99,7 +98,6 @@ def _task(operator_name: str, data_type: DataType, size: int, tensors: Mapping[s
 @bench_tasks("ROI_ALIGN", "ROI_ALIGN")
 @bench_tasks("ROI_ALIGN1", "ROI_ALIGN1")
 def regions(operator_name: str, data_type: DataType, size: int) -> Iterator[Task]:
-    """Averages."""
     image, count = _sizes(data_type, size)
     boxes = _Boxes()
 

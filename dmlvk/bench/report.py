@@ -25,7 +25,6 @@ _ON_THE_HOST = ("NumPy", "ONNX Runtime")  # What computes in caches of the host,
 
 
 def named(library: Library) -> dict[str, str]:
-    """A library's name, version and device."""
     return {"name": library.name, "version": library.version, "device": library.device}
 
 
@@ -62,8 +61,6 @@ def write_measured(
 
 @dataclasses.dataclass(frozen=True)
 class BenchReport:
-    """One run of ``dmlvk bench``."""
-
     date: str  # when, as ISO 8601 in UTC
     device: str  # the Vulkan device, by what it calls itself
     driver: str  # its driver, with version

@@ -22,8 +22,6 @@ InTorch: TypeAlias = Callable[[Any, Sequence[Any]], Any]
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """An operator on certain tensors."""
-
     name: str  # ``"CONVOLUTION 3x3, 32x64x56x56 -> 64"``
     desc: OperatorDesc  # the description
     data_type: DataType  # of the first tensor, or of the numbers that integers stand for
@@ -126,7 +124,6 @@ def images(data_type: DataType, size: int) -> tuple[int, int, int, int]:
 
 
 def pool_members(window: int, stride: int, pad: int) -> dict[str, Any]:
-    """Of square windows."""
     pairs = {"Strides": stride, "WindowSize": window, "StartPadding": pad, "EndPadding": pad}
     return {"DimensionCount": 2, **{name: (value,) * 2 for name, value in pairs.items()}}
 

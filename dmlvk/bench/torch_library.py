@@ -36,7 +36,6 @@ class TorchLibrary:
 
     @classmethod
     def open(cls, _: object) -> TorchLibrary | str:
-        """Where it is installed."""
         torch = module("torch")
         return "not installed" if torch is None else cls(torch)
 

@@ -33,8 +33,6 @@ SWEPT = {"ELEMENT_WISE_IF", "ELEMENT_WISE_LOGICAL_GREATER_THAN", "ELEMENT_WISE_S
 
 @dataclasses.dataclass(frozen=True)
 class ValueCase:
-    """An operator with a data type for each tensor that is given."""
-
     desc_class: type[OperatorDesc]  # its description
     # by tensor member (Python names), in order; optional tensors that are absent have none
     data_types: tuple[tuple[str, DataType], ...]
@@ -98,7 +96,6 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Elements of each input."""
         return int(self.inputs[0].size)
 
 

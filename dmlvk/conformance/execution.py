@@ -26,8 +26,6 @@ _KEPT_BUFFERS = 16
 
 @dataclasses.dataclass(frozen=True)
 class TensorPlacement:
-    """A tensor's place in a buffer."""
-
     buffer: int  # number of the buffer; two tensors with the same number share it
     offset: int = 0  # where the tensor's binding begins, in bytes
     size_in_bytes: int | None = None  # of the binding; ``None``: to the buffer's end
@@ -186,7 +184,6 @@ def prepare(case: ValueCase, batch: Batch, layout: str) -> PreparedBatch:
 
 
 def run_prepared(bench: Workbench, prepared: PreparedBatch) -> Array:
-    """The output array that a device gives."""
     placements = [TensorPlacement(number) for number in range(len(prepared.contents))]
     after = bench.run(prepared.desc, prepared.contents, placements)[-1]
     output = next(tensor for _, tensor in prepared.desc.outputs if tensor is not None)

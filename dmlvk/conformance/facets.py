@@ -19,7 +19,6 @@ class FacetError(DmlError):
 
 
 def fault(operator_name: str, facet: str, words: str) -> FacetError:
-    """What is told of a facet."""
     return FacetError(f"{operator_name}: {facet}: {words}")
 
 

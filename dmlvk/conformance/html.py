@@ -158,7 +158,6 @@ def _section(operator: str, cases: Sequence[CaseReport], report: Report) -> Iter
 
 
 def _mark(case: CaseReport) -> str:
-    """The class of a case's rows."""
     return "broken" if not case.kept else "doubted" if case.reference_is_doubted else ""
 
 

@@ -101,8 +101,6 @@ def case_report(case: ValueCase | SampleCase, **found: Any) -> CaseReport:
 
 
 class DeviceRun:
-    """What one device does in one case."""
-
     def __init__(self, number: int, bench: Workbench) -> None:
         self.bench = bench
         self.tally = Tally()
@@ -113,7 +111,6 @@ class DeviceRun:
         self._number = number
 
     def measurement(self) -> Measurement:
-        """What was found."""
         return Measurement(
             device=self._number,
             results=self.tally.results,

@@ -182,7 +182,6 @@ def selector_patterns(data_type: DataType, count: int, random: np.random.Generat
 
 
 def all_pairs(first: Patterns, second: Patterns) -> tuple[Patterns, Patterns]:
-    """Each pattern of the first with each of the second, as two arrays."""
     a, b = np.meshgrid(first, second, indexing="ij")
     return a.reshape(-1), b.reshape(-1)
 

@@ -21,8 +21,6 @@ _INPUT_DIGITS = 16  # Of the inputs' hashes, which guard against mistakes only
 
 @dataclasses.dataclass(frozen=True)
 class ReferenceHashes:
-    """Hashes of all cases' results."""
-
     plan: Extent  # how much was tried, for which the hashes hold; exhaustive runs do not depend on it
     made_on: tuple[str, ...]  # the devices that gave them
     cases: dict[str, tuple[str, str]]  # by case name, the hash of the inputs (shortened) and that of the results

@@ -16,8 +16,6 @@ FORMAT = 1  # Of the JSON document; counts up when its meaning changes
 
 @dataclasses.dataclass(frozen=True)
 class Element:
-    """One element of a tensor."""
-
     bits: str  # ``"0x3f800000"``
     value: str  # ``"1.0"``
 
@@ -61,12 +59,10 @@ class Measurement:
 
     @property
     def kept(self) -> bool:
-        """Whether the promise was kept."""
         return self.failure is None and self.broken == 0
 
     @property
     def largest_error(self) -> float:
-        """In units in the last place."""
         return 0.0 if self.worst is None else self.worst.error
 
 
@@ -128,8 +124,6 @@ class Extent:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """A whole run."""
-
     devices: tuple[dml.DeviceInfo, ...]  # those that were measured
     plan: Extent  # how much was tried
     exhaustive: bool  # whether exhaustive runs were asked for
@@ -152,12 +146,10 @@ class Report:
 
     @property
     def results(self) -> int:
-        """All results that were compared."""
         return sum(measured.results for case in self.cases for measured in case.measurements)
 
     @property
     def verdict(self) -> str:
-        """The whole run in one line."""
         names = " and ".join(info.name for info in self.devices)
         done = f"{len(self.cases)} cases" if self.stopped is None else f"{len(self.cases)} of {self.planned} cases"
         tried = f"{done}, {self.results:,} results"

@@ -30,7 +30,6 @@ class RowShape:
 
     @property
     def row_axes(self) -> tuple[int, ...]:
-        """The axes of a row, rising."""
         return (len(self.sizes) - 1,) if self.axes is None else tuple(sorted(self.axes))
 
 
@@ -130,7 +129,6 @@ def _huge(length: int, data_type: DataType, random: np.random.Generator) -> Arra
 
 
 def _numbers(length: int, data_type: DataType, random: np.random.Generator) -> Array:
-    """Any patterns that are numbers."""
     bits = patterns.bits_dtype(data_type)
     made = random.integers(0, 2**data_type.size_in_bits, length, dtype=np.uint64).astype(bits)
     values = made.view(data_type.numpy_dtype)

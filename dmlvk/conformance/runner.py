@@ -88,8 +88,6 @@ def _matches(text: str, case_name: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What to run."""
-
     cases: Sequence[Case]  # operators with data types
     plan: Extent  # how much is tried of each
     exhaustive: bool  # whether FLOAT32 operators of one operand are tried with all values, too

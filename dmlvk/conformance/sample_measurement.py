@@ -99,7 +99,6 @@ def measure_sample_case(context: WorkerContext, case: SampleCase) -> CaseReport:
 
 
 def _update(digest: hashlib._Hash, sample: Sample) -> None:
-    """Feeds a sample to a digest."""
     digest.update(f"{sample.name}: {sample.desc!r}".encode())
     for name, values in sample.inputs.items():
         digest.update(name.encode())

@@ -52,13 +52,10 @@ def _strides(layout: str, sizes: Sequence[int]) -> tuple[int, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a device made of a sample."""
-
     outputs: Mapping[str, Array]  # by DirectML's names, packed
     damage: str | None  # what bytes outside of tensors say: ``None`` when none changed
 
     def sha256(self) -> str:
-        """A hash of all outputs."""
         digest = hashlib.sha256()
         for name, values in self.outputs.items():
             digest.update(name.encode())

@@ -76,7 +76,6 @@ class Slots:
             self._free.append(slot)
 
     def close(self) -> None:
-        """Deletes the files."""
         shutil.rmtree(self._directory, ignore_errors=True)  # on Windows one that is still mapped stays behind
 
 
@@ -113,7 +112,6 @@ def _is_alive(process: int) -> bool:
 
 
 def results_in(slot: Path, data_type: dml.DataType, count: int, *, writable: bool = False) -> Array:
-    """The results that a slot holds."""
     return np.memmap(slot, data_type.numpy_dtype, "r+" if writable else "r", shape=(count,))
 
 

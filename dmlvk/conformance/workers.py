@@ -120,8 +120,6 @@ def _in_flight(jobs: int) -> int:
 
 
 class _WorkerPool:
-    """The other processes."""
-
     def __init__(self, devices: Sequence[dml.Device], jobs: int) -> None:
         # Not forked: drivers and their threads do not survive that.
         multiprocess = multiprocessing.get_context("spawn")

@@ -116,7 +116,6 @@ class LocalCluster(distributed.LocalCluster):
             self.sync(self._correct_state)  # type: ignore[no-untyped-call]
 
     def new_worker_spec(self) -> dict[int, dict[str, Any]]:
-        """The next worker: for the first device that has none."""
         free = [number for number in range(len(self.devices)) if number not in self.worker_spec]
         if not free:
             raise InvalidArgumentError(f"LocalCluster: each of the {len(self.devices)} devices has a worker")

@@ -84,7 +84,6 @@ def store(
 
 
 def _stored(array: da.Array, path: Path) -> Any:
-    """The work of writing an array."""
     if path.suffix == ".npy":
         created = np.lib.format.open_memmap(path, "w+", np.dtype(array.dtype), array.shape)  # full of holes
         del created

@@ -41,7 +41,6 @@ class BlockFunction:
         self.__name__ = self._model.label
 
     def __call__(self, *blocks: Array) -> Any:
-        """The results of a block of each input."""
         if any(0 in block.shape for block in blocks):
             sized = [Block(tuple(size or 1 for size in block.shape) or (1,), block.dtype) for block in blocks]
             results = [np.empty((0,) * len(made.shape), made.dtype) for made in self._model.results(sized).values()]
@@ -168,7 +167,6 @@ def map_overlap(
 
 
 def _each(given: Any, count: int, what: str) -> list[Any]:
-    """One for each array, where there is one for all."""
     listed = list(given) if isinstance(given, list) else [given] * count
     if len(listed) != count:
         raise InvalidArgumentError(f"map_overlap: {what} must be one for {count} arrays of Dask's; got {given}")

@@ -83,7 +83,6 @@ class TensorModel(BlockModel):
         self.output_names = tuple(self._outputs)
 
     def results(self, blocks: Sequence[Block]) -> dict[str, Block]:
-        """See :class:`BlockModel`."""
         for (name, wanted), got in zip(self._inputs.items(), blocks, strict=True):
             if got.shape != wanted.shape:
                 raise InvalidArgumentError(
@@ -96,7 +95,6 @@ class TensorModel(BlockModel):
         return dict(self._outputs)
 
     def run(self, blocks: Sequence[Array]) -> list[Array]:
-        """See :class:`BlockModel`."""
         inputs = dict(zip(self._inputs, blocks, strict=True))
         if isinstance(self._model, OperatorDesc):
             results = default_device().run(self._model, inputs)
@@ -122,14 +120,12 @@ class FunctionModel(BlockModel):
         self.output_names = None
 
     def results(self, blocks: Sequence[Block]) -> dict[str, Block]:
-        """See :class:`BlockModel`."""
         made = self._graph(tuple(blocks)).origin
         assert isinstance(made, GraphOrigin)
         tensors = {name: _block(t) for name, t in zip(made.output_names, made.output_tensors, strict=True) if t}
         return chosen(self.label, tensors, self._wanted)
 
     def run(self, blocks: Sequence[Array]) -> list[Array]:
-        """See :class:`BlockModel`."""
         key = tuple(Block(block.shape, block.dtype) for block in blocks)
         graph = self._made[key] = in_working_order(self._graph(key))
         inputs = {point.name: block for point, block in zip(graph.inputs, blocks, strict=True)}

@@ -148,7 +148,6 @@ class _TreeStage:
 
 
 def _partial(function: ReduceFunction, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of partial results."""
     return np.dtype(np.float32) if dtype == np.float16 and function not in _EXTREMES else dtype
 
 

@@ -24,7 +24,6 @@ class SessionModel(BlockModel):
         self._known: dict[tuple[Block, ...], dict[str, Block]] = {}
 
     def results(self, blocks: Sequence[Block]) -> dict[str, Block]:
-        """See :class:`BlockModel`."""
         key = tuple(blocks)
         if key not in self._known:
             assert self.output_names is not None
@@ -34,7 +33,6 @@ class SessionModel(BlockModel):
         return self._known[key]
 
     def run(self, blocks: Sequence[Array]) -> list[Array]:
-        """See :class:`BlockModel`."""
         self._session = in_working_order(self._session)
         assert self.input_names is not None
         results: list[Any] = self._session.run(self.output_names, dict(zip(self.input_names, blocks, strict=True)))

@@ -20,19 +20,15 @@ class Quotient(NamedTuple):
 
     @property
     def parts(self) -> tuple[Key, ...]:
-        """The polynomials that it is made of."""
         return self
 
 
 class Applied(NamedTuple):
-    """What a function gives for a polynomial."""
-
     function: Callable[[int], int]
     argument: Key
 
     @property
     def parts(self) -> tuple[Key, ...]:
-        """The polynomials that it is made of."""
         return (self.argument,)
 
 
@@ -40,7 +36,6 @@ Atom: TypeAlias = "Quotient | Applied | None"  # What polynomials are made of; `
 
 
 def constant(value: int) -> Terms:
-    """A number."""
     return {(): value} if value else {}
 
 
@@ -50,7 +45,6 @@ def key_of(terms: Terms) -> Key:
 
 
 def added(a: Terms, b: Terms) -> Terms:
-    """The sum."""
     made = dict(a)
     for monomial, coefficient in b.items():
         total = made.get(monomial, 0) + coefficient
@@ -62,12 +56,10 @@ def added(a: Terms, b: Terms) -> Terms:
 
 
 def scaled(terms: Terms, factor: int) -> Terms:
-    """A multiple."""
     return {monomial: coefficient * factor for monomial, coefficient in terms.items()} if factor else {}
 
 
 def multiplied(a: Terms, b: Terms) -> Terms:
-    """The product."""
     made: Terms = {}
     for first, c in a.items():
         for second, d in b.items():

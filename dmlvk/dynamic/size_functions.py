@@ -70,7 +70,6 @@ class Texts:
         return " + ".join(parts) or "0"
 
     def function(self, lines: Iterable[str], result: str) -> Callable[..., Any]:
-        """The function of the open sizes."""
         parameters = ", ".join(f"s{number}" for number in range(self._sizes))
         source = "\n".join([f"def function({parameters}):", *lines, f"    return {result}", ""])
         names: dict[str, Any] = {}

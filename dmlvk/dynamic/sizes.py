@@ -553,7 +553,6 @@ def power_of_two_in(number: int, most: int) -> int:
 
 
 def _nested(texts: Texts, value: Any) -> str:
-    """Python for numbers in tuples."""
     if isinstance(value, (tuple, list)):
         return "(" + "".join(f"{_nested(texts, item)}, " for item in value) + ")"
     return texts.of(value.terms) if isinstance(value, DynamicSize) else repr(int(value))

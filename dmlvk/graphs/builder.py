@@ -260,7 +260,6 @@ class Graph(GraphWithNumPyWords):
         wanted: WantedOutputs,
         name: str,
     ) -> dict[str, Expression]:
-        """Applies an operator whose sizes its shape rule tells."""
         check_given(kind, tensors, attributes)
         members = checked_attributes(kind, attributes)
         flat = flat_operands(kind, tensors)

@@ -121,7 +121,6 @@ class _Layouts:
         self._nodes.append(changed or self._with_plain_inputs(node))
 
     def network(self) -> Network:
-        """The graph as it is then."""
         outputs = tuple((self._plain_of(value), tensor) for value, tensor in self._network.outputs)
         return dataclasses.replace(
             self._network, nodes=tuple(self._nodes), outputs=outputs, sizes=self._sizes, names=self._names

@@ -45,11 +45,9 @@ class GraphOrigin(Origin):
 
     @functools.cached_property
     def token(self) -> str:
-        """Equal for graphs that compute the same."""
         return token_of(self)
 
     def made(self, device: Device) -> CompiledGraph:
-        """The graph on a device."""
         return device.compile_graph(
             self.desc.on(device),
             self.flags,

@@ -84,7 +84,6 @@ class Expression(Arithmetic):
 
     @property
     def data_type(self) -> DataType:
-        """The type of the elements."""
         return self.tensor.data_type
 
     @property
@@ -239,11 +238,9 @@ class Expression(Arithmetic):
         return self.reinterpret(wanted, steps)
 
     def has_truths(self) -> bool:
-        """Whether the elements are 0 and 1 of a comparison."""
         return self.is_truth
 
     def elementwise(self, operator: str, **members: Any) -> Expression:
-        """What an element-wise operator of the graph gives."""
         tensors = {member: value for member, value in members.items() if member.endswith("_tensor")}
         attributes = {member: value for member, value in members.items() if member not in tensors}
         return self.graph.apply(f"ELEMENT_WISE_{operator}", tensors, attributes)

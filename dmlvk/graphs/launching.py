@@ -23,8 +23,6 @@ Lies: TypeAlias = tuple[Allocation, int]  # Memory, and the first byte
 
 @dataclasses.dataclass(frozen=True)
 class OpenLaunch:
-    """A launch without numbers and memory."""
-
     launch: Launch  # all else
     counts: tuple[int, int]  # how many specialization constants and push constants it has
     operands: tuple[tuple[PlaceNumber, int], ...]  # the place that each lies in, and where in that it begins, in bytes

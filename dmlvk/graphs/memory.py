@@ -63,8 +63,6 @@ class Item:
 
 @dataclasses.dataclass(frozen=True)
 class MemoryPlan:
-    """Where every item lies."""
-
     offsets: tuple[int, ...]  # of each item, in bytes
     planned_bytes: int  # what the plan needs in all
     naive_bytes: int  # what the items would need side by side
@@ -72,7 +70,6 @@ class MemoryPlan:
 
 
 def plan_memory(items: Sequence[Item]) -> MemoryPlan:
-    """Finds a place for every item."""
     bound = lower_bound(items)
     numbers = range(len(items))
     if len(items) > _MOST_ITEMS_TO_COMPARE:

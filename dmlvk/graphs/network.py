@@ -47,8 +47,6 @@ class NetworkValue(NamedTuple):  # not a dataclass: large graphs look up many, a
 
 @dataclasses.dataclass(frozen=True)
 class NetworkNode:
-    """An operator of the graph."""
-
     index: int  # its place in the description's ``nodes``
     name: str  # the given one, or operator and index
     desc: OperatorDesc  # what it computes
@@ -84,8 +82,6 @@ def _present(
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """A checked graph."""
-
     nodes: tuple[NetworkNode, ...]  # its operators, each behind those that it reads from
     constants: dict[NetworkValue, bytes]  # contents of the constant nodes, by their values
     # the tensor that the graph input's first edge leads to; ``None`` where it has no edge

@@ -44,7 +44,6 @@ class SourcedNode(Generic[Origin]):
 
     @property
     def reads(self) -> list[Origin]:
-        """The sources that there are."""
         return [source for source in self.sources if source is not None]
 
 

@@ -65,10 +65,7 @@ _BOUNDS = {"a_min": "min", "a_max": "max"}
 
 
 class GraphWithNumPyWords(GraphOfExpressions):
-    """A graph whose expressions NumPy's functions take."""
-
     def matrix_product(self, first: Operand, second: Operand) -> Expression:
-        """What ``first @ second`` gives."""
         return matmul(first, second)
 
     def universal_function(self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:

@@ -32,7 +32,6 @@ def gives_truths(kind: type[OperatorDesc]) -> bool:
 
 
 def shares_sizes(kind: type[OperatorDesc], member: str) -> bool:
-    """Whether a tensor must have the output's sizes."""
     outputs = {field.attribute for field in kind.fields if field.kind == "output"}
     return any(member in group and outputs & set(group) for group in kind.same_sizes)
 

@@ -52,13 +52,11 @@ _EVERY_IRREGULAR_FUNCTION = ("output_data_type", "output_sizes", "output_strides
 
 
 def function_name(operator: str) -> str:
-    """What an operator's function is called."""
     name = operator.removeprefix("ELEMENT_WISE_").lower()
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def made_function(kind: type[OperatorDesc]) -> Callable[..., Any]:
-    """The function of an operator."""
     tensors = {short_name(field): field for field in kind.fields if field.kind == "input"}
     outputs = [field for field in kind.fields if field.kind == "output"]
     of_every_function = _EVERY_FUNCTION if kind.declaration.is_regular else _EVERY_IRREGULAR_FUNCTION
@@ -203,6 +201,5 @@ def _spatial_axes(operands: Mapping[str, Any]) -> int:
 
 
 def _each(operands: Iterable[Any]) -> Iterator[Any]:
-    """Every operand, those of arrays one by one."""
     for operand in operands:
         yield from operand if isinstance(operand, (list, tuple)) else (operand,)

@@ -116,7 +116,6 @@ class _NodeBox:
 
     @property
     def height(self) -> float:
-        """From the number of lines."""
         return (len(self.lines) + 1) * _LINE + (14 if self.lines else 8)
 
 

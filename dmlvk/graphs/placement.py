@@ -61,8 +61,6 @@ class TemporaryMemory:
 
 @dataclasses.dataclass(frozen=True)
 class MemoryPlacement:
-    """The memory of a graph."""
-
     regions: Mapping[NetworkValue, Region]  # where each value lies that goes through memory
     constants: ConstantMemory  # the graph's own memory
     # contents that only the stages read that run only once; its pages are numbered behind those
@@ -78,7 +76,6 @@ def placed(
     most_bytes: int,  # of a buffer, beyond which the temporary resource and the constants become several
     once: Sequence[Stage] = (),  # the stages that run only once, and before the others
 ) -> MemoryPlacement:
-    """Finds a place for every value."""
     regions = {NetworkValue("input", number): region for number, region in inputs.items()}
     contents = {
         value: network.constants[value]

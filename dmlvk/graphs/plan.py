@@ -95,8 +95,6 @@ class _PlannedLaunch:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layout:
-    """Memory for capacities."""
-
     sizes: Integers  # bytes of every value, and of every stage's scratch memory
     placement: MemoryPlacement  # where everything lies
     depends: tuple[bool, ...]  # which launches wait for those before them
@@ -315,8 +313,6 @@ class Plan:
         return made
 
     def recorded(self, layout: Layout, memory: Mapping[PlaceNumber, Lies]) -> list[RecordedStep]:
-        """The same in the memory that each place lies in."""
-
         def access(region: Region) -> Access:
             allocation, first = memory[region.kind, region.index]
             first += region.offset

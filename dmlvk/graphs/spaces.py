@@ -129,12 +129,10 @@ class _Cursor:
 
     @property
     def is_done(self) -> bool:
-        """Whether no axis is left."""
         return self._axis == len(self._space.sizes)
 
     @property
     def size(self) -> int:
-        """What is left of the axis."""
         return self._space.sizes[self._axis] // self._taken
 
     @property

@@ -51,14 +51,11 @@ class Stage:
 
     @property
     def label(self) -> str:
-        """What it computes, for people."""
         return " + ".join(node.name for node in self.nodes)
 
 
 @dataclasses.dataclass(frozen=True)
 class Stages:
-    """All kernels of a graph."""
-
     stages: tuple[Stage, ...]  # in an order in which they can run
     remark: str = ""  # why something was not fused that could be, or an empty string
     # tensors that are not in the graph: what stages hand to one another inside of an operator
@@ -256,7 +253,6 @@ def _stages_of_epilogue(epilogue: FusedProduct, target: Target) -> list[Stage]:
 
 
 def _stages_of_node(node: NetworkNode, target: Target, lasting: Collection[NetworkValue]) -> list[Stage]:
-    """The stage of one operator, or of its parts where one of them is the same in every run."""
     if not isinstance(node.desc, BatchNormalization):
         return [single_stage(node, target)]
     source, mean, variance, scale, bias = (value for _, _, value in node.reads())
@@ -290,7 +286,6 @@ def _fused_stage(group: Group, network: Network) -> Stage:
 
 
 def single_stage(node: NetworkNode, target: Target) -> Stage:
-    """The stage of one operator."""
     reads, writes = node.reads(), node.writes()
     in_place = frozenset(
         (position, output)

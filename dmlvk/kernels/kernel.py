@@ -34,7 +34,6 @@ class Kernel(ABC):
         return library.load(self.variant)
 
     def spirv(self) -> bytes:
-        """The shader."""
         module = self.module()
         return module if self.work_group_size == WORK_GROUP_SIZE else _resized(module, self.work_group_size)
 

@@ -45,8 +45,6 @@ class Region:
 
 @dataclasses.dataclass(frozen=True)
 class KernelStep:
-    """One launch of a kernel."""
-
     label: str  # what it computes, for people
     kernel: Kernel  # the kernel
     reads: tuple[Region, ...]  # its inputs, in the order of the kernel's operands
@@ -134,7 +132,6 @@ class ProgramBuilder:
         self.writes = dict(zip(outputs, writes, strict=True))  # the same of outputs
 
     def scratch(self, size_in_bytes: int) -> Region:
-        """Scratch memory of its own for so many bytes."""
         region = Region(BindingKind.TEMPORARY, 0, self._scratch_bytes, size_in_bytes)
         self._scratch_bytes += -(-size_in_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         self._most_scratch_bytes = max(self._most_scratch_bytes, self._scratch_bytes)

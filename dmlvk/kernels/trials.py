@@ -20,7 +20,6 @@ MATRIX_QUADS = ShaderVariant("trial.float16.cooperative.quads", TRIAL_SOURCE, ()
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """Every shader variant."""
     yield _VARIANT
     yield _HALF_PRODUCTS
     yield MATRIX_QUADS

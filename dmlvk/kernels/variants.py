@@ -49,8 +49,6 @@ _CHANGES_NOTHING = "ACTIVATION_IDENTITY"  # The activation that is fused by leav
 
 @dataclasses.dataclass(frozen=True)
 class ShaderVariant:
-    """A shader to compile."""
-
     name: str  # ``"element_wise_sign.float32.contiguous"``, also the name of the compiled file without its suffix
     source: str  # path below ``shaders/``
     defines: tuple[tuple[str, str], ...]  # preprocessor definitions, by name

@@ -18,12 +18,10 @@ class View:
 
     @classmethod
     def of(cls, tensor: TensorDesc) -> View:
-        """All elements of a tensor."""
         return cls(tuple(tensor.sizes), tensor.element_strides)
 
     @classmethod
     def packed(cls, sizes: Sequence[int]) -> View:
-        """All elements of a packed tensor."""
         return cls(tuple(sizes), packed_strides(sizes))
 
     def part(self, axis: int, start: int, size: int, step: int = 1) -> View:

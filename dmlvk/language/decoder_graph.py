@@ -43,7 +43,6 @@ class DecoderGraph(ModelGraph):
         return self._finished()
 
     def _attended(self, layer: int, normed: str) -> str:
-        """What the heads of a layer give."""
         decoder, own = self._decoder, f"blk.{layer}"
         kind = decoder.layers[layer]
         inputs = [*self._operands(layer, normed), "seqlens_k", "total_length"]

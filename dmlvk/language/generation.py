@@ -166,11 +166,11 @@ class LanguageModel:
             raise ModelFileError(f"{self.folder.tokenizer}: the tokenizer fails: {error}") from error
 
     @property
-    def length(self) -> int:  # noqa: D102 - above
+    def length(self) -> int:
         return self._text.length
 
     @property
-    def generated(self) -> int:  # noqa: D102 - above
+    def generated(self) -> int:
         return 0 if self._latest is None else self._latest.generated
 
     def sequence(self) -> TokenSequence:

@@ -117,40 +117,39 @@ class GgufSource(Source):
             raise self.fault(f"{name} must be a list of texts; got {value!r:.100}")
         return value
 
-    def named(self, name: str) -> str:  # noqa: D102 - as above
+    def named(self, name: str) -> str:
         return name if name.startswith("tokenizer.") else f"{self.architecture}.{name}"
 
-    def value(self, name: str) -> Any:  # noqa: D102
+    def value(self, name: str) -> Any:
         self._read.add(name)
         found = self.fields.get(self.named(name))
         if self.architecture in _LFM2 and name == "attention.head_count_kv" and isinstance(found, (list, np.ndarray)):
             return max((int(each) for each in found if not isinstance(each, str)), default=None)  # one for each layer
         return found
 
-    def tensor_named(self, name: str) -> str:  # noqa: D102
+    def tensor_named(self, name: str) -> str:
         if self.architecture in ("gpt-oss", *_DELTA):  # whose second norm has the name of the place that it stands at
             return name.replace(".ffn_norm.", ".post_attention_norm.")
         if self.architecture in _LFM2 and name == "output_norm.weight":
             return "token_embd_norm.weight"
         return name
 
-    def sizes(self, name: str) -> tuple[int, ...]:  # noqa: D102
+    def sizes(self, name: str) -> tuple[int, ...]:
         return tuple(reversed(self._files[name].tensors[name].sizes))
 
-    def read(self, name: str) -> Matrix:  # noqa: D102
+    def read(self, name: str) -> Matrix:
         file = self._files[name]
         tensor = file.tensors[name]
         return gguf_blocks.matrix(tensor.kind, file.contents(tensor))
 
     def experts(self, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
-        """The matrices of all experts; gates and what they gate may be one tensor."""
         name, (count, rows, columns) = f"{own}.ffn_gate_up_exps.weight", sizes
         if part == "down" or not self.has(name):
             return super().experts(own, part, sizes)
         both = np.arange(count * 2 * rows).reshape(count, 2, rows)
         return self.cube(name, (count, 2 * rows, columns)).chosen(both[:, part == "up"].reshape(-1))
 
-    def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:  # noqa: D102
+    def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:
         field = "rope.dimension_count"
         if is_local and self.value(f"{field}_swa") is not None:
             field += "_swa"
@@ -189,21 +188,18 @@ class GgufSource(Source):
         return made
 
     def vocabulary(self) -> int:
-        """A token for each row."""
         count = len(self.texts("tokenizer.ggml.tokens"))
         if self.whole("vocab_size", count) != count:
             raise self.fault(f"{self.named('vocab_size')} is {self.value('vocab_size')}; there are {count} tokens")
         return count
 
     def flag(self, name: str) -> bool:
-        """No."""
         return False
 
     def gate(self, default: str) -> str:
-        """The architecture's."""
         return default
 
-    def attending(self, layers: int) -> list[bool]:  # noqa: D102
+    def attending(self, layers: int) -> list[bool]:
         if self.architecture in _DELTA:
             each = self.whole("full_attention_interval", 4)
             return [(layer + 1) % each == 0 for layer in range(layers)]
@@ -224,10 +220,10 @@ class GgufSource(Source):
             raise self.refusal(f"{self.named('nextn_predict_layers')} is {extra}; layers that guess further tokens")
         return count
 
-    def turning(self, layers: int) -> list[bool]:  # noqa: D102
+    def turning(self, layers: int) -> list[bool]:
         return [(layer + 1) % 4 != 0 for layer in range(layers)]
 
-    def windows(self, layers: int) -> list[bool] | None:  # noqa: D102
+    def windows(self, layers: int) -> list[bool] | None:
         pattern = self.value("attention.sliding_window_pattern")
         if pattern is None:
             return None
@@ -237,7 +233,7 @@ class GgufSource(Source):
             raise self.fault(f"{self.named('attention.sliding_window_pattern')} must be a number or one for each layer")
         return [bool(each) for each in pattern]
 
-    def check_fields(self) -> None:  # noqa: D102
+    def check_fields(self) -> None:
         for name, value in self.fields.items():
             namespace, _, key = name.partition(".")
             if namespace != self.architecture or key in self._read:

@@ -274,12 +274,12 @@ class HubSource(Source):
         names = ("do_sample", "temperature", "top_k", "top_p", "repetition_penalty")
         return {name: self._generation[name] for name in names if self._generation.get(name) is not None}
 
-    def named(self, name: str) -> str:  # noqa: D102 - as above
+    def named(self, name: str) -> str:
         if name == "expert_count" and "num_experts" in self._values:
             return "num_experts"
         return _OTHER_FIELDS.get(self.architecture, {}).get(name) or _FIELDS.get(name, name)
 
-    def value(self, name: str) -> Any:  # noqa: D102
+    def value(self, name: str) -> Any:
         if name == "attention.head_count_kv" and self.architecture == "gemma4_text":
             return self._key_heads()
         if name == "attention.sliding_window" and self._values.get("use_sliding_window", True) is False:
@@ -297,7 +297,7 @@ class HubSource(Source):
             return local
         return [local if kind == "sliding_attention" else everywhere for kind in kinds]
 
-    def tensor_named(self, name: str) -> str:  # noqa: D102
+    def tensor_named(self, name: str) -> str:
         own = {**_TENSORS, **_OTHERS.get(self.architecture, {})}
         match = re.fullmatch(r"blk\.(\d+)\.(.*)", name, re.DOTALL)
         module = name if match is None else match[2]
@@ -309,16 +309,16 @@ class HubSource(Source):
             return found
         return f"{_LAYERS.get(self.architecture, 'model.layers')}.{match[1]}.{found}"
 
-    def sizes(self, name: str) -> tuple[int, ...]:  # noqa: D102
+    def sizes(self, name: str) -> tuple[int, ...]:
         return self._tensors[name].sizes
 
-    def read(self, name: str) -> Matrix:  # noqa: D102
+    def read(self, name: str) -> Matrix:
         tensor = self._tensors[name]
         if tensor.kind not in _WIDTHS:
             raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}; {', '.join(_WIDTHS)} are run")
         return Matrix(32, tensor.numbers())
 
-    def bytes_of(self, name: str) -> Numbers:  # noqa: D102
+    def bytes_of(self, name: str) -> Numbers:
         tensor = self._tensors[name]
         if tensor.kind not in _CODES:
             raise self.refusal(f"{name} is of the type {tensor.kind!r:.100}, none of {', '.join(_CODES)}")
@@ -329,17 +329,17 @@ class HubSource(Source):
         own = self.tensor_named(name)
         return own in self._tensors and self._tensors[own].kind == "F8_E4M3"
 
-    def matrix(self, name: str, rows: int, columns: int) -> Matrix:  # noqa: D102
+    def matrix(self, name: str, rows: int, columns: int) -> Matrix:
         return self._packing.matrix(name, rows, columns) or super().matrix(name, rows, columns)
 
     def any_matrix(self, name: str) -> Numbers:
         """A plain tensor of any size, FLOAT32 [rows, columns]."""
         return self._checked(self._take(name, self.sizes(self.tensor_named(name)))).numbers
 
-    def experts(self, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:  # noqa: D102
+    def experts(self, own: str, part: str, sizes: tuple[int, int, int]) -> Matrix:
         return experts_of(self, own, part, sizes)
 
-    def expert_biases(self, own: str, part: str, sizes: tuple[int, int]) -> Numbers:  # noqa: D102
+    def expert_biases(self, own: str, part: str, sizes: tuple[int, int]) -> Numbers:
         return expert_biases(self, own, part, sizes)
 
     def angles(self, head: int, theta: float, *, is_local: bool) -> tuple[float, int, Mapping[str, Any]]:
@@ -378,17 +378,17 @@ class HubSource(Source):
         scaling = {key: value for key, value in found.items() if value is not None}
         return self.checked_number("rope_theta", scaling.get("rope_theta"), 1.0), head, scaling
 
-    def vocabulary(self) -> int:  # noqa: D102
+    def vocabulary(self) -> int:
         return self.whole("vocab_size")
 
-    def flag(self, name: str) -> bool:  # noqa: D102
+    def flag(self, name: str) -> bool:
         self._read.add(name)
         value = self._values.get(name, False)
         if not isinstance(value, bool) and value is not None:
             raise self.fault(f"{name} must be true or false; got {value!r:.100}")
         return bool(value)
 
-    def gate(self, default: str) -> str:  # noqa: D102
+    def gate(self, default: str) -> str:
         self._read.update(("hidden_act", "hidden_activation"))
         value = self._values.get("hidden_activation") or (default != "tanh" and self._values.get("hidden_act"))
         if not value:
@@ -397,7 +397,7 @@ class HubSource(Source):
             raise self.refusal(f"hidden_act is {value!r:.100}; {', '.join(_GATES)} are run")
         return _GATES[value]
 
-    def windows(self, layers: int) -> list[bool] | None:  # noqa: D102
+    def windows(self, layers: int) -> list[bool] | None:
         kinds = self._values.get("layer_types")
         if kinds is None:
             return None
@@ -410,7 +410,7 @@ class HubSource(Source):
                 raise self.refusal(f"layer_types has {kind!r:.100}; full_attention and sliding_attention are run")
         return [kind == "sliding_attention" for kind in kinds]
 
-    def attending(self, layers: int) -> list[bool]:  # noqa: D102
+    def attending(self, layers: int) -> list[bool]:
         kinds, listed = self._values.get("layer_types"), self.value("full_attn_idxs")
         other = "linear_attention" if self.architecture in _DELTA else "conv"
         if (
@@ -426,7 +426,7 @@ class HubSource(Source):
             raise self.fault(f"layer_types must have {other} or full_attention for {layers} layers; got {kinds!r:.100}")
         return [layer in listed for layer in range(layers)]
 
-    def turning(self, layers: int) -> list[bool]:  # noqa: D102
+    def turning(self, layers: int) -> list[bool]:
         listed, each = self.value("no_rope_layers"), self.whole("no_rope_layer_interval", 4)
         if listed is None:
             return [(layer + 1) % each != 0 for layer in range(layers)]
@@ -434,7 +434,7 @@ class HubSource(Source):
             raise self.fault(f"no_rope_layers must be a list for {layers} layers; got {listed!r:.100}")
         return [bool(one) for one in listed]
 
-    def check_fields(self) -> None:  # noqa: D102
+    def check_fields(self) -> None:
         for name, value in self._values.items():
             if name in self._read or name in _IGNORED or value is None or value is False:
                 continue

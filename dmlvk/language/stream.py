@@ -42,7 +42,7 @@ class TokenStream(Iterator[int]):
         self._tries_chain, self._left = True, 0
 
     @property
-    def generated(self) -> int:  # noqa: D102 - above
+    def generated(self) -> int:
         return len(self._text) - self._prompt_length
 
     @property

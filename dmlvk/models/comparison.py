@@ -24,15 +24,12 @@ _LINES_SHOWN = 8
 
 @dataclasses.dataclass(frozen=True)
 class ExpectOutcome:
-    """The outcome of one ``expect``."""
-
     count: int  # how many values were compared
     wrong: npt.NDArray[np.intp]  # indices of those outside the tolerance
     report: tuple[str, ...]  # lines for a person to read, first the summary of the differences
 
     @property
     def has_passed(self) -> bool:
-        """Whether every value is as expected."""
         return not self.wrong.size
 
 

@@ -123,7 +123,6 @@ def _bind_points(field: Field, value: Any) -> list[ModelBindPoint | None]:
 
 
 def _graph_of(operator: Operator) -> GraphDesc:
-    """A graph with one operator, whose inputs and outputs are the operator's."""
     inputs, outputs = operator.desc.inputs, operator.desc.outputs
     return GraphDesc(
         len(inputs),
@@ -205,8 +204,6 @@ def _operator_class(node: JsonNode, name: str, what: str) -> type[OperatorDesc]:
 
 @dataclasses.dataclass(frozen=True)
 class CompileOptions:
-    """How a dispatchable is compiled."""
-
     as_graph: bool  # as a graph of one operator (``DmlCompileGraph``)
     flags: ExecutionFlags  # its execution flags
 

@@ -66,7 +66,6 @@ class PictureShape:
 
     @property
     def element_count(self) -> int:
-        """Number of values."""
         return self.channels * self.height * self.width
 
 

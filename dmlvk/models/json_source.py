@@ -61,8 +61,6 @@ class SourceText:
 
 @dataclasses.dataclass(slots=True)
 class JsonNode:
-    """One JSON value and its place."""
-
     source: SourceText  # the text that it stands in
     offset: int  # index of its first character
     # ``None``, a bool, int, float or str, a list of nodes, or a dict from keys to nodes

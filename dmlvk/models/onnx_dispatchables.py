@@ -35,8 +35,6 @@ class OnnxBinding:
 
 @dataclasses.dataclass(frozen=True)
 class OnnxDispatchable:
-    """An ONNX model."""
-
     name: str  # its key in the file
     node: JsonNode  # where it stands
     path: Path  # the model's file

@@ -26,8 +26,6 @@ _NUMPY_NAMES = {"float": "float32", "double": "float64"}
 
 
 class OnnxRun:
-    """A model that is loaded."""
-
     def __init__(self, dispatchable: OnnxDispatchable, device: Device) -> None:
         self._what = f"the dispatchable {shortened(dispatchable.name)}"
         self._session: InferenceSession = dispatchable.session(device)

@@ -63,11 +63,9 @@ class ArrayValues:
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of the array."""
         return self.array.nbytes
 
     def read(self) -> npt.NDArray[Any]:
-        """The array."""
         return self.array
 
 
@@ -78,18 +76,14 @@ class MixedValues(ArrayValues):
 
 @dataclasses.dataclass(frozen=True)
 class ConstantValues:
-    """One value, ``count`` times."""
-
     value: np.generic
     count: int
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of all repetitions."""
         return self.value.nbytes * self.count
 
     def read(self) -> npt.NDArray[Any]:
-        """The repetitions."""
         return np.full(self.count, self.value, self.value.dtype)
 
 
@@ -106,11 +100,9 @@ class SequenceValues:
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of all elements."""
         return self.start.nbytes * self.count
 
     def read(self) -> npt.NDArray[Any]:
-        """The elements."""
         values = np.full(self.count, self.delta, self.start.dtype)
         values[0] = self.start
         with np.errstate(over="ignore", invalid="ignore"):
@@ -149,11 +141,9 @@ class NpyValues:
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of the array."""
         return int(np.prod(self.sizes, dtype=object)) * self.element_type.size_in_bytes
 
     def read(self) -> npt.NDArray[Any]:
-        """The array, flat."""
         stored = _map_npy(self.path)
         if stored.shape != self.sizes or stored.dtype.newbyteorder("=") != self.element_type.numpy_dtype:
             raise InvalidArgumentError(f"{str(self.path)!r} has changed since it was first read")
@@ -187,18 +177,14 @@ class PictureValues:
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of all values."""
         return self.shape.element_count * self.element_type.size_in_bytes
 
     def read(self) -> npt.NDArray[Any]:
-        """The values, flat."""
         return images.read_picture(self.path, self.shape, self.element_type)
 
 
 @dataclasses.dataclass(frozen=True)
 class RawValues:
-    """The bytes of a file."""
-
     path: Path
     size_in_bytes: int
 
@@ -217,7 +203,6 @@ class RawValues:
             raise InvalidArgumentError(f"{str(path)!r} cannot be read: {words}") from error
 
     def read(self) -> npt.NDArray[Any]:
-        """The bytes."""
         try:
             data = read_bytes(self.path)
         except (OSError, ValueError) as error:
@@ -244,8 +229,6 @@ class DeferredValues:
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """One named buffer."""
-
     name: str  # its key in the file
     node: JsonNode  # where it stands
     values: Values  # what it begins with; bytes around them begin as zero
@@ -364,7 +347,6 @@ class PictureOptions:
 
     @classmethod
     def parse(cls, members: Members) -> PictureOptions:
-        """Takes both from a resource."""
         options = cls(members.optional("resampleSize"), members.optional("resampleMode"))
         if options.mode_node is not None and string(options.mode_node, "resampleMode") != "scale":
             raise options.mode_node.error(f'resampleMode must be "scale"; got {options.mode_node.kind}')
@@ -376,7 +358,6 @@ class PictureOptions:
         return self.size_node or self.mode_node
 
     def shape(self, path: Path) -> images.PictureShape:
-        """The sizes that a picture is to have."""
         if self.size_node is None:
             return images.picture_shape(path)
         sizes = integers(self.size_node, "resampleSize", 0, UINT32_MAX)

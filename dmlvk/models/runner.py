@@ -133,7 +133,6 @@ class _PreparedDispatchable:
     temporary: Buffer | None  # its temporary resource, likewise
 
     def table(self, device: Device) -> BindingTable:
-        """A binding table with these resources."""
         table = device.create_binding_table(self.compiled)
         if self.persistent is not None:
             table.bind_persistent_resource(BufferBinding(self.persistent))
@@ -228,7 +227,6 @@ class _ModelRun:
             self._buffers[name].close()
 
     def carry_out(self, command: Command) -> None:
-        """Carries out one command."""
         if isinstance(command, DispatchCommand):
             self._dispatch(command)
         elif isinstance(command, OnnxDispatchCommand):

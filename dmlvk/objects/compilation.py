@@ -213,7 +213,6 @@ class CompiledOperator(Portable, Dispatchable):
 
     @property
     def is_volatile(self) -> bool:
-        """Whether its bindings are read when it is submitted, not when it is recorded."""
         return bool(self.flags & ExecutionFlags.DESCRIPTORS_VOLATILE)
 
     @property
@@ -261,8 +260,6 @@ class CompiledOperator(Portable, Dispatchable):
 
 @dataclasses.dataclass(frozen=True)
 class _OperatorOrigin(Origin):
-    """What a compiled operator was made from."""
-
     feature_level: FeatureLevel
     desc: OperatorDesc
     flags: ExecutionFlags

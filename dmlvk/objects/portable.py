@@ -177,7 +177,6 @@ class Portable:
         return origin if origin is not None else self._made_from()
 
     def _made_from(self) -> Origin:
-        """The same of a model that was made here."""
         raise NotImplementedError
 
     @property

@@ -54,7 +54,6 @@ class _Ranges:
         return before > 0 and ends[before - 1] > access.start
 
     def add(self, access: Access) -> None:
-        """Takes more of them in."""
         _, starts, ends = self._found.setdefault(id(access.memory), (access.memory, [], []))
         first = bisect.bisect_left(ends, access.start)
         last = bisect.bisect_right(starts, access.end)
@@ -70,7 +69,6 @@ class _Ranges:
         others.clear()
 
     def clear(self) -> None:
-        """Forgets them."""
         self._found.clear()
 
 

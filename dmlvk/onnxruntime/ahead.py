@@ -163,7 +163,6 @@ def _one_more(array: _Array) -> _Array:
 
 
 def _index_of_largest(logits: _Array) -> int:
-    """The first of the largest ones."""
     if logits.dtype == np.float16:
         bits = logits.view(np.int16)  # which are ordered as positive halves are, and compared many at a time
         index = int(bits.argmax())

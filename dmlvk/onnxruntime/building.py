@@ -87,7 +87,6 @@ def _kept(folder: Path) -> Path:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a file is the user's own, and has the contents by which it is named."""
     try:
         return is_private(path) and path.stem == f"{_STEM}-{hashlib.sha256(file_contents(path)).hexdigest()}"
     except OSError:

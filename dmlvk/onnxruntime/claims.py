@@ -43,8 +43,6 @@ _PRODUCTS = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Claims:
-    """What the device takes."""
-
     parts: list[list[GraphNode]]  # the nodes of each part
     reasons: dict[int, str]  # why the other nodes stay with ONNX Runtime, by their places in the graph
 
@@ -217,7 +215,6 @@ class _Trial:
 
 
 def written_in(steps: Iterable[Step]) -> list[str]:
-    """The names of what steps write."""
     return [name for step in steps for name in step.proto.output if name]
 
 

@@ -28,8 +28,6 @@ _INT, _INTS, _FLOAT, _FLOATS, _STRING, _STRINGS, _GRAPH, _TENSOR = range(1, 9)
 
 @dataclasses.dataclass(frozen=True)
 class RuntimeValue:
-    """What a graph says of a value."""
-
     name: str  # its name
     element: int | None  # ONNX's element type; ``None`` for what is no tensor
     shape: Shape | None  # as far as it is known
@@ -39,8 +37,6 @@ class RuntimeValue:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GraphNode:
-    """A node."""
-
     handle: int  # ONNX Runtime's
     proto: onnx.NodeProto  # the node; without the attributes that cannot be read
     version: int  # since when its operator is as it is
@@ -237,7 +233,6 @@ def written_by(nodes: Iterable[GraphNode]) -> list[str]:
 
 
 def constant_names(graph: RuntimeGraph, names: Collection[str]) -> list[str]:
-    """Those that are initializers."""
     return [name for name in names if graph.values[name].is_constant]
 
 

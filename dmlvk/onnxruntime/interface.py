@@ -146,19 +146,16 @@ class Api:
     # What functions give through their last argument.
 
     def pointer(self, name: str, *arguments: Any) -> int | None:
-        """A pointer."""
         found = ctypes.c_void_p()
         self.call(name, *arguments, ctypes.byref(found))
         return found.value
 
     def text(self, name: str, *arguments: Any) -> str:
-        """A text."""
         found = ctypes.c_char_p()
         self.call(name, *arguments, ctypes.byref(found))
         return (found.value or b"").decode()
 
     def path(self, name: str, *arguments: Any) -> str:
-        """A file's name."""
         found = _PATH()
         self.call(name, *arguments, ctypes.byref(found))
         return as_text(found.value)
@@ -192,7 +189,6 @@ class Api:
     # Pairs of keys and values.
 
     def pairs(self, pairs: int) -> dict[str, str]:
-        """Their contents."""
         keys, values, count = ctypes.POINTER(_S)(), ctypes.POINTER(_S)(), ctypes.c_size_t()
         self.call("GetKeyValuePairs", pairs, ctypes.byref(keys), ctypes.byref(values), ctypes.byref(count))
         return {(keys[i] or b"").decode(): (values[i] or b"").decode() for i in range(count.value)}

@@ -47,8 +47,6 @@ _MOST_STAGED = 2**26  # Bytes of memory that is kept for that
 
 @dataclasses.dataclass(eq=False)
 class Content:
-    """What lies at a place."""
-
     # an array of the host; what lies on the device in an array of its own (``DeviceValue``); or what a part of a
     # graph has written into memory of its own (``Resident``), which its next run writes again
     value: Any
@@ -142,7 +140,6 @@ class Memory:
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
         return len(self._blocks)
 
     def allocate(self, size: int) -> int:
@@ -340,7 +337,6 @@ def address_of(array: npt.NDArray[Any]) -> int:
 
 
 def lasting(value: Resident, device: Device) -> Any:
-    """A value in memory of its own that a part of a graph has written into its memory."""
     tensor = value.tensor
     if tensor.data_type.size_in_bits < 8:
         return value.array()

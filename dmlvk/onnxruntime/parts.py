@@ -33,8 +33,6 @@ _MOST_DIMENSIONS = 16  # For which provider.c has room
 
 
 class Part:
-    """A part of a graph that is ready to run."""
-
     def __init__(
         self,
         session: Session,
@@ -254,7 +252,6 @@ class Part:
         self._lent.clear()
 
     def _input(self, record: list[int]) -> Any:
-        """An input, where it is."""
         address, element, is_on_device, rank = record[:SIZES]
         if element == 0:
             return None  # left out
@@ -326,5 +323,4 @@ def table_of(address: int, count: int) -> Table:
 
 
 def _room(address: int, size: int) -> Any:
-    """Memory of the host."""
     return (ctypes.c_char * size).from_address(address) if size and address else b""

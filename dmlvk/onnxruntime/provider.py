@@ -37,14 +37,10 @@ _log = logging.getLogger("dmlvk")
 
 
 class _FusionOptions(ctypes.Structure):
-    """OrtNodeFusionOptions."""
-
     _fields_ = (("version", ctypes.c_uint32), ("drop_constant_initializers", ctypes.c_bool))
 
 
 class Provider:
-    """What provider.c calls."""
-
     def __init__(self, library: ProviderLibrary) -> None:
         self.memory = Memory()
         self._library = library

@@ -69,8 +69,6 @@ class DecoderCaches:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Repeat:
-    """A run that can be repeated."""
-
     replay: Replay  # what runs
     given: Sequence[HostInput]  # the inputs that the host writes; of a decoder none: they are counted
     read: Mapping[str, int]  # the outputs that it reads, with their bytes
@@ -106,7 +104,6 @@ class Repeats:
         self._kept: Repetitions[bytes, Repeat] = Repetitions(_MOST, Repeat.is_there)
 
     def clear(self) -> None:
-        """Forgets all of them."""
         self._kept.clear()
 
     def _key(self, table: Table) -> bytes:

@@ -63,13 +63,11 @@ class Tiling:
     repeated: dict[str, tuple[int, ...]]  # axes along which an input's elements must be the same, by its name
 
     def chunks(self) -> Iterator[Chunk]:
-        """All of them."""
         for indices in itertools.product(*map(range, self.leading)):
             for first in range(0, self.length, self.step):
                 yield Chunk(indices, first, min(first + self.step, self.length))
 
     def part(self, name: str, array: npt.NDArray[Any], chunk: Chunk) -> npt.NDArray[Any]:
-        """What a chunk has of an input or output."""
         taken = [slice(None)] * array.ndim
         spans = [*((index, index + 1) for index in chunk.indices), (chunk.first, chunk.end)]
         for axis, stretch in zip(self.axes[name], spans, strict=True):
@@ -93,8 +91,6 @@ class _Point:
 
 @dataclasses.dataclass(frozen=True)
 class _ChunkedWork:
-    """What is to be cut."""
-
     descs: tuple[OperatorDesc, ...]
     inputs: tuple[_Point, ...]
     outputs: tuple[_Point, ...]

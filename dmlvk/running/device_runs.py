@@ -36,15 +36,12 @@ def _any_on_device(inputs: object) -> bool:
 
 
 class DeviceRuns:
-    """The part of a device that runs operators and graphs."""
-
     engine: Engine
     info: DeviceInfo
     arrays: ResidentRuns
     _chunks: ChunkRuns
 
     def _ready(self, operator: OperatorDesc | CompiledOperator) -> CompiledOperator:
-        """What is to be run, compiled for this device."""
         raise NotImplementedError
 
     @overload

@@ -331,7 +331,6 @@ class RunCache:
         return iter([compiled for compiled, _ in self._runs.items()])
 
     def clear(self) -> None:
-        """Forgets all of them."""
         self._runs.clear()
 
     def execute(

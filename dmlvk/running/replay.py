@@ -46,7 +46,6 @@ class Replay:
 
     @property
     def is_there(self) -> bool:
-        """Whether its buffers are."""
         return not any(buffer.is_closed for buffer in self._kept)
 
     def run(self, given: Mapping[str, Bytes], results: Mapping[str, Bytes]) -> None:

@@ -120,5 +120,4 @@ def _do_all(actions: collections.deque[Callable[[], object]]) -> None:
 
 
 def new_lock() -> Any:
-    """A lock for :class:`Afterwards`."""
     return threading.RLock()

@@ -75,7 +75,6 @@ class Tensor(_Handle):
         return np.asarray(_HostSide(self))
 
     def is_init(self) -> bool:
-        """Whether it was not freed."""
         return bool(_tensor_is_init(self))
 
     def create_staging(self) -> None:
@@ -87,7 +86,6 @@ class Tensor(_Handle):
         _check(_tensor_destroy_staging(self))
 
     def destroy(self) -> None:
-        """Frees the memory."""
         _check(_tensor_destroy(self))
 
 
@@ -126,7 +124,6 @@ class Sequence(_Handle):
     __del__ = _frees("free_sequence")
 
     def record(self, operation: Operation) -> Sequence:
-        """Adds an operation."""
         if _record(self, operation):
             _raise()
         return self
@@ -175,7 +172,7 @@ class Manager(_Handle):
         desired_extensions: names of device extensions, of which those that the device lacks are left out.
     """
 
-    def __new__(  # noqa: D102
+    def __new__(
         cls, device: int = 0, family_queue_indices: abc.Sequence[int] = (), desired_extensions: abc.Sequence[str] = ()
     ) -> Manager:
         families = (c_uint32 * len(family_queue_indices))(*family_queue_indices)
@@ -294,7 +291,7 @@ def OpMemoryBarrier(tensors: abc.Sequence[Tensor], to_host: bool = False, of_tra
 class OpAlgoDispatch(Operation):
     """A dispatch that waits for the copies before it."""
 
-    def __new__(cls, algorithm: Algorithm, push_consts: npt.NDArray[np.uint32]) -> OpAlgoDispatch:  # noqa: D102
+    def __new__(cls, algorithm: Algorithm, push_consts: npt.NDArray[np.uint32]) -> OpAlgoDispatch:
         push = push_consts.tobytes()
         made: OpAlgoDispatch = _dispatch(algorithm, push, len(push), 1) or _raise()
         return made

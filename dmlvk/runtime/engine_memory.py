@@ -29,8 +29,6 @@ _FEWEST_ALLOCATIONS_BETWEEN_SWEEPS = 64
 
 
 class EngineMemory:
-    """The part of an engine that has its memory."""
-
     info: DeviceInfo
     lock: Any
     afterwards: Afterwards
@@ -101,7 +99,6 @@ class EngineMemory:
                 self._free(allocation)
 
     def has(self, allocation: Allocation) -> bool:
-        """Whether an allocation was not freed."""
         return allocation in self._allocations
 
     def shared(self, contents: bytes) -> Allocation:

@@ -126,7 +126,6 @@ class Engine(EngineMemory):
 
     @property
     def compilations(self) -> int:
-        """How often a shader was compiled."""
         return self._pipelines.compilations
 
     @property

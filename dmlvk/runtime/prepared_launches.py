@@ -145,7 +145,6 @@ class PreparedLaunches:
         return with_numbers_at(launch, varying, offset), dataclasses.replace(varying)
 
     def objects(self) -> list[Any]:
-        """Kompute's objects."""
         return [*self._steps, *(each.bound.algorithm for each in self._open)]
 
     def launches(self, numbers: Numbers, elsewhere: Elsewhere | None = None) -> list[Launch]:
@@ -223,7 +222,6 @@ class PreparedLaunches:
         return found
 
     def _bound_to(self, launch: Launch, varying: Varying | None, memory: Allocation | None) -> _Bound:
-        """A launch bound to memory, and to other memory that it reads numbers from."""
         form = launch if varying is None or memory is None else reading(launch, varying, memory)
         push = np.zeros(len(form.push_constants), np.uint32)  # of which only the number counts
         return _Bound(launch, memory, self._recorder.pipelines.binder(form, push, self._recorder.shader))

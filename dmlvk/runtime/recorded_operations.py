@@ -31,7 +31,6 @@ class RecordedOperations:
         self.of_dispatch = kompute.OpAlgoDispatch if self._dispatches_wait else kompute.unordered_dispatch
 
     def add(self, operation: Any) -> None:
-        """Adds any operation."""
         self.sequence.record(operation)
         self._count += 1
 
@@ -55,6 +54,5 @@ class RecordedOperations:
             self.add(self._kompute.OpMemoryBarrier([allocation.tensor for allocation in used], of_transfers=True))
 
     def dispatch(self, algorithm: Any, push_constants: np.ndarray[Any, np.dtype[np.uint32]]) -> None:
-        """Adds a dispatch."""
         self.add(self.of_dispatch(algorithm, push_constants))
         self.dispatches.append(self._count)

@@ -34,7 +34,6 @@ class Recorder:
         self.pipelines, self.shader, self.seconds_per_tick = pipelines, shader, seconds_per_tick
 
     def sequence(self, *arguments: Any) -> Any:
-        """A new sequence of Kompute's."""
         return self._manager.sequence(*arguments)
 
     def operations(self, sequence: Any) -> RecordedOperations:

@@ -29,7 +29,6 @@ class Transfers:
         return len(self._recorded)
 
     def objects(self) -> list[Any]:
-        """Kompute's objects."""
         return [recording.sequence for recording in self._recorded.values()]
 
     def upload(self, allocations: Iterable[Allocation]) -> Recording:
@@ -64,5 +63,4 @@ class Transfers:
             del self._recorded[key]
 
     def forget(self) -> None:
-        """Forgets all of them."""
         self._recorded.clear()

@@ -57,8 +57,6 @@ _MESSAGE_START = r"^(?:\S.* - )?Validation (?P<severity>[A-Z][A-Za-z ]*): \[ (?P
 
 @dataclass(frozen=True)
 class ValidationMessage:
-    """One message of the validation layer."""
-
     severity: str  # ``error`` or ``warning``
     identifier: str  # the rule's name in the Vulkan specification, ``VUID-…``, or the layer's own ``UNASSIGNED-…``
     text: str  # the message as the layer wrote it
@@ -87,7 +85,6 @@ class _ValidationSession:
 
     @property
     def settings(self) -> Path:
-        """The layer's settings file."""
         return self.folder / "vk_layer_settings.txt"
 
     def _write_settings(self, layer_version: int) -> None:
@@ -120,7 +117,6 @@ class _ValidationSession:
             self.logs[self.current_log] = 0
 
     def read(self) -> list[ValidationMessage]:
-        """All messages since the last call."""
         messages, self.pending = self.pending, []
         for path, offset in self.logs.items():
             if path.exists() and path.stat().st_size > offset:

@@ -86,8 +86,6 @@ class Chain:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Recording:
-    """Recorded work."""
-
     sequence: Any  # Kompute's sequence
     bound: frozenset[Allocation]  # the allocations that its dispatches use, but for what all recordings share
     written: frozenset[Allocation]  # those that its dispatches write

@@ -90,7 +90,6 @@ class _Declarations:
         self.truths: set[int] = set()  # those of them that are true or false
 
     def add(self, opcode: int, operands: array[int]) -> None:
-        """Notes one of them."""
         if opcode in (_TYPE_BOOL, _TYPE_INT, _TYPE_FLOAT):
             self.numbers.add(operands[0])
         elif opcode == _TYPE_POINTER:
@@ -119,8 +118,6 @@ class _BasicBlock:
 
 
 class _Flattening:
-    """One function."""
-
     def __init__(self, declared: _Declarations, function: list[_Instruction], bound: int) -> None:
         self.bound = bound  # the first number that names nothing yet
         self._declared, self._function = declared, function

@@ -182,7 +182,6 @@ class _Writing:
         return self._bound - 1
 
     def made(self) -> bytes:
-        """The module."""
         self._look()
         made = self._words[:HEADER_WORDS]
         self._buffer, buffer_type, array_type = self._new(), self._new(), self._new()

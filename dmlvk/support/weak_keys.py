@@ -26,7 +26,6 @@ class WeakKeys(Generic[_Key, _Value]):
         return len(self.items())
 
     def get(self, key: _Key) -> _Value | None:
-        """What is kept for an object."""
         return self._values.get(weakref.ref(key))
 
     def keep(self, key: _Key, value: _Value) -> None:

@@ -136,8 +136,6 @@ def load(program: torch.export.ExportedProgram, **options: Any) -> torch.nn.Modu
 
 
 class _Kind(enum.Enum):
-    """Of AOTAutograd's graphs."""
-
     FORWARD = enum.auto()
     BACKWARD = enum.auto()
     INFERENCE = enum.auto()
@@ -297,7 +295,6 @@ def _with_gaps(module: GraphModule) -> set[int]:
 
 
 def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
-    """The same nodes, by the same names."""
     made = torch.fx.Graph()
     values: dict[Node, Node] = {}
     for node in graph.nodes:
@@ -331,7 +328,6 @@ def _part(setting: _CompilerSetting, module: GraphModule, node: Node) -> torch.n
 
 
 def _has_open_sizes(node: Node) -> bool:
-    """Whether sizes of a node's results are open, or it is one."""
     results = node.meta.get("val")
     listed = results if isinstance(results, (tuple, list)) else [results]
     return any(

@@ -43,7 +43,6 @@ def _unchanged(place: int) -> Callable[..., Any]:
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> Any:
-    """Sums of no products."""
     fits = a.dtype is b.dtype and a.dim() == b.dim() and (*a.shape[:-2], a.shape[-1]) == (*b.shape[:-2], b.shape[-2])
     return a.new_zeros((*a.shape[:-1], b.shape[-1])) if fits and has_none(a) and has_none(b) else NotImplemented
 

@@ -18,7 +18,6 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def put_on_host(node: Node) -> None:
-    """Has the host compute a node."""
     node.meta[_MARK] = True
     if node.target is torch.ops.prims.convert_element_type.default:  # which PyTorch computes in Python
         operand, dtype = node.args

@@ -104,12 +104,10 @@ class Context:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the node's only or first result."""
         return tuple(self._first.shape)
 
     @property
     def dtype(self) -> torch.dtype:
-        """Likewise."""
         found: torch.dtype = self._first.dtype
         return found
 
@@ -204,7 +202,6 @@ class Context:
         return float(value)
 
     def cast(self, value: Expression, data_type: DataType) -> Expression:
-        """A value in another data type."""
         return value if value.data_type is data_type else F.cast(value, output_data_type=data_type)
 
     def truth(self, value: Expression) -> Expression:
@@ -231,7 +228,6 @@ def _is_float16(value: Any) -> bool:
 
 
 def is_number(value: Any, wanted: float) -> bool:
-    """Whether it is this number, and not one that is known only when it runs."""
     return not isinstance(value, Expression) and bool(value == wanted)
 
 
@@ -405,7 +401,6 @@ def _value(context: Context, node: Node, values: Mapping[Node, Any], example: An
 
 
 def _fitting(context: Context, value: Expression, example: Shown) -> Expression:
-    """A result in the data type and shape that it must have."""
     made = context.cast(value, DATA_TYPES[example.dtype])
     if example.dtype is torch.bfloat16 and not _chooses_bfloat16(context.node):
         made = rounded_to_bfloat16(made)

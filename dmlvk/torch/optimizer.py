@@ -111,7 +111,6 @@ class Adam(torch.optim.Optimizer):
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Likewise."""
         super().load_state_dict(state_dict)
         self._arenas = []
 
@@ -134,7 +133,6 @@ class _Row:
     whole: TensorMemory
 
     def like(self, whole: TensorMemory) -> _Row:
-        """The same tensors in other memory."""
         each = [
             TensorMemory(
                 whole.device, whole.storage, one.tensor, whole.offset + one.offset - self.whole.offset, is_whole=False

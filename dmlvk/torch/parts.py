@@ -232,7 +232,6 @@ class _PartPlan:
         self._test = self._guards.test()
 
     def is_for(self, values: Sequence[int]) -> bool:
-        """Whether it is a plan for these sizes."""
         for fixed, value in zip(self._fixed, values, strict=True):
             if value < FEWEST if fixed is None else value != fixed:
                 return False
@@ -312,7 +311,6 @@ class _PartPlan:
         self._known = [weakref.ref(resident) for resident in residents]
 
     def _buffer(self, number: int) -> Buffer:
-        """Memory of the plan's own for an input."""
         assert self._bound.layout is not None  # these sizes have one
         size = self._plan.input_bytes(self._bound.layout)[number]
         buffer = self._uploaded.get(number)
@@ -336,7 +334,6 @@ class _PartPlan:
             return np.array([found], np.float32)
 
     def _float(self, number: OpenFloat, values: Sequence[int]) -> float:
-        """A number that follows from sizes."""
         return float(number.terms.subs(dict(zip(self._symbols, values, strict=True))))
 
     def _check(self, number: int, resident: Resident, shapes: Sequence[Any]) -> None:
@@ -344,7 +341,6 @@ class _PartPlan:
         check_argument(self._tensors[number], array.data_type, array.shape, self._types[number], shapes[number])
 
     def _shaped(self, values: tuple[int, ...]) -> _Shaped:
-        """What these sizes come to."""
         found = self._examples.get(values)
         if found is None:
             made: list[Any] = []

@@ -67,7 +67,6 @@ def _related(module: GraphModule, results: list[Any]) -> dict[int, list[Node]]:
 
 
 def _storages(node: Node) -> list[int]:
-    """Whose memory a node's results have."""
     value = node.meta.get("val")
     listed = value if isinstance(value, (tuple, list)) else [value]
     strided = [item for item in listed if isinstance(item, torch.Tensor) and item.layout is torch.strided]

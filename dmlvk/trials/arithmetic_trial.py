@@ -76,7 +76,6 @@ def arithmetic_faults(engine: Engine) -> tuple[str, ...]:
 
 
 def warn(info: DeviceInfo, found: tuple[str, ...]) -> None:
-    """Says what a device does not keep."""
     advice = " Unset MVK_CONFIG_FAST_MATH_ENABLED, or set it to 0." if info.driver == "MoltenVK" else ""
     warnings.warn(
         f"{info.name} ({info.driver} {info.driver_version}): results may break their promises, because this driver's "

@@ -46,8 +46,6 @@ UBUNTU = Distribution(
 
 @dataclasses.dataclass(frozen=True)
 class Root:
-    """A Debian or Ubuntu."""
-
     title: str  # what people call it
     machine: str  # Debian's name of the processor's kind
     triplet: str  # of the folder with libraries

@@ -95,7 +95,6 @@ class ForeignCompiler:
         self._process.communicate()
 
     def compile(self, spirv: bytes, constants: Sequence[int], bindings: int, push_words: int) -> Compiled:
-        """As ``PipelineCompiler.compile``."""
         head = struct.pack(f"<4I{len(constants)}I", len(spirv), len(constants), bindings, push_words, *constants)
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # then there is no answer, either

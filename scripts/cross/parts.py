@@ -139,7 +139,6 @@ def _texts(paths: Mapping[str, Path]) -> dict[str, bytes]:
 
 
 def zig_version() -> str:
-    """Of the compiler."""
     (metadata,) = zig_folder().parent.glob("ziglang-*.dist-info")
     return metadata.name.removeprefix("ziglang-").removesuffix(".dist-info")
 

@@ -74,7 +74,6 @@ class Platform:
         return {"win32": f"{name}.dll", "darwin": f"lib{name}.dylib"}.get(self.system, f"lib{name}.so")
 
     def program(self, name: str) -> str:
-        """The file name of a program."""
         return f"{name}.exe" if self.system == "win32" else name
 
     def compiler_words(self) -> list[str]:

@@ -13,8 +13,6 @@ from scripts.docs_tools.markdown import page, table
 
 @dataclasses.dataclass(frozen=True)
 class Theme:
-    """Decisions of one kind."""
-
     title: str  # its heading
     reason: str  # why it was decided so
     pattern: str  # what in a decision's words tells that it belongs here; themes are asked in order
@@ -203,7 +201,6 @@ def theme_of(decision: str) -> Theme:
 
 
 def decisions_page() -> str:
-    """The file's contents."""
     by_decision: dict[str, list[str]] = {}
     for name, operator in sorted(OPERATORS.items()):
         for decision in operator.declaration.decisions:

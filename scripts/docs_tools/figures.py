@@ -10,8 +10,6 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class FigureSource:
-    """Where figures come from."""
-
     title: str  # heading of the column
     text: str  # what they are, with a link
 

@@ -63,7 +63,6 @@ from dmlvk.operators import FusedActivation, ScaleBias, Size2D
 
 
 def function_stubs() -> str:
-    """The stub file."""
     known: dict[int, str] = {}
     parts, classes = [], set[type[enum.IntEnum]]()
     operators = {functions.function_name(name): kind for name, kind in OPERATORS.items()}

@@ -10,7 +10,6 @@ NOTE = "<!-- Made by scripts/make_docs.py; changes belong there or into the oper
 
 
 def cell(text: str) -> str:
-    """Text for a table's cell."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
@@ -43,5 +42,4 @@ def anchor(heading: str) -> str:
 
 
 def page(lines: Iterable[str]) -> str:
-    """A whole file."""
     return "\n".join([NOTE, "", *lines]).rstrip() + "\n"

@@ -34,7 +34,6 @@ in a terminal. What the promises mean: [accuracy.md](accuracy.md). The decisions
 
 
 def operators_page() -> str:
-    """The file's contents."""
     lines = [*_INTRODUCTION.splitlines(), ""]
     parts: dict[str, list[type[OperatorDesc]]] = {title: [] for title in (*_TITLES, "Others")}
     for _, operator in sorted(OPERATORS.items()):

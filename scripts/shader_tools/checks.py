@@ -49,7 +49,6 @@ def capabilities(module: Module) -> Iterator[Objection]:
 
 
 def extensions(module: Module) -> Iterator[Objection]:
-    """Object to every extension."""
     for instruction in module.named("OpExtension"):
         yield instruction.offset, f'OpExtension "{decode_string(instruction.operands)}"'
 

@@ -81,7 +81,6 @@ class _Drawing(GraphOperations):
 
 
 def _steps(desc: GraphDesc, lasting: Iterable[int], target: Target) -> Iterator[KernelStep]:
-    """Of a graph, some of whose inputs last."""
     planned = with_channels_last(network(desc, cast(Device, _NoDevice())), target)
     try:
         made = fused_stages(planned, target, {NetworkValue("input", number) for number in lasting})

@@ -132,8 +132,6 @@ class Compiled:
 
 
 class DriverCompiler(Protocol):
-    """What compiles pipelines for a device."""
-
     def compile(self, spirv: bytes, constants: Sequence[int], bindings: int, push_words: int) -> Compiled:
         """As ``PipelineCompiler.compile``."""
 

@@ -19,8 +19,6 @@ from scripts.shader_tools.spirv import Module
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that shaders must not do."""
-
     id: str  # short name, as printed and as used in exemptions
     reason: str  # what goes wrong otherwise, in one line
     instructions: frozenset[int] = frozenset()  # numbers of the instructions it refuses
@@ -40,8 +38,6 @@ class Exemption:
 
 @dataclass(frozen=True)
 class Finding:
-    """A broken rule."""
-
     variant: str  # name of the shader variant
     rule: str  # id of the rule
     instruction: str  # the instruction or fact objected to

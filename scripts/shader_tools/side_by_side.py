@@ -62,7 +62,6 @@ def outcomes(
 
 
 def described(launch: RealLaunch) -> dict[str, Any]:
-    """What every row says of its launch."""
     return {"variant": launch.variant, "constants": launch.constants, "operator": launch.operator}
 
 

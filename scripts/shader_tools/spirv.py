@@ -53,8 +53,6 @@ _LITERAL_OPERANDS = opcodes.opcodes(
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction."""
-
     offset: int  # index of its first word in the module
     opcode: int  # its number
     operands: tuple[int, ...]  # the words after the first

@@ -51,7 +51,6 @@ LINALG = {
 
 
 def any_array(dtypes: tuple[str, ...] = ALL, **named: Any) -> st.SearchStrategy[np.ndarray[Any, Any]]:
-    """An array of one of the types."""
     return st.sampled_from(dtypes).flatmap(
         lambda dtype: arrays(dtype, shapes(**named), *((-100, 100) if dtype == "float32" else ()))
     )

@@ -30,7 +30,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # NumPy's, of overflow in the
 
 
 def _of(*groups: tuple[Any, str]) -> dict[str, Any]:
-    """What each name of the groups has."""
     return {name: value for value, names in groups for name in names.split()}
 
 

@@ -327,8 +327,6 @@ def test_sizes_that_are_none(text: str) -> None:
 
 
 def report(device: dml.Device, slower: float = 1.0, names: Sequence[str] = ("ELEMENT_WISE_EXP",)) -> BenchReport:
-    """Some operators, ``slower`` than a copy."""
-
     def result(elements: int, name: str) -> Result:
         seconds = elements * 1e-9 * (1.0 if name == "ELEMENT_WISE_IDENTITY" else slower)
         spread = Spread(seconds, seconds * 0.9, seconds * 1.2)

@@ -25,7 +25,6 @@ HASH = "e883d51d14d97b63"
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The smallest size."""
     file = tmp_path_factory.mktemp("decoder") / "tiny.onnx"
     write_decoder(file, SIZES["tiny"], 4096 + 256, np.float32)
     return file
@@ -41,7 +40,6 @@ def test_logits_have_the_bits_of_every_device_batch_cache_and_chunk(
 
 
 def texts_of(plot: Path) -> set[str]:
-    """What is written in a plot."""
     return {box.what for box in texts(ElementTree.parse(plot).getroot())}
 
 

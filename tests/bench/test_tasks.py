@@ -140,7 +140,6 @@ _SVG = "{http://www.w3.org/2000/svg}"
 def result(
     name: str, unit: Literal["B/s", "OP/s"], own: float, torch: float | None, series: str = "", extent: int = 0
 ) -> Result:
-    """Of a task with these speeds."""
     speeds = {"dmlvk": own, **({} if torch is None else {"PyTorch": torch})}
     spreads = {library: Spread(1e15 / speed, 0.0, 0.0) for library, speed in speeds.items()}
     timings = tuple(Timing(library, "measured", "", spread, spread) for library, spread in spreads.items())

@@ -74,14 +74,12 @@ def select(*sizes: int) -> dml.OperatorDesc:
 
 
 def compiled(device: dml.Device, desc: dml.OperatorDesc) -> CompiledSingleOperator:
-    """``desc``, ready to run."""
     return device.compile_operator(device.create_operator(desc))
 
 
 def table_for(
     operator: dml.CompiledOperator, inputs: Sequence[Binding | None] = (), outputs: Sequence[Binding | None] = ()
 ) -> dml.BindingTable:
-    """A table with these bindings."""
     table = operator.device.create_binding_table(operator)
     table.bind_inputs(inputs)
     table.bind_outputs(outputs)

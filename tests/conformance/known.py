@@ -30,17 +30,14 @@ def reference(operator: str, *inputs: Array, output: dml.DataType | None = None,
 
 
 def float32(*bits: int) -> Array:
-    """Numbers by their bits."""
     return np.array(bits, np.uint32).view(np.float32)
 
 
 def float16(*bits: int) -> Array:
-    """Numbers by their bits."""
     return np.array(bits, np.uint16).view(np.float16)
 
 
 def bits_of(array: Array) -> list[str]:
-    """In hexadecimal."""
     return [f"{int(value):0{2 * array.dtype.itemsize}x}" for value in array.view(f"u{array.dtype.itemsize}")]
 
 

@@ -106,7 +106,6 @@ def test_every_way_of_fused_activations_is_taken(data_type: dml.DataType) -> Non
 
 
 def _report(monkeypatch: pytest.MonkeyPatch, name: str, results: Callable[[PreparedBatch], Array]) -> CaseReport:
-    """Of a case on a device that gives these results."""
     monkeypatch.setattr(measurement, "run_prepared", lambda bench, prepared: results(prepared))
     context = WorkerContext([], lambda: False)
     context.benches.append(cast(Workbench, None))

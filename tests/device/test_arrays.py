@@ -23,7 +23,6 @@ TYPES = ["float64", "float32", "float16", *(f"{sign}int{bits}" for sign in ("", 
 
 @pytest.fixture
 def fresh(device: dml.Device) -> Iterator[dml.Device]:
-    """A device of the test's own."""
     with dml.Device(device.info.index) as opened:
         yield opened
 

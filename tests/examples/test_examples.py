@@ -15,7 +15,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def output_of(name: str, *arguments: str, directory: Path) -> str:
-    """What an example prints."""
     result = python(
         str(EXAMPLES / name),
         *arguments,

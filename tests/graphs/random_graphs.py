@@ -42,8 +42,6 @@ class Source:
 
 @dataclasses.dataclass
 class RandomGraph:
-    """A graph with arrays for its inputs."""
-
     descs: dict[int, OperatorDesc]  # the operators by the index of their nodes
     desc: GraphDesc  # the graph
     inputs: dict[str, Array]  # an array for each input, by its name
@@ -55,8 +53,6 @@ _SIZES = ((1,), (5,), (4, 6), (6, 4), (2, 3, 4), (24,), (1, 3, 1, 8), (2, 2, 2, 
 
 
 class Builder:
-    """Makes one graph."""
-
     def __init__(self, device: dml.Device, random: Random, operators: Sequence[str] | None = None) -> None:
         self.device = device
         self.random = random
@@ -70,7 +66,6 @@ class Builder:
         self.read: set[int] = set()
 
     def graph(self, count: int) -> RandomGraph:
-        """A graph of ``count`` operators."""
         attempts = 0
         while len(self.descs) < count and attempts < 50 * count:
             attempts += 1
@@ -146,7 +141,6 @@ class Builder:
         self.sources.append(Source("node", index, output))
 
     def _new_source(self, tensor: dml.TensorDesc) -> Source:
-        """A graph input, or a constant."""
         if self.random.random() < 0.25:
             array = self._array(tensor)
             contents = np.zeros(tensor.size_in_bytes, np.uint8)

@@ -27,22 +27,18 @@ X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(SIZES)
 
 
 def maximum(a: dml.TensorDesc = TENSOR, b: dml.TensorDesc = TENSOR) -> dml.OperatorDesc:
-    """MAX of two tensors."""
     return dml.ElementWiseMax(a_tensor=a, b_tensor=b, output_tensor=floats(*a.sizes))
 
 
 def add(a: dml.TensorDesc = TENSOR, b: dml.TensorDesc = TENSOR) -> dml.OperatorDesc:
-    """ADD of two tensors."""
     return dml.ElementWiseAdd(a_tensor=a, b_tensor=b, output_tensor=floats(*a.sizes))
 
 
 def negate(tensor: dml.TensorDesc = TENSOR) -> dml.OperatorDesc:
-    """NEGATE of a tensor."""
     return dml.ElementWiseNegate(input_tensor=tensor, output_tensor=tensor)
 
 
 def node(device: dml.Device, desc: dml.OperatorDesc, name: str = "") -> OperatorGraphNode:
-    """A node of one operator."""
     return OperatorGraphNode(device.create_operator(desc), name)
 
 

@@ -76,13 +76,11 @@ class Net:
         self.values: dict[str, E] = {}
 
     def __getitem__(self, name: str) -> E:
-        """An input of the graph."""
         if name not in self.values:
             self.values[name] = self.graph.input(name, self.data_type, self.sizes[name])
         return self.values[name]
 
     def convolution(self, **more: Any) -> E:
-        """The convolution."""
         return F.convolution(
             self["x"],
             self["filter"],

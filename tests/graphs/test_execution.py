@@ -393,7 +393,6 @@ FORMS = (lambda a, b: a + b, lambda a, b: F.max(a, b), lambda a, b: abs(a), lamb
 
 
 def large_chain(x: dml.Expression, y: dml.Expression) -> dict[str, dml.Expression]:
-    """Each operator reads the one before."""
     value = x
     for number in range(COUNT):
         value = FORMS[number % 4](value, y)

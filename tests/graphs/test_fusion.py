@@ -35,7 +35,6 @@ def compiled(device: dml.Device, sizes: tuple[int, ...], build: Callable[..., E 
 
 
 def kernels(graph: dml.CompiledGraph) -> list[list[str]]:
-    """The operators of each kernel."""
     return [[node.desc.operator_name.split("_", 2)[-1] for node in stage.nodes] for stage in graph.stages]
 
 

@@ -36,8 +36,6 @@ EACH_KIND = pytest.mark.parametrize("kernels", ["its own", ON_GPUS])
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """A product with packed weights."""
-
     rows: int  # of the first matrix
     columns: int  # of the result
     terms: int  # of each sum

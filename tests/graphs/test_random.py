@@ -39,7 +39,6 @@ QUICK = [
 
 
 def tried(share: float) -> settings:
-    """Settings for this share of all graphs."""
     return settings(
         max_examples=max(1, round(share * GRAPHS)),
         deadline=None,

@@ -46,7 +46,6 @@ def fresh(shaders: Path, tmp_path: Path) -> Callable[[], Checkout]:
 
 @pytest.fixture
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The variants that have been compiled."""
     compiled: list[str] = []
     original = Compiler.compile
 

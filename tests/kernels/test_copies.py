@@ -90,7 +90,6 @@ def test_packed_copies_become_one_row_of_wide_elements() -> None:
 
 @pytest.fixture(scope="module")
 def benches() -> Iterator[list[Workbench]]:
-    """A workbench on every device."""
     with every_bench() as benches:
         yield benches
 

@@ -383,14 +383,12 @@ _OF_TYPES = pytest.mark.parametrize("data_type", (dml.UINT8, dml.FLOAT16, dml.FL
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[list[dml.Device]]:
-    """Every device."""
     with every_device() as devices:
         yield devices
 
 
 @pytest.fixture
 def devices(opened: list[dml.Device], monkeypatch: pytest.MonkeyPatch) -> list[dml.Device]:
-    """Every device, as a GPU."""
     all_compute_as_gpus(monkeypatch)
     return opened
 

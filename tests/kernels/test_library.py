@@ -34,7 +34,6 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture
 def packed(tmp_path: Path, contents: bytes) -> Path:
-    """A directory with one packed file."""
     (tmp_path / "add.pack").write_bytes(contents)
     return tmp_path
 

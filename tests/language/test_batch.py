@@ -32,7 +32,6 @@ Answer = tuple[list[int], list[Likelihood | None], str]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageModel]:
-    """One model for all texts."""
     folder = write_folder(tmp_path_factory.mktemp("llama"))
     with LanguageModel(folder, max_length=ROOM, sequences=SEQUENCES) as opened:
         yield opened
@@ -45,11 +44,9 @@ class OddTokens:
         self._numbers, self._last = np.arange(vocabulary), 0
 
     def allowed(self) -> npt.NDArray[np.uint8]:
-        """By parity."""
         return ((self._numbers + self._last) % 2).astype(np.uint8)
 
     def accept(self, token: int) -> None:
-        """The last one."""
         assert (token + self._last) % 2
         self._last = token
 
@@ -198,7 +195,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def draft_model(folder: Path) -> Iterator[LanguageModel]:
-    """One model for all texts."""
     with LanguageModel(folder, max_length=DRAFT_ROOM, sequences=2, drafts=True) as opened:
         yield opened
 

@@ -293,7 +293,6 @@ def gptq(weights: Any, random_: Any, bits: int, *, is_symmetric: bool) -> tuple[
 
 
 def awq(weights: Any, random_: Any) -> tuple[dict[str, Any], Any]:
-    """The same as AWQ packs it."""
     parts, values = gptq(weights, random_, 4, is_symmetric=False)
     order = [0, 2, 4, 6, 1, 3, 5, 7]
 

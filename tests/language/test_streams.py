@@ -34,7 +34,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Iterator[LanguageModel]:
-    """One model for all texts."""
     with LanguageModel(folder, max_length=96) as opened:
         yield opened
 

@@ -100,7 +100,6 @@ MAXIMUM_BYTES = 2**28
 
 
 def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path of every value inside."""
     if isinstance(value, dict):
         return [path, *(inner for key, item in value.items() for inner in paths_in(item, (*path, key)))]
     if isinstance(value, list):

@@ -19,7 +19,6 @@ from dmlvk.models.resources import Resource
 
 
 def plain(node: JsonNode) -> Any:
-    """The value without places."""
     if isinstance(node.value, list):
         return [plain(item) for item in node.value]
     if isinstance(node.value, dict):
@@ -198,8 +197,6 @@ Refused = Callable[[Any], str]
 
 @pytest.fixture
 def resource(load: Load) -> Callable[[dict[str, Any]], Resource]:
-    """Loads a model whose only resource is the given one."""
-
     def load_resource(members: dict[str, Any]) -> Resource:
         return load({"resources": {"A": members}, "dispatchables": {}, "commands": []}).resources["A"]
 

@@ -36,8 +36,6 @@ NAMES = {
 
 @dataclasses.dataclass
 class Form:
-    """A node with what it is given."""
-
     operator: str  # of :data:`NAMES`
     attributes: dict[str, Any]  # of the node
     feed: Feed  # its inputs
@@ -47,7 +45,6 @@ class Form:
 
     @property
     def outputs(self) -> list[str]:
-        """Of the node."""
         if not self.presents:
             return ["y"]
         return ["y", "present"] if self.operator == "Attention" else ["y", "present_key", "present_value"]
@@ -77,7 +74,6 @@ class Form:
 
     @property
     def label(self) -> str:
-        """For messages."""
         given = ", ".join(
             f"{name} {array.dtype}{list(array.shape)}" + (f"={array.tolist()}" if array.dtype.kind == "i" else "")
             for name, array in self.feed.items()

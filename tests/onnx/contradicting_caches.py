@@ -122,7 +122,6 @@ class OnnxRuntime:
 
 
 def _run(session: Any, form: Form, door: str) -> list[Array]:
-    """The results of a form."""
     if door != "bound":
         return [np.asarray(result) for result in session.run(form.outputs, form.feed)]
     binding = session.io_binding()

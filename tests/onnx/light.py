@@ -34,7 +34,6 @@ Floats = npt.NDArray[Any]
 
 
 def load(name: str) -> onnx.ModelProto:
-    """A light model as it is."""
     return onnx.load(FOLDER / f"light_{name}.onnx")
 
 
@@ -49,7 +48,6 @@ def input_of(model: onnx.ModelProto, batch: int = 1) -> tuple[str, Floats]:
 
 
 def expected_of(name: str) -> Floats:
-    """The suite's output for that input."""
     tensor = onnx.TensorProto()
     tensor.ParseFromString((FOLDER / f"light_{name}_output_0.pb").read_bytes())
     return numpy_helper.to_array(tensor)

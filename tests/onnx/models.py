@@ -33,7 +33,6 @@ def model(
     element: int = TensorProto.FLOAT,  # the type of inputs that state only their sizes
     opset: int = OPSET,
 ) -> onnx.ModelProto:
-    """A model of these nodes."""
     outputs = outputs if isinstance(outputs, Mapping) else list(outputs)
     shown, nodes = list(outputs), parsed(nodes) if isinstance(nodes, str) else list(nodes)
     read = {*shown, *_read(nodes)}
@@ -92,7 +91,6 @@ def onnx_runtime(made: onnx.ModelProto | bytes, *, is_optimized: bool = True) ->
 
 
 def by_onnx_runtime(made: onnx.ModelProto | bytes, feed: Mapping[str, Any]) -> list[Any]:
-    """What ONNX Runtime gives."""
     return list(onnx_runtime(made).run(None, dict(feed)))
 
 
@@ -102,14 +100,12 @@ def by_device(device: dml.Device, made: onnx.ModelProto | bytes, feed: Mapping[s
 
 
 def assert_close(found: Iterable[Any], expected: Iterable[Any], rtol: float = 1e-5, atol: float = 1e-6) -> None:
-    """Arrays of the same shapes and types."""
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
         assert (a.shape, a.dtype) == (b.shape, b.dtype), f"output {number}"
         np.testing.assert_allclose(a, b, rtol, atol, err_msg=f"output {number}")
 
 
 def assert_same_bits(found: Iterable[Any], expected: Iterable[Any], label: object = "") -> None:
-    """Arrays whose bits are the same."""
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
         assert (a.shape, a.dtype, a.tobytes()) == (b.shape, b.dtype, b.tobytes()), f"output {number} {label}"
 

@@ -70,12 +70,10 @@ def _loops() -> onnx.ModelProto:
 
 
 def sound_models() -> list[onnx.ModelProto]:
-    """What is damaged."""
     return [two_branches(), _network(), _copies(), _loops(), decoder.with_cache(), decoder.of_onnx()]
 
 
 def damaged(seed: int) -> bytes:
-    """A damaged model, the same for the same seed."""
     choose = random.Random(seed)
     made = choose.choice(sound_models())
     contents = made.SerializeToString()
@@ -150,7 +148,6 @@ def _renamed(made: onnx.ModelProto, choose: random.Random) -> None:
 
 
 def _dropped(made: onnx.ModelProto, choose: random.Random) -> None:
-    """Something is not there."""
     if not made.graph.node:
         return
     node = choose.choice(made.graph.node)

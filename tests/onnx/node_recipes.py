@@ -17,8 +17,6 @@ FLOATS = (F32, F32, F16, F64)
 
 @dataclasses.dataclass
 class Drawn:
-    """A node."""
-
     op_type: str  # its operator
     inputs: list[Array | None]  # ``None`` for an absent one
     attributes: dict[str, Any] = dataclasses.field(default_factory=dict)  # those that are given
@@ -39,11 +37,9 @@ class Draw:
         self.rng, self.opset = rng, opset
 
     def one(self, choices: Sequence[Any]) -> Any:
-        """One of these."""
         return choices[int(self.rng.integers(len(choices)))]
 
     def chance(self, part: float = 0.5) -> bool:
-        """Whether something is so."""
         return bool(self.rng.random() < part)
 
     def between(self, low: int, high: int) -> int:
@@ -51,13 +47,11 @@ class Draw:
         return int(self.rng.integers(low, high + 1))
 
     def shape(self, low: int = 1, high: int = 4, largest: int = 5) -> tuple[int, ...]:
-        """Sizes of so many axes."""
         return tuple(self.between(1, largest) for _ in range(self.between(low, high)))
 
     def array(
         self, shape: Sequence[int], dtype: np.dtype[Any] | None = None, low: float = -3, high: float = 3
     ) -> Array:
-        """Numbers between bounds."""
         wanted = self.one(FLOATS) if dtype is None else dtype
         if wanted.kind == "b":
             return self.rng.random(tuple(shape)) < 0.5
@@ -67,7 +61,6 @@ class Draw:
         return np.asarray(self.rng.uniform(low, high, tuple(shape))).astype(wanted)
 
     def partner(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """A shape that broadcasts with another."""
         sizes = [1 if self.chance(0.3) else size for size in shape]
         return tuple(sizes[self.between(0, len(sizes)) if self.chance(0.3) else 0 :])
 
@@ -76,7 +69,6 @@ class Draw:
         return self.between(-rank, rank - 1)
 
     def maybe(self, **attributes: Any) -> dict[str, Any]:
-        """Some of these attributes."""
         return {name: value for name, value in attributes.items() if self.chance(0.6)}
 
 
@@ -85,8 +77,6 @@ RECIPES: dict[str, Recipe] = {}
 
 
 def recipe(*names: str) -> Callable[[Callable[[Draw, str], Drawn]], Callable[[Draw, str], Drawn]]:
-    """Registers how these operators are drawn."""
-
     def register(function: Callable[[Draw, str], Drawn]) -> Callable[[Draw, str], Drawn]:
         for name in names:
             RECIPES[name] = lambda draw, name=name: function(draw, name)  # type: ignore[misc]
@@ -96,7 +86,6 @@ def recipe(*names: str) -> Callable[[Callable[[Draw, str], Drawn]], Callable[[Dr
 
 
 def i64(*numbers: int) -> Array:
-    """A list of INT64."""
     return np.array(numbers, np.int64)
 
 

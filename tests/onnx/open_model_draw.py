@@ -25,7 +25,6 @@ class Size:
 
     @classmethod
     def of(cls, given: Size | int | str) -> Size:
-        """A number, or an open size."""
         if isinstance(given, Size):
             return given
         term: dict[Term, int] = {(given,): 1} if isinstance(given, str) else {(): given}
@@ -50,7 +49,6 @@ class Size:
         return self._made(found)
 
     def at(self, sizes: Mapping[str, int]) -> int:
-        """The number for open sizes."""
         return sum(count * math.prod(sizes[name] for name in term) for term, count in self.terms)
 
     @property
@@ -83,13 +81,10 @@ class Value:
 
     @property
     def rank(self) -> int:
-        """How many axes."""
         return len(self.shape)
 
 
 class ModelDraw:
-    """A model that grows."""
-
     def __init__(self, choose: random.Random) -> None:
         self.choose = choose
         self.numbers = np.random.default_rng(choose.randrange(2**32))
@@ -102,13 +97,11 @@ class ModelDraw:
             self.input()
 
     def size(self) -> Size:
-        """An open size, or a number."""
         if self.choose.random() < 0.6:
             return Size.of(self.choose.choice(self.names))
         return Size.of(self.choose.choice((1, 2, 3, 4, 6, 8, 16, 24)))
 
     def input(self, shape: Shape | None = None, element: int = FLOAT) -> Value:
-        """One more input."""
         if shape is None:
             shape = tuple(self.size() for _ in range(self.choose.randint(1, 4)))
             if all(size.number is not None for size in shape):
@@ -119,7 +112,6 @@ class ModelDraw:
         return value
 
     def inputs(self) -> list[tuple[str, int, list[int | str]]]:
-        """Names, element types and shapes of inputs."""
         found = []
         for value in self._inputs:
             axes: list[int | str] = []
@@ -137,7 +129,6 @@ class ModelDraw:
         return found + [name for name in made if name in read and self.choose.random() < 0.1]
 
     def most_elements(self, sizes: Mapping[str, int]) -> int:
-        """Of one of its values."""
         return max(math.prod(size.at(sizes) for size in value.shape) for value in self.values)
 
     def pick(self, fits: Callable[[Value], bool] = lambda value: True, element: int | None = FLOAT) -> Value | None:
@@ -148,13 +139,11 @@ class ModelDraw:
         return found[-1] if self.choose.random() < 0.5 else self.choose.choice(found)
 
     def constant(self, array: Any) -> str:
-        """A constant."""
         name = f"c{len(self.constants)}"
         self.constants[name] = np.asarray(array)
         return name
 
     def integers(self, *numbers: int) -> str:
-        """A constant list of integers."""
         return self.constant(np.array(numbers, np.int64))
 
     def weights(self, *shape: int, element: int = FLOAT, scale: float = 1.0) -> str:
@@ -163,18 +152,15 @@ class ModelDraw:
         return self.constant((self.numbers.standard_normal(shape) * scale).astype(dtype))
 
     def node(self, op_type: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any) -> list[str]:
-        """A node, and the names that it gives."""
         names = [f"v{len(self.nodes)}" + (f".{index}" if index else "") for index in range(outputs)]
         self.nodes.append(helper.make_node(op_type, list(inputs), names, domain=domain, **attributes))
         return names
 
     def add(self, name: str, shape: Shape, of: Value, *, element: int | None = None, is_given: bool = False) -> bool:
-        """A value that a step has made."""
         self.values.append(Value(name, shape, of.element if element is None else element, is_given))
         return True
 
     def axis(self, value: Value, fits: Callable[[Size], bool] = lambda size: True) -> int | None:
-        """One of a value's axes."""
         found = [axis for axis, size in enumerate(value.shape) if fits(size)]
         return self.choose.choice(found) if found else None
 
@@ -222,7 +208,6 @@ def is_number(size: Size) -> bool:
 
 
 def fixed(value: Value, axis: int) -> int:
-    """The size of an axis that is a number."""
     number = value.shape[axis].number
     assert number is not None
     return number

@@ -26,7 +26,6 @@ _UNARY = ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Erf", "HardSwish", "Softplus
 
 @step_of(3)
 def unary(draw: ModelDraw, value: Value) -> bool:
-    """A function of each element."""
     (name,) = draw.node(draw.choose.choice(_UNARY), value.name)
     return draw.add(name, value.shape, value)
 
@@ -70,7 +69,6 @@ def softmax(draw: ModelDraw, value: Value) -> bool:
 
 @step_of(2, fits=lambda each: each.rank > 1)
 def reduce(draw: ModelDraw, value: Value) -> bool:
-    """One number for some axes."""
     axes = sorted(draw.choose.sample(range(value.rank), draw.choose.randint(1, value.rank - 1)))
     keeps = draw.choose.random() < 0.5
     op_type = draw.choose.choice(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2"))
@@ -100,7 +98,6 @@ def greatest(draw: ModelDraw, value: Value) -> bool:
 
 @step()
 def top(draw: ModelDraw) -> bool:
-    """The first of an axis whose size is a number."""
     value = draw.pick(lambda each: each.is_given and each.rank > 0)
     axis = None if value is None else draw.axis(value, is_number)
     if value is None or axis is None:
@@ -125,7 +122,6 @@ def linear(draw: ModelDraw, value: Value) -> bool:
 
 @step_of(2, fits=lambda each: each.rank in (2, 3, 4))
 def product(draw: ModelDraw, value: Value) -> bool:
-    """The products of a value's rows with each other, or with those of another value."""
     other = draw.pick(lambda each: each.rank == value.rank and each.shape[-1] == value.shape[-1]) or value
     if joined(value.shape[:-2], other.shape[:-2]) is None:
         other = value
@@ -140,7 +136,6 @@ def product(draw: ModelDraw, value: Value) -> bool:
 
 @step_of(2, fits=lambda each: each.rank > 1)
 def transpose(draw: ModelDraw, value: Value) -> bool:
-    """Axes in another order."""
     order = draw.choose.sample(range(value.rank), value.rank)
     (name,) = draw.node("Transpose", value.name, perm=order)
     return draw.add(name, tuple(value.shape[axis] for axis in order), value, is_given=value.is_given)
@@ -207,7 +202,6 @@ def ones(draw: ModelDraw, value: Value) -> bool:
 
 @step_of(2, fits=lambda each: each.rank > 0)
 def concat(draw: ModelDraw, value: Value) -> bool:
-    """Values one behind the other."""
     axis = draw.choose.randrange(value.rank)
 
     def fits(each: Value) -> bool:
@@ -256,7 +250,6 @@ def _slice(draw: ModelDraw, value: Value, begin: int, end: int, axis: int, by: i
 
 @step()
 def split(draw: ModelDraw) -> bool:
-    """An axis whose size is a number in two parts."""
     value = draw.pick(lambda each: each.rank > 0)
     axis = None if value is None else draw.axis(value, lambda size: (size.number or 0) > 1)
     if value is None or axis is None:
@@ -286,7 +279,6 @@ def padded(draw: ModelDraw, value: Value) -> bool:
 
 @step_of(fits=lambda each: each.rank > 0)
 def tiled(draw: ModelDraw, value: Value) -> bool:
-    """An axis repeated."""
     repeats = [1] * value.rank
     axis = draw.choose.randrange(value.rank)
     repeats[axis] = draw.choose.choice((2, 3))
@@ -297,7 +289,6 @@ def tiled(draw: ModelDraw, value: Value) -> bool:
 
 @step()
 def expanded(draw: ModelDraw) -> bool:
-    """Repeated to another value's shape."""
     value, like = draw.pick(lambda each: Size.of(1) in each.shape), draw.pick()
     if value is None or like is None or (made := joined(value.shape, like.shape)) is None or len(made) > 5:
         return False
@@ -340,7 +331,6 @@ def counted(draw: ModelDraw, value: Value) -> bool:
 
 @step_of(fits=lambda each: each.rank > 1)
 def triangle(draw: ModelDraw, value: Value) -> bool:
-    """The upper or lower triangle."""
     diagonal = draw.constant(np.array(draw.choose.randint(-1, 2), np.int64))
     (name,) = draw.node("Trilu", value.name, diagonal, upper=draw.choose.randint(0, 1))
     return draw.add(name, value.shape, value, is_given=value.is_given)

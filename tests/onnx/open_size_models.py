@@ -22,15 +22,11 @@ Feed = dict[str, Array]
 
 @dataclasses.dataclass(frozen=True)
 class OpenModel:
-    """A model with open sizes."""
-
     proto: Callable[[], onnx.ModelProto]  # makes it
     feed: Callable[[int], Feed]  # its inputs for a size
 
 
 class _OpenModelBuilder:
-    """Nodes and constants of a model."""
-
     def __init__(self) -> None:
         self._random = np.random.default_rng(5)
         self._nodes: list[onnx.NodeProto] = []

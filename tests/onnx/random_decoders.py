@@ -47,7 +47,6 @@ class Decoder:
 
     @property
     def outputs(self) -> list[str]:
-        """Of the node."""
         return ["y", "present_key", "present_value", *(["scores"] if self.attributes.get("qk_output") else [])]
 
     def empty(self, batch: int) -> Feed:
@@ -80,7 +79,6 @@ class Decoder:
 
 
 def drawn(seed: int, number: int) -> Decoder:
-    """One of the decoders of a seed."""
     choose, numbers = random.Random(f"{seed} {number}"), np.random.default_rng([seed, number])
     batch = choose.choice((1, 1, 1, 2, 3))
     key_heads, group, size = choose.randint(1, 2), choose.choice((1, 2, 3, 4)), choose.choice((16, 32, 64, 80, 128))

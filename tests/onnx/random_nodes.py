@@ -34,8 +34,6 @@ _TOLERANCES = {np.dtype(np.float32): 1e-5, np.dtype(np.float16): 4e-3, np.dtype(
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A node as a model."""
-
     label: str  # what it is
     model: bytes  # its file's bytes
     feed: dict[str, Array]  # what it is run with
@@ -59,7 +57,6 @@ def versions_of(drawn_name: str) -> list[int]:
 
 
 def case_of(seed: int, number: int, pattern: str = "") -> Case:
-    """A node by its number."""
     rng = np.random.default_rng([seed, number])
     names = [name for name in sorted(RECIPES) if re.search(pattern, name)]
     name = names[int(rng.integers(len(names)))]

@@ -39,8 +39,6 @@ _TOLERANCE_OF_HALF = 2e-3
 
 @dataclasses.dataclass(frozen=True)
 class OpenCase:
-    """A model with open sizes."""
-
     label: str  # its number and its nodes
     model: onnx.ModelProto  # it
     names: tuple[str, ...]  # its open sizes
@@ -48,7 +46,6 @@ class OpenCase:
     seed: int  # of the inputs
 
     def feed(self, run: int) -> dict[str, npt.NDArray[np.generic]]:
-        """The inputs of a run."""
         numbers = np.random.default_rng([self.seed, run])
         made = {}
         for info in self.model.graph.input:
@@ -60,7 +57,6 @@ class OpenCase:
         return made
 
     def alone(self, run: int) -> onnx.ModelProto:
-        """The model for the sizes of a run alone."""
         made = onnx.ModelProto()
         made.CopyFrom(self.model)
         for info in made.graph.input:
@@ -71,7 +67,6 @@ class OpenCase:
 
 
 def case_of(seed: int, number: int) -> OpenCase:
-    """One of the models of a seed."""
     choose = random.Random(f"{seed} {number}")
     draw = ModelDraw(choose)
     for _ in range(choose.randint(2, 9)):
@@ -93,8 +88,6 @@ def case_of(seed: int, number: int) -> OpenCase:
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of a case."""
-
     faults: list[str] = dataclasses.field(default_factory=list)  # what is wrong, one line each
     plans: int = 0  # how many plans the session has
     refusals: int = 0  # runs that ONNX Runtime refuses

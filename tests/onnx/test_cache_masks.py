@@ -249,8 +249,6 @@ def _feed(rng: np.random.Generator, batch: int, tokens: int, rows: int, ends: li
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What a node is given."""
-
     more: tuple[str, ...] = ()  # further inputs, of :data:`_MORE`
     window: int = 0  # keys that a query sees; 0: all
     capacity: int = 24  # rows of caches; 0: they grow

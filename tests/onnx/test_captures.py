@@ -31,7 +31,6 @@ def _x(seed: int, *shape: int) -> npt.NDArray[np.float32]:
 
 
 def _python_calls(work: Callable[[], object]) -> int:
-    """Calls of functions that are written in Python."""
     count = 0
 
     def note(frame: object, event: str, argument: object) -> None:

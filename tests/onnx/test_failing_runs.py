@@ -149,7 +149,6 @@ def break_derived(patch: pytest.MonkeyPatch) -> None:
 
 
 def break_host_function(patch: pytest.MonkeyPatch) -> None:
-    """And Mul's function for the host."""
     patch.setitem(FUNCTIONS, ("", "Mul"), [HostFunction(1, broken)])
 
 
@@ -158,7 +157,6 @@ BREAKS = (break_translator, break_planner, break_derived, break_host_function)
 
 @pytest.fixture(params=BREAKS, ids=lambda of: of.__name__)
 def broken_dmlvk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """One of them."""
     request.param(monkeypatch)
     yield monkeypatch
 

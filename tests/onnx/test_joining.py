@@ -49,13 +49,11 @@ class Form:
         return name
 
     def mean(self, x: str, axes: list[int]) -> str:
-        """A mean that keeps its dimensions."""
         if self.version >= 18:
             return self.op("ReduceMean", x, axes, keepdims=1)
         return self.op("ReduceMean", x, axes=axes, keepdims=1)
 
     def model(self, inputs: Arrays, *outputs: str) -> onnx.ModelProto:
-        """The model that gives these values."""
         sizes = {name: (self.element, array.shape) for name, array in inputs.items()}
         return models.model(self.nodes, sizes, outputs, self.constants, opset=self.version)
 
@@ -185,7 +183,6 @@ FORMS: dict[str, tuple[Callable[[Form], str], str]] = {
 
 
 def joined_nodes(session: Any) -> set[str]:
-    """What nodes of a session's last run were joined to."""
     start = "joined with others to "
     return {item.reason.removeprefix(start) for item in session.partition if item.reason.startswith(start)}
 

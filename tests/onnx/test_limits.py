@@ -28,8 +28,6 @@ node = helper.make_node
 
 
 class _Callback:
-    """What ``run_async`` calls."""
-
     def __init__(self) -> None:
         self.messages: list[str] = []
         self._came = threading.Event()

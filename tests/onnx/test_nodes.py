@@ -28,8 +28,6 @@ from tests.onnx import models
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A node and what it is given."""
-
     why: str  # what it shows
     node: str  # one or several, as text
     given: dict[str, Any]  # by names, what is said above of it
@@ -42,7 +40,6 @@ class Row:
     propagate_nan: bool = False  # the option of that name
 
     def arrays(self) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
-        """What the node is given."""
         return {name: _array(spec, seed) for seed, (name, spec) in enumerate(self.given.items())}
 
 

@@ -25,7 +25,6 @@ def run(device: dml.Device, node: onnx.NodeProto, feed: Arrays, *, opset: int = 
 
 
 def of_node(node: onnx.NodeProto, feed: Arrays, opset: int = 17) -> onnx.ModelProto:
-    """A model of one node."""
     return models.model([node], feed, [name for name in node.output if name], opset=opset)
 
 

@@ -144,7 +144,6 @@ _WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 def model_of(
     op_type: str, direction: str, *, lengths: bool = True, peepholes: bool = False, layout: int = 0, **attributes: Any
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """A node with all outputs, and inputs for it."""
     random = np.random.default_rng(1)
     directions = 2 if direction == "bidirectional" else 1
     rows = _GATES[op_type] * _UNITS

@@ -38,7 +38,6 @@ def session_of(
 
 
 def parts_of(session: onnxruntime.InferenceSession) -> list[list[str]]:
-    """The operators of each part that the device has."""
     parts = session.get_provider_graph_assignment_info()
     return [[node.op_type for node in part.get_nodes()] for part in parts if part.ep_name == PROVIDER]
 
@@ -50,7 +49,6 @@ def alone(model: onnx.ModelProto | str) -> onnxruntime.InferenceSession:
 
 
 def inputs(batch: int, seed: int = 0) -> dict[str, Any]:
-    """For models that read x."""
     return {"x": np.random.default_rng(seed).normal(size=(batch, WIDTH)).astype(np.float32)}
 
 

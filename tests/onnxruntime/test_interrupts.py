@@ -67,7 +67,6 @@ def _on_device(array: Any) -> onnxruntime.OrtValue:
 
 
 def _transfer() -> Any:
-    """To the device and back."""
     (array,) = inputs(_BATCH).values()
     return _on_device(array).numpy().tobytes()
 

@@ -26,7 +26,6 @@ class Geometry:
     in_place: bool = False  # whether input and output are one range (their strides are then the output's)
 
     def input_strides(self, number: int) -> Strides:
-        """Strides of the input of that number."""
         return self.output if self.in_place else self.inputs[number % len(self.inputs)]
 
     def offset(self, tensor: int) -> int:

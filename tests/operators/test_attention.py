@@ -45,7 +45,6 @@ def describe(inputs: Mapping[str, Array], output: Sequence[int], heads: int = _H
 
 
 def run(bench: Workbench, desc: dml.OperatorDesc, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-    """The outputs."""
     check_operator(desc, dml.FeatureLevel.from_name("6_4"))
     named = {"".join(word.capitalize() for word in name.split("_")): values for name, values in inputs.items()}
     outcome = run_sample(bench, desc, named)

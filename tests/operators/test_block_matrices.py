@@ -42,7 +42,6 @@ _ABLE = dataclasses.replace(
 
 @pytest.fixture
 def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices have such matrices, or what imitates them."""
     imitate_matrices(monkeypatch, {**_VARIANTS, **TRIALS})
     monkeypatch.setattr(dml.Device, "target", property(lambda _: _ABLE))
 

@@ -120,7 +120,6 @@ def test_they_are_for_devices_that_have_all_of_it(
 
 @pytest.fixture
 def imitated(monkeypatch: pytest.MonkeyPatch) -> Callable[[MatrixTile, int], None]:
-    """Devices have such matrices, or what imitates them, and compute all products in a tile."""
     imitate_matrices(monkeypatch, VARIANTS)
 
     def able(self: dml.Device) -> Target:

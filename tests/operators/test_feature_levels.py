@@ -43,7 +43,6 @@ def _desc(facts: OperatorFacts, types: Mapping[str, DataType], dimensions: int) 
 
 
 def _attribute(field: Field, output_type: DataType) -> Any:
-    """Some value of a member that is no tensor."""
     if field.enumeration is not None:
         return next(iter(field.enumeration))
     if field.type == "data_type":
@@ -85,7 +84,6 @@ def _independent(facts: OperatorFacts) -> list[list[str]]:
 
 
 def _complete(facts: OperatorFacts, chosen: Mapping[str, DataType]) -> dict[str, DataType]:
-    """The data types of all tensors, from one for each group."""
     types = {member: chosen[group[0]] for group in _independent(facts) for member in group}
     for rule in facts.data_type_rules:
         source = types[rule["source"]]

@@ -51,7 +51,6 @@ def describe(inputs: Mapping[str, Array], **members: Any) -> dml.MultiheadAttent
 
 
 def run(bench: Workbench, desc: dml.OperatorDesc, inputs: Mapping[str, Array]) -> Array:
-    """The output."""
     return outputs_of(bench, desc, inputs)["OutputTensor"]
 
 

@@ -217,7 +217,6 @@ class _Caches:
     past: int = 0
 
     def desc(self, data_type: dml.DataType, batch: int = 2, heads: int = 4, key_heads: int = 2) -> CachedAttention:
-        """The operator."""
         of = dict(self.members)
         if of.get("counts_past") and "beams_tensor" in of:
             heads = key_heads

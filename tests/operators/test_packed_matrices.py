@@ -46,7 +46,6 @@ class Case:
     block: int = 32
 
     def run(self, device: dml.Device, inputs: dict[str, Array]) -> tuple[Array, list[str]]:
-        """The result, and the kernels' names."""
         blocks, graph = (self.columns, self.terms // self.block), dml.Graph(device)
         quantization = [graph.input("scale", dml.FLOAT16, blocks), graph.input("zero", self.data_type, blocks)]
         integers = graph.input("integers", self.data_type, (self.columns, self.terms))
@@ -149,7 +148,6 @@ def test_tiles_without_matrices_give_the_same_bits(
 
 @pytest.fixture
 def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices have such matrices, or what imitates them."""
     small = [_SMALL.variant(bits, chunk, is_gated=False) for bits, chunk in ((4, 32), (8, 16))]
     imitate_matrices(monkeypatch, {**TRIALS, **{variant.name: variant for variant in small}})
     monkeypatch.setattr(packed_matrices, "tile_for", lambda product, target: _SMALL)

@@ -213,7 +213,6 @@ _GEOMETRIES: dict[str, dict[str, Any]] = {
 
 
 def run(bench: Workbench, desc: dml.OperatorDesc, **inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The only output."""
     (result,) = bench.device.run(desc, inputs).values()
     return result
 

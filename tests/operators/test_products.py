@@ -73,7 +73,6 @@ def gemm_desc(data_type: DataType, rows: int, terms: int, columns: int, **more: 
 
 
 def product(bench: Workbench, a: Array, b: Array) -> Array:
-    """A times B on a device."""
     data_type = dml.FLOAT16 if a.dtype == np.float16 else dml.FLOAT32
     desc = gemm_desc(data_type, a.shape[0], a.shape[1], b.shape[1])
     return run_sample(bench, desc, {"ATensor": a, "BTensor": b}).outputs["OutputTensor"]

@@ -47,7 +47,6 @@ def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(bench: Workbench, desc: dml.OperatorDesc, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-    """The outputs."""
     check_operator(desc, dml.FeatureLevel.from_name("6_4"))
     outcome = run_sample(bench, desc, inputs)
     assert outcome.damage is None
@@ -259,14 +258,12 @@ def _shapes_in_turn() -> list[Any]:
 
 
 def step_run(bench: Workbench, desc: dml.OperatorDesc, inputs: Mapping[str, Array]) -> dict[str, bytes]:
-    """The bits of all outputs."""
     outcome = run_sample(bench, desc, inputs)
     assert outcome.damage is None
     return {key: np.ascontiguousarray(values).tobytes() for key, values in outcome.outputs.items()}
 
 
 def step_variants(desc: dml.OperatorDesc, target: Target = CPU) -> list[str]:
-    """The kernels that compute states."""
     return [name for name in variants(desc, target) if name.startswith("recurrent.")]
 
 

@@ -226,7 +226,6 @@ class Way:
 
     @property
     def members(self) -> dict[str, Any]:
-        """By their Python names."""
         return {
             "reduction_function": self.function,
             "interpolation_mode": self.mode,

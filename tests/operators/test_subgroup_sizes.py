@@ -71,8 +71,6 @@ def _tile(like: MatrixTile, shape: tuple[int, int, int]) -> MatrixTile:
 
 @dataclasses.dataclass(frozen=True)
 class _SmallAttentionTile(AttentionTile):
-    """Of two subgroups, whose matrices have another size."""
-
     shape: tuple[int, int, int] = (_WIDE, 16, 16)
 
     @property

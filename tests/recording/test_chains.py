@@ -95,13 +95,11 @@ class Machine:
         return Binding(self.buffers[buffer], position * SLOT_BYTES, size)
 
     def recorder(self, *steps: Step) -> dml.CommandRecorder:
-        """A new one in which these steps are recorded."""
         recorder = self.device.create_command_recorder()
         self.record(recorder, *steps)
         return recorder
 
     def record(self, recorder: dml.CommandRecorder, *steps: Step) -> None:
-        """Records steps on the device."""
         for step in steps:
             operator = self.operators[step.operator]
             inputs = [self.binding(slot) for slot in step.reads]

@@ -35,7 +35,6 @@ def accesses(text: str) -> list[Access]:
 
 
 def depends(dispatches: Sequence[Dispatch]) -> list[bool]:
-    """The decision for each dispatch."""
     tracker = HazardTracker()
     return [tracker.depends(accesses(dispatch.reads), accesses(dispatch.writes)) for dispatch in dispatches]
 
@@ -137,7 +136,6 @@ def test_there_are_as_few_dependencies_as_there_can_be(dispatches: list[Dispatch
 
 
 def recorded(device: dml.Device, *steps: tuple[dml.CompiledOperator, list[Binding], Binding]) -> list[bool]:
-    """The decisions of a recorder."""
     recorder = device.create_command_recorder()
     for operator, inputs, output in steps:
         recorder.record_dispatch(operator, table_for(operator, inputs, [output]))

@@ -65,12 +65,10 @@ class ProbedSteps:
         return self._memory[region.kind, region.index], _GUARD
 
     def close(self) -> None:
-        """Frees the memory."""
         for allocation in self._memory.values():
             self._engine.release(allocation)
 
     def outputs(self) -> list[Bytes]:
-        """What the outputs hold."""
         return [
             allocation.host_bytes[_GUARD:-_GUARD].copy()
             for (index, _), allocation in self._memory.items()
@@ -78,7 +76,6 @@ class ProbedSteps:
         ]
 
     def run(self) -> None:
-        """Runs the steps in order."""
         for number in range(len(self._steps)):
             self._run_step(number)
 
@@ -195,7 +192,6 @@ def _mask(allocation: Allocation, accesses: Sequence[Access]) -> Mask:
 
 
 def _words(mask: Mask) -> Mask:
-    """The words that have one of these bytes."""
     words: Mask = mask.reshape(-1, 4).any(axis=1)
     return words
 

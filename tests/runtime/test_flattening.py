@@ -204,7 +204,6 @@ def validate(directory: Path, spirv: bytes) -> None:
 
 
 def decorated(spirv: bytes) -> set[int]:
-    """What must not be contracted."""
     return {
         operands[0]
         for _, opcode, operands in module_instructions(module_words(spirv))

@@ -18,8 +18,6 @@ from scripts.shader_tools.rules import Exemption
 
 @dataclass(frozen=True)
 class Sample:
-    """A shader variant."""
-
     name: str
     source: str
     defines: tuple[tuple[str, str], ...] = ()
@@ -49,7 +47,6 @@ class Project:
         return Compiler.find(self.tree).key(variant)
 
     def path(self, name: str) -> Path:
-        """The file of a variant."""
         return self.store.path(self.key(name))
 
     def read(self, name: str) -> bytes | None:
@@ -108,7 +105,6 @@ void main()
 
 @pytest.fixture
 def empty_project(tmp_path: Path) -> Project:
-    """A project without shaders."""
     return Project(tmp_path)
 
 

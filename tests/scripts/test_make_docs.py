@@ -266,7 +266,6 @@ def test_shaders_look_for_rows_where_the_file_has_them() -> None:
 
 
 def begin_of(name: str) -> int:
-    """The first row of a function."""
     names = list(ROWS)
     return sum(ROWS[other] for other in names[: names.index(name)])
 

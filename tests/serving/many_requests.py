@@ -218,7 +218,6 @@ class Traffic:
 
     @property
     def hashes(self) -> list[str]:
-        """Of the known answers' bytes."""
         return [hashlib.sha256(answer).hexdigest()[:16] for _, (_, answer) in self._known]
 
     def ask(self, first: int, count: int) -> None:
@@ -283,7 +282,6 @@ class Traffic:
 
 
 def wait_until_idle(server: RunningServer) -> None:
-    """Waits until no text has a place."""
     end = time.monotonic() + 60
     while any(server.server.engine.counts):
         assert time.monotonic() < end, server.server.engine.counts
@@ -304,7 +302,6 @@ def _compared(file: Path | None, hashes: Sequence[str]) -> list[str]:
 
 
 def main() -> int:
-    """Runs it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--distinct", type=int, default=200, help="requests with known answers")

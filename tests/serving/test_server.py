@@ -36,7 +36,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[RunningServer]:
-    """A server for all tests."""
     with LanguageModel(folder, max_length=ROOM, sequences=SEQUENCES) as model, running(model, BOUNDS) as opened:
         yield opened
 

@@ -57,8 +57,6 @@ class TensorFacts:
 
 @dataclasses.dataclass(frozen=True)
 class OperatorFacts:
-    """An entry."""
-
     name: str  # ``"ELEMENT_WISE_SIGN"``
     # ``{"name": …, "kind": …, "type": …, "optional": …}`` in order; also ``"minimum"`` where a FLOAT must not be
     # below a value until a level lifts that, and ``"fusable"``, the operators that may be fused
@@ -148,7 +146,6 @@ def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:
 
 
 def all_facts() -> dict[str, OperatorFacts]:
-    """Every operator's."""
     facts: dict[str, OperatorFacts] = {}
     for file in sorted(Path(__file__).parent.glob("*.json")):
         for first, entry in json.loads(file.read_text(encoding="utf-8")).items():

@@ -81,8 +81,6 @@ class SwiGLU(nn.Module):
 
 
 class Attention(nn.Module):
-    """Two heads."""
-
     def __init__(self, how: str) -> None:
         super().__init__()
         self.how = how
@@ -100,8 +98,6 @@ class Attention(nn.Module):
 
 
 class Of(nn.Module):
-    """A function."""
-
     def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
         self.function = function

@@ -34,5 +34,4 @@ class Transformer(torch.nn.Module):  # type: ignore[misc, name-defined]  # of a 
         self.head = nn.Linear(32, 50)
 
     def forward(self, tokens: Any) -> Any:
-        """Logits."""
         return self.head(self.layer(self.embedding(tokens)))

@@ -104,7 +104,6 @@ class Positions(torch.nn.Module):  # type: ignore[misc, name-defined]  # of a pa
         self.embedding, self.mixed, self.head = nn.Embedding(50, 32), nn.Linear(32, 96), nn.Linear(32, 50)
 
     def forward(self, tokens: Any) -> Any:
-        """Logits."""
         batch, count = tokens.shape
         x = self.embedding(tokens) + torch.arange(count)[None, :, None] * 0.01
         parts = self.mixed(x).reshape(batch, count, 3, 4, 8).permute(2, 0, 3, 1, 4).unbind(0)

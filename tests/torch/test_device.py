@@ -27,7 +27,6 @@ NAME = "dmlvk"
 
 
 def _views(dice: random.Random, x: Any) -> Any:
-    """A view of a view of a tensor."""
     for _ in range(dice.randint(1, 3)):
         if not x.dim():
             break

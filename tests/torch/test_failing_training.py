@@ -31,7 +31,6 @@ class _Training:
         self.begin()
 
     def begin(self) -> None:
-        """Begins anew."""
         self.model.load_state_dict(self._start)
         groups = [
             {"params": list(layer.parameters()), "lr": lr}

@@ -60,7 +60,6 @@ def _grown(tensor: torch.Tensor) -> None:
 
 
 def _turned(tensor: torch.Tensor) -> None:
-    """By other strides."""
     tensor.data = (tensor.data.flip(0)).mT.contiguous().mT if tensor.dim() > 1 else tensor.data.flip(0)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
+import inspect
 import itertools
 import re
 import statistics
@@ -115,6 +117,26 @@ def test_the_page_names_the_folders_in_these_and_each_script() -> None:
     assert wanted - named == set(), "which docs/architecture.md does not name"
     gone = {name for name in named - wanted - known if not (ROOT / name).is_dir()}
     assert gone == set(), "which docs/architecture.md names and nobody has"
+
+
+PUBLIC = ("dmlvk", "dmlvk.array_api", "dmlvk.dask", "dmlvk.language", "dmlvk.onnx")
+"""What users import. A docstring elsewhere is there where it says more than names and types do."""
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_what_a_user_imports_says_what_it_is(package: str) -> None:
+    module = importlib.import_module(package)
+    exported = {name: getattr(module, name) for name in module.__all__}
+    kinds = {name: each for name, each in exported.items() if inspect.isclass(each) or inspect.isfunction(each)}
+    members = {
+        f"{name}.{member}": getattr(kind, member)
+        for name, kind in kinds.items()
+        for member, each in vars(kind).items()
+        if not member.startswith("_")
+        and isinstance(each, (property, classmethod, staticmethod, type(_name)))
+        and f" {member}: " not in (kind.__doc__ or "")
+    }
+    assert [name for name, each in (kinds | members).items() if not inspect.getdoc(each)] == []
 
 
 def test_patterns_lie_in_folders_of_the_same_names_as_kernels() -> None:

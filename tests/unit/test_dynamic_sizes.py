@@ -36,7 +36,6 @@ OPERATIONS: tuple[Callable[[Any, Any, int], Any], ...] = (
 
 
 def _computed(choices: random.Random, sizes: list[Any]) -> tuple[Any, ...]:
-    """A program at random, of numbers of which some are sizes."""
     numbers = list(sizes)
     for _ in range(choices.randrange(3, 14)):
         kind = choices.randrange(len(OPERATIONS))

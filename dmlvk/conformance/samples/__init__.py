@@ -30,8 +30,6 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """A description with its inputs."""
-
     # what is special about it: the same on every machine, and different from that of every other sample of its
     # operator and data types
     name: str
@@ -86,8 +84,6 @@ def sampler(operator_name: str) -> Callable[[Sampler], Sampler]:
 
 @dataclasses.dataclass(frozen=True)
 class SampleCase:
-    """An operator with a data type for each tensor member."""
-
     desc_class: type[OperatorDesc]  # its description
     data_types: tuple[tuple[str, DataType], ...]  # by tensor member (Python names), in order
 
@@ -132,8 +128,6 @@ def _sample_cases() -> tuple[SampleCase, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class _Spelled(SampleCase):
-    """A case whose name has the data type of every tensor."""
-
     spelled: str
 
     @property

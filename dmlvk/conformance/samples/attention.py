@@ -17,8 +17,6 @@ _TYPES = dml.MultiheadAttentionMaskType
 
 @dataclasses.dataclass(frozen=True)
 class _AttentionCase:
-    """What a sample has."""
-
     sources: str  # of queries, keys and values: ``"q,k,v"``, or letters together that are stacked
     sizes: tuple[int, int, int, int, int, int]  # batch, heads of queries, queries, own keys, head size, value size
     kind: dml.MultiheadAttentionMaskType = _TYPES.NONE  # of the mask
@@ -67,7 +65,6 @@ _GROUPED: Mapping[str, _AttentionCase] = {
 
 @sampler("MULTIHEAD_ATTENTION")
 def multihead_attention(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-    """Small ones of every kind."""
     for name, case in _CASES.items():
         desc, inputs = _described(dml.MultiheadAttention, case, types["output_tensor"], random)
         yield Sample(name, desc, inputs)

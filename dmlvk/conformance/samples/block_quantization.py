@@ -32,7 +32,6 @@ _SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 65504.0, 1.0, -2.
 
 
 def integers(random: np.random.Generator, data_type: DataType, sizes: Sequence[int]) -> Array:
-    """Any values of an integer type."""
     least, greatest = data_type.integer_limits
     return random.integers(least, greatest, tuple(sizes), data_type.numpy_dtype, endpoint=True)
 

@@ -13,7 +13,6 @@ from dmlvk.datatypes import DataType
 
 
 def _telling_value(data_type: DataType) -> Any:
-    """A value that uses all bytes of its type."""
     return 1.0 / 3.0 if data_type.is_float else int(np.iinfo(data_type.numpy_dtype).max) // 3
 
 

@@ -99,7 +99,6 @@ def mean_variance_normalization_1(types: Types, random: np.random.Generator) -> 
 
 @sampler("MEAN_VARIANCE_NORMALIZATION2")
 def mean_variance_normalization_2(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-    """With and without mean and variance."""
     dtype = types["input_tensor"].numpy_dtype
     x = random.normal(2, 1, (4, 35)).astype(dtype)
     scale = random.normal(0, 1, (1, 35)).astype(dtype)

@@ -21,8 +21,6 @@ Array = npt.NDArray[Any]
 
 @dataclasses.dataclass(frozen=True)
 class _DrawnWindows:
-    """A geometry."""
-
     name: str  # what is special about it
     sizes: tuple[int, ...]  # of the input
     window: tuple[int, ...]  # along each spatial axis; so are the others
@@ -132,7 +130,6 @@ for _name in ("AVERAGE_POOLING", "AVERAGE_POOLING1"):
 
 
 def _pooled(windows: _DrawnWindows, members: Mapping[str, Any]) -> tuple[int, ...]:
-    """The sizes of what pooling gives."""
     given = {"input_tensor": TensorDesc(DataType.FLOAT32, windows.sizes), "dimension_count": len(windows.window)}
     return tuple(pooled_sizes(Draft("POOLING", {**given, **members}))["output_tensor"])
 
@@ -201,7 +198,6 @@ def _response(types: Types, numbers: tuple[bool, int, float, float], inputs: Map
 
 @sampler("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-    """Values of all magnitudes."""
     data_type = types["input_tensor"]
     responses = (*((*response, 0.75) for response in _RESPONSES), *_QUICK_RESPONSES)
     for sizes, cross_channel, local_size, alpha, beta in responses:

@@ -22,13 +22,11 @@ _SMALLEST_SCALE = 0.01
 
 
 def any_integers(data_type: DataType, shape: Sequence[int], random: np.random.Generator) -> Array:
-    """Any values of an integer type."""
     limits = np.iinfo(data_type.numpy_dtype)
     return random.integers(limits.min, limits.max, tuple(shape), data_type.numpy_dtype, endpoint=True)
 
 
 def scales(shape: Sequence[int], random: np.random.Generator) -> Array:
-    """Scales of the usual sizes."""
     return (random.random(tuple(shape)) + _SMALLEST_SCALE).astype(np.float32) / np.float32(64)
 
 

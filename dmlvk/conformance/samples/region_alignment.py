@@ -58,7 +58,6 @@ class Aligning:
         return self.offsets == (0.5, -0.5) and not self.reaches_corners
 
     def members(self, operator: str) -> dict[str, Any]:
-        """The attributes that an operator has."""
         names = {field.attribute for field in OPERATORS[operator].fields}
         values = {
             "reduction_function": self.function,
@@ -100,7 +99,6 @@ def values_of(data_type: DataType, sizes: tuple[int, ...], random: np.random.Gen
 
 
 def regions_of(data_type: DataType, leading: int) -> Array:
-    """The regions, with so many leading ones."""
     return np.array(_REGIONS, data_type.numpy_dtype).reshape(*[1] * leading, -1, 4)
 
 

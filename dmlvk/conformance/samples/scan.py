@@ -57,5 +57,4 @@ def summation(types: Types, random: np.random.Generator) -> Iterator[Sample]:
 
 @sampler("CUMULATIVE_PRODUCT")
 def product(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-    """The same of products."""
     return _samples(types, random, "has_exclusive_product", "CUMULATIVE_PRODUCT")

@@ -36,8 +36,6 @@ _RELU = "ACTIVATION_RELU"
 
 @dataclasses.dataclass(frozen=True)
 class FusedProduct:
-    """A product and what follows it."""
-
     product: NetworkNode  # the CONVOLUTION or the GEMM
     normalization: NetworkNode | None = None  # the BATCH_NORMALIZATION behind it
     addition: NetworkNode | None = None  # the sum behind that
@@ -47,13 +45,11 @@ class FusedProduct:
 
     @property
     def nodes(self) -> tuple[NetworkNode, ...]:
-        """All of its operators, in order."""
         found = (self.product, self.normalization, self.addition, self.relu)
         return tuple(node for node in found if node is not None)
 
     @property
     def output(self) -> NetworkValue:
-        """What it writes."""
         ((_, _, value),) = self.nodes[-1].writes()
         return value
 
@@ -68,7 +64,6 @@ class FusedProduct:
         return tuple(values)
 
     def program(self, target: Target) -> Program:
-        """What computes it."""
         desc = cast("Convolution", self.product.desc)
         if self.normalization is None and self.addition is None:
             return lower(dataclasses.replace(desc, fused_activation=FusedActivation(ActivationRelu)), target)
@@ -147,7 +142,6 @@ def _followed(
 
 
 def _keeps_layout(reader: NetworkNode, number: int, tensor: TensorDesc) -> bool:
-    """Whether an operator reads a tensor as it was written, and writes one of its layout."""
     seen = [reader.desc.inputs[number][1], *(written for _, written, _ in reader.writes())]
     return len(seen) == 2 and all(
         other is not None and other.data_type is tensor.data_type and same_elements(other, tensor) for other in seen

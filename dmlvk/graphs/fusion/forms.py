@@ -28,8 +28,6 @@ class Preparation(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """A call of an operator's function."""
-
     preparations: tuple[Preparation, ...]  # what is done to each operand before
     result: Range  # what is known of what it gives
     macro: str = "OPERATION"  # the form, as the shader file names it

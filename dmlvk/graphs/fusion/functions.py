@@ -48,8 +48,6 @@ class OperatorSource:
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """What one operator of a graph computes for an element."""
-
     source: OperatorSource  # its shader file
     defines: tuple[tuple[str, str], ...]  # the macros that make a variant of the file, by name
     types: tuple[DataType, ...]  # data types as the shader sees them, inputs first, the output last

@@ -29,13 +29,11 @@ class GatedProduct:
 
     @property
     def nodes(self) -> tuple[NetworkNode, ...]:
-        """All of its operators, in order."""
         found = (*self.gate.nodes, *self.up.nodes, self.swish, self.multiply)
         return tuple(sorted(found, key=lambda node: node.index))
 
     @property
     def output(self) -> NetworkValue:
-        """What it writes."""
         ((_, _, value),) = self.multiply.writes()
         return value
 
@@ -44,7 +42,6 @@ class GatedProduct:
         return (*self.gate.reads(), *self.up.reads()[1:])
 
     def program(self, target: Target) -> Program:
-        """What computes it."""
         sizes = [tensor.size_in_bytes for _, tensor, _ in self.up.source.reads()]
         return lower_gated(self.up.desc, self.up.weights, sizes, target)
 

@@ -28,8 +28,6 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 @dataclasses.dataclass(frozen=True)
 class KernelLimits:
-    """What a fused kernel may be."""
-
     inputs: int = 8  # tensors that it reads, each counted once for each way in which it is read
     outputs: int = 4  # tensors that it writes
     buffers: int = 12  # both together, as the device allows
@@ -41,8 +39,6 @@ class KernelLimits:
 
 @dataclasses.dataclass(frozen=True)
 class Operand:
-    """A tensor that a kernel reads or writes."""
-
     value: NetworkValue  # the bytes
     view: NodeOperand  # how; of several equal views the first one
     bits: int  # width of an element
@@ -91,8 +87,6 @@ class Sums:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
-    """Operators of one kernel."""
-
     nodes: tuple[NetworkNode, ...]  # in an order in which they can be computed; in any order as long as the group grows
     span: tuple[int, int]  # where the first and the last of them stand in the graph
     space: Space | None = None  # their common access order; ``None`` for an operator that is not fused with others
@@ -105,7 +99,6 @@ class Group:
 
     @functools.cached_property
     def written(self) -> frozenset[NetworkValue]:
-        """The values that its operators write."""
         return frozenset(value for node in self.nodes for _, _, value in node.writes())
 
     @functools.cached_property
@@ -148,7 +141,6 @@ class Group:
 
 
 def computes_with_floats(types: Sequence[DataType]) -> bool:
-    """Whether one of these data types is a float."""
     return DataType.FLOAT32 in types or DataType.FLOAT16 in types
 
 
@@ -194,7 +186,6 @@ def _outputs_agree(group: Group) -> bool:
 
 
 def _elements(access_order: AccessOrder, types: tuple[DataType, ...]) -> int:
-    """Elements that one invocation computes."""
     return lanes(access_order, types) * (lines(types) if access_order == "tiled" else 1)
 
 
@@ -215,8 +206,6 @@ def _add(inputs: list[Operand], operand: Operand, space: Space) -> None:
 
 
 class _Grouping:
-    """The groups so far."""
-
     def __init__(
         self, network: Network, functions: Mapping[int, Function], limits: KernelLimits, target: Target
     ) -> None:
@@ -281,7 +270,6 @@ class _Grouping:
         return self._sorted(groups)
 
     def _in_order(self, group: Group) -> Group:
-        """The same group with its operators in the order of the graph."""
         if group.space is None or len(group.nodes) == 1:
             return group
         pairs = sorted(zip(group.nodes, group.functions, strict=True), key=lambda pair: self._position[pair[0].index])

@@ -31,7 +31,6 @@ class FusedKernel(ElementwiseKernel):
     shader: bytes  # its SPIR-V
 
     def module(self) -> bytes:
-        """The shader as it was compiled."""
         return self.shader
 
 
@@ -44,7 +43,6 @@ class KernelSource:
 
 
 def kernel_source(group: Group, network: Network) -> KernelSource:
-    """Writes the kernel of a group."""
     types = group.types
     plan = group.plan
     writer = _FunctionWriter(group, network)
@@ -90,8 +88,6 @@ def _defines(macros: list[tuple[str, str]]) -> list[str]:
 
 
 class _FunctionWriter:
-    """Writes the functions of a group, and the one that calls them."""
-
     def __init__(self, group: Group, network: Network) -> None:
         assert group.space is not None  # what is fused has one
         self._group = group
@@ -131,7 +127,6 @@ class _FunctionWriter:
         return self._functions, whole
 
     def _call(self, number: int, node: NetworkNode, function: Function) -> None:
-        """The call of one operator's function."""
         operands = [
             self._argument(value, NodeOperand(node.index, False, index), data_type)
             for (index, _, value), data_type in zip(node.reads(), function.types, strict=False)

@@ -34,12 +34,10 @@ class PackedProduct:
 
     @property
     def nodes(self) -> tuple[NetworkNode, ...]:
-        """All of its operators, in order."""
         return (self.source, self.product, *(() if self.relu is None else (self.relu,)))
 
     @property
     def output(self) -> NetworkValue:
-        """What it writes."""
         ((_, _, value),) = self.nodes[-1].writes()
         return value
 
@@ -54,7 +52,6 @@ class PackedProduct:
         return (left, *(value for _, _, value in self.source.reads()), *addend)
 
     def program(self, target: Target) -> Program:
-        """What computes it."""
         desc = self.desc
         if self.relu is not None:
             desc = dataclasses.replace(desc, fused_activation=FusedActivation(ActivationRelu))

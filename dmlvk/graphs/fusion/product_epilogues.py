@@ -38,12 +38,10 @@ class ProductEpilogue:
 
     @property
     def nodes(self) -> tuple[NetworkNode, ...]:
-        """All of its operators, in order."""
         return (self.product, *self.followers)
 
     @property
     def output(self) -> NetworkValue:
-        """What it writes."""
         ((_, _, value),) = self.nodes[-1].writes()
         return value
 
@@ -53,7 +51,6 @@ class ProductEpilogue:
         return (*given, *(value for value in (self.bias, self.residual) if value is not None))
 
     def program(self, target: Target) -> Program:
-        """What computes it."""
         desc = cast("Gemm", self.product.desc)
         return lower_gemm_with_epilogue(desc, self.kind, target, beside=self.beside)
 

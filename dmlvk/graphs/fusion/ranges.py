@@ -68,7 +68,6 @@ RESULT_OF_ARITHMETIC = Range(denormals=SpecialBits.NOTHING)
 
 
 def of_constant(bits: int) -> Range:
-    """One number."""
     magnitude = bits & _MAGNITUDE
     exponent = (magnitude >> _FRACTION_BITS) - 127
     is_normal = SMALLEST_NORMAL <= magnitude < _INFINITY

@@ -35,8 +35,6 @@ class _HeadBlock:
 
 
 class _AttentionLowering:
-    """The steps of one description."""
-
     def __init__(self, desc: MultiheadAttention | MultiheadAttention1, target: Target) -> None:
         self.desc = desc
         self.target = target
@@ -52,7 +50,6 @@ class _AttentionLowering:
         self._constants: dict[tuple[float, DataType], PlacedTensor] = {}
 
     def program(self) -> Program:
-        """All steps."""
         key_at = self.heads * self.size
         query = self._part("query", 0)
         key = self._present("key", self._part("key", key_at))
@@ -387,5 +384,4 @@ def _step(view: PlacedTensor, axis: int, group: int) -> int:
 
 @lowering(MultiheadAttention, MultiheadAttention1)
 def lower(desc: MultiheadAttention | MultiheadAttention1, target: Target) -> Program:
-    """The program of a MULTIHEAD_ATTENTION or MULTIHEAD_ATTENTION1."""
     return _AttentionLowering(desc, target).program()

@@ -73,7 +73,6 @@ class _ScratchSteps:
         self.builder.operator(desc, [terms[1]], [output[1]])
 
     def quotient(self, variance: Operand, numerator: Operand, output: Operand, epsilon: float) -> None:
-        """``numerator / sqrt(variance + epsilon)``."""
         kernel = lower_elementwise_shader(
             self.builder.operator_name,
             "batch_factor",

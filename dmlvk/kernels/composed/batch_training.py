@@ -54,7 +54,6 @@ def _gradient_steps(data_type: DataType) -> Iterator[tuple[str, tuple[DataType, 
 
 @lowering(BatchNormalizationTraining)
 def lower(desc: BatchNormalizationTraining, target: Target) -> Program:
-    """The program of a BATCH_NORMALIZATION_TRAINING."""
     builder = ProgramBuilder(desc, target)
     reads, writes = builder.reads, builder.writes
     source, sizes = desc.input_tensor, tuple(desc.scale_tensor.sizes)
@@ -80,7 +79,6 @@ def lower(desc: BatchNormalizationTraining, target: Target) -> Program:
 
 @lowering(BatchNormalizationTrainingGrad)
 def lower_gradient(desc: BatchNormalizationTrainingGrad, target: Target) -> Program:
-    """The program of a BATCH_NORMALIZATION_TRAINING_GRAD."""
     builder = ProgramBuilder(desc, target)
     sizes, epsilon = tuple(desc.mean_tensor.sizes), float32_bits(desc.epsilon)
     x, gradient, given, variance, scale = (
@@ -139,7 +137,6 @@ def add_means(builder: ProgramBuilder, source: Operand, sizes: tuple[int, ...]) 
 
 
 def add_factor(builder: ProgramBuilder, variance: Operand, numerator: Operand, epsilon: float) -> Operand:
-    """Adds ``numerator / sqrt(variance + epsilon)``."""
     factor = scratch_tensor(DataType.FLOAT32, tuple(variance[0].sizes))
     made = factor, builder.scratch(factor.size_in_bytes)
     add_elementwise(builder, "batch_factor", [variance, numerator], made, (float32_bits(epsilon),), label="factors")

@@ -25,8 +25,6 @@ def steps_of(bias: TensorDesc) -> tuple[int, ...]:
 
 
 class CacheOperands:
-    """The operands of one description."""
-
     segments: int
 
     def __init__(self, desc: CachedAttention, target: Target) -> None:
@@ -61,12 +59,10 @@ class CacheOperands:
         return self.builder.scratch(self.batch * self.heads * self.tokens * self.segments * (self.value_size + 2) * 4)
 
     def of_caches(self, shader: str) -> str:
-        """The variant of a shader that reads or writes caches."""
         return variant_name(shader, self.type, self.cache_bits)
 
     @property
     def _of_lengths(self) -> dict[str, int]:
-        """Constants of all kernels."""
         return {"COUNTS_PAST": int(self.desc.counts_past)}
 
     @property
@@ -122,7 +118,6 @@ class CacheOperands:
 
     @property
     def _score_parameters(self) -> tuple[int, ...]:
-        """Parameters of the same."""
         bias, cap = self.desc.bias_tensor, self.desc.softcap or 1.0
         return (
             *(float32_bits(number) for number in (self.desc.scale, cap, 1.0 / cap)),

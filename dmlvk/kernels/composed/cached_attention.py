@@ -61,7 +61,6 @@ _LENGTHS = "cached_attention.lengths"  # The variant that tells where keys lie
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders."""
     yield ShaderVariant(_LENGTHS, "patterns/composed/attention_lengths.comp", ())
     for data_type in FLOATS:
         bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
@@ -108,10 +107,7 @@ def variants() -> Iterator[ShaderVariant]:
 
 
 class CachedAttentionLowering(CacheOperands):
-    """The steps of one description."""
-
     def program(self) -> Program:
-        """All steps."""
         buffers = _MOST_BUFFERS + len(self.scales)
         if self.target.buffers < buffers:
             raise DeviceLimitError(
@@ -472,5 +468,4 @@ class CachedAttentionLowering(CacheOperands):
 
 @lowering(CachedAttention)
 def lower(desc: CachedAttention, target: Target) -> Program:
-    """The program of a CACHED_ATTENTION."""
     return CachedAttentionLowering(desc, target).program()

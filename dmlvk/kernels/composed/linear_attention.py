@@ -23,7 +23,6 @@ _INVOCATIONS = {"few": 8, "many": 64}  # Of work groups that have a column each
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """All shader variants."""
     ways = [(str(count), "ELEMENTS", count) for count in _ELEMENTS]
     ways += [(name, "INVOCATIONS", count) for name, count in _INVOCATIONS.items()]
     for name, word, count in ways:

@@ -28,8 +28,6 @@ _BUFFERS = 6  # That the kernel binds
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """What attention is computed of."""
-
     batch: int  # elements of the batch
     heads: int  # of queries
     queries: int  # of each head
@@ -49,12 +47,10 @@ class AttentionTile:
 
     @property
     def rows(self) -> int:
-        """Queries of a work group."""
         return _SIDE * self.subgroups
 
     @property
     def invocations(self) -> int:
-        """Of a work group."""
         return self.subgroup_size * self.subgroups
 
     @property
@@ -67,12 +63,10 @@ class AttentionTile:
 
     @property
     def variant(self) -> ShaderVariant:
-        """The shader."""
         return self._variant("", {})
 
     @property
     def cached_variant(self) -> ShaderVariant:
-        """The shader of attention over caches."""
         return self._variant(".cached", {"IS_CACHED": 1})
 
     def _variant(self, kind: str, more: Mapping[str, int]) -> ShaderVariant:
@@ -109,13 +103,11 @@ _BUSY = 128  # Work groups that keep a device busy
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders."""
     yield from (tile.variant for tile in TILES)
     yield from (tile.cached_variant for tile in TILES)
 
 
 def tile_of(target: Target, data_type: DataType, shape: Shape) -> AttentionTile | None:
-    """The tile for attention, if a device computes it by matrices."""
     if not target.device_arithmetic or data_type is not DataType.FLOAT16 or not target.has_cooperative_halves:
         return None
     if target.buffers < _BUFFERS or shape.queries < _FEWEST or shape.keys < _FEWEST:

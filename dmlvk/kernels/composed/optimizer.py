@@ -29,7 +29,6 @@ _LEAST_COEFFICIENT, _LEAST_EPSILON = 2.0**-20, 2.0**-100
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders of the operator."""
     for step in _STEP_TYPES:
         defines = (("STEP", step.name.lower()), ("STEP_BITS", str(step.size_in_bits)))
         yield ShaderVariant(f"adam_rate.{step.name.lower()}", "training/adam_rate.comp", defines)

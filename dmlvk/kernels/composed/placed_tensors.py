@@ -11,13 +11,10 @@ from dmlvk.tensors import TensorDesc
 
 @dataclasses.dataclass(frozen=True)
 class PlacedTensor:
-    """A tensor and where it lies."""
-
     tensor: TensorDesc
     region: Region
 
     def shaped(self, sizes: Sequence[int], strides: Sequence[int]) -> PlacedTensor:
-        """The same memory with other sizes and strides, in elements."""
         return PlacedTensor(TensorDesc(self.tensor.data_type, tuple(sizes), tuple(strides)), self.region)
 
     def part(self, starts: Sequence[int], counts: Sequence[int]) -> PlacedTensor:

@@ -43,7 +43,6 @@ Recurrent = Rnn | Lstm | Gru
 
 @lowering(Rnn, Lstm, Gru)
 def lower(desc: Recurrent, target: Target) -> Program:
-    """The program of an operator."""
     return _RecurrentProgram(desc, target).program()
 
 
@@ -125,7 +124,6 @@ class _RecurrentProgram:
         self.tile = step_tile(self.product, product_gates, has_unusual(desc.activation_descs), target)
 
     def program(self) -> Program:
-        """All steps, and the outputs."""
         self.projections = self.builder.scratch(self.directions * self.projections_of_direction * 4)
         self._prepare_state()
         self._prepare_constants()
@@ -150,7 +148,6 @@ class _RecurrentProgram:
 
     @property
     def _sure_steps(self) -> int:
-        """Steps that every run has."""
         return self.most_steps // 2 + 1 if self.is_open else self.most_steps
 
     def _time(self, direction: int, step: int) -> int:
@@ -167,7 +164,6 @@ class _RecurrentProgram:
     # ---- memory -----------------------------------------------------------------------------------------------------
 
     def _state_tensor(self) -> TensorDesc:
-        """A part of the state."""
         rows = self.batch * self.row
         return TensorDesc(
             self.data_type, (1, self.directions, self.batch, self.hidden), (self.directions * rows, rows, self.row, 1)
@@ -265,7 +261,6 @@ class _RecurrentProgram:
     # ---- products ---------------------------------------------------------------------------------------------------
 
     def _gemm(self, left: TensorDesc, weights: TensorDesc) -> Gemm:
-        """A product with transposed weights."""
         return Gemm(
             a_tensor=left,
             b_tensor=weights,
@@ -332,7 +327,6 @@ class _RecurrentProgram:
     # ---- steps ------------------------------------------------------------------------------------------------------
 
     def _shape(self) -> StepShape:
-        """What is the same for all steps."""
         _, by_direction, by_unit, by_term = self.desc.recurrence_tensor.element_strides
         product = self.product
         return StepShape(

@@ -51,8 +51,6 @@ _FLAG_BITS = 8  # What stands below the activations' kinds, as in ``shaders/patt
 
 @dataclasses.dataclass(frozen=True)
 class _StepKernel:
-    """A kernel of a step."""
-
     file: str  # below ``shaders/recurrent``
     product_gates: int  # gates whose products of the state it makes, where it does
     defines: Mapping[str, str] = dataclasses.field(default_factory=dict)  # of its own
@@ -83,7 +81,6 @@ class StepTile:
         return 1 << (self.columns // product_gates).bit_length() - 1
 
     def invocations(self, product_gates: int) -> int:
-        """Of a work group."""
         return self.rows * self.units(product_gates) * product_gates // self.results
 
     def groups(self, product_gates: int, batch: int, words: int, data_type: DataType) -> int:
@@ -92,7 +89,6 @@ class StepTile:
         return -(-batch // self.rows) * -(-words * units_of_word // self.units(product_gates))
 
     def defines(self, product_gates: int, data_type: DataType) -> dict[str, str]:
-        """What its kernels are passed."""
         sizes = {"MULTIPLIES": _ON_GPUS, "TILE_TERMS": self.terms}
         sizes |= {"TILE_ROWS": self.rows, "TILE_UNITS": self.units(product_gates)}
         sizes |= {"RESULT_ROWS": self.results, "INVOCATIONS": self.invocations(product_gates)}
@@ -121,7 +117,6 @@ class StepBlock:
         return -(-batch // self.rows) * -(-words // (_BLOCKS_AT_ONCE * self.words(product_gates, data_type)))
 
     def defines(self, product_gates: int, data_type: DataType) -> dict[str, str]:
-        """What its kernels are passed."""
         sizes = {"MULTIPLIES": _ON_PROCESSORS, "INVOCATIONS": _BLOCKS_AT_ONCE}
         sizes |= {"BLOCK_ROWS": self.rows, "BLOCK_WORDS": self.words(product_gates, data_type)}
         return {key: str(value) for key, value in sizes.items()}
@@ -184,7 +179,6 @@ def step_tile(
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """All shader variants that these operators have."""
     for (name, source), data_type, any_activation in itertools.product(_SOURCES.items(), FLOATS, (False, True)):
         for tile in (None, USUAL, *_BLOCKS) if any_activation else (None, FEW, USUAL, LARGE, *_BLOCKS):
             defines = {
@@ -206,7 +200,6 @@ def _variant_name(
 
 
 def has_unusual(activations: Sequence[FusedActivation]) -> bool:
-    """Whether any has no kernel of its own."""
     return any(_kind(fused) >= _USUAL for fused in activations)
 
 
@@ -239,8 +232,6 @@ class StepShape:
 
 @dataclasses.dataclass(frozen=True)
 class StepTime:
-    """Which step it is."""
-
     times: Sequence[int]  # by direction
     positions: Sequence[int]  # by direction, where that stands among the products of the input
     read_state: int  # where the hidden state begins that is read, in words

@@ -39,7 +39,6 @@ def lower(desc: Cast, target: Target) -> Program:
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders of casts."""
     for source, result, access_order in itertools.product(_BY_WIDTH.values(), _BY_WIDTH.values(), ACCESS_ORDERS):
         yield elementwise_variant("CAST", "conversion/cast.comp", (source, result), access_order, {})
 

@@ -22,7 +22,6 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders of both operators."""
     for operator in (Quantize, Dequantize):
         for number in FLOATS:
             for integer in QUANTIZED:
@@ -99,7 +98,6 @@ def _axes(source: TensorDesc, scale: TensorDesc, zero: TensorDesc | None, output
 
 @lowering(Quantize, Dequantize)
 def lower(desc: Quantize | Dequantize, target: Target) -> Program:
-    """The program of a QUANTIZE or DEQUANTIZE."""
     builder = ProgramBuilder(desc, target)
     source, output = desc.input_tensor, desc.output_tensor
     scale, *zeros = desc.quantization_tensors

@@ -18,7 +18,6 @@ from dmlvk.operators.random import RandomGenerator
 
 @shader_variants
 def variants() -> Iterable[ShaderVariant]:
-    """Every shader variant of the pattern."""
     for name in ("random_groups", "random_state"):
         yield ShaderVariant(name, f"patterns/elementwise/{name}.comp", ())
 

@@ -71,11 +71,9 @@ class Checkout:
 
     @property
     def stores(self) -> list[Store]:
-        """Where compiled shaders may be."""
         return [Store(directory / COMPILED) for directory in self._directories]
 
     def names(self) -> list[str]:
-        """All variants, sorted."""
         return sorted(self.keys().by_name())
 
     def read(self, variant_name: str) -> bytes:

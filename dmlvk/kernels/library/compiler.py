@@ -75,8 +75,6 @@ def key_of(tree: SourceTree, version: str, variant: Variant) -> str:
 
 @dataclass(frozen=True)
 class Compiler:
-    """Compiles the shaders of one directory."""
-
     tree: SourceTree  # the shader sources
     glslang: str  # path of dmlvk-glslang, which compiles and validates many in one process, or of glslangValidator
     spirv_val: str  # path of spirv-val; empty where dmlvk-glslang does its work

@@ -103,8 +103,6 @@ def validate_many(path: str, module: bytes) -> Answer:
 
 
 class _CompilerProcess:
-    """One running program."""
-
     def __init__(self, path: str) -> None:
         self.owner = os.getpid()
         try:

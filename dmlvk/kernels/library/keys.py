@@ -52,15 +52,12 @@ def compilers() -> str:
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of all variants."""
-
     signature: str  # what they follow from, as :func:`touched` and :func:`compilers` tell it
     version: str  # of the compiler
     lines: str  # a line "NAME KEY" for each variant, with a line break before and behind
 
     @classmethod
     def of(cls, signature: str, version: str, keys: Mapping[str, str]) -> Keys:
-        """From the keys by variant."""
         return cls(signature, version, "\n" + "".join(f"{name} {key}\n" for name, key in sorted(keys.items())))
 
     def find(self, variant_name: str) -> str | None:
@@ -71,15 +68,12 @@ class Keys:
         return self.lines[start + len(variant_name) + 2 : self.lines.index("\n", start + 1)]
 
     def by_name(self) -> dict[str, str]:
-        """All keys by variant."""
         return dict(line.split(" ") for line in self.lines.split("\n") if line)
 
     def to_text(self) -> str:
-        """What is kept in a file."""
         return f"{self.signature}\n{self.version}{self.lines}"
 
     @classmethod
     def from_text(cls, text: str) -> Keys:
-        """From what was kept."""
         signature, version, lines = text.split("\n", 2)
         return cls(signature, version, "\n" + lines)

@@ -40,8 +40,6 @@ class PackError(ValueError):
 
 @dataclass(frozen=True)
 class Packed:
-    """One module of a packed file."""
-
     key: str  # of all that decides its bytes, as ``Compiler.key`` makes it
     sha256: str  # of its bytes
     block: int  # which block it is in
@@ -145,8 +143,6 @@ def pack_paths(directory: Path) -> list[Path]:
 
 
 class PackedLibrary:
-    """A directory of packed files."""
-
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._packs: dict[str, Pack] = {}

@@ -36,8 +36,6 @@ class Directive:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One GLSL file."""
-
     path: str  # path below the shader directory, with forward slashes
     text: str  # its contents
 

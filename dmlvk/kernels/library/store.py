@@ -30,7 +30,6 @@ class Store:
         self.directory = directory
 
     def path(self, key: str) -> Path:
-        """The file of a module."""
         return self.directory / f"{key}{_SUFFIX}"
 
     def get(self, key: str) -> bytes | None:

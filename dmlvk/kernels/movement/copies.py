@@ -49,7 +49,6 @@ class FoldedCopy:
 
     @property
     def elements(self) -> int:
-        """How many are copied."""
         return math.prod(self.sizes)
 
     @property
@@ -256,7 +255,6 @@ def _halved(folded: FoldedCopy) -> FoldedCopy:
 
 
 def _kernel(folded: FoldedCopy, kind: str, operator_name: str, value: tuple[int, ...]) -> PlainKernel:
-    """The kernel of ``copies.glsl``."""
     row_elements = folded.sizes[0] if folded.sizes else 1
     sizes = list(folded.sizes)
     if folded.is_packed:
@@ -322,7 +320,6 @@ def _lanes(sizes: Sequence[int]) -> tuple[int, int]:
 
 @shader_variants
 def variants() -> list[ShaderVariant]:
-    """The shaders of copies and fills."""
     found = []
     for kind in ("copy", "fill"):
         for bits in WIDTHS:

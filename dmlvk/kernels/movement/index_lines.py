@@ -31,7 +31,6 @@ _MOST_ELEMENTS = 0xFFFC  # As many as numbers of 16 bits tell apart, of which th
 
 
 def variants() -> Iterator[ShaderVariant]:
-    """All shader variants."""
     yield from (ShaderVariant(name, f"indexed/{name}.comp", ()) for name in (_SCATTER, _GATHER))
 
 

@@ -18,7 +18,6 @@ from dmlvk.tensors import TensorDesc
 
 @shader_variants
 def variants() -> Iterable[ShaderVariant]:
-    """Every shader variant of the pattern."""
     for operation, units in (("gather", UNITS), ("reverse_subsequences", UNITS), ("one_hot", UNITS[1:])):
         yield from (variant_of(operation, unit) for unit in units)
     yield variant_of("gather", 32, has_many=True)

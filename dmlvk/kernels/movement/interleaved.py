@@ -22,7 +22,6 @@ _WIDTHS = (8, 16, 32)
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """Every shader variant."""
     for planes in _PLANES:
         for bits in _WIDTHS:
             for is_apart in (False, True):
@@ -65,7 +64,6 @@ class _Lines:
     are_made: bool  # whether the lines are the target
 
     def others(self, axes: int) -> list[int]:
-        """The other ones of so many axes."""
         return [axis for axis in range(axes) if axis not in (self.across, self.along)]
 
     def alternate(self, sizes: Sequence[int]) -> bool:

@@ -20,7 +20,6 @@ _ALIGNMENT = 4  # words
 
 
 def variants() -> Iterable[ShaderVariant]:
-    """Every shader variant of the pattern."""
     for bits in (8, 16, 32):
         for name in ("nonzero_counts", "nonzero_coordinates"):
             yield ShaderVariant(f"{name}.{bits}bits", f"patterns/movement/{name}.comp", (("UNIT_BITS", str(bits)),))

@@ -19,7 +19,6 @@ _PADDED = "padded"
 
 @shader_variants
 def variants() -> Iterable[ShaderVariant]:
-    """Every shader variant."""
     for unit in UNITS:
         variant = variant_of(_PADDED, unit, folder="patterns/movement")
         yield variant
@@ -34,8 +33,6 @@ def _of_vectors(unit: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _PaddedAxis:
-    """An axis of the target."""
-
     size: int  # elements
     dense: int  # the target's stride in elements
     sparse: int  # the source's
@@ -55,7 +52,6 @@ class _PaddedAxis:
         return _PaddedAxis(self.size * size, inner.dense, inner.sparse, self.start * size, self.length * size)
 
     def in_units(self, count: int, *, is_innermost: bool) -> _PaddedAxis:
-        """The axis in units of so many elements."""
         if not is_innermost:
             return dataclasses.replace(self, dense=self.dense // count, sparse=self.sparse // count)
         return _PaddedAxis(self.size // count, 1, 1, self.start // count, self.length // count)

@@ -23,8 +23,6 @@ _PARTS = (2, 3, 4)  # How many tensors a launch may have beside the one that has
 
 @dataclasses.dataclass(frozen=True)
 class CopiedTensor:
-    """A copy between a tensor and the place that it has in the whole."""
-
     region: Region  # where the tensor lies
     own: View  # all of its elements
     in_whole: View  # the elements of the whole that they are
@@ -44,7 +42,6 @@ class _VectorRows:
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """Every shader variant."""
     for count in _PARTS:
         for is_split in (False, True):
             defines = [("PARTS", str(count))] + [("SPLIT", "1")] * is_split

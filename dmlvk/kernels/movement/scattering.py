@@ -30,7 +30,6 @@ _WORD = 32
 
 
 def variants() -> Iterable[ShaderVariant]:
-    """The shader variants of these operators."""
     yield from index_lines.variants()
     yield ShaderVariant(_CLEAR, "patterns/clearing.comp", ())
     yield variant_of(_MARK, _WORD)
@@ -39,7 +38,6 @@ def variants() -> Iterable[ShaderVariant]:
 
 @lowering(Scatter)
 def scatter(desc: Scatter, target: Target) -> Program:
-    """The program of SCATTER."""
     if (kernel := index_lines.scatter_kernel(desc, target)) is not None:
         return of_kernel(desc, kernel)
     source, indices, updates, output = desc.input_tensor, desc.indices_tensor, desc.updates_tensor, desc.output_tensor
@@ -62,7 +60,6 @@ def scatter(desc: Scatter, target: Target) -> Program:
 
 @lowering(ScatterNd)
 def scatter_nd(desc: ScatterNd, target: Target) -> Program:
-    """The program of SCATTER_ND."""
     dropped = desc.input_tensor.dimension_count - desc.input_dimension_count
     sizes = desc.output_tensor.sizes[dropped:]
     dense = desc.output_tensor.element_strides[dropped:]
@@ -119,7 +116,6 @@ def _program(
     numbered: Sequence[tuple[int, int]],
     positions: int,  # how many places there are
 ) -> Program:
-    """The three steps."""
     builder = ProgramBuilder(desc, target)
     operands = builder.reads["input_tensor"], builder.reads["updates_tensor"]
     scattered(builder, desc, mark, take, numbered, positions, operands)
@@ -145,7 +141,6 @@ def scattered(
     positions: int,  # how many places there are
     operands: tuple[Region, Region],  # what stays where nothing is put, and the updates
 ) -> None:
-    """Adds the three steps."""
     numbers = cleared(builder, desc.operator_name, positions * 4, "no updates yet")
     marking = kernel_of(_MARK, mark.folded(keep_order=True), _WORD, desc.indices_tensor.data_type)
     builder.launch(marking, [builder.reads["indices_tensor"]], [numbers], label="last updates")

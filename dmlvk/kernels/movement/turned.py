@@ -22,7 +22,6 @@ _SHORTEST = 3  # Elements along either axis: two of them are as fast one by one
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """Every shader variant."""
     for bits in _WIDTHS:
         yield ShaderVariant(_variant_name(bits), "patterns/movement/turned.comp", (("BITS", str(bits)),))
 

@@ -60,7 +60,6 @@ class MatricesTile:
 
     @property
     def invocations(self) -> int:
-        """Of a work group."""
         return _SUBGROUP * self.subgroups
 
     @property
@@ -71,12 +70,10 @@ class MatricesTile:
         return 16 * max(rows, sums * (self.columns if self.splits_terms else 1)) + 16 * self.subgroups * _SIDE * 3
 
     def across(self, *, is_gated: bool) -> int:
-        """Columns of a work group."""
         subgroups = 1 if self.splits_terms else self.subgroups
         return subgroups * self.columns * _SIDE // (2 if is_gated else 1)
 
     def variant(self, *, is_gated: bool) -> ShaderVariant:
-        """Its shader."""
         given = {
             "OPERAND": "float16",
             "OPERAND_BITS": "16",
@@ -106,7 +103,6 @@ PLAIN = (MatricesTile(1, 1, 8), GATED[1])  # The same for others
 
 
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders."""
     yield from (tile.variant(is_gated=False) for tile in (SPLIT, *PLAIN))
     yield from (tile.variant(is_gated=True) for tile in GATED)
     yield from (totals_variant(_BITS, {}, is_gated=is_gated) for is_gated in (False, True))
@@ -160,7 +156,6 @@ def add_product(
     *,
     is_gated: bool,  # whether there are weights of a gate
 ) -> None:
-    """Adds its kernels."""
     tile = tile_for(product, is_gated=is_gated)
     assert tile is not None  # what such products have
     columns = -(-product.columns // tile.across(is_gated=is_gated))

@@ -106,7 +106,6 @@ class RowTile:
 
     @property
     def stage_terms(self) -> int:
-        """Terms in a stage."""
         return self.line_vectors * 4 * WORD_BITS // self.bits
 
     @property
@@ -129,7 +128,6 @@ class RowTile:
         return lanes // 2 * 2 * columns  # neighbours may share a word
 
     def groups(self, product: Product) -> int:
-        """Work groups."""
         across = self.across(-(-product.terms // _SEGMENT))
         return -(-product.rows // self.rows) * -(-product.columns // across)
 
@@ -141,7 +139,6 @@ class RowTile:
         return iterations * self.columns * (28 + 8 * self.rows) * groups
 
     def variant(self, data_type: DataType, target: Target) -> ShaderVariant:
-        """Its shader."""
         sums = self.rows * self.columns
         defines = {
             "BLOCK_ROWS": str(self.rows),
@@ -230,7 +227,6 @@ def _variant(
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """All shaders of these products."""
     for data_type in FLOATS:
         targets = [Target()] + [Target(device_arithmetic=True)] * (data_type is DataType.FLOAT32)
         for bits in _BITS:
@@ -363,7 +359,6 @@ class _RowOperands:
     up: tuple[Region, ...] = ()
 
     def bound(self) -> list[Region]:
-        """As the shader binds them."""
         found = [self.left, self.packed, self.scale, self.zero or self.scale, self.addend or self.left]
         return found if not self.up else [*found, self.up[0], self.up[1], self.up[-1]]
 
@@ -371,7 +366,6 @@ class _RowOperands:
 def _add_rows(
     builder: ProgramBuilder, desc: Gemm, product: Product, weights: BlockWeights, operands: _RowOperands
 ) -> None:
-    """Kernels that read packed weights."""
     target = builder.target
     relu = desc.fused_activation is not None and desc.fused_activation.operator_name == _RELU
     constants = {
@@ -470,7 +464,6 @@ def _add_parts(
 
 
 def _columns(tensor: TensorDesc, count: int) -> TensorDesc:
-    """Some columns of a matrix, from the first one on."""
     return TensorDesc(tensor.data_type, (*tensor.sizes[:-1], count), tensor.element_strides)
 
 

@@ -42,8 +42,6 @@ _MOST_SCRATCH = 2**31
 
 @dataclasses.dataclass(frozen=True)
 class ChannelCopies:
-    """A convolution as it is computed."""
-
     source: TensorDesc  # the input's copy
     result: TensorDesc  # what is copied into the output
     steps: tuple[int, ...]  # how far outputs that meet the same places of the filter are apart, along each axis
@@ -132,7 +130,6 @@ def _seconds_otherwise(product: Product, tile: MatrixTile) -> float:
 
 
 def lower_channel_copies(desc: Convolution, made: ChannelCopies, target: Target) -> Program:
-    """The steps of such a convolution."""
     builder = ProgramBuilder(desc, target)
     source, result = builder.reads["input_tensor"], builder.writes["output_tensor"]
     is_copied = made.source is not desc.input_tensor

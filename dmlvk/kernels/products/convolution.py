@@ -51,7 +51,6 @@ class ConvolutionEpilogue:
 
 @lowering(Convolution)
 def lower_convolution(desc: Convolution, target: Target) -> Program:
-    """The program of a CONVOLUTION."""
     product = convolution_product(desc, _with_even_places(desc.filter_tensor), with_eights=target.device_arithmetic)
     copies = channel_copies(desc, product, target)
     if are_patches(desc, target) and (copies is None or has_long_lines(desc)):

@@ -89,8 +89,6 @@ OPERAND = ShaderVariant(f"{_PREFIX}.operand", "matrix/exact_operand.comp", ())  
 
 @dataclasses.dataclass(frozen=True)
 class _Operand:
-    """An operand as integers."""
-
     is_right: bool  # which one it is
     lines: int  # rows or columns, with those that fill up tiles
     copies: int  # batches that it differs between
@@ -116,7 +114,6 @@ def _operands(product: Product) -> tuple[_Operand, _Operand]:
 
 
 def multiplies(product: Product, target: Target) -> bool:
-    """Whether a device computes a product so."""
     is_able = target.device_arithmetic and target.has_cooperative_bytes and target.buffers >= _BUFFERS
     is_able = is_able and target.shared_memory >= _SHARED_MEMORY and target.work_group_size >= _INVOCATIONS
     if not is_able or product.data_type is not _TYPE or not _FEWEST_TERMS <= product.terms <= _MOST_TERMS:
@@ -131,7 +128,6 @@ def multiplies(product: Product, target: Target) -> bool:
 
 @lowering(Gemm)
 def lower_gemm(desc: Gemm, target: Target) -> Program:
-    """The program of a GEMM."""
     builder = ProgramBuilder(desc, target)
     addend = builder.reads.get("c_tensor")
     left, right = builder.reads["a_tensor"], builder.reads["b_tensor"]
@@ -197,7 +193,6 @@ def _add_integers(builder: ProgramBuilder, product: Product, side: _Operand, sou
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """All shaders of these products."""
     yield TILES
     yield OTHERS
     yield REST

@@ -64,7 +64,6 @@ def _plain_variant(data_type: DataType, bits: int, target: Target) -> ShaderVari
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """All shaders of these products."""
     yield from packed_integers.variants(is_of_experts=True)
     for data_type in FLOATS:
         for target in [Target()] + [Target(device_arithmetic=True)] * (data_type is DataType.FLOAT32):

@@ -35,7 +35,6 @@ _TYPES = (DataType.INT8, DataType.UINT8)
 
 @lowering(MatrixMultiplyInteger)
 def lower_matrix(desc: MatrixMultiplyInteger, target: Target) -> Program:
-    """The program of a MATRIX_MULTIPLY_INTEGER."""
     alike = Gemm(
         a_tensor=desc.a_tensor,
         b_tensor=desc.b_tensor,
@@ -60,7 +59,6 @@ def lower_matrix(desc: MatrixMultiplyInteger, target: Target) -> Program:
 
 @lowering(ConvolutionInteger)
 def lower_convolution(desc: ConvolutionInteger, target: Target) -> Program:
-    """The program of a CONVOLUTION_INTEGER."""
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
     if tap_stride(window) is None:
@@ -151,7 +149,6 @@ def _variant(family: str, left: DataType, right: DataType) -> ShaderVariant:
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders of both."""
     for family in ("gemm", "convolution"):
         for left in _TYPES:
             for right in _TYPES:

@@ -88,7 +88,6 @@ class Product:
 
     @property
     def has_plain_sums(self) -> bool:
-        """Whether sums are not multiplied."""
         return self.family == "convolution" or self.others[_ALPHA] == float32_bits(1.0)
 
     @property
@@ -97,7 +96,6 @@ class Product:
         return -(-self.terms // SEGMENT)
 
     def totals_bytes(self, copies: int) -> int:
-        """Scratch memory for totals."""
         return copies * self.batches * self.rows * self.columns * 4
 
 
@@ -173,7 +171,6 @@ class PackedRight:
     constants: Mapping[str, int]  # the specialization constants that tell of it
 
     def regions(self) -> list[Region]:
-        """What kernels bind for it."""
         return [self.scale, self.zero or self.scale]
 
 

@@ -74,8 +74,6 @@ _LARGE_AT_ONCE = 3 * CORES  # Work groups of the largest tiles of convolutions t
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """How a product is computed."""
-
     tile: MatrixTile  # the tile
     segments_come: int  # ``ONE_SEGMENT``, ``SEQUENTIAL`` or ``PARALLEL``
     segments_at_once: int = 2**32  # how many a launch computes of those that come in turn
@@ -83,8 +81,6 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What a choice depends on."""
-
     family: str  # ``"gemm"`` or ``"convolution"``
     rows: int  # of each product
     columns: int  # of each product
@@ -103,12 +99,10 @@ class Work:
     beside: int = 1  # such products that run beside one another, this one among them
 
     def groups(self, tile: MatrixTile) -> int:
-        """Tiles that cover all results."""
         return math.prod(tile.grid(self.rows, self.columns, self.plane)) * self.batches
 
 
 def choose(work: Work, target: Target) -> Choice:
-    """Chooses how a product is computed on a device."""
     plane = None if work.plane is None else (typical(work.plane[0]), typical(work.plane[1]))
     rows, columns, batches = typical(work.rows), typical(work.columns), typical(work.batches)
     work = dataclasses.replace(work, rows=rows, columns=columns, batches=batches, plane=plane)

@@ -140,7 +140,6 @@ class MatrixTile:
         # whether its right operand is one of packed weights: ``patterns/products/packed_right.glsl``
         is_packed: bool = False,
     ) -> ShaderVariant:
-        """The shader of a family for a data type."""
         defines, name = dict(self.defines), self.name
         if is_packed:
             defines |= {"RIGHT_IS_PACKED": "1", "HALF_ARITHMETIC": "1"}
@@ -501,7 +500,6 @@ def _variant(family: str, data_type: DataType, name: str, source: str, defines: 
 
 @shader_variants
 def matrix_variants() -> Iterator[ShaderVariant]:
-    """Every variant of products and convolutions."""
     for tile in FLAT_COOPERATIVE_BY_SUBGROUP.values():
         yield tile.variant("gemm", DataType.FLOAT16, GPU, is_packed=True)
     for family in FAMILIES:

@@ -50,20 +50,16 @@ class Tile:
 
     @property
     def tile_rows(self) -> int:
-        """Rows of a work group."""
         return self.rows * self.down
 
     @property
     def invocations(self) -> int:
-        """Of a work group."""
         return self.down * self.across
 
     def tile_columns(self, *, is_gated: bool) -> int:
-        """Columns of a work group."""
         return self.columns * self.across // (2 if is_gated else 1)
 
     def variant(self, bits: int, chunk: int, *, is_gated: bool) -> ShaderVariant:
-        """Its shader."""
         defines = {
             **packed_integers.defines(bits, chunk, Target(has_integer_dot_product=self.has_dot_product)),
             "ROWS": f"{self.rows}u",
@@ -127,7 +123,6 @@ def _planes_variant(bits: int, chunk: int) -> ShaderVariant:
 
 
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders."""
     for bits, chunk in itertools.product(packed_integers.BITS, packed_integers.CHUNKS):
         yield _planes_variant(bits, chunk)
         for shape, has_dot_product, is_gated in itertools.product(_SHAPES, (False, True), (False, True)):

@@ -82,7 +82,6 @@ class RowsKernel:
 
     @property
     def sides(self) -> int:
-        """Matrices of weights."""
         return 2 if self.is_gated else 1
 
     @property
@@ -108,7 +107,6 @@ class RowsKernel:
         return 4 * (values + results)
 
     def variant(self, target: Target, *, is_of_experts: bool = False) -> ShaderVariant:
-        """Its shader."""
         given = {
             **defines(self.bits, self.chunk, target),
             "BLOCK_ROWS": f"{self.rows}u",
@@ -165,7 +163,6 @@ def variants(*, is_of_experts: bool = False) -> Iterator[ShaderVariant]:
 
 
 def rows_kernel(rows: int, terms: int, weights: BlockWeights, target: Target, *, is_gated: bool) -> RowsKernel:
-    """The kernel of a few rows."""
     most = next((each for each in _ROWS if rows <= each), _ROWS[-1])
     chunk = chunk_terms(weights)
     kernels = [

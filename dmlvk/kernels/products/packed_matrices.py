@@ -69,20 +69,16 @@ class Tile:
 
     @property
     def tile_rows(self) -> int:
-        """Rows of a work group."""
         return self.down * self.rows * _SIDE
 
     @property
     def invocations(self) -> int:
-        """Of a work group."""
         return _SUBGROUP * self.down * self.across
 
     def tile_columns(self, *, is_gated: bool) -> int:
-        """Columns of a work group."""
         return self.across * self.columns * _SIDE // (2 if is_gated else 1)
 
     def variant(self, bits: int, chunk: int, *, is_gated: bool) -> ShaderVariant:
-        """Its shader."""
         given = {
             "SUBGROUPS_DOWN": f"{self.down}u",
             "SUBGROUPS_ACROSS": f"{self.across}u",
@@ -150,7 +146,6 @@ def _block_variant(bits: int, chunk: int) -> ShaderVariant:
 
 
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders."""
     yield PARTS
     yield from packed_dots.variants()
     for bits in packed_integers.BITS:

@@ -54,7 +54,6 @@ class PackedTile:
 
     @property
     def invocations(self) -> int:
-        """Of a work group."""
         parts = self.rows * self.columns // (self.results[0] * self.results[1])
         return parts * (_SUBGROUP_INVOCATIONS if self.is_cooperative else 1)
 
@@ -71,11 +70,9 @@ class PackedTile:
         return -(-product.terms // self.step_terms) * (self.step_terms // _VECTOR_TERMS)
 
     def groups(self, product: Product) -> int:
-        """Tiles that cover all results."""
         return -(-product.rows // self.rows) * -(-product.columns // self.columns) * product.batches
 
     def variant(self, family: str, has_dot_product: bool) -> ShaderVariant:
-        """Its shader."""
         defines = {
             "CONVOLUTION": str(int(family == "convolution")),
             "TILE_ROWS": f"{self.rows}u",
@@ -121,19 +118,15 @@ def tile_for(product: Product, target: Target) -> PackedTile | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Side:
-    """An operand as it is packed."""
-
     is_right: bool  # which one it is
     lines: int  # rows or columns of each batch
     packed_lines: int  # the same with those that fill up tiles
     line_vectors: int  # vectors of each
 
     def vectors(self, product: Product) -> int:
-        """Of all lines."""
         return product.batches * self.packed_lines * self.line_vectors
 
     def size_in_bytes(self, product: Product) -> int:
-        """Of the packed operand."""
         return self.vectors(product) * _VECTOR_TERMS
 
 
@@ -268,7 +261,6 @@ def _operand_variant(family: str) -> ShaderVariant:
 
 
 def variants() -> Iterator[ShaderVariant]:
-    """All shaders of these products."""
     yield _SUMS
     for family in _FAMILIES:
         yield _operand_variant(family)

@@ -32,8 +32,6 @@ _MOST_SCRATCH = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class PaddedGemm:
-    """A GEMM as it is computed."""
-
     desc: Gemm  # of copies
     # by the Python name of an input that is copied: as it lies, and as it is copied
     copies: dict[str, tuple[TensorDesc, TensorDesc]]
@@ -129,7 +127,6 @@ def copy_with_zeros_behind(source: TensorDesc, copy: TensorDesc) -> OperatorDesc
 
 
 def lower_padded(desc: Gemm, padded: PaddedGemm, target: Target) -> Program:
-    """The steps of such a GEMM."""
     builder = ProgramBuilder(desc, target)
     reads = dict(builder.reads)
     for name, (source, copy) in padded.copies.items():

@@ -23,8 +23,6 @@ _FOUR = 4  # Elements that are stored at once
 
 @dataclasses.dataclass(frozen=True)
 class EpilogueOfGemm:
-    """What follows a GEMM."""
-
     has_bias: bool = False  # whether a number for each column is added to results first
     gelu: bool = False  # whether ACTIVATION_GELU is applied then
     adds: bool = False  # whether another tensor of the same layout is added then

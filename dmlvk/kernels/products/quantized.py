@@ -44,7 +44,6 @@ _WORDS_OF_WIDE_SUM = 3
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders of all of these operators."""
     for data_type in _BYTES:
         yield _variant("requantized_sums", {"OUTPUT": data_type})
         yield _variant("range_scale", {"OUTPUT": data_type})
@@ -142,7 +141,6 @@ def _integer_matrix(
 
 @lowering(QuantizedLinearMatrixMultiply)
 def lower_matrix(desc: QuantizedLinearMatrixMultiply, target: Target) -> Program:
-    """The program of a QUANTIZED_LINEAR_MATRIX_MULTIPLY."""
     builder = ProgramBuilder(desc, target)
     rows, columns = _AXES - 2, _AXES - 1
     read = builder.reads.get
@@ -161,7 +159,6 @@ def lower_matrix(desc: QuantizedLinearMatrixMultiply, target: Target) -> Program
 
 @lowering(QuantizedLinearConvolution)
 def lower_convolution(desc: QuantizedLinearConvolution, target: Target) -> Program:
-    """The program of a QUANTIZED_LINEAR_CONVOLUTION."""
     builder = ProgramBuilder(desc, target)
     sums = TensorDesc(DataType.INT32, desc.output_tensor.sizes)
     region = builder.scratch(sums.size_in_bytes)
@@ -188,7 +185,6 @@ def lower_convolution(desc: QuantizedLinearConvolution, target: Target) -> Progr
 
 @lowering(MatrixMultiplyIntegerToFloat)
 def lower_matrix_to_float(desc: MatrixMultiplyIntegerToFloat, target: Target) -> Program:
-    """The program of a MATRIX_MULTIPLY_INTEGER_TO_FLOAT."""
     builder = ProgramBuilder(desc, target)
     is_short = desc.a_tensor.data_type in _BYTES and desc.a_tensor.sizes[-1] <= _TERMS_OF_ONE_WORD
     region, sums = (_integer_matrix if is_short else _wide_sums)(desc, builder)
@@ -240,7 +236,6 @@ def _wide_sums(desc: MatrixMultiplyIntegerToFloat, builder: ProgramBuilder) -> t
 
 @lowering(DynamicQuantizeLinear)
 def lower_dynamic(desc: DynamicQuantizeLinear, target: Target) -> Program:
-    """The program of a DYNAMIC_QUANTIZE_LINEAR."""
     builder = ProgramBuilder(desc, target)
     source, region = desc.input_tensor, builder.reads["input_tensor"]
     if source.data_type is not DataType.FLOAT32:

@@ -33,7 +33,6 @@ _RELU = "ACTIVATION_RELU"  # The activation that the last step applies itself; a
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """All shader variants that these operators have."""
     yield from register_rows.variants()
     for data_type, access_order in itertools.product(FLOATS, ACCESS_ORDERS):
         of_factor = (data_type, data_type, DataType.FLOAT32)
@@ -82,7 +81,6 @@ def add_activation(builder: ProgramBuilder, fused: FusedActivation | None, tenso
 
 
 def scratch_tensor(data_type: DataType, sizes: tuple[int, ...]) -> TensorDesc:
-    """A packed tensor in scratch memory."""
     return TensorDesc(data_type, sizes, strides=packed_strides(sizes))
 
 

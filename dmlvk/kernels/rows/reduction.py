@@ -57,8 +57,6 @@ _OF_MAGNITUDES = 1  # The mode of sums of magnitudes
 
 @dataclasses.dataclass(frozen=True)
 class Reduction:
-    """A function of rows."""
-
     shader: str  # of which shader, without its width: ``"sum"``
     state_words: int  # words of what a chunk comes to, for elements of 32 bits or less
     state_words_of_wide: int = 0  # the same for elements of 64 bits; 0: there are none
@@ -104,7 +102,6 @@ class Reduction:
         return ShaderVariant(name, f"reduction/{self.shader}.comp", tuple(sorted((*self.defines, *switches, *others))))
 
     def words(self, is_wide: bool) -> int:
-        """Words of a state."""
         return self.state_words_of_wide if is_wide else self.state_words
 
 
@@ -158,7 +155,6 @@ _SHADERS = (_EXTREME, _ARG, _INTEGERS, _PRODUCT, *_SUMS)
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """All shader variants of reductions."""
     for reduction in _SHADERS:
         for is_wide in (False, True):
             if reduction.words(is_wide):
@@ -172,7 +168,6 @@ def variants() -> Iterator[ShaderVariant]:
 
 @lowering(Argmax, Argmin, Reduce)
 def lower(desc: Argmax | Argmin | Reduce, target: Target) -> Program:
-    """The program of an operator."""
     builder = ProgramBuilder(desc, target)
     source, result = desc.input_tensor, desc.output_tensor
     read, written = builder.reads["input_tensor"], builder.writes["output_tensor"]
@@ -235,12 +230,10 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return math.prod(self.others.sizes)
 
     @property
     def length(self) -> int:
-        """Elements of a row."""
         return math.prod(self.row.sizes)
 
     @property

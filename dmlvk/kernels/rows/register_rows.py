@@ -22,7 +22,6 @@ _ABSENT, _ONE_FOR_ROW, _ALONG_ROW = range(3)
 
 
 def variants() -> Iterator[ShaderVariant]:
-    """All shader variants."""
     yield ShaderVariant(_VARIANT, "normalization/register_rows.comp", ())
 
 

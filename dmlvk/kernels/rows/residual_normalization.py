@@ -30,7 +30,6 @@ _MOST_KEPT = {DataType.FLOAT16: 2048, DataType.FLOAT32: 1024}
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The shaders."""
     for data_type in FLOATS:
         bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
         for invocations in (_CHAINS, _MANY_INVOCATIONS):
@@ -46,7 +45,6 @@ def _name(data_type: DataType, invocations: int) -> str:
 
 @lowering(ResidualNormalization)
 def lower(desc: ResidualNormalization, target: Target) -> Program:
-    """The program of a RESIDUAL_NORMALIZATION."""
     builder = ProgramBuilder(desc, target)
     reads, writes = builder.reads, builder.writes
     rows, length = desc.input_tensor.sizes

@@ -68,7 +68,6 @@ _WIDE_INTEGERS = _Scan("integers", 2, is_wide=True)
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """All shader variants of the pattern."""
     for scan in (_SUMS, _PRODUCTS, _INTEGERS, _WIDE_INTEGERS):
         yield from (scan.variant(of_states) for of_states in (False, True))
     yield _SUMS.variant(False, whole_rows=True)
@@ -81,8 +80,6 @@ def lower(desc: CumulativeSummation | CumulativeProduct, target: Target) -> Prog
 
 
 class _Launches:
-    """The launches of one operator."""
-
     def __init__(self, desc: CumulativeSummation | CumulativeProduct, target: Target) -> None:
         self._builder = ProgramBuilder(desc, target)
         self._scan = _scan_of(desc)

@@ -42,7 +42,6 @@ _FORMS = {DataType.FLOAT32: 2, DataType.FLOAT16: 3}
 
 @shader_variants
 def variants() -> Iterable[ShaderVariant]:
-    """Every shader variant of the pattern."""
     for bits in _BITS:
         words = 2 if bits == 64 else 1
         defines = (("KEY_WORDS", str(words)), ("UNIT_BITS", str(bits)))
@@ -71,8 +70,6 @@ def most_selected(bits: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class _SortedRows:
-    """What every step must know."""
-
     bits: int  # of an element
     rows: int  # how many there are
     length: int  # elements of a row
@@ -137,7 +134,6 @@ def _selected_tile(rows: _SortedRows, longest: int) -> int:
 
 
 def _lists(builder: ProgramBuilder, rows: _SortedRows, candidates: int) -> Region:
-    """Memory for so many candidates of each row."""
     return builder.scratch(-(-rows.rows * candidates * (16 if rows.bits == 64 else 8) // 16) * 16)
 
 

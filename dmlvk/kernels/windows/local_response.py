@@ -26,7 +26,6 @@ _CHANNELS_OF_RUN = 8  # Channels that an invocation goes through: CHANNELS_OF_RU
 
 
 def variants() -> Iterator[ShaderVariant]:
-    """One for each data type."""
     for data_type in (DataType.FLOAT32, DataType.FLOAT16):
         name, bits = data_type.name.lower(), str(data_type.size_in_bits)
         defines = {"INPUT": name, "OUTPUT": name, "INPUT_BITS": bits, "OUTPUT_BITS": bits}

@@ -94,12 +94,10 @@ class RegionSampling:
 
     @property
     def regions(self) -> int:
-        """How many there are."""
         return self.pooled[0]
 
     @property
     def table_bytes(self) -> int:
-        """The size of the table of places."""
         return self.regions * (1 + self.entries) * _WORDS_OF_ENTRY * 4
 
     @property

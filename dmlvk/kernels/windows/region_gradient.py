@@ -51,7 +51,6 @@ _IS_CONTINUED, _GOES_ON = 1, 2
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The variants of the shaders that make gradients."""
     for mode in InterpolationMode:
         for function in ("average", "max"):
             own = {"IS_LINEAR": str(int(mode)), "IS_AVERAGE": str(int(function == "average"))}
@@ -131,7 +130,6 @@ class _Gradient:
         self.tables = self.builder.scratch(self.weights_at + weight_bytes)
 
     def add(self) -> None:
-        """Adds everything."""
         table = self.tables.part(0, self.sampling.table_bytes)
         locate_samples(self.builder, self.desc, self.sampling, table)
         if self.winner_bytes:
@@ -170,7 +168,6 @@ class _Gradient:
         self._launch(f"region_weights.{mode}.{self.function}", items, parameters, ([table], [weights]))
 
     def _gather(self) -> None:
-        """Adds what makes OutputGradient."""
         batches, channels, rows, columns = self.sampling.image
         fours = -(-channels // _CHANNELS_OF_ITEM)
         lanes = min(_MOST_CHANNEL_LANES, 1 << (fours - 1).bit_length())

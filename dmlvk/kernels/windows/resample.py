@@ -49,7 +49,6 @@ _LINEAR_TYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT8, DataType.UIN
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The variants of all operators that resample."""
     for bits, name in _MOVED_AS.items():
         yield _variant("nearest", name, bits)
     for data_type in _LINEAR_TYPES:
@@ -63,8 +62,6 @@ def _variant(source: str, type_name: str, bits: int) -> ShaderVariant:
 
 @dataclasses.dataclass(frozen=True)
 class _ResampledAxis:
-    """An axis of the output."""
-
     size: int  # its elements
     input_step: int  # what a step adds to the element of the input; of a resampled axis nothing
     output_step: int  # what it adds to the element of the output
@@ -135,7 +132,6 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
 def _constants_of_axes(
     axes: Sequence[_ResampledAxis], block: int | None, source: TensorDesc, mapped: Sequence[tuple[int, Resampling]]
 ) -> dict[str, int]:
-    """The constants of the output's axes, and of those that are resampled."""
     numbers: dict[str, int] = {}
     for position, axis in enumerate(axes):
         step = _ROWS_OF_BLOCK if position == block else 1

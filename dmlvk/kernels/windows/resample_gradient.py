@@ -45,7 +45,6 @@ _BLOCK_COLUMNS, _MOST_BLOCK_ROWS = 2, 4
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The variants of both operators."""
     yield ShaderVariant("resample.begins", "resample/begins.comp", ())
     for data_type in FLOATS:
         name, bits = data_type.name.lower(), str(data_type.size_in_bits)
@@ -58,8 +57,6 @@ def variants() -> Iterator[ShaderVariant]:
 
 @dataclasses.dataclass(frozen=True)
 class _GradientAxis:
-    """An axis of the forward operator."""
-
     how: Resampling | None  # how it was resampled; ``None``: each element came from that with its own number
     extent: int  # elements of its input, which are those of the output here
     size: int  # elements of its output
@@ -67,7 +64,6 @@ class _GradientAxis:
 
     @property
     def entries(self) -> int:
-        """Of the table."""
         return 0 if self.how is None else self.extent + 1
 
     @property

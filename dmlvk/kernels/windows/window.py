@@ -78,7 +78,6 @@ _LARGEST_NORM_BY_SUM = 2  # From P = 3 on LP_POOLING takes powers
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The variants of all operators with windows."""
     for data_type in OPERATORS["MAX_POOLING2"].declaration.support[-1].data_types["input_tensor"]:
         yield _variant("max_pooling", "max_pooling", data_type)
     for data_type in (DataType.FLOAT32, DataType.FLOAT16):
@@ -139,8 +138,6 @@ class _WindowTensor:
 
 
 class _Channels(_WindowTensor):
-    """A tensor of which only each element's channel counts as its number."""
-
     @property
     def numbers(self) -> tuple[int, ...]:
         """A step along the channels alone goes to another one."""
@@ -159,7 +156,6 @@ class _WindowGeometry:
 
     @classmethod
     def of(cls, desc: _Pooling) -> _WindowGeometry:
-        """Those of a pooling operator."""
         return cls(
             axes=(2, 3, 4),
             taps=_of_depth(desc.window_size, 1),
@@ -236,7 +232,6 @@ class _WindowBlock:
 
     @property
     def constants(self) -> dict[str, int]:
-        """The constants that tell of it."""
         return {
             "IN_BLOCKS": 1,
             "ROW_STEP": self.row_step,
@@ -270,7 +265,6 @@ class _Pools:
 
 
 def _pools_of(desc: _Pooling, shader: str, source: _WindowTensor, rounds: int) -> _Pools:
-    """What a shader makes of an operator's windows."""
     data_type = desc.output_tensor.data_type
     variant, result = f"{shader}.{data_type.name.lower()}", _WindowTensor.of(desc.output_tensor)
     return _Pools(variant, source, result, _WindowGeometry.of(desc), data_type.size_in_bits, rounds, numbers=(0,))
@@ -283,7 +277,6 @@ def _are_rows(desc: _Pooling) -> bool:
 
 
 def _reduced(desc: _Pooling, target: Target, reduction: Reduction) -> Program:
-    """The program of such windows."""
     builder, output = ProgramBuilder(desc, target), desc.output_tensor
     rows = Rows.of(desc.input_tensor, range(2, len(output.sizes)), output)
     read, written = builder.reads["input_tensor"], builder.writes["output_tensor"]

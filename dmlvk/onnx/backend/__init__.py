@@ -62,7 +62,6 @@ class DmlvkBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether it can be tried."""
         return True
 
     @classmethod

@@ -8,8 +8,6 @@ import re
 
 @dataclasses.dataclass(frozen=True)
 class Exclusion:
-    """Cases that do not hold."""
-
     pattern: str  # a regular expression that their whole names match
     reason: str  # why
 

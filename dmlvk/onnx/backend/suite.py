@@ -35,8 +35,6 @@ KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 
 @dataclasses.dataclass(frozen=True)
 class CaseResult:
-    """What became of a case."""
-
     kind: str  # ``node`` and so on
     name: str  # the case's name
     op_type: str  # the operator of the model's first node
@@ -73,7 +71,6 @@ def run_suite(
 
 
 def cases(kinds: Sequence[str] = KINDS, pattern: str = "") -> Iterator[tuple[str, Any]]:
-    """The suite's cases, with their kinds."""
     for kind in kinds:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -84,7 +81,6 @@ def cases(kinds: Sequence[str] = KINDS, pattern: str = "") -> Iterator[tuple[str
 
 
 def run_case(device: Device, kind: str, case: Any) -> CaseResult:
-    """Runs one case."""
     start = time.perf_counter()
     op_type = ""
 

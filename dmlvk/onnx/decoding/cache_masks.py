@@ -52,7 +52,6 @@ def widened_masks(
 
 
 def widened(mask: Array, width: int) -> Array:
-    """A mask with so many columns."""
     columns = mask.shape[-1]
     if columns >= width or not columns:
         return mask

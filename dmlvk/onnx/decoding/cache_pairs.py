@@ -106,8 +106,6 @@ def cache_pairs(
 
 
 class _CacheCandidates:
-    """What of a model may be a cache."""
-
     def __init__(self, model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
         self._inputs, self._outputs = {info.name for info in model.inputs}, {info.name for info in model.outputs}
         self._readers: dict[str, int] = {}

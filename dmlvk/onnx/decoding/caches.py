@@ -75,8 +75,6 @@ class Lengths:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Cache:
-    """A cache as a run is given it."""
-
     pair: CachePair  # what it is in the model
     element: int  # ONNX's element type
     shape: tuple[int, int, int, int]  # batch, heads, the rows that there is room for, size
@@ -91,8 +89,6 @@ class Cache:
 
 
 class Caches:
-    """The memory of the caches of a model."""
-
     def __init__(self, device: Device) -> None:
         self._device = device
         self._filled: weakref.WeakKeyDictionary[Storage, tuple[int, int]] = weakref.WeakKeyDictionary()
@@ -185,7 +181,6 @@ def _tensor(element: int, shape: tuple[int, int, int, int]) -> TensorDesc:
 
 @functools.lru_cache(maxsize=64)
 def _part(whole: TensorDesc, rows: int) -> TensorDesc:
-    """The first rows of a cache."""
     batch, heads, _, size = whole.sizes
     return TensorDesc(whole.data_type, (batch, heads, rows, size), whole.element_strides)
 

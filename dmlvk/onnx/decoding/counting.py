@@ -93,8 +93,6 @@ class NotCountedError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Makers:
-    """What leads to values."""
-
     steps: dict[Step, None]  # the nodes
     read: set[str]  # the model's inputs whose contents count
     shapes: set[str]  # those whose shapes do

@@ -375,7 +375,6 @@ class Decoding:
 
 
 def _reads_rows(steps: Sequence[Step], pairs: Sequence[CachePair]) -> bool:
-    """Whether nodes read shapes of caches."""
     caches = {name for pair in pairs for name in (pair.past, pair.present)}
     return any(is_size(step) and not caches.isdisjoint(step.reads) for step in steps)
 
@@ -385,7 +384,6 @@ def _shape_of(value: Any) -> tuple[int, ...]:
 
 
 def _sizes_of(arrays: Mapping[str, Any], axes: Mapping[str, Sequence[int]]) -> list[int]:
-    """The sizes of some axes of a run's inputs."""
     given = [(arrays[name], several) for name, several in axes.items() if name in arrays]
     shapes = [(_shape_of(value), several) for value, several in given]
     return [shape[axis] for shape, several in shapes for axis in several]

@@ -24,8 +24,6 @@ _PART = 8  # Beyond that, the part of the constants' bytes that results may take
 
 @dataclasses.dataclass(frozen=True)
 class Folding:
-    """A model's constants."""
-
     constants: dict[str, Any]  # initializers, and results that something still reads, by name
     steps: tuple[Step, ...]  # the nodes that are left
     # those of them whose results would be constants, but take more memory than what they follow from. The device

@@ -114,7 +114,6 @@ class _Gathered:
         self._bytes = 0
 
     def add(self, results: Sequence[Any]) -> None:
-        """What one iteration gives."""
         for rows, result in zip(self.rows, results, strict=True):
             rows.append(np.asarray(result))
             self._bytes += rows[-1].nbytes

@@ -121,7 +121,6 @@ class ExternalData:
         return None
 
     def _path_of(self, location: str) -> Path:
-        """A file in the model's folder."""
         if self._folder is None or self._model is None:
             raise ValueError(f"its data lies in another file {location!r}; give the model as a path")
         try:

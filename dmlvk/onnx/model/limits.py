@@ -299,7 +299,6 @@ _REFUSALS: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any], Limits], str
 
 
 def _text_pieces(inputs: Sequence[Any], given: Mapping[str, Any]) -> int:
-    """The parts of SplitToSequence."""
     shape = np.shape(inputs[0])
     axis = given["axis"].i if "axis" in given else 0
     length = shape[axis] if -len(shape) <= axis < len(shape) else 1
@@ -331,7 +330,6 @@ def _suppressed(scores: tuple[int, ...], most: Any) -> int:
 
 
 def _terms(step: Step, inputs: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> int:
-    """Terms for each element of the results."""
     kind = step.proto.op_type
     given = {attribute.name: attribute for attribute in step.proto.attribute}
     if "MatMul" in kind or kind in ("Gemm", "QGemm"):

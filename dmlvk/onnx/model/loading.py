@@ -66,19 +66,15 @@ class Step:
 
     @property
     def version(self) -> int:
-        """The version of the operator."""
         return 1 if self.schema is None else self.schema.since_version
 
     @property
     def label(self) -> str:
-        """For messages."""
         return label_of(self.proto)
 
 
 @dataclasses.dataclass(frozen=True)
 class ValueInfo:
-    """What a model says of one of its inputs or outputs."""
-
     name: str  # its name
     element: int | None  # ONNX's element type; ``None`` for what is no tensor
     # sizes, names of sizes, ``None`` for sizes of which nothing is known; ``None`` altogether where even their number
@@ -89,8 +85,6 @@ class ValueInfo:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OnnxModel:
-    """A checked model."""
-
     name: str  # for messages
     proto: onnx.ModelProto  # everything that the file says, but for the contents of its initializers
     steps: tuple[Step, ...]  # its nodes, each behind those that it reads from
@@ -184,8 +178,6 @@ def label_of(proto: onnx.NodeProto) -> str:
 
 
 class _Loader:
-    """Checks one model."""
-
     def __init__(
         self,
         name: str,
@@ -512,7 +504,6 @@ def _shown(shape: Sequence[int]) -> str:
 
 
 def _is_constant(node: onnx.NodeProto) -> bool:
-    """Whether a node is a Constant that holds a tensor."""
     is_ours = node.op_type == "Constant" and node.domain in ("", "ai.onnx") and len(node.output) == 1
     return is_ours and len(node.attribute) == 1 and node.attribute[0].name == "value"
 

@@ -27,7 +27,6 @@ def leading_to(names: Iterable[str], steps: Sequence[Step], given: Collection[st
 
 
 def described(constants: Mapping[str, Any], readers: Mapping[str, Sequence[Step | None]], array: Array) -> str:
-    """A constant by its name, with the node that reads it."""
     there = memory_of(array)
     for name, value in constants.items():
         if isinstance(value, np.ndarray) and memory_of(dense(value)) == there:

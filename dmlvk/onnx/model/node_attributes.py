@@ -41,22 +41,18 @@ class NodeAttributes:
         return name in self._given
 
     def integer(self, name: str, default: int = 0) -> int:
-        """An INT attribute."""
         value = self._of_type(name, AttributeProto.INT)
         return default if value is None else int(value)
 
     def real(self, name: str, default: float = 0.0) -> float:
-        """A FLOAT attribute."""
         value = self._of_type(name, AttributeProto.FLOAT, AttributeProto.INT)
         return default if value is None else float(value)
 
     def text(self, name: str, default: str = "") -> str:
-        """A STRING attribute."""
         value = self._of_type(name, AttributeProto.STRING)
         return default if value is None else bytes(value).decode(errors="replace")
 
     def list(self, name: str) -> list[int] | None:
-        """An INTS attribute."""
         value = self._of_type(name, AttributeProto.INTS)
         return None if value is None else [int(number) for number in value]
 

@@ -303,7 +303,6 @@ def _alike(value: Any) -> object:
 
 
 def _agreeing(kind: type[OperatorDesc], member: str, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-    """The tensors whose data type a tensor of the operator must have."""
     return [tensors[other] for group in kind.same_data_type if member in group for other in group if other in tensors]
 
 

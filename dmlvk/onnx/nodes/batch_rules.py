@@ -18,8 +18,6 @@ Shape = tuple[int, ...]
 
 
 class Look:
-    """A node with what is known of its values."""
-
     def __init__(
         self,
         step: Step,
@@ -38,7 +36,6 @@ class Look:
 
     @property
     def first_alone(self) -> bool:
-        """Whether the first input alone is of the batch."""
         return self.is_batched[0] and not any(self.is_batched[1:])
 
     def axes(self, position: int) -> list[int] | None:
@@ -52,7 +49,6 @@ class Look:
         return [int(axis) % len(shape) for axis in np.asarray(found).reshape(-1)]
 
     def is_open_shape(self, position: int) -> bool:
-        """Whether an input that is a shape does not name the size of the whole batch."""
         known = self.constants.get(self.step.proto.input[position])
         first = self.inputs[0]
         return known is None or not first or np.asarray(known).reshape(-1)[:1].tolist() != [first[0]]
@@ -91,7 +87,6 @@ def along_an_axis(default: int) -> BatchRule:
 
 
 def product(look: Look) -> bool:
-    """Of matrices."""
     if len(look.inputs) < 2 or look.inputs[0] is None or look.inputs[1] is None:
         return False
     first, second = look.inputs[0], look.inputs[1]
@@ -123,7 +118,6 @@ def reshaped(look: Look) -> bool:
 
 
 def by_shape(look: Look) -> bool:
-    """The same by an input that is a shape."""
     is_aligned = look.kind != "Expand" or len(look.inputs[0] or ()) == len(look.outputs[0] or ())
     return look.first_alone and look.keeps_size() and is_aligned
 
@@ -135,7 +129,6 @@ def size_named_by(look: Look, rule: BatchRule) -> frozenset[str]:
 
 
 def resized(look: Look) -> bool:
-    """The first axis is not."""
     is_cropped = look.given.get("coordinate_transformation_mode") == b"tf_crop_and_resize"
     has_sizes = look.kind == "Resize" and len(look.step.proto.input) > 3 and look.step.proto.input[3] in look.constants
     return look.first_alone and look.keeps_size() and not is_cropped and not has_sizes
@@ -177,5 +170,4 @@ def dropped_out(look: Look) -> bool:
 
 
 def transposed(look: Look) -> bool:
-    """The first axis stays the first."""
     return look.first_alone and list(look.given.get("perm", ()))[:1] == [0]

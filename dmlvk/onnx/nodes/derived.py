@@ -63,7 +63,6 @@ def _check(shape: Sequence[int], _: np.dtype[Any]) -> None:
 
 
 def _followed(step: Step, inputs: Sequence[Value | None], arrays: Sequence[Array | None]) -> list[Array | None]:
-    """The inputs where those of the same type as numbers that follow from sizes are arrays of objects, as those are."""
     formals = step.schema.inputs if step.schema is not None else []
     types = [formals[min(number, len(formals) - 1)].type_str for number in range(len(inputs))]
     of_sizes = {kind for kind, value in zip(types, inputs, strict=True) if isinstance(value, Derived)}

@@ -61,8 +61,6 @@ class _Beams:
 
 
 class IndexChecks:
-    """What of a model's inputs can be checked so."""
-
     def __init__(self, model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
         self._name = model.name
         inputs = {info.name for info in model.inputs}

@@ -72,7 +72,6 @@ class Appending:
         return self.is_optional and not is_given and all(name in widened for name in self.masks_in(given))
 
     def masks_in(self, given: Sequence[str]) -> tuple[str, ...]:
-        """The masks of a node with these inputs."""
         return tuple(given[index] for index in self.masks if index < len(given) and given[index])
 
 
@@ -148,7 +147,6 @@ def translates(
 
 
 def translation_of(domain: str, op_type: str, version: int) -> Translation | None:
-    """The translator of an operator's version."""
     known = [item for item in TRANSLATIONS.get((domain, op_type), []) if item.since <= version]
     return known[-1] if known else None
 
@@ -180,8 +178,6 @@ def tensor_of(value: Value, assembly: Assembly) -> Tensor:
 
 
 class Node(NodeAttributes):
-    """A node that is being translated."""
-
     def __init__(
         self,
         proto: onnx.NodeProto,
@@ -208,7 +204,6 @@ class Node(NodeAttributes):
 
     @property
     def device(self) -> Device:
-        """Where it will run."""
         return self.assembly.device
 
     # Inputs.
@@ -219,7 +214,6 @@ class Node(NodeAttributes):
         return len(self._inputs)
 
     def has(self, index: int) -> bool:
-        """Whether an input is there."""
         return index < len(self._inputs) and self._inputs[index] is not None
 
     def value(self, index: int) -> Value:
@@ -234,15 +228,12 @@ class Node(NodeAttributes):
         return value
 
     def tensor(self, index: int) -> Tensor:
-        """An input on the device."""
         return tensor_of(self.value(index), self.assembly)
 
     def tensors(self) -> list[Tensor]:
-        """All inputs on the device."""
         return [self.tensor(index) for index in range(len(self._inputs))]
 
     def known(self, index: int) -> Array | None:
-        """The contents of an input, where they are known."""
         value = self._inputs[index] if index < len(self._inputs) else None
         if isinstance(value, Derived):
             return value.fixed()
@@ -262,14 +253,12 @@ class Node(NodeAttributes):
         return value.value
 
     def integers(self, index: int) -> list[int]:
-        """The contents of an input as integers."""
         value = self.value(index)
         if isinstance(value, Derived):
             return list(value.numbers.reshape(-1))
         return [int(number) for number in self.array(index).reshape(-1)]
 
     def element(self, index: int) -> int:
-        """ONNX's element type of an input."""
         value = self.value(index)
         if isinstance(value, (Tensor, Derived)):
             return value.element
@@ -279,7 +268,6 @@ class Node(NodeAttributes):
         return element
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """The shape of an input."""
         found = shape_of(self.value(index))
         if found is None:
             raise NotOnDevice(f"input {index} is no tensor")
@@ -299,11 +287,9 @@ class Node(NodeAttributes):
 
     @property
     def output_count(self) -> int:
-        """How many outputs are listed."""
         return len(self.proto.output)
 
     def wants(self, index: int) -> bool:
-        """Whether an output is asked for."""
         name = self.proto.output[index] if index < len(self.proto.output) else ""
         return bool(name) and name not in self._unused
 
@@ -329,7 +315,6 @@ class Node(NodeAttributes):
         return New(*found)
 
     def set(self, tensor: Tensor, index: int = 0) -> None:
-        """Says what an output is."""
         self.results[index] = tensor
 
     def apply(self, operator: str, element: int | None = None, /, **members: Any) -> Tensor:
@@ -337,7 +322,6 @@ class Node(NodeAttributes):
         return self.assembly.add(operator, members, element)[0]
 
     def apply_all(self, operator: str, **members: Any) -> tuple[Tensor, ...]:
-        """Adds an operator with any number of outputs."""
         return self.assembly.add(operator, members)
 
     @property
@@ -358,7 +342,6 @@ class Node(NodeAttributes):
         return tensor.reshaped(shape) or self.packed(tensor).viewed(shape)
 
     def cast(self, tensor: Tensor, element: int) -> Tensor:
-        """Another element type."""
         if tensor.element == element:
             return tensor
         return self.apply("CAST", element, input_tensor=tensor)

@@ -167,7 +167,6 @@ class Tensor(Arithmetic):
     strides: tuple[int, ...]  # in elements, one for each dimension
 
     def has_truths(self) -> bool:
-        """Whether it is of BOOL."""
         return self.element == TensorProto.BOOL
 
     def elementwise(self, operator: str, **members: Any) -> Tensor:
@@ -175,7 +174,6 @@ class Tensor(Arithmetic):
         return self.graph.add(f"ELEMENT_WISE_{operator}", members)[0]
 
     def equals(self, other: Tensor | float) -> Tensor:
-        """Where the elements are those of another tensor, or a number."""
         return self.elementwise("LOGICAL_EQUALS", a_tensor=self, b_tensor=other)
 
     @property
@@ -185,7 +183,6 @@ class Tensor(Arithmetic):
 
     @property
     def rank(self) -> int:
-        """The number of dimensions."""
         return len(self.shape)
 
     @property
@@ -224,7 +221,6 @@ class Tensor(Arithmetic):
             raise NotOnDevice(f"elements of {list(shape)} in steps of {list(strides)} are to be seen in order")
 
     def transposed(self, axes: Sequence[int]) -> Tensor:
-        """The axes in another order."""
         return self.viewed([self.shape[axis] for axis in axes], [self.strides[axis] for axis in axes])
 
     def with_axis(self, axis: int) -> Tensor:

@@ -150,8 +150,6 @@ class DividedRuns:
 
 @dataclasses.dataclass(frozen=True)
 class _Division:
-    """How a run is divided."""
-
     items: int  # of the batch
     inputs: frozenset[str]  # those that are of the batch
     outputs: Mapping[str, Shape]  # their shapes

@@ -73,8 +73,6 @@ def only_segment(rounds: Sequence[MadeRound], *, checks_ranges: bool = False) ->
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Capture:
-    """A run that can be replayed."""
-
     replay: Replay  # what the device does
     rounds: Sequence[MadeRound]  # what the run was, for who asks about the last run
     placements: dict[int, Placement]  # likewise
@@ -99,7 +97,6 @@ class Capture:
         return results
 
     def note_in(self, program: DeviceModel) -> None:
-        """Notes that this was the program's last run."""
         program.last, program.placements = list(self.rounds), self.placements
         self.rounds[0].empty_inputs = self.empty_inputs
 

@@ -38,15 +38,12 @@ _Size: TypeAlias = int | tuple[int, tuple[int, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Opening:
-    """The shapes of a run, and what of them is open."""
-
     key: _Key  # what plans are told apart by besides their guards
     sizes: tuple[int, ...]  # the open sizes
     shapes: Mapping[str, tuple[int, tuple[_Size, ...]]]  # of each input the element type, and its sizes
     elsewhere: frozenset[str]  # inputs that lie on the device already, and outputs that get memory of their own there
 
     def live(self, sizes: Sequence[int]) -> dict[str, Live]:
-        """The inputs with these numbers in the place of open sizes."""
         return {
             name: Live(element, tuple(_in_place(size, sizes) for size in shape))
             for name, (element, shape) in self.shapes.items()
@@ -60,8 +57,6 @@ def _in_place(size: _Size, sizes: Sequence[int]) -> int:
 
 
 class _RunSizes:
-    """The sizes of a run's inputs."""
-
     def __init__(self) -> None:
         self.values: list[int] = []  # the open ones
         self._numbers: dict[object, int] = {}

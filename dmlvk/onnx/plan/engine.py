@@ -51,7 +51,6 @@ class DeviceModel(ModelRounds):
         self._divided = DividedRuns(model, self._steps, self._constants)
 
     def forget(self) -> None:
-        """Frees what lies on the device."""
         super().forget()
         self._inside = {}
 
@@ -89,7 +88,6 @@ class DeviceModel(ModelRounds):
         # arrays on the device that outputs are bound to, or what finds them; caches are appended to where they lie
         targets: Targets | None = None,
     ) -> State:
-        """Computes everything."""
         return self._divided.run(arrays, lambda part: self._ran_at_once(part, times, kept, targets), self._shapes)
 
     def _shapes(self, arrays: Mapping[str, Any]) -> Callable[[str], Shape | None]:

@@ -22,8 +22,6 @@ KEPT_PLANS = 16  # Plans for different input shapes that are kept; those not use
 
 
 class MadeRound:
-    """A round that is ready to run."""
-
     def __init__(
         self,
         plan: RoundPlan,
@@ -46,7 +44,6 @@ class MadeRound:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is for many sizes."""
         return self.guards is not None
 
     def is_for(self, sizes: Sequence[int]) -> bool:
@@ -73,7 +70,6 @@ class MadeRound:
         return [dataclasses.replace(of, least=a, end=b) for of, (a, b) in zip(known, numbers, strict=True)]
 
     def note_inputs(self, values: Mapping[str, Any]) -> None:
-        """Notes the types and shapes of a run's inputs."""
         if self.is_open:
             self.empty_inputs = {name: _empty(value) for name, value in values.items()}
 
@@ -106,7 +102,6 @@ class Rounds:
         return None
 
     def keep(self, key: tuple[object, ...], made: MadeRound) -> None:
-        """Adds a round."""
         self._rounds.setdefault(key, []).insert(0, made)
         self._rounds.move_to_end(key)
         while len(self) > self._most:

@@ -184,7 +184,6 @@ class ModelRounds:
 
     @property
     def plan_count(self) -> int:
-        """The plans that are kept."""
         of_decoder = sum(plan is not None for plan in self._decoder_plans.values())
         return len(self._dynamic) + len(self._open_decoder) + len(self._rounds) + of_decoder
 

@@ -73,7 +73,6 @@ class Pending:
         )
 
     def reads(self, name: str) -> bool:
-        """Whether a node reads a value."""
         return name in self._read_by_waiting or self.reads_behind(name)
 
     def reads_behind(self, name: str) -> bool:

@@ -130,7 +130,6 @@ class RoundValues:
         return None if name in self._on_host_already else Awaited()
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The shape of a value; ``None`` for one that is not there in this round."""
         value = self._value(name)
         if isinstance(value, Tensor):
             return value.shape

@@ -179,7 +179,6 @@ class Segment:
         return numbers
 
     def _prepare(self, layout: Layout) -> None:
-        """Computes what is the same in all runs."""
         if self._plan.is_prepared:
             return
         with self._weights.passing(list(self._passing.values())) as there:
@@ -193,7 +192,6 @@ class Segment:
 
     @property
     def is_there(self) -> bool:
-        """Whether its buffers are."""
         return not any(buffer.is_closed for buffer in self._buffers)
 
     @property
@@ -418,7 +416,6 @@ def compiled_graph(
 
 
 def _described(assembled: Assembled, names: Sequence[str], place: PlaceNumber) -> str:
-    """What a buffer is for."""
     kind, number = place
     if kind is BindingKind.TEMPORARY:
         return _largest_between(assembled)

@@ -45,7 +45,6 @@ class State:
                     del values[name]
 
     def host_array(self, name: str) -> Any:
-        """A value as the host has it."""
         if name in self.known:
             return self.known[name]
         value = self.values[name]
@@ -77,7 +76,6 @@ class State:
         ]
 
     def uploaded(self, name: str) -> Any:
-        """A value as a graph on the device takes it."""
         value = self.values.get(name)
         return value if isinstance(value, DeviceValue) else self.host_array(name)
 

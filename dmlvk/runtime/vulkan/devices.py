@@ -399,7 +399,6 @@ class _ExtraFacts:
         return cooperative_matrices(self._instance.cooperative_matrices(self._handle))
 
     def budgets(self, heap_count: int) -> list[int | None]:
-        """The budget of each heap, or None for each."""
         if not self._has_budget:
             return [None] * heap_count
         return list(self._instance.memory_budget(self._handle).heapBudget[:heap_count])

@@ -103,7 +103,6 @@ def _library() -> ctypes.CDLL:
 
 @lru_cache(maxsize=1)
 def get_instance_proc_addr() -> Callable[..., int | None]:
-    """The loader's ``vkGetInstanceProcAddr``."""
     function = _library().vkGetInstanceProcAddr
     function.restype = c_void_p
     function.argtypes = (c_void_p, c_char_p)
@@ -263,7 +262,6 @@ class Instance:
         return enumerated(self.function(name), name, c_void_p, self.handle)
 
     def extensions(self, device: int) -> set[str]:
-        """Names of the device's extensions."""
         name = "vkEnumerateDeviceExtensionProperties"
         found = enumerated(self.function(name), name, vk.ExtensionProperties, device, None)
         return {extension.extensionName.decode(errors="replace") for extension in found}
@@ -297,7 +295,6 @@ class Instance:
         self.function(name)(device, ctypes.byref(vk.chain(*structures)))
 
     def queue_families(self, device: int) -> list[vk.QueueFamilyProperties]:
-        """The device's queue families."""
         name = "vkGetPhysicalDeviceQueueFamilyProperties"
         return enumerated(self.function(name), name, vk.QueueFamilyProperties, device)
 

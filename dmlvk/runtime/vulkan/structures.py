@@ -180,8 +180,6 @@ class QueueFamilyProperties(ctypes.Structure):
 
 
 class VkMemoryType(ctypes.Structure):
-    """VkMemoryType."""
-
     _fields_ = [("propertyFlags", c_uint32), ("heapIndex", c_uint32)]
 
 

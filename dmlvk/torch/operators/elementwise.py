@@ -89,7 +89,6 @@ def _scaled(context: Context, value: Any, alpha: Any, other: Any) -> tuple[Expre
 
 @lowers("add.Tensor", "add.Scalar")
 def add(context: Context, a: Any, b: Any, alpha: Any = 1) -> Expression:
-    """A + alpha b."""
     if context.dtype is torch.bool:
         return F.logical_or(context.truth(a), context.truth(b))
     part, rest = _scaled(context, b, alpha, a)
@@ -98,21 +97,18 @@ def add(context: Context, a: Any, b: Any, alpha: Any = 1) -> Expression:
 
 @lowers("sub.Tensor", "sub.Scalar")
 def subtract(context: Context, a: Any, b: Any, alpha: Any = 1) -> Expression:
-    """A - alpha b."""
     part, rest = _scaled(context, b, alpha, a)
     return rest - part
 
 
 @lowers("rsub.Tensor", "rsub.Scalar")
 def subtract_from(context: Context, a: Any, b: Any, alpha: Any = 1) -> Expression:
-    """B - alpha a."""
     part, rest = _scaled(context, a, alpha, b)
     return rest - part
 
 
 @lowers("mul.Tensor", "mul.Scalar")
 def multiply(context: Context, a: Any, b: Any) -> Expression:
-    """A b."""
     if context.dtype is torch.bool:
         return F.logical_and(context.truth(a), context.truth(b))
     a, b = context.operands(a, b)
@@ -160,7 +156,6 @@ def fmod(context: Context, a: Any, b: Any) -> Expression:
 
 @lowers("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def power(context: Context, a: Any, b: Any) -> Expression:
-    """A to the power of b."""
     if not isinstance(a, Expression) and not isinstance(b, Expression):
         raise NotLowered("a power of two numbers")
     if not isinstance(b, Expression) and b == 2:
@@ -179,7 +174,6 @@ def power(context: Context, a: Any, b: Any) -> Expression:
 
 @lowers("atan2.default")
 def atan2(context: Context, a: Any, b: Any) -> Expression:
-    """The angle of (b, a)."""
     return F.atan_yx(context.tensor(a), context.tensor(b))
 
 
@@ -266,13 +260,11 @@ for _name, _comparison in _COMPARISONS.items():
 
 @lowers("isnan.default")
 def isnan(context: Context, x: Expression) -> Expression:
-    """Whether it is no number."""
     return F.is_nan(x) if _is_float(x) else x != x
 
 
 @lowers("isinf.default")
 def isinf(context: Context, x: Expression) -> Expression:
-    """Whether it is infinite."""
     return F.is_infinity(x) if _is_float(x) else x != x
 
 
@@ -361,7 +353,6 @@ for _name, _is_left in _SHIFTS.items():
 
 @lowers("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
 def where(context: Context, condition: Expression, a: Any, b: Any) -> Expression:
-    """One or the other."""
     shape = context.shape or (1,)
     chosen = [context.tensor(value).broadcast_to(shape) for value in (a, b)]
     return F.if_(context.truth(condition).broadcast_to(shape), *chosen)
@@ -369,7 +360,6 @@ def where(context: Context, condition: Expression, a: Any, b: Any) -> Expression
 
 @lowers("masked_fill.Scalar", "masked_fill.Tensor")
 def masked_fill(context: Context, x: Expression, mask: Expression, value: Any) -> Expression:
-    """A value where the mask says so."""
     return where(context, mask, value, x)
 
 
@@ -456,5 +446,4 @@ def copied(context: Context, _x: Expression, source: Expression, *_: Any) -> Exp
 
 @lowers("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default", chooses=True)
 def same(_: Context, x: Expression, *__: Any, **___: Any) -> Expression:
-    """The same values."""
     return x

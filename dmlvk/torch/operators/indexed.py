@@ -17,13 +17,11 @@ from dmlvk.torch.operators.meeting import combined
 
 @lowers("embedding.default", chooses=True)
 def embedding(context: Context, weight: Expression, indices: Expression, *_: Any, **__: Any) -> Expression:
-    """Rows of a matrix."""
     return _rows_of(context, weight, 0, indices)
 
 
 @lowers("index_select.default", chooses=True)
 def index_select(context: Context, x: Expression, dim: int, index: Expression) -> Expression:
-    """Places of an axis."""
     return _rows_of(context, x, dim, index)
 
 
@@ -73,13 +71,11 @@ class _Positions:
         return context.reshaped(x.transpose(self.order), shape)
 
     def unfolded(self, context: Context, x: Expression) -> Expression:
-        """The opposite."""
         back = [self.order.index(axis) for axis in range(len(self.order))]
         return context.reshaped(x, self.sizes).transpose(back)
 
 
 def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that all of them broadcast to."""
     rank = max(map(len, shapes))
     columns = zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True)
     return tuple(next((size for size in column if size != 1), 1) for column in columns)
@@ -163,7 +159,6 @@ def scatter(context: Context, x: Expression, dim: int, index: Expression, source
 
 @lowers("scatter_add.default")
 def scatter_add(context: Context, x: Expression, dim: int, index: Expression, source: Expression) -> Expression:
-    """Elements added at their row's indices."""
     return scatter_reduce(context, x, dim, index, source, "sum")
 
 

@@ -21,19 +21,16 @@ _FAR = 2**62  # Where slices without an end end
 @lowers("view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default", "squeeze.default", chooses=True)
 @lowers("squeeze.dim", "squeeze.dims", "flatten.using_ints", chooses=True)
 def reshape(context: Context, x: Expression, *_: Any) -> Expression:
-    """The same elements in another shape."""
     return context.reshaped(x, context.shape)
 
 
 @lowers("permute.default", chooses=True)
 def permute(context: Context, x: Expression, dims: Sequence[int]) -> Expression:
-    """The axes in another order."""
     return x.transpose([axis % len(dims) for axis in dims]) if dims else x
 
 
 @lowers("transpose.int", chooses=True)
 def transpose(context: Context, x: Expression, first: int, second: int) -> Expression:
-    """Two axes in each other's place."""
     order = list(range(len(context.shape)))
     if order:
         order[first], order[second] = order[second], order[first]
@@ -42,7 +39,6 @@ def transpose(context: Context, x: Expression, first: int, second: int) -> Expre
 
 @lowers("t.default", chooses=True)
 def matrix_transpose(context: Context, x: Expression) -> Expression:
-    """Of a matrix."""
     return x.T if len(context.shape) == 2 else x
 
 
@@ -56,7 +52,6 @@ def expand(context: Context, x: Expression, *_: Any, **__: Any) -> Expression:
 def slice_(
     context: Context, x: Expression, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Expression:
-    """A part along an axis."""
     key: list[Any] = [slice(None)] * x.ndim
     key[dim] = slice(start, None if end is None or end >= _FAR else end, step)
     return x[tuple(key)]
@@ -87,7 +82,6 @@ def diagonal(context: Context, x: Expression, offset: int = 0, dim1: int = 0, di
 def as_strided(
     context: Context, x: Expression, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Expression:
-    """The same memory by other strides, from its first element on."""
     if storage_offset:
         raise NotLowered("memory from another element on than the first one")
     if not x.tensor.is_packed:
@@ -97,7 +91,6 @@ def as_strided(
 
 @lowers("cat.default")
 def cat(context: Context, tensors: Sequence[Expression], dim: int = 0) -> Expression:
-    """Behind one another."""
     parts = [context.tensor(tensor) for tensor in tensors]
     return F.concatenate(parts, axis=dim % len(context.shape))
 
@@ -182,7 +175,6 @@ def _padded(x: Expression, pad: Sequence[int], mode: PaddingMode, value: float =
 
 @lowers("full.default", "full_like.default", "scalar_tensor.default", "new_full.default")
 def full(context: Context, *arguments: Any, **named: Any) -> Expression:
-    """One value everywhere."""
     value = named.get("fill_value", arguments[-1])
     return context.tensor(context.stored(value)).broadcast_to(context.shape or (1,))
 
@@ -195,19 +187,16 @@ def zeros(context: Context, *_: Any, **__: Any) -> Expression:
 
 @lowers("ones.default", "ones_like.default", "new_ones.default")
 def ones(context: Context, *_: Any, **__: Any) -> Expression:
-    """Ones everywhere."""
     return context.tensor(1).broadcast_to(context.shape or (1,))
 
 
 @lowers("fill.Scalar", "fill.Tensor")
 def fill(context: Context, x: Expression, value: Any) -> Expression:
-    """One value everywhere."""
     return full(context, value)
 
 
 @lowers("arange.start_step", "arange.start", "arange.default")
 def arange(context: Context, *bounds: Any, **_: Any) -> Expression:
-    """Numbers in steps."""
     start, step = (bounds[0], bounds[2] if len(bounds) > 2 else 1) if len(bounds) > 1 else (0, 1)
     return F.fill_value_sequence(
         start, step, output_data_type=context.data_type, output_sizes=context.shape, graph=context.graph
@@ -219,7 +208,6 @@ def arange(context: Context, *bounds: Any, **_: Any) -> Expression:
 
 @lowers("select_scatter.default", chooses=True)
 def select_scatter(context: Context, x: Expression, source: Expression, dim: int, index: int) -> Expression:
-    """A tensor in one place of an axis."""
     axis = dim % x.ndim
     shape = [1 if position == axis else size for position, size in enumerate(x.sizes)]
     return _put(context, x, context.reshaped(source, shape), axis, index % x.sizes[axis])
@@ -235,7 +223,6 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Expression:
-    """A tensor in a part of an axis."""
     axis = dim % x.ndim
     if step != 1:
         raise NotLowered("a part with steps")

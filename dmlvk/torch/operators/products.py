@@ -21,14 +21,12 @@ def _floats(context: Context) -> None:
 
 @lowers("mm.default", "bmm.default", "matmul.default")
 def matmul(context: Context, a: Expression, b: Expression) -> Expression:
-    """A product of matrices."""
     _floats(context)
     return F.matmul(context.tensor(a), context.tensor(b))
 
 
 @lowers("mv.default", "dot.default")
 def vector_product(context: Context, a: Expression, b: Expression) -> Expression:
-    """A product with a vector."""
     _floats(context)
     rows = a if len(context.shape) else context.reshaped(a, (1, -1 if a.ndim else 1))
     return F.matmul(context.tensor(rows), context.reshaped(context.tensor(b), (b.sizes[0], 1)))
@@ -36,7 +34,6 @@ def vector_product(context: Context, a: Expression, b: Expression) -> Expression
 
 @lowers("addmm.default")
 def addmm(context: Context, c: Expression, a: Expression, b: Expression, beta: Any = 1, alpha: Any = 1) -> Expression:
-    """Beta c + alpha a b."""
     _floats(context)
     if isinstance(beta, Expression) or isinstance(alpha, Expression):  # not known before a run
         return baddbmm(context, c, a, b, beta, alpha)

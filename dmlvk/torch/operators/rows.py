@@ -28,13 +28,11 @@ lowers("sum.default", "sum.dim_IntList")(_sum)
 
 @lowers("mean.default", "mean.dim")
 def mean(context: Context, x: Expression, dim: Any = None, keepdim: bool = False, **_: Any) -> Expression:
-    """The mean."""
     return _reduced(context, context.tensor(x), ReduceFunction.AVERAGE, dim)
 
 
 @lowers("prod.default", "prod.dim_int")
 def product(context: Context, x: Expression, dim: Any = None, keepdim: bool = False, **_: Any) -> Expression:
-    """The product."""
     return _reduced(context, context.tensor(x), ReduceFunction.MULTIPLY, dim)
 
 
@@ -118,7 +116,6 @@ def variance(
     correction: Any = None,
     keepdim: bool = False,
 ) -> Expression:
-    """The variance."""
     return _deviations(context, x, dim, correction if correction is not None else int(unbiased))[1]
 
 
@@ -126,7 +123,6 @@ def variance(
 def var_mean(
     context: Context, x: Expression, dim: Any = None, correction: Any = None, keepdim: bool = False
 ) -> tuple[Expression, ...]:
-    """Variance and mean."""
     context.result = context.result[0]
     middle, found = _deviations(context, x, dim, correction)
     return found, middle
@@ -140,7 +136,6 @@ def cumsum(context: Context, x: Expression, dim: int, **_: Any) -> Expression:
 
 @lowers("cumprod.default")
 def cumprod(context: Context, x: Expression, dim: int, **_: Any) -> Expression:
-    """The running product."""
     return F.cumprod(context.tensor(x), axis=axis_of(dim, x.ndim))
 
 
@@ -152,7 +147,6 @@ def softmax(context: Context, x: Expression, dim: int, *_: Any) -> Expression:
 
 @lowers("_log_softmax.default", "log_softmax.int")
 def log_softmax(context: Context, x: Expression, dim: int, *_: Any) -> Expression:
-    """Their logarithms."""
     return F.activation_log_softmax1(context.tensor(x), axes=[axis_of(dim, x.ndim)])
 
 

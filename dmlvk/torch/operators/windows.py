@@ -15,7 +15,6 @@ from dmlvk.torch.lowering import Context, NotLowered, lowers, reduced, with_equa
 
 
 def _all(given: Sequence[int], count: int) -> list[int]:
-    """A number for each axis."""
     return list(given) if len(given) == count else list(given) * count
 
 
@@ -106,7 +105,6 @@ def average_pool(
     count_include_pad: bool = True,
     divisor: int | None = None,
 ) -> Expression:
-    """The mean of each window."""
     spatial = len(window) if len(window) > 1 else (2 if x.ndim >= 3 and len(context.shape) >= 3 else 1)
     shape = context.shape
     windows, paddings = _all(window, spatial), _all(padding, spatial)
@@ -195,13 +193,11 @@ def adaptive_average_pool_backward(context: Context, gradient: Expression, x: Ex
 
 @lowers("upsample_nearest2d.vec", "upsample_nearest2d.default")
 def upsample_nearest(context: Context, x: Expression, *arguments: Any) -> Expression:
-    """The nearest elements below."""
     return _resampled(context, x, InterpolationMode.NEAREST_NEIGHBOR, 0.0, 0.0, arguments)
 
 
 @lowers("upsample_bilinear2d.vec", "upsample_bilinear2d.default")
 def upsample_bilinear(context: Context, x: Expression, size: Any, align_corners: bool, *arguments: Any) -> Expression:
-    """Between four elements."""
     if align_corners:
         raise NotLowered("corners that lie on one another")
     return _resampled(context, x, InterpolationMode.LINEAR, 0.5, -0.5, (size, *arguments))

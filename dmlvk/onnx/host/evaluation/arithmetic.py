@@ -126,7 +126,6 @@ _COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
 @computes("Equal", "Greater", "Less", of_sizes=True, counts=LENGTHS)
 @computes("GreaterOrEqual", "LessOrEqual", of_sizes=True, counts=MASKS)
 def compare(call: Call) -> Array:
-    """Of BOOL."""
     a, b = _pair(call)
     is_text = call.op_type == "Equal" and a.dtype.kind in "OU" and b.dtype.kind in "OU"
     is_number = a.dtype.kind in _NUMBERS + "b" or (is_of_sizes(a) and is_of_sizes(b))
@@ -168,7 +167,6 @@ def invert(call: Call) -> Array:
 
 @computes("BitShift")
 def shift(call: Call) -> Array:
-    """By fewer bits than there are."""
     a, b = _pair(call)
     if a.dtype.kind != "u" or a.dtype != b.dtype or (b.size and int(b.max()) >= 8 * a.dtype.itemsize):
         raise NotComputed("shifts by all bits, or of signed integers")
@@ -194,7 +192,6 @@ _UNARY_OF_FLOATS: dict[str, Callable[[Array], Array]] = {
 @computes("Neg", of_sizes=True, counts=LENGTHS)
 @computes("Abs", "Sign", "Relu")
 def unary(call: Call) -> Array:
-    """Of all numbers."""
     array = call.array(0)
     _check_numbers(array)
     return np.asarray(_UNARY[call.op_type](array))
@@ -237,7 +234,6 @@ _SEVERAL: dict[str, Callable[[Array, Array], Array]] = {"Max": np.maximum, "Min"
 @computes("Max", "Min", of_sizes=True, counts=LENGTHS)
 @computes("Sum")
 def several(call: Call) -> Array:
-    """Of any number of inputs, from the first to the last."""
     arrays = call.arrays()
     _check_numbers(*arrays)
     call.checked_shape(np.broadcast_shapes(*(array.shape for array in arrays)), arrays[0].dtype)
@@ -275,7 +271,6 @@ def cast(call: Call) -> Array:
 
 @computes("CastLike", counts=MASKS, grows=True)
 def cast_like(call: Call) -> Array:
-    """To another input's type."""
     return converted(call.array(0), helper.np_dtype_to_tensor_dtype(call.array(1).dtype))
 
 

@@ -47,7 +47,6 @@ class Call(NodeAttributes):
     # Inputs.
 
     def has(self, index: int) -> bool:
-        """Whether an input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def array(self, index: int) -> Array:
@@ -112,7 +111,6 @@ class Call(NodeAttributes):
         return sizes
 
     def wants(self, index: int) -> bool:
-        """Whether an output is asked for."""
         return index < len(self.proto.output) and bool(self.proto.output[index])
 
 
@@ -180,7 +178,6 @@ def computes(
 
 
 def function_of(domain: str, op_type: str, version: int) -> HostFunction | None:
-    """What computes an operator's version."""
     known = [item for item in FUNCTIONS.get((domain, op_type), ()) if item.since <= version]
     return known[-1] if known else None
 

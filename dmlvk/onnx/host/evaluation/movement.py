@@ -17,13 +17,11 @@ _NO_BOUND = (2**31 - 1, 2**63 - 1)  # Ends of Slice that stand for no end
 
 @computes("Identity", of_sizes=True, counts=LENGTHS)
 def identity(call: Call) -> object:
-    """The same value."""
     return call.inputs[0]
 
 
 @computes("Constant")
 def constant(call: Call) -> Array:
-    """The contents of its attribute."""
     if len(call.proto.attribute) != 1:
         raise ValueError(f"needs one attribute; it has {len(call.proto.attribute)}")
     attribute = call.proto.attribute[0]
@@ -74,7 +72,6 @@ def dropout(call: Call) -> tuple[Array, ...]:
 
 @computes("Shape", counts=LENGTHS, of_shape=True)
 def shape_of(call: Call) -> Array:
-    """The sizes from one axis to another."""
     array = call.array(0)
     end = call.attribute("end")
     return np.array(array.shape, np.int64)[call.integer("start", 0) : array.ndim if end is None else int(end)]
@@ -82,7 +79,6 @@ def shape_of(call: Call) -> Array:
 
 @computes("Size", counts=LENGTHS, of_shape=True)
 def size_of(call: Call) -> Array:
-    """The number of elements."""
     return np.array(call.array(0).size, np.int64)
 
 
@@ -107,7 +103,6 @@ def reshape(call: Call) -> Array:
 
 @computes("Flatten", of_sizes=True, counts=MASKS)
 def flatten(call: Call) -> Array:
-    """Two dimensions."""
     array = call.array(0)
     axis = call.integer("axis", 1)
     if not -array.ndim <= axis <= array.ndim:
@@ -141,7 +136,6 @@ def unsqueeze(call: Call) -> Array:
 
 @computes("Transpose", of_sizes=True, counts=MASKS)
 def transpose(call: Call) -> Array:
-    """The axes in another order."""
     array = call.array(0)
     return np.transpose(array, call.list("perm"))
 
@@ -182,7 +176,6 @@ def concat(call: Call) -> Array:
 
 @computes("Split", since=2, of_sizes=True, counts=MASKS)
 def split(call: Call) -> tuple[Array, ...]:
-    """Parts along an axis."""
     array = call.array(0)
     axis = call.axis(array.ndim)
     count = len(call.proto.output)
@@ -331,7 +324,6 @@ def _grid(array: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 @computes("ScatterElements", counts=MASKS)
 @computes("Scatter")
 def scatter_elements(call: Call) -> Array:
-    """With other elements at some places."""
     array, indices, updates = (call.array(index) for index in range(3))
     if indices.shape != updates.shape:
         raise NotComputed("updates of another shape")
@@ -404,7 +396,6 @@ def gather_nd(call: Call) -> Array:
 
 @computes("ScatterND", counts=MASKS)
 def scatter_nd(call: Call) -> Array:
-    """With other slices at some places."""
     array, indices, updates = (call.array(index) for index in range(3))
     depth = indices.shape[-1] if indices.ndim else 0
     if not 1 <= depth <= array.ndim or updates.shape != (*indices.shape[:-1], *array.shape[depth:]):
@@ -417,7 +408,6 @@ def scatter_nd(call: Call) -> Array:
 
 @computes("Where", of_sizes=True, counts=LENGTHS)
 def where(call: Call) -> Array:
-    """One of two elements."""
     condition, a, b = (call.array(index) for index in range(3))
     if condition.dtype != np.bool_ or a.dtype != b.dtype:
         raise ValueError(f"its inputs have the types {condition.dtype}, {a.dtype} and {b.dtype}")
@@ -438,7 +428,6 @@ def compress(call: Call) -> Array:
 
 @computes("NonZero")
 def non_zero(call: Call) -> Array:
-    """The places of elements that are not zero."""
     array = call.array(0)
     if array.ndim == 0:
         raise NotComputed("a scalar")
@@ -460,7 +449,6 @@ def trilu(call: Call) -> Array:
 
 @computes("EyeLike", of_shape=True)
 def eye_like(call: Call) -> Array:
-    """Ones on a diagonal."""
     array = call.array(0)
     given = call.attribute("dtype")
     if array.ndim != 2:
@@ -515,7 +503,6 @@ def space_to_depth(call: Call) -> Array:
 
 @computes("ReverseSequence")
 def reverse_sequence(call: Call) -> Array:
-    """The first elements of each sequence in reverse."""
     array, lengths = call.array(0), call.integers(1)
     batch, time = call.axis(array.ndim, "batch_axis", 1), call.axis(array.ndim, "time_axis", 0)
     if batch == time or len(lengths) != array.shape[batch]:

@@ -28,26 +28,22 @@ def _position(call: Call, index: int, count: int, *, is_new: bool = False) -> in
 
 @computes("SequenceEmpty")
 def empty(call: Call) -> tuple[list[Any]]:
-    """Without elements."""
     return ([],)
 
 
 @computes("SequenceConstruct")
 def construct(call: Call) -> tuple[list[Any]]:
-    """Of all inputs."""
     return (list(call.inputs),)
 
 
 @computes("SequenceAt")
 def at(call: Call) -> Any:
-    """One element."""
     values = _sequence(call)
     return (values[_position(call, 1, len(values))],)
 
 
 @computes("SequenceLength")
 def length(call: Call) -> Array:
-    """How many elements there are."""
     return np.array(len(_sequence(call)), np.int64)
 
 
@@ -70,7 +66,6 @@ def erase(call: Call) -> tuple[list[Any]]:
 
 @computes("SplitToSequence")
 def split(call: Call) -> tuple[list[Array]]:
-    """Parts along an axis."""
     array = call.array(0)
     axis = call.axis(array.ndim)
     size = array.shape[axis]
@@ -101,19 +96,16 @@ def concat(call: Call) -> Array:
 
 @computes("Optional")
 def optional(call: Call) -> Any:
-    """A value that may be absent."""
     return (call.inputs[0] if call.inputs else None,)
 
 
 @computes("OptionalHasElement")
 def has_element(call: Call) -> Array:
-    """Whether it is there."""
     return np.array(bool(call.inputs) and call.inputs[0] is not None)
 
 
 @computes("OptionalGetElement")
 def get_element(call: Call) -> Any:
-    """What is there."""
     if not call.inputs or call.inputs[0] is None:
         raise ValueError("its value is absent")
     if not call.proto.output:

@@ -63,7 +63,6 @@ def _overlaps(box: Array, others: Array, overlap: float) -> Array:
 
 @computes("NonMaxSuppression")
 def boxes_left(call: Call) -> Array:
-    """Rows of batch, class and box."""
     boxes, scores = call.array(0), call.array(1)
     if boxes.ndim != 3 or scores.ndim != 3 or boxes.shape[2] != 4:
         raise ValueError(f"boxes of {list(boxes.shape)} and scores of {list(scores.shape)}")

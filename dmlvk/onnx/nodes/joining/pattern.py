@@ -59,11 +59,9 @@ class Nodes:
         return len(self._readers.get(name, [])) + (name in self._shown) <= 1
 
     def is_constant(self, name: str) -> bool:
-        """Whether a value is a known array."""
         return isinstance(self._constants.get(name), np.ndarray)
 
     def array(self, name: str) -> npt.NDArray[Any] | None:
-        """A known value; ``None``: it is none."""
         value = self._constants.get(name)
         return value if isinstance(value, np.ndarray) else None
 
@@ -101,7 +99,6 @@ class Nodes:
         return found is not None and any(abs(found - number) <= 2.0**-10 * abs(number) for number in wanted)
 
     def integers(self, name: str) -> list[int] | None:
-        """A known value as integers."""
         value = self._constants.get(name)
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or value.size > 8:
             return None
@@ -161,7 +158,6 @@ class Nodes:
 
 
 def attribute(step: Step, name: str, default: Any = None) -> Any:
-    """An attribute's value."""
     found = next((item for item in step.proto.attribute if item.name == name), None)
     return default if found is None else helper.get_attribute_value(found)
 

@@ -123,7 +123,6 @@ def fast_gelu(node: Node) -> None:
 
 @translates("BiasGelu", by=["ELEMENT_WISE_ADD", "ACTIVATION_GELU"], domain=MICROSOFT)
 def bias_gelu(node: Node) -> None:
-    """Of the sum with a bias."""
     node.set(node.apply("ACTIVATION_GELU", input_tensor=node.tensor(0) + node.tensor(1)))
 
 

@@ -26,8 +26,6 @@ def numbers(node: Node, index: int, count: int) -> Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Heads:
-    """The sizes of what is appended."""
-
     batch: int  # sequences
     tokens: int  # new ones of each
     heads: int  # of queries

@@ -154,7 +154,6 @@ class _GivenInputs:
 
     @property
     def sizes(self) -> AttentionSizes:
-        """Their sizes."""
         batch, heads, queries, size = self.query.shape
         key_heads, own = self.key.shape[1:3]
         past = 0 if self.past is None else self.past[0].shape[2]

@@ -49,11 +49,9 @@ class _Given:
         self._places = {name: place for place, name in enumerate(names)}
 
     def has(self, name: str) -> bool:
-        """Whether an input is there."""
         return self._node.has(self._places[name])
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of an input."""
         return self._node.shape(self._places[name])
 
     def rows(self, name: str) -> int | None:
@@ -61,7 +59,6 @@ class _Given:
         return self.shape(name)[2] if self.has(name) else None
 
     def refuse(self, name: str, rule: str) -> NoReturn:
-        """Refuses an input."""
         place = self._places[name]
         value = self._node.proto.input[place] if place < len(self._node.proto.input) else ""
         raise NodeInputError(f"{name}{f' ({value!r})' if value else ''} {rule}")

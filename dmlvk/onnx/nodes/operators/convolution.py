@@ -34,7 +34,6 @@ class Window:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The members that every such operator has."""
         return {
             "dimension_count": len(self.strides),
             "strides": list(self.strides),
@@ -138,7 +137,6 @@ def filtered(
     /,
     **more: Any,
 ) -> Tensor:
-    """A tensor by a convolution's operator."""
     seen, filters = widened(tensor), widened(weights)
     members = {"input_tensor": seen, "filter_tensor": filters, "group_count": node.integer("group", 1), **more}
     return narrowed(node.apply(operator, element, **window.widened().members, **members), tensor.rank)

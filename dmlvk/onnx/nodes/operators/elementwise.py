@@ -120,7 +120,6 @@ def equal(node: Node) -> None:
 
 @translates("BitShift", by=["ELEMENT_WISE_BIT_SHIFT_LEFT", "ELEMENT_WISE_BIT_SHIFT_RIGHT"], batch=batches.elementwise)
 def bit_shift(node: Node) -> None:
-    """Direction LEFT or RIGHT."""
     direction = node.text("direction")
     if direction not in ("LEFT", "RIGHT"):
         raise NotOnDevice(f"the direction must be LEFT or RIGHT; got {direction!r}")
@@ -147,7 +146,6 @@ def modulus(node: Node) -> None:
 
 @translates("Max", "Min", by=["ELEMENT_WISE_MAX", "ELEMENT_WISE_MIN"], batch=batches.elementwise)
 def extremum(node: Node) -> None:
-    """Any number of inputs, two by two."""
     name = f"ELEMENT_WISE_{node.op_type.upper()}"
     tensors = node.tensors()
     made = functools.reduce(lambda a, b: node.apply(name, a_tensor=a, b_tensor=b), tensors[1:], tensors[0])
@@ -196,13 +194,11 @@ def rounded(node: Node) -> None:
 
 @translates("IsNaN", by=["ELEMENT_WISE_IS_NAN"], batch=batches.elementwise)
 def is_nan(node: Node) -> None:
-    """Gives BOOL."""
     node.set(node.apply("ELEMENT_WISE_IS_NAN", input_tensor=node.tensor(0)))
 
 
 @translates("IsInf", by=["ELEMENT_WISE_IS_INFINITY"], batch=batches.elementwise)
 def is_infinite(node: Node) -> None:
-    """Either infinity, or one of them."""
     positive, negative = bool(node.integer("detect_positive", 1)), bool(node.integer("detect_negative", 1))
     if not positive and not negative:
         raise NotOnDevice("neither infinity is looked for")

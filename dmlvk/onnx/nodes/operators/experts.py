@@ -148,7 +148,6 @@ def mixture(node: Node) -> None:
     note="integers of 2, 4 and 8 bits in blocks; only chosen experts' weights are read",
 )
 def mixture_of_integers(node: Node) -> None:
-    """The same with packed weights."""
     if node.text("quant_type", "int") != "int" or node.integer("weights_prepacked", 0) > 0:
         raise NotOnDevice(f"quant_type {node.text('quant_type', 'int')!r}, or weights in an order of a device's own")
     bits = node.integer("expert_weight_bits", 4)

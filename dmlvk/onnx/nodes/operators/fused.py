@@ -116,7 +116,6 @@ def fused_gemm(node: Node) -> None:
 
 @translates("FusedMatMulActivation", by=["GEMM"], domain=MICROSOFT)
 def fused_product(node: Node) -> None:
-    """FusedMatMul, and an activation."""
     node.check_element(0, *FLOATS)
     a, b = factors(node)
     node.set(_activated(node, matmul(node, a, b, alpha=node.real("alpha", 1.0)), _named_numbers(node)))

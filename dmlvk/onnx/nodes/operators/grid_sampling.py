@@ -137,7 +137,6 @@ def _component(node: Node, grid: Tensor, number: int) -> Tensor:
 
 
 def _taps(node: Node, positions: Tensor, length: _Length, mode: str, padding: str, corners: bool) -> list[_GridTap]:
-    """What counts along an axis."""
     if corners:
         x = (positions + 1.0) * 0.5 * length.last
     else:

@@ -19,8 +19,6 @@ MASKED = -np.inf  # What is added to scores of keys that must not be seen
 
 @dataclasses.dataclass(frozen=True)
 class AttentionSizes:
-    """The sizes of an attention."""
-
     batch: int  # sequences
     heads: int  # of the queries
     key_heads: int  # of keys and values: each serves the same number of heads
@@ -32,7 +30,6 @@ class AttentionSizes:
 
     @property
     def keys(self) -> int:
-        """Past and own keys."""
         return self.past + self.own
 
 
@@ -123,7 +120,6 @@ def capped_by(node: Node, scores: Tensor, cap: float) -> Tensor:
 
 
 def positions(node: Node, count: int, first: int = 0) -> Tensor:
-    """Whole numbers from one on."""
     return node.assembly.constant(np.arange(first, first + count, dtype=np.int32), TensorProto.INT32)
 
 

@@ -75,7 +75,6 @@ def group_normalization(node: Node) -> None:
 
 @translates("Gelu", by=["ACTIVATION_GELU"], domain=JOINED, batch=batches.elementwise)
 def gelu(node: Node) -> None:
-    """By the error function."""
     node.check_element(0, *FLOATS)
     node.set(node.apply("ACTIVATION_GELU", input_tensor=node.tensor(0)))
 

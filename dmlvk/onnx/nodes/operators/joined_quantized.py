@@ -79,7 +79,6 @@ def _finish(node: Node, sums: Tensor, axis: int) -> None:
 
 @translates("Conv", by=["CONVOLUTION", *_BY], domain=JOINED, batch=batches.each_picture)
 def convolution(node: Node) -> None:
-    """Of integers."""
     tensor, weights = _integers(node, 0, _FIRST), _integers(node, 1, _SECOND)
     bias = channel_bias(node, _BIAS, weights.shape[0])
     sums = convolved(node, tensor, weights, None if bias is None else node.cast(bias, TensorProto.FLOAT))
@@ -88,7 +87,6 @@ def convolution(node: Node) -> None:
 
 @translates("MatMul", by=["GEMM", *_BY], domain=JOINED, batch=batches.product)
 def matrix_product(node: Node) -> None:
-    """Of integers."""
     _finish(node, matmul(node, _integers(node, 0, _FIRST), _integers(node, 1, _SECOND)), -1)
 
 

@@ -102,12 +102,10 @@ def _at_most_four(node: Node, tensor: Tensor) -> Tensor:
 
 
 def largest_operand(node: Node) -> int:
-    """Bytes that a kernel may be given in one tensor."""
     return node.device.info.limits.max_storage_buffer_range
 
 
 def _columns(node: Node, tensor: Tensor, start: int, stop: int, rows: int) -> Tensor:
-    """Some columns of a matrix whose rows are all the same one."""
     row = tensor.viewed((1, tensor.shape[1]), (0, tensor.strides[1]))
     part = node.apply(
         "SLICE1",

@@ -51,7 +51,6 @@ def split(node: Node) -> None:
 
 @translates("Slice", by=["SLICE1"], batch=batches.outside_of_axes(3))
 def part(node: Node) -> None:
-    """Any steps, also backwards."""
     tensor = node.tensor(0)
     if node.version >= 10:
         starts, ends = node.integers(1), node.integers(2)
@@ -175,7 +174,6 @@ def center_crop_pad(node: Node) -> None:
 
 @translates("Tile", by=["TILE"])
 def tile(node: Node) -> None:
-    """How often is known."""
     tensor, repeats = node.tensor(0), node.integers(1)
     node.set(node.apply("TILE", input_tensor=tensor, repeats=repeats))
 

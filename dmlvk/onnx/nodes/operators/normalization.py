@@ -253,7 +253,6 @@ def _repeats(skip: Tensor, tensor: Tensor) -> bool:
 
 
 def _is_residual(node: Node, tensor: Tensor, scale: Tensor, length: int) -> bool:
-    """Whether RESIDUAL_NORMALIZATION takes these rows."""
     has_buffers = node.device.target.buffers >= BUFFERS
     return has_buffers and tensor.element in FLOATS and length % 2 == 0 and math.prod(scale.shape) == length
 

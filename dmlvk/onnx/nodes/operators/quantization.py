@@ -251,7 +251,6 @@ def integer_matrix_product(node: Node) -> None:
 
 @translates("QLinearMatMul", by=["QUANTIZED_LINEAR_MATRIX_MULTIPLY"])
 def quantized_matrix_product(node: Node) -> None:
-    """Quantized tensors in and out."""
     a, b, shape = matrices(node, node.tensor(0), node.tensor(3))
     rank = len(shape)
     node.set(
@@ -272,7 +271,6 @@ def quantized_matrix_product(node: Node) -> None:
 
 @translates("QLinearConv", by=["QUANTIZED_LINEAR_CONVOLUTION"])
 def quantized_convolution(node: Node) -> None:
-    """Quantized tensors in and out."""
     tensor, weights = node.tensor(0), node.tensor(3)
     window = window_of(
         node, tensor.shape[2:], weights.shape[2:], output=window_counts(node, tensor.shape[2:], weights.shape[2:])

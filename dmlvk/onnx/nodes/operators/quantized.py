@@ -406,7 +406,6 @@ class _NodeBlocks:
 
     @property
     def count(self) -> int:
-        """Blocks of a column."""
         return -(-self.terms // self.size)
 
     @property

@@ -48,7 +48,6 @@ class Gates:
         return self.plain(index, tensor)
 
     def plain(self, index: int, tensor: Tensor) -> Tensor:
-        """An activation."""
         activation = self.activations[index]
         values = {field.attribute: value for field, value in activation.attributes}
         return self.node.apply(activation.operator_name, input_tensor=tensor, **values)
@@ -127,8 +126,6 @@ def lstm_cell(
 
 @dataclasses.dataclass(frozen=True)
 class Direction:
-    """A direction of a network."""
-
     given: Tensor  # the part of each step that does not depend on states: steps * batch, gates * units
     cell: Cell  # a step
     hidden: Tensor  # the state before the first step: batch, units

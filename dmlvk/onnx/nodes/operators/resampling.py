@@ -50,8 +50,6 @@ class _CoordinateMap:
 
 @dataclasses.dataclass(frozen=True)
 class _ResizeRequest:
-    """What a node asks for."""
-
     mode: str  # ``"nearest"``, ``"linear"`` or ``"cubic"``
     transformation: str  # how coordinates are counted
     rounding: str  # how nearest rounds
@@ -228,7 +226,6 @@ def _axes(node: Node, rank: int) -> list[int]:
 
 
 def _scales(node: Node, shape: tuple[int, ...], output: tuple[int, ...]) -> list[float]:
-    """The scale of every axis, as it is given or as the sizes make it."""
     axes = _axes(node, len(shape))
     scales = [1.0] * len(shape)
     index = 1 if node.op_type == "Upsample" or node.version < 11 else 2
@@ -269,7 +266,6 @@ def _regions(node: Node, rank: int) -> list[tuple[float, float]]:
 
 
 def _axis(transformation: str, length: int, out: int, scale: float, region: tuple[float, float]) -> _CoordinateMap:
-    """Scale and offsets of one axis."""
     if length == out and scale == 1 and region == (0.0, 1.0) and transformation != "tf_half_pixel_for_nn":
         return _CoordinateMap(1.0)
     if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and out > 1):
