@@ -76,8 +76,8 @@ def main() -> int:
                     print(error, file=sys.stderr)
                     return 1
     listed = {name: ", ".join(f"`{bits}`" for bits in of) for name, of in found.items() if of}
-    measured = Measured.read(PAGE.read_text(encoding="utf-8"))
-    PAGE.write_text(accuracy_page(dataclasses.replace(measured, float16=listed)), encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(accuracy_page(page, dataclasses.replace(Measured.read(page), float16=listed)), encoding="utf-8")
     print(f"{len(found)} functions, {sum(map(len, found.values()))} results that are not the nearest")
     return 0
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes the documents that follow from the declarations.
 
-Of these git keeps docs/onnx.md and docs/accuracy.md with what was measured, and the count of operators in README.md. It
-does not keep docs/operators.md, docs/decisions.md and dmlvk/functions.pyi, which tells editors and type checkers of the
-operators' functions: set-up makes these here, the build of a wheel the last one, scripts/build_docs.py those of the
-site.
+Of these git keeps docs/accuracy.md with what was measured, and the count of operators in README.md. It does not keep
+docs/operators.md, docs/onnx-operators.md, docs/decisions.md and dmlvk/functions.pyi, which tells editors and type
+checkers of the operators' functions: set-up makes these here, the build of a wheel the last one, scripts/build_docs.py
+those of the site.
 
     python scripts/make_docs.py                   write all of them
     python scripts/make_docs.py --check           say which of those in git are stale, and write the others
@@ -37,7 +37,7 @@ from scripts.shader_tools.operations import operations_by_operator
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 ACCURACY = "accuracy.md"
 STUBS = "../dmlvk/functions.pyi"
-NOT_IN_GIT = ("operators.md", "decisions.md", STUBS)
+NOT_IN_GIT = ("operators.md", "onnx-operators.md", "decisions.md", STUBS)
 
 
 def pages(docs: Path, measured: Measured) -> dict[str, Callable[[], str]]:
@@ -48,8 +48,8 @@ def pages(docs: Path, measured: Measured) -> dict[str, Callable[[], str]]:
     made: dict[str, Callable[[], str]] = {
         "operators.md": operators_page,
         "decisions.md": decisions_page,
-        "onnx.md": lambda: onnx_page(DOCS / "onnx.md"),
-        ACCURACY: lambda: accuracy_page(measured),
+        "onnx-operators.md": onnx_page,
+        ACCURACY: lambda: accuracy_page((docs / ACCURACY).read_text(encoding="utf-8"), measured),
     }
     if docs != DOCS:
         return made

@@ -266,8 +266,8 @@ generated_files() { # what follows from the declarations and is not in git: page
     if [[ $WITH_TESTS == no ]]; then
         [[ -f dmlvk/functions.pyi ]] || logged "$VENV/bin/python" -m scripts.docs_tools.function_stubs ||
             fail "scripts/docs_tools/function_stubs.py could not write the functions' types"
-    elif [[ ! -f dmlvk/functions.pyi || ! -f docs/operators.md ]] || [[ -n $(find dmlvk/operators dmlvk/graphs \
-        docs/accuracy.md scripts/docs_tools scripts/make_docs.py -type f ! -name '*.pyc' \
+    elif [[ ! -f dmlvk/functions.pyi || ! -f docs/onnx-operators.md ]] || [[ -n $(find dmlvk/operators dmlvk/graphs \
+        dmlvk/onnx/nodes docs/accuracy.md scripts/docs_tools scripts/make_docs.py -type f ! -name '*.pyc' \
         -newer dmlvk/functions.pyi -print -quit) ]]; then
         logged "$VENV/bin/python" scripts/make_docs.py || fail "scripts/make_docs.py could not write the documents"
         touch dmlvk/functions.pyi

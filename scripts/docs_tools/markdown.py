@@ -19,6 +19,19 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[in
     return [f"| {' | '.join(head)} |", f"|{'|'.join(rules)}|", *(f"| {' | '.join(map(cell, row))} |" for row in rows)]
 
 
+def with_table(text: str, lines: Sequence[str]) -> str:
+    """A text with these lines in the place of the table that has the same head.
+
+    Raises:
+        ValueError: when there is none.
+    """
+    before, head, after = text.partition(f"{lines[0]}\n")
+    if not head:
+        raise ValueError(f"there is no table whose head is {lines[0]}")
+    rest = itertools.dropwhile(lambda line: line.startswith("|"), after.splitlines(keepends=True))
+    return before + "".join(f"{line}\n" for line in lines) + "".join(rest)
+
+
 def rows_below(text: str, *titles: str) -> list[list[str]]:
     """The cells of the rows of the first table in a text whose head begins with these titles.
 

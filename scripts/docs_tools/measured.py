@@ -94,6 +94,11 @@ class Measured:
         return dataclasses.replace(self, devices=devices, date=document["started"][:10], errors=errors, exact=exact)
 
 
+def with_origin(page: str, measured: Measured) -> str:
+    origin = f"Measured on {measured.devices} ({measured.date})\nby `dmlvk conformance "
+    return _ORIGIN.sub(lambda _: origin, page)
+
+
 def linked(operator: str, data_types: str = "float32") -> str:
     """An operator with a link to its section, and the type to which it goes: ``float32-int8`` names both."""
     _, _, other = data_types.partition("-")

@@ -152,7 +152,7 @@ PAGES = (
     *sorted(p.relative_to(ROOT).as_posix() for folder in _FOLDERS for p in (ROOT / "docs" / folder).glob("*.md")),
 )
 
-GENERATED = ("docs/onnx.md", "docs/accuracy.md", "docs/how-to/array-programs.md")
+GENERATED = ("docs/accuracy.md", "docs/how-to/array-programs.md")
 """Whose tables commands make of declarations and measurements, or read: their rows may be long."""
 
 MOST_CHARACTERS, MOST_COLUMNS, MOST_WORDS = 120, 6, 25
