@@ -3,7 +3,6 @@
 
     python scripts/check_shaders.py                check the library in dmlvk/kernels/spirv
     python scripts/check_shaders.py --source       check the GLSL too: undefined macros, unused files and definitions
-    python scripts/check_shaders.py --list-rules   say what is checked, and why
 
 Exit status: 0 nothing found, 1 findings or nothing to check, 2 wrong usage.
 """
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,11 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from dmlvk.kernels.library.checkout import COMPILER
 from dmlvk.kernels.library.compiler import CompileError, Compiler, MissingToolError, Variant, key_of
 from dmlvk.kernels.library.sources import SourceError, SourceTree
-from scripts.shader_tools.project import LIBRARY, SHADERS, compiled_store, project_variants, selected
-from scripts.shader_tools.rules import EXEMPTIONS, REASONS, RULES, Exemption, Finding, apply_exemptions, lint
+from scripts.shader_tools.project import LIBRARY, SHADERS, compiled_store, project_variants
+from scripts.shader_tools.rules import EXEMPTIONS, REASONS, Exemption, Finding, apply_exemptions, lint
 from scripts.shader_tools.source_rules import SOURCE_REASONS, lint_sources
 
 CLEAN, FOUND = 0, 1
+
+MOST_SHOWN = 40  # Findings that are printed
 
 LIBRARY_REASONS = {
     "library": "what is checked must be what is shipped: every variant, compiled from the sources as they are",
@@ -49,32 +49,23 @@ def main(
         The exit status.
     """
     options = _parser().parse_args(argv)
-    if options.list_rules:
-        _print_rules(exemptions)
-        return CLEAN
-    modules, missing = _modules(options.library, selected(_variants(variants), options.variant), shaders)
+    modules, missing = _modules(options.library, _variants(variants), shaders)
     names = sorted(modules)
-    findings = [] if options.variant else [Finding(name, "library", text, 0) for name, text in missing.items()]
+    findings = [Finding(name, "library", text, 0) for name, text in missing.items()]
     raw = [finding for name in names for finding in lint(name, modules[name])]
     standing, unused = apply_exemptions(raw, exemptions)
     findings += standing
-    if not options.variant:
-        findings += [
-            Finding(exemption.variants, "unused-exemption", f"{exemption.rule}: {exemption.instruction}", 0)
-            for exemption in unused
-        ]
+    findings += [
+        Finding(exemption.variants, "unused-exemption", f"{exemption.rule}: {exemption.instruction}", 0)
+        for exemption in unused
+    ]
     if options.source:
         findings += lint_sources(SourceTree(shaders), _variants(variants))
-    if options.json:
-        _print_json(names, findings)
-    else:
-        shown = findings if options.limit == 0 else findings[: options.limit]
-        _print_text(_located(shown, variants, shaders), len(findings) - len(shown))
-        broken = len({finding.variant for finding in findings}.intersection(names))
-        print(f"{len(names)} variants checked: {len(findings)} findings" + (f" in {broken} of them" if broken else ""))
+    _print_text(_located(findings[:MOST_SHOWN], variants, shaders), len(findings) - MOST_SHOWN)
+    broken = len({finding.variant for finding in findings}.intersection(names))
+    print(f"{len(names)} variants checked: {len(findings)} findings" + (f" in {broken} of them" if broken else ""))
     if not names:
-        what = f"matches {options.variant!r}" if options.variant else "is there to be checked"
-        print(f"no variant {what} in {options.library}: run scripts/compile_shaders.py", file=sys.stderr)
+        print(f"no variant is there to be checked in {options.library}: run compile_shaders.py", file=sys.stderr)
         return FOUND
     return FOUND if findings else CLEAN
 
@@ -156,34 +147,14 @@ def _print_text(findings: Iterable[Finding], left_out: int) -> None:
         word = f" (word {finding.word})" if finding.word else ""
         print(f"{position}{finding.variant}: {finding.rule}: {finding.instruction}{word}")
         print(f"    {ALL_REASONS[finding.rule]}")
-    if left_out:
-        print(f"… and {left_out} more: --limit 0 or --json show all")
-
-
-def _print_json(names: Sequence[str], findings: Iterable[Finding]) -> None:
-    content = {
-        "checked": len(names),
-        "findings": [{**dataclasses.asdict(f), "reason": ALL_REASONS[f.rule]} for f in findings],
-    }
-    print(json.dumps(content, indent=1, sort_keys=True))
-
-
-def _print_rules(exemptions: Iterable[Exemption]) -> None:
-    width = max(map(len, ALL_REASONS))
-    for name in [*(rule.id for rule in RULES), *LIBRARY_REASONS, *SOURCE_REASONS]:
-        print(f"{name:<{width}}  {ALL_REASONS[name]}")
-    for exemption in exemptions:
-        print(f"exempted from {exemption.rule}: {exemption.variants}, {exemption.instruction}: {exemption.reason}")
+    if left_out > 0:
+        print(f"… and {left_out} more")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Check the compiled shaders.")
     parser.add_argument("--library", metavar="DIR", type=Path, default=LIBRARY, help="what to check (%(default)s)")
-    parser.add_argument("--variant", metavar="GLOB", help="only variants with such a name; skips checks of the whole")
     parser.add_argument("--source", action="store_true", help="check the GLSL sources too")
-    parser.add_argument("--list-rules", action="store_true", help="print every rule with its reason")
-    parser.add_argument("--json", action="store_true", help="print all findings as JSON, without line numbers")
-    parser.add_argument("--limit", metavar="N", type=int, default=40, help="findings to print, 0 for all (%(default)s)")
     return parser
 
 

@@ -4,7 +4,6 @@
     python scripts/compile_shaders.py              compile what is not compiled yet
     python scripts/compile_shaders.py --pack       and pack all of them, as a wheel carries them
     python scripts/compile_shaders.py --check      compile everything anew and compare; --every 8: an eighth of it
-    python scripts/compile_shaders.py --list       name the variants
 
 A checkout compiles by itself what it runs; this is for what needs all of them. Compiled shaders are kept by content: a
 run that was interrupted goes on where it stopped.
@@ -43,7 +42,6 @@ from scripts.shader_tools.project import (
     checked_variants,
     compiled_store,
     project_variants,
-    selected,
 )
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
@@ -76,14 +74,9 @@ def main(
     except VariantError as error:
         print(error, file=sys.stderr)
         return FAILED
-    wanted = selected(every, options.variant)
-    if not wanted:
-        what = f"no variant matches {options.variant!r}" if every else "there are no variants"
-        print(f"{what}; --list names them", file=sys.stderr)
+    if not every:
+        print("there are no variants", file=sys.stderr)
         return UNUSABLE
-    if options.list:
-        _print_variants(wanted)
-        return DONE
     try:
         compiler = Compiler.find(SourceTree(shaders))
         keys = {variant.name: compiler.key(variant) for variant in every}
@@ -93,8 +86,9 @@ def main(
     except SourceError as error:
         print(f"{shaders.name}/{error}", file=sys.stderr)
         return FAILED
+    wanted = every
     if options.every > 1:  # others when sources change, for the keys do
-        wanted = [variant for variant in wanted if zlib.crc32(keys[variant.name].encode()) % options.every == 0]
+        wanted = [variant for variant in every if zlib.crc32(keys[variant.name].encode()) % options.every == 0]
     run = Compilation(compiler, options.output, every, wanted, keys, options.jobs)
     try:
         status = run.check() if options.check else run.update()
@@ -265,8 +259,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Compile the shader variants to SPIR-V.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail unless all is as compiled anew")
     parser.add_argument("--pack", action="store_true", help="pack all variants, as a wheel carries them")
-    parser.add_argument("--list", action="store_true", help="name the variants with source and definitions")
-    parser.add_argument("--variant", metavar="GLOB", help="only variants with such a name, as 'element_wise_sign.*'")
     parser.add_argument("--every", metavar="N", type=_positive, default=1, help="only one of so many, by its sources")
     parser.add_argument("--jobs", metavar="N", type=_positive, default=os.cpu_count() or 1, help="compilations at once")
     parser.add_argument("--output", metavar="DIR", type=Path, default=LIBRARY, help="library directory (%(default)s)")
@@ -278,11 +270,6 @@ def _positive(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
-
-
-def _print_variants(variants: Iterable[Variant]) -> None:
-    for variant in variants:
-        print(" ".join([variant.name, variant.source, *(f"{name}={value}" for name, value in variant.defines)]))
 
 
 if __name__ == "__main__":

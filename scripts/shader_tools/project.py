@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -57,8 +56,3 @@ def checked_variants(variants: Iterable[Variant]) -> list[Variant]:
     if faults:
         raise VariantError("\n".join(faults))
     return ordered
-
-
-def selected(variants: Iterable[Variant], pattern: str | None) -> list[Variant]:
-    """Return the variants whose name matches a glob; all of them without one."""
-    return [variant for variant in variants if pattern is None or fnmatchcase(variant.name, pattern)]

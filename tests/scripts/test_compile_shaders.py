@@ -174,12 +174,6 @@ def test_damaged_pack_is_made_again(project: Project, capsys: Output, size: int)
     assert file.read_bytes() == contents
 
 
-def test_some_variants_are_no_packed_library(project: Project, capsys: Output) -> None:
-    assert project.compile("--pack", "--variant", "first.*") == 1
-    assert "second.plain: missing" in capsys.readouterr().err
-    assert not list(project.library.glob("*.pack"))
-
-
 def test_failures_name_variants_message_and_command(project: Project, capsys: Output) -> None:
     project.write("family/second.comp", shader("b[i] = no_such_name;", '#include "numbers.glsl"'))
     project.write("family/first.comp", shader("b[i] = also_missing;", '#include "numbers.glsl"'))
@@ -277,25 +271,6 @@ def test_compiler_that_does_not_run(project: Project, capsys: Output, monkeypatc
     monkeypatch.setenv("PATH", str(project.root))
     assert project.compile() == 2
     assert "does not run" in capsys.readouterr().err
-
-
-def test_variant_option_compiles_some(project: Project, capsys: Output) -> None:
-    assert project.compile("--variant", "first.*") == 0
-    assert project.compiled() == {"first.one", "first.two"}
-    assert project.compile("--variant", "second.*") == 0
-    assert len(project.compiled()) == 3
-    assert project.compile("--variant", "third.*") == 2
-    assert "no variant matches 'third.*'" in capsys.readouterr().err
-
-
-def test_list(project: Project, capsys: Output) -> None:
-    assert project.compile("--list", "--variant", "*o*") == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "first.one family/first.comp CHOICE=ONE",
-        "first.two family/first.comp CHOICE=TWO",
-        "second.plain family/second.comp",
-    ]
-    assert not project.library.exists()
 
 
 def test_no_variants_is_a_failure(empty_project: Project, capsys: Output) -> None:

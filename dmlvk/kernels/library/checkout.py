@@ -84,7 +84,7 @@ class Checkout:
         """
         key = self.key(variant_name)
         if key is None:
-            raise ShaderLibraryError(f"there is no shader variant {variant_name}: scripts/compile_shaders.py --list")
+            raise ShaderLibraryError(f"there is no shader variant {variant_name}")
         return self._found(variant_name, key) or self._made(variant_name)
 
     def key(self, variant_name: str) -> str | None:
