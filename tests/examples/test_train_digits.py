@@ -55,9 +55,12 @@ def test_losses_and_gradients(example: ModuleType) -> None:
     assert all(curve == curves[0] for curve in curves)
     assert all(state == states[0] for state in states)
     start, gradient = example.initial_parameters(), mean * 10
-    step = gradient * np.float32(0.01 / np.linalg.norm(gradient))  # the loss along it, either way
-    before, after = (_first_loss(example, start + sign * step, ink, digits) for sign in (-1, 1))
-    assert (after - before) / 0.02 == pytest.approx(np.linalg.norm(gradient), rel=1e-2)
+    first = sum(int(np.prod(example.SHAPES[name])) for name in ("w3", "w2"))
+    for part in (slice(None), slice(first, first + int(np.prod(example.SHAPES["w1"])))):  # the loss along it
+        step = np.zeros_like(gradient)
+        step[part] = gradient[part] * 0.01 / np.linalg.norm(gradient[part])
+        before, after = (_first_loss(example, start + sign * step, ink, digits) for sign in (-1, 1))
+        assert (after - before) / 0.02 == pytest.approx(np.linalg.norm(gradient[part]), rel=1e-2)
     assert np.count_nonzero(gradient) > 0.5 * example.COUNT
 
 
