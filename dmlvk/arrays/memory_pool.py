@@ -24,6 +24,12 @@ _KEPT_PART = {"CPU": 32}
 _GRANULE = 64  # Bytes of which a chunk's size is a multiple
 
 
+class _Entry:
+    """The owner of a chunk that is kept: gone with its entry, whatever interrupts the pool."""
+
+    __slots__ = ("__weakref__",)
+
+
 class MemoryPool:
     """The memory that nobody uses at the moment.
 
@@ -33,7 +39,7 @@ class MemoryPool:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._kept: dict[Allocation, None] = {}  # the oldest first
+        self._kept: dict[Allocation, _Entry] = {}  # the oldest first
         self._by_size: dict[int, list[tuple[int, Allocation]]] = {}  # heaps
         self._size = 0
         self._taken = self._most_taken = self._most_of_all = 0
@@ -86,20 +92,30 @@ class MemoryPool:
         size = -(-size_in_bytes // _GRANULE) * _GRANULE
         with self.engine.afterwards, self.engine.lock:
             self.engine.check_open()
-            allocation = wish if wish in self._kept and wish.size_in_bytes == size else None
-            if allocation is not None:
-                self._drop(allocation)
-            if allocation is None and (heap := self._by_size.get(size)):
-                # Whatever came back in which order, the same one: what repeats finds the kernels bound that it wants.
-                _, allocation = heapq.heappop(heap)
-            if allocation is not None:
-                allocation.owner = weakref.ref(owner)
-                del self._kept[allocation]
-                self._size -= size
-            else:
-                allocation = self._allocated(size, owner)
+            allocation = self._taken_from_kept(size, owner, wish) or self._allocated(size, owner)
             self._count(size)
             return allocation
+
+    def _taken_from_kept(self, size: int, owner: object, wish: Allocation | None) -> Allocation | None:
+        if wish is not None and wish.size_in_bytes == size and self._leaves(wish):
+            wish.owner = weakref.ref(owner)
+            self._drop(wish)
+            return wish
+        heap = self._by_size.get(size)
+        while heap:
+            # Whatever came back in which order, the same one: what repeats finds the kernels bound that it wants.
+            _, allocation = heapq.heappop(heap)
+            if self._leaves(allocation):
+                allocation.owner = weakref.ref(owner)
+                return allocation
+        return None
+
+    def _leaves(self, allocation: Allocation) -> bool:
+        """Keeps a chunk no more; whether it was kept. It has no owner then, so that an interrupt leaves nothing."""
+        if self._kept.pop(allocation, None) is None:
+            return False
+        self._size -= allocation.size_in_bytes
+        return True
 
     def _allocated(self, size: int, owner: object) -> Allocation:
         try:
@@ -125,30 +141,33 @@ class MemoryPool:
     def clear(self) -> None:
         """Frees everything that is kept."""
         with self.engine.afterwards, self.engine.lock:
-            while self._kept:
-                self._free_oldest()
+            self._free_oldest(-1)
 
     def _keep(self, allocation: Allocation) -> None:
         if self.engine.is_closed or not self.engine.has(allocation):
             return  # the device has freed it, or another process has it
         self._count(-allocation.size_in_bytes)
-        allocation.owner = weakref.ref(self)
         if allocation.size_in_bytes > self._most:
             self._free(allocation)
             return
-        self._kept[allocation] = None
+        entry = _Entry()
+        allocation.owner = weakref.ref(entry)
+        self._size += allocation.size_in_bytes  # first: what an interrupt leaves is never less than what is kept
+        self._kept[allocation] = entry
         if not allocation.is_reserved:
             self._share(allocation)
-        self._size += allocation.size_in_bytes
-        while self._size > self._most:
-            self._free_oldest()
+        if self._size > self._most:
+            self._free_oldest(self._most)
 
-    def _free_oldest(self) -> None:
-        allocation = next(iter(self._kept))
-        del self._kept[allocation]
-        self._drop(allocation)
-        self._size -= allocation.size_in_bytes
-        self._free(allocation)
+    def _free_oldest(self, most: int) -> None:
+        """Frees what was let go first, until no more bytes than these are kept."""
+        while self._kept and self._size > most:
+            allocation = next(iter(self._kept))
+            if self._leaves(allocation):
+                self._drop(allocation)
+                self._free(allocation)
+        if not self._kept:
+            self._size = 0
 
     def _share(self, allocation: Allocation) -> None:
         heap, entry = self._by_size.setdefault(allocation.size_in_bytes, []), (allocation.number, allocation)

@@ -27,16 +27,14 @@ from dmlvk.objects.compilation import RESOURCE_ALIGNMENT, BindPoint, CompiledOpe
 from dmlvk.objects.recording import HazardTracker, RecordedStep, scheduled
 from dmlvk.operators.movement import Slice1
 from dmlvk.running.host_runs import wanted_inputs
+from dmlvk.running.kept_recordings import KeptRecordings, Location
 from dmlvk.runtime.kompute import Allocation, Recording
 from dmlvk.runtime.work import Chain
 from dmlvk.support.recent import Recent
-from dmlvk.support.weak_keys import WeakKeys
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
-
-_KEPT_RECORDINGS = 128  # Recordings that are kept of each compiled operator: each for the memory of its operands
 
 _KEPT_COPIES = 32  # Operators for copies on the device that are kept compiled
 
@@ -44,14 +42,13 @@ OnDevice = (Array, Buffer, BufferBinding)
 """What ``Device.run`` reads where it is."""
 
 Given = TensorMemory | BufferBinding | npt.NDArray[Any]
-_Location = tuple[Allocation, int]
 
 
 @dataclasses.dataclass(frozen=True)
 class BoundMemory:
     """Where everything is that a run touches, and what keeps it there."""
 
-    locations: dict[tuple[BindingKind, int], _Location]  # allocations, and offsets in bytes
+    locations: dict[tuple[BindingKind, int], Location]  # allocations, and offsets in bytes
     owners: list[TensorMemory | Buffer | Storage]  # what the allocations belong to
 
 
@@ -67,12 +64,11 @@ class ResidentRuns:
 
     def __init__(self, pool: MemoryPool) -> None:
         self.pool = pool
-        self._recordings: WeakKeys[CompiledOperator, Recent[tuple[object, ...], Recording]]
-        self._recordings = WeakKeys()
+        self._recordings = KeptRecordings(pool.engine.info.kind)
         self._copies: Recent[Slice1, CompiledOperator] = Recent(_KEPT_COPIES)
         self.programs = Programs()
         self._chain = Chain(())
-        pool.when_freed(self._forget)
+        pool.when_freed(self._recordings.forget)
 
     def clear(self) -> None:
         """Forgets all recordings and operators."""
@@ -216,7 +212,7 @@ class ResidentRuns:
 
     def _inputs(self, compiled: CompiledOperator, given: Mapping[str, Given]) -> BoundMemory:
         """Where the inputs are, after what must be copied was."""
-        locations: dict[tuple[BindingKind, int], _Location] = {}
+        locations: dict[tuple[BindingKind, int], Location] = {}
         owners: list[TensorMemory | Buffer | Storage] = []
         persistent: dict[str, tuple[Region, TensorDesc]] = {}
         for number, (point, tensor) in enumerate(zip(compiled.inputs, compiled.input_tensors, strict=True)):
@@ -330,24 +326,14 @@ class ResidentRuns:
 
     def _recording(self, compiled: CompiledOperator, operands: BoundMemory) -> Recording:
         """The kernels, recorded for the memory of the operands."""
-        key = tuple(operands.locations.values())
-        kept = self._recordings.get(compiled)
-        if kept is None:
-            kept = Recent(_KEPT_RECORDINGS)
-            self._recordings.keep(compiled, kept)
-        recording = kept.get(key)
+        places = tuple(operands.locations.values())
+        recording = self._recordings.find(compiled, places)
         if recording is None:
             steps = scheduled(compiled.steps, _locator(compiled.constants, operands.locations), HazardTracker())
             engine = self.pool.engine
-            return kept.keep(key, engine.record([step.launch(engine) for step in steps], chain=self._chain))
-        kept.move_to_end(key)
+            recorded = engine.record([step.launch(engine) for step in steps], chain=self._chain)
+            return self._recordings.keep(compiled, places, recorded)
         return recording
-
-    def _forget(self, allocation: Allocation) -> None:
-        """Lets go of the recordings that use memory which is freed."""
-        for _, kept in self._recordings.items():
-            for key in [key for key, recording in kept.items() if recording.uses(allocation)]:
-                del kept[key]
 
     def packed(self, array: TensorMemory) -> TensorMemory:
         """The array, copied where it is a view that kernels cannot read as packed."""
@@ -411,7 +397,7 @@ def _allocation_of(owner: TensorMemory | Buffer | Storage) -> Allocation:
 
 def _found(
     locations: Mapping[tuple[BindingKind, int], TensorMemory | BufferBinding],
-) -> dict[tuple[BindingKind, int], _Location]:
+) -> dict[tuple[BindingKind, int], Location]:
     return {slot: (_allocation_of(_owner_of(memory)), memory.offset) for slot, memory in locations.items()}
 
 
@@ -429,7 +415,7 @@ def _fill(values: npt.NDArray[Any], tensor: TensorDesc, where: str, host_bytes: 
 
 
 def _locator(
-    constants: Sequence[Buffer], locations: Mapping[tuple[BindingKind, int], _Location]
+    constants: Sequence[Buffer], locations: Mapping[tuple[BindingKind, int], Location]
 ) -> Callable[[Region], tuple[Buffer | Allocation, int]]:
     def locate(region: Region) -> tuple[Buffer | Allocation, int]:
         if region.kind is BindingKind.CONSTANTS:

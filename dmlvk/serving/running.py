@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dmlvk.serving.app import Bounds, Server
-from dmlvk.serving.errors import overloaded
+from dmlvk.serving.errors import invalid, overloaded
 
 if TYPE_CHECKING:
     from dmlvk.language.batch import Drafter
@@ -46,6 +47,16 @@ class HeadsInTime(H11Protocol):
         """Nothing is awaited."""
         super().connection_lost(exc)
         self._stop_timer()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no request is answered in the form of all other errors, unless its answer has begun."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = json.dumps(invalid(msg).content()).encode()
+            kind = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+            head = h11.Response(status_code=400, headers=kind, reason="Bad Request")
+            for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def _await_head(self) -> None:
         if self.conn.their_state is not h11.IDLE and self.conn.our_state is not h11.DONE:

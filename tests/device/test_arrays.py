@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
@@ -306,6 +307,28 @@ def test_a_thousand_runs_leave_nothing_behind(fresh: dml.Device) -> None:
             counts.add(len(fresh.engine._allocations))
     assert max(counts) <= 10 and len(fresh.engine._recordings) <= 70
     same(total, X * 301)
+
+
+def test_recordings_of_all_operators_are_bounded_together(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those used last stay, and what is used again and again is recorded once."""
+    kept, record = fresh.arrays._recordings, mock.Mock(wraps=fresh.engine.record)
+    monkeypatch.setattr(kept, "_most", 60 * 3)  # 2 and 1 for each of 1 kernel
+    monkeypatch.setattr(fresh.engine, "record", record)
+    operators = [fresh.compile_operator(dml.Operator(fresh, sign(X.shape))) for _ in range(2)]
+    arrays, out = [fresh.array(X) for _ in range(80)], {"OutputTensor": fresh.array(X)}
+    for array in arrays:
+        fresh.run(operators[0], {"InputTensor": arrays[0]}, out=out)
+        fresh.run(operators[0], {"InputTensor": array}, out=out)
+        assert len(kept) <= 60
+    fresh.run(operators[0], {"InputTensor": arrays[-20]}, out=out)
+    assert record.call_count == 80
+    fresh.run(operators[0], {"InputTensor": arrays[1]}, out=out)
+    assert record.call_count == 81
+    del operators[0]
+    gc.collect()
+    for array in arrays:
+        fresh.run(operators[0], {"InputTensor": array}, out=out)
+    assert len(kept) <= 60 and all(operator() is operators[0] for operator, _ in kept._kept)
 
 
 def test_what_is_kept_makes_room(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
+from dmlvk.arrays import memory_pool
+from dmlvk.arrays.memory_pool import MemoryPool
+from dmlvk.runtime.kompute import Engine
 from tests.device.processes import output_of
+from tests.interrupts import interrupted
 
 
 def _sign(size: int) -> dml.ElementWiseSign:
@@ -85,6 +89,40 @@ def test_memory_whose_finalizer_an_interrupt_took_is_freed(device: dml.Device) -
         assert len(own.engine._allocations) == before and not own.engine.has(orphan)
         assert not orphan.tensor.is_init()
         own.run(sign_desc, {"InputTensor": [1, 2, 3, 4]}, casting="same_kind")
+
+
+class _Owner:
+    """Whom memory is for."""
+
+
+@pytest.mark.parametrize("work", ["drop", "drop what is too much", "take", "take a certain one", "take a new one"])
+def test_an_interrupt_in_the_pool_neither_leaks_memory_nor_gives_it_to_two(any_device: dml.Device, work: str) -> None:
+    step = 0
+    while _pool_interrupted(any_device.engine, work, step):
+        step += 1
+    assert step > 20, "no interrupt was tried"
+
+
+def _pool_interrupted(engine: Engine, work: str, step: int) -> bool:
+    pool, before = MemoryPool(engine), set(engine._allocations)
+    owners = [_Owner() for _ in range(3)]
+    taken, kept, dropped = (pool.take(64, owner) for owner in owners)
+    del owners[1:]
+    pool._keep(kept)
+    if work == "drop what is too much":
+        pool._most = 64
+    size, wish = 128 if work == "take a new one" else 64, kept if work == "take a certain one" else None
+    calls = {"drop": lambda: pool._keep(dropped), "take": lambda: pool.take(size, owners[0], wish)}
+    was_interrupted = interrupted(calls[work.split()[0]], step, memory_pool.__file__)
+    engine._free_orphans()
+    owners += [_Owner() for _ in range(3)]
+    again = [pool.take(64, owner) for owner in owners[1:]]
+    assert all(map(engine.has, again)) and len({taken, *again}) == 4, step
+    owners.clear()
+    pool.clear()
+    engine._free_orphans()
+    assert not engine._allocations - before and not pool.size_in_bytes, step
+    return was_interrupted
 
 
 @needs_signals

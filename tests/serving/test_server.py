@@ -27,6 +27,8 @@ from tests.effort import IS_QUICK
 from tests.serving.many_requests import BOUNDS, HOSTILE, ROOM, SEQUENCES, TEXT, Traffic, random_request, wait_until_idle
 from tests.serving.small_server import NAME, RunningServer, running, write_model
 
+CHUNKED = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n"
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -95,12 +97,24 @@ def test_a_connection_without_a_whole_head_is_ended(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     monkeypatch.setattr("dmlvk.serving.running._HEAD_SECONDS", 0.2)
+    assert _refusal(server, said) == "The request's head did not come within 0 s."
+
+
+@pytest.mark.parametrize("said", [b"\x16\x03\x01 no HTTP\r\n\r\n", CHUNKED])
+def test_what_is_no_http_is_refused_in_the_form_of_all_errors(server: RunningServer, said: bytes) -> None:
+    assert _refusal(server, said) == "Invalid HTTP request received."
+
+
+def _refusal(server: RunningServer, said: bytes) -> str:
+    """The message of an answer of 400 behind which the connection is closed."""
     with socket.create_connection(("127.0.0.1", server.port), 60) as client:
         client.sendall(said)
-        found = b""
-        while part := client.recv(2**16):
-            found += part
-    assert found.endswith(b"The request's head did not come within 0 s.") and b"400 Bad Request" in found
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        assert answer.status == 400 and answer.headers["Content-Type"] == "application/json"
+        message: str = json.loads(answer.read())["error"]["message"]
+        assert client.recv(1) == b""
+    return message
 
 
 def test_a_connection_whose_body_does_not_end_behind_the_answer_is_ended(

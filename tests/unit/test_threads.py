@@ -10,8 +10,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -19,6 +17,7 @@ from dmlvk.support import faults, weak_keys
 from dmlvk.support.collection import collection_paused
 from dmlvk.support.threads import map_in_threads
 from dmlvk.support.weak_keys import WeakKeys
+from tests.interrupts import interrupted
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5, 100])
@@ -108,37 +107,6 @@ class Thing:
     """What can be referred to weakly."""
 
 
-class _Interrupted(Exception):
-    pass
-
-
-def interrupted(work: Callable[[], object], step: int) -> bool:
-    """Whether an exception came before a step of the module under test, as a signal's handler may raise it."""
-    left = step
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal left
-        if frame.f_code.co_filename != weak_keys.__file__:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            left -= 1
-            if left < 0:
-                sys.settrace(None)
-                raise _Interrupted
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    except _Interrupted:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
 def calls(kept: WeakKeys[Thing, Thing], owner: Thing, new: Thing) -> dict[str, Callable[[], object]]:
     """Everything that may be interrupted."""
     return {
@@ -160,7 +128,7 @@ def test_an_interrupt_between_any_two_steps_leaves_nothing_that_is_never_forgott
         owners = [Thing() for _ in range(3)]
         for owner in owners:
             kept.keep(owner, Thing())
-        was_interrupted = interrupted(calls(kept, owner, Thing())[call], steps)
+        was_interrupted = interrupted(calls(kept, owner, Thing())[call], steps, weak_keys.__file__)
         values = [weakref.ref(value) for _, value in kept.items()]
         del owner
         owners.clear()
