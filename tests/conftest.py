@@ -9,6 +9,7 @@ import os
 from collections.abc import Generator, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 
@@ -25,6 +26,12 @@ def _choose_drivers() -> None:
 
 _choose_drivers()  # before anything loads Vulkan
 os.environ["DMLVK_RAISE_FAULTS"] = "1"  # in processes that tests start, too
+
+# Examples do not change from run to run, and how long they take is no fault: a slow machine makes no test fail.
+hypothesis.settings.register_profile(
+    "tests", derandomize=True, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
+)
+hypothesis.settings.load_profile("tests")
 
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
 from dmlvk.spirv.specialization import NAIVE_DRIVERS  # noqa: E402

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -20,13 +20,7 @@ strict = pytest.importorskip("array_api_strict")  # of the command in docs/how-t
 
 EXAMPLES = int(os.environ.get("DMLVK_ARRAY_API_EXAMPLES", "4"))  # Examples of each function; hundreds by hand
 
-tried = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=EXAMPLES < 100,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+tried = settings(max_examples=EXAMPLES, derandomize=EXAMPLES < 100)
 
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import re
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -107,7 +109,9 @@ def test_matrices_of_products_fit_into_a_buffer(size: int) -> None:
         assert max(tensor.size_in_bytes for tensor in tensors) <= max(size, 2**30)
 
 
-def test_each_turn_is_timed_on_a_device_that_has_settled_into_the_same_work() -> None:
+def test_each_turn_is_timed_on_a_device_that_has_settled_into_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = types.SimpleNamespace(perf_counter=functools.partial(next, itertools.count()))
+    monkeypatch.setattr(measurement, "time", clock)
     last: list[str] = []
 
     class Runner:
@@ -130,7 +134,7 @@ def test_each_turn_is_timed_on_a_device_that_has_settled_into_the_same_work() ->
         def close(self) -> None:
             raise NotImplementedError
 
-    found = measurement._in_turn({name: Runner(name) for name in ("one", "other")}, 0.0, 1e-3)
+    found = measurement._in_turn({name: Runner(name) for name in ("one", "other")}, 0.0, 9)
     assert [set(device) for device, _ in found.values()] == [{1e-3}] * 2, "a turn was timed behind the other one's work"
 
 

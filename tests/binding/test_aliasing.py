@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dmlvk as dml
@@ -36,7 +36,7 @@ ranges = st.integers(0, (BUFFER_BYTES - TENSOR_BYTES) // 16).flatmap(
         st.just(16 * step), st.one_of(st.just(TENSOR_BYTES), st.integers(TENSOR_BYTES, BUFFER_BYTES - 16 * step))
     )
 )
-on_a_device = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+on_a_device = settings(max_examples=60)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def bind_two(
 @example(read=(0, 65), written=(64, 64))  # a single byte
 @example(read=(0, 64), written=(0, 65))  # the same beginning
 @example(read=(0, 128), written=(64, 64))  # the same end
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_ranges_of_an_input_and_the_output(
     any_device: dml.Device, buffer: dml.Buffer, other: dml.Buffer, name: str, order: str, read: Range, written: Range
 ) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 import psutil
 import pytest
 from dask.base import annotate
-from distributed import Client
+from distributed import Client, Event
 
 import dmlvk as dml
 from dmlvk import functions as F
@@ -227,17 +227,19 @@ def check_a_worker_killed_in_the_middle_changes_nothing(cluster: Started) -> Non
     _, client = cluster
     expected = hash_of(computed(client, work(picture())))
 
-    def slowly(block: Any) -> Any:
-        time.sleep(0.3)
+    def waiting(block: Any, block_id: tuple[int, ...]) -> Any:
+        assert block_id != (7, 1) or Event("killed").wait(120)
         return block
 
-    future = client.compute(work(da.map_blocks(slowly, picture(), dtype=np.float32)))
+    waits = da.map_blocks(waiting, picture(), dtype=np.float32, meta=np.empty((0, 0), np.float32))
+    future = client.compute(work(waits))
     address, pid = next(iter(client.run(os.getpid).items()))
     deadline = time.monotonic() + 120
     while not client.has_what([address])[address] and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not future.done()
     os.kill(pid, signal.SIGKILL)
+    Event("killed", client=client).set()
     assert hash_of(future.result(timeout=300)) == expected
     client.wait_for_workers(WORKERS, timeout=300)  # a new one was started in its place
     assert pid not in client.run(os.getpid, on_error="ignore").values()  # connections to the old one may be closed

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlvk as dml
@@ -226,7 +226,7 @@ def test_download_gives_a_copy_of_any_part(buffer: dml.Buffer) -> None:
     ),
     reads=st.lists(st.tuples(st.integers(0, 61), st.integers(0, 61)), max_size=4),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_any_sequence_of_uploads_and_downloads(
     device: dml.Device, writes: list[tuple[int, bytes]], reads: list[tuple[int, int]]
 ) -> None:

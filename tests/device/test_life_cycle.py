@@ -214,6 +214,7 @@ def test_nothing_is_left_of_many_repetitions(fresh: dml.Device, action: str) -> 
 
     def census() -> tuple[int, ...]:
         kinds = (kompute.Allocation, kompute.Recording, dml.Buffer, dml.CompiledOperator, dml.CommandRecorder)
+        gc.collect()  # what other tests have left, too
         alive = gc.get_objects()
         return (
             allocation_count(fresh),

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
+from dmlvk.runtime import submissions
 from dmlvk.runtime.kompute import Engine
 from tests.binding.support import Binding, buffer_with, compiled, floats, sign, table_for
 from tests.device.watching import NEEDS_FENCES, PATIENCE, SIZE, Watch, Watched, run, values_of
@@ -211,6 +212,7 @@ def test_a_submission_waits_until_nobody_looks_at_the_fence_of_the_last_one(
         real_sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", let_leave)
+    monkeypatch.setattr(submissions, "_LONGEST_LEAVE_IN_SECONDS", PATIENCE)
     with fresh.engine.lock:  # whoever has the lock waits for the fence itself
         recorder.submit()
     assert events == ["left", "submitted"]

@@ -302,7 +302,7 @@ def check(plan: MemoryPlan, needed: list[Item]) -> None:
 
 
 @given(items)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_items_never_overlap_while_they_are_needed(needed: list[Item]) -> None:
     plan = plan_memory(needed)
     check(plan, needed)
@@ -314,7 +314,7 @@ def test_items_never_overlap_while_they_are_needed(needed: list[Item]) -> None:
 
 
 @given(items, st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_many_items_are_placed_as_few_are(needed: list[Item], random: Random) -> None:
     order = list(range(len(needed)))
     random.shuffle(order)
@@ -322,14 +322,14 @@ def test_many_items_are_placed_as_few_are(needed: list[Item], random: Random) ->
 
 
 @given(items)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_very_many_items_are_placed_in_the_order_in_which_they_come_as_few_are(needed: list[Item]) -> None:
     in_order = sorted(range(len(needed)), key=lambda i: (needed[i].first, -needed[i].padded_size))
     assert memory._placed_as_they_come(needed) == memory._placed_one_by_one(needed, in_order)
 
 
 @given(items, st.integers(64, 2**31))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_items_in_several_buffers_never_overlap_and_no_buffer_is_too_large(needed: list[Item], most: int) -> None:
     plan = plan_pages(needed, most)
     for page, size in enumerate(plan.page_bytes):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlvk as dml
@@ -39,12 +39,7 @@ QUICK = [
 
 
 def tried(share: float) -> settings:
-    return settings(
-        max_examples=max(1, round(share * GRAPHS)),
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    )
+    return settings(max_examples=max(1, round(share * GRAPHS)))
 
 
 def value_bytes(array: Array, tensor: dml.TensorDesc) -> npt.NDArray[np.uint8]:
@@ -196,12 +191,7 @@ def bindings(draw: st.DrawFn) -> Bound:
 
 
 @given(bound=bindings())
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
-)
+@settings(max_examples=EXAMPLES)
 def test_random_bindings(setting: Setting, bound: Bound) -> None:
     graph, arena, kept = setting
     before = np.full(ARENA_BYTES, 0xA5, np.uint8)

@@ -225,7 +225,7 @@ def test_a_program_that_hangs_is_ended_and_not_asked_twice(
     begin = time.monotonic()
     with pytest.raises(CompilerTimeoutError, match=r"did not end within 0\.2 seconds"):
         compile_sample(str(program), shaders)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30
     assert not running(str(program))
 
 

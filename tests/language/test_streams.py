@@ -210,9 +210,11 @@ def test_a_signal_at_any_microsecond_loses_no_token_and_leaves_no_lock_held(mode
 
     tokens, choose, interrupts, is_armed = [65, 66, 67], random.Random(7), 0, False
     alone = list(model.generate(tokens, Sampling(), most=6))
-    begin = time.perf_counter()
-    assert list(model.generate(tokens, Sampling(), most=6)) == alone
-    longest = time.perf_counter() - begin
+    longest = 1.0
+    for _ in range(5):  # the quickest of them: what took longer was kept waiting by other programs
+        begin = time.perf_counter()
+        assert list(model.generate(tokens, Sampling(), most=6)) == alone
+        longest = min(longest, time.perf_counter() - begin)
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for turn in range(20 if IS_QUICK else 60 if TAKES_TURNS else 300):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlvk as dml
@@ -164,12 +164,7 @@ def run_or_refuse(folder: Path, device: dml.Device, content: bytes) -> None:
 
 EXAMPLES = int(os.environ.get("DMLVK_TEST_FUZZ", "120" if IS_QUICK else "600"))  # How many damaged files are tried
 
-FUZZ = settings(
-    max_examples=EXAMPLES // 2,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+FUZZ = settings(max_examples=EXAMPLES // 2)
 
 
 def test_the_undamaged_model_runs(folder: Path, any_device: dml.Device) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlvk as dml
@@ -216,13 +216,7 @@ def test_transpositions_on_processors(name: str, benches: list[Workbench], monke
 def test_any_geometry(desc_class: type[OperatorDesc], benches: list[Workbench]) -> None:
     cases = [case for case in value_cases() if case.desc_class is desc_class]
 
-    @settings(
-        max_examples=EXAMPLES if desc_class.operator_name in SWEPT else EXAMPLES // 20,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=EXAMPLES if desc_class.operator_name in SWEPT else EXAMPLES // 20)
     @given(st.sampled_from(cases), geometries(may_be_in_place=_in_place_possible(desc_class)))
     def check(case: ValueCase, geometry: Geometry) -> None:
         check_geometry(benches, case, geometry)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlvk as dml
@@ -163,7 +163,7 @@ def random_steps(count: int, seed: int) -> list[Step]:
     return found
 
 
-on_devices = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+on_devices = settings(max_examples=40)
 
 
 @given(program=st.lists(steps(), min_size=2, max_size=40), splits=st.integers(1, 3))

@@ -115,7 +115,7 @@ def orders_all(waits: Sequence[bool], pairs: Sequence[tuple[int, int]]) -> bool:
 
 
 @given(dispatch_lists)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_dependencies_order_every_conflicting_pair_and_none_is_idle(dispatches: list[Dispatch]) -> None:
     """Checked against sets of bytes: every pair is ordered, and without any one dependency some pair is not."""
     waits = depends(dispatches)
@@ -126,7 +126,7 @@ def test_dependencies_order_every_conflicting_pair_and_none_is_idle(dispatches: 
 
 
 @given(dispatch_lists.map(lambda dispatches: dispatches[:8]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_there_are_as_few_dependencies_as_there_can_be(dispatches: list[Dispatch]) -> None:
     """Checked against all possible choices."""
     pairs = conflicting_pairs(dispatches)

@@ -480,25 +480,31 @@ def test_other_threads_run_while_the_device_works(engine: Engine, any_device: dm
     """The interpreter's lock is free during a long run: a thread that counts is not stopped by it."""
     recording = engine.record(long_work(engine, any_device))
     engine.run(recording)
-    done = threading.Event()
-    longest = 0.0
 
-    def watch() -> None:
-        nonlocal longest
-        last = time.perf_counter()
-        while not done.is_set():
-            time.sleep(0.001)
-            now = time.perf_counter()
-            longest, last = max(longest, now - last), now
+    def share_of_standstill() -> float:
+        """The longest time for which the other thread stood still, by what the run took."""
+        done = threading.Event()
+        longest = 0.0
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    start = time.perf_counter()
-    engine.run(recording)
-    took = time.perf_counter() - start
-    done.set()
-    watcher.join()
-    assert longest < max(0.5 * took, 0.05), f"the other thread stood still for {longest:.3f} s of {took:.3f} s"
+        def watch() -> None:
+            nonlocal longest
+            last = time.perf_counter()
+            while not done.is_set():
+                time.sleep(0.001)
+                now = time.perf_counter()
+                longest, last = max(longest, now - last), now
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        start = time.perf_counter()
+        engine.run(recording)
+        took = time.perf_counter() - start
+        done.set()
+        watcher.join()
+        return longest / took
+
+    shares = (share_of_standstill() for _ in range(5))
+    assert any(share < 0.5 for share in shares), "other programs stop a thread now and then, the lock in each run"
 
 
 def test_a_kompute_that_cannot_be_loaded_is_named_with_what_to_install(
