@@ -50,11 +50,7 @@ def read(file: Path = FILE) -> dict[str, float]:
 
 
 def write(seconds: Mapping[str, float], counts: Mapping[str, int], file: Path = FILE) -> None:
-    """Puts what tests took, by their node identifiers, in place of the file's entries for their functions.
-
-    Args:
-        counts: how many tests each function has.
-    """
+    """Puts what tests took, by their node identifiers, in place of the file's entries for their functions."""
     measured = _means(seconds)
     cheap = {name for name, cost in measured.items() if cost * counts.get(name, 1) < CHEAP_TOGETHER}
     costs = {name: cost for name, cost in (read(file) | measured).items() if name not in cheap}
@@ -102,7 +98,6 @@ def affordable(
 
     Args:
         costs: seconds that a test of a function takes; 0 where it is missing.
-        budget: seconds.
     """
     functions: collections.defaultdict[str, list[_Item]] = collections.defaultdict(list)
     for item in items:

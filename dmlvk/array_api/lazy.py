@@ -84,7 +84,6 @@ def computed(
 
     Args:
         operation: of as many results as are described.
-        results: data type and shape of each.
     """
     values = [Value(device, data_type, shape) for data_type, shape in results]
     for value, memory in zip(values, _evaluated(device, operation, tuple(operands), values), strict=True):

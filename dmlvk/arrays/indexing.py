@@ -44,7 +44,6 @@ def part_of(sizes: Sequence[int], key: object, whole: str) -> TensorSlice:
 
     Args:
         key: what stands between the brackets.
-        whole: the tensor, for messages.
 
     Raises:
         InvalidArgumentError: when the part lies outside or is empty, has too many axes, or the index is of another

@@ -31,11 +31,7 @@ class _Entry:
 
 
 class MemoryPool:
-    """The memory that nobody uses at the moment.
-
-    Args:
-        engine: the device.
-    """
+    """The memory that nobody uses at the moment."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -82,8 +78,6 @@ class MemoryPool:
         """A chunk of at least so many bytes, whose contents are undefined, for one who gives it back.
 
         Args:
-            size_in_bytes: how many.
-            owner: whom it is for.
             wish: what it is where that is free.
 
         Raises:
@@ -212,11 +206,9 @@ class Storage:
 
     Args:
         pool: where it comes from, and goes.
-        size_in_bytes: how much.
         wish: as :meth:`MemoryPool.take` has it.
 
     Attributes:
-        size_in_bytes: how much there is.
         waiting: what still has to be computed from its contents.
     """
 

@@ -174,7 +174,6 @@ def array_tensor(dtype: DataTypeLike, shape: int | Sequence[int], where: str) ->
     Args:
         dtype: NumPy's or DirectML's type of the elements.
         shape: its sizes; of no dimension: (1,).
-        where: the call, for messages.
 
     Raises:
         InvalidArgumentError: when no tensor is like that.

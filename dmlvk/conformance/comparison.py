@@ -109,7 +109,6 @@ def fault_text(where: str, comparison: Comparison, got: Array, expected: Array, 
     Args:
         where: what the text begins with.
         expected: what they were compared with.
-        inputs: the operator's inputs, of the same shape.
     """
     if comparison.broken == 0:
         return None

@@ -158,7 +158,6 @@ def computed(
     Args:
         make_bench: called once for each thread.
         numbers: which chunks; the inputs of chunk n are the patterns from n * chunk on.
-        chunk: how many inputs a chunk has.
 
     Yields:
         The number of each chunk, in order, and the slot that holds its results.

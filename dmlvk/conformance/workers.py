@@ -91,7 +91,6 @@ class Workers:
 
         Args:
             task: a function of a module, which other processes find by its name.
-            items: what to call it with.
             take: called in this thread with each result, in the order in which they come. After an error or an
                 interrupt it still gets the results of the tasks that were under way and came to their end.
 

@@ -241,11 +241,7 @@ class _Placed:
 
 
 class _Grid:
-    """The blocks of several arrays side by side.
-
-    Args:
-        label: the model's, for messages.
-    """
+    """The blocks of several arrays side by side."""
 
     def __init__(self, label: str, given: Sequence[Any]) -> None:
         self._label = label

@@ -61,7 +61,6 @@ class Guards:
         tells_multiples: whether plans differ for sizes that are multiples of four, say, which vectors are loaded by.
 
     Attributes:
-        tells_multiples: the same.
         values: the open sizes of that run.
         made: what was made of sizes once: see :mod:`dmlvk.dynamic.sharing`.
         places: where numbers had to be plain, and the plan became one for these only: file, line, function.

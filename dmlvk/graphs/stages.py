@@ -312,7 +312,6 @@ def prepared(
 
     Args:
         network: the graph, with the sizes of all values.
-        stages: its stages, in order.
         lasting: what stays: graph inputs, and constants.
     """
     sources = {value: frozenset((value,)) for value in lasting}  # the lasting values that each follows from

@@ -87,7 +87,6 @@ class Target:
         """What the plan may know of a device.
 
         Args:
-            info: the device.
             enabled_features: Vulkan's names of the optional features with which it was opened.
         """
         limits = info.limits

@@ -21,8 +21,6 @@ _SIGMOID = 2  # llama.cpp's LLAMA_EXPERT_GATING_FUNC_TYPE_SIGMOID
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """A layer."""
-
     angles: int | None  # which of the decoder's kinds of angles; ``None``: nothing turns
     window: int  # keys that a query sees, its own included; 0: all
     head: int  # elements of a head
@@ -46,12 +44,10 @@ class DeltaRule:
 
     @property
     def keys(self) -> int:
-        """Elements of all heads of keys."""
         return self.key_heads * self.size
 
     @property
     def values(self) -> int:
-        """Elements of all heads of values."""
         return self.heads * self.value_size
 
 
@@ -133,8 +129,6 @@ def decoder_of(source: Source) -> Decoder:
 
 
 class _Common:
-    """What all architectures say."""
-
     def __init__(self, source: Source) -> None:
         self.source = source  # the files
         self.count = source.layers(_MOST_LAYERS)  # of layers

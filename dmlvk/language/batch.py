@@ -246,7 +246,6 @@ class Batch:
         return text.slot is not None and text.slot.holder is text
 
     def _range(self, slots: Sequence[Slot]) -> tuple[int, int]:
-        """The first sequence, and how many, of a step that has these places."""
         places = [slot.place for slot in slots]
         for rows in _ROWS:
             first = min(places, default=0) // rows * rows

@@ -37,7 +37,6 @@ def counters(now: Mapping[str, npt.NDArray[Any]], then: Mapping[str, npt.NDArray
 
     Args:
         now: what the host writes before a step.
-        token: the input that takes the token.
     """
     if token not in now:
         return None
@@ -179,7 +178,6 @@ class StepChain:
 
     @property
     def launch_count(self) -> int:
-        """Kernels of a step."""
         return len(self._labels)
 
     def kernel_times(self) -> list[KernelTime]:

@@ -21,7 +21,6 @@ class DecoderGraph(ModelGraph):
     """Tokens, mask and past in; the last position's logits and the new past out."""
 
     def model(self) -> onnx.ModelProto:
-        """The whole model."""
         decoder, source = self._decoder, self._source
         self._lengths()
         embedding = source.matrix("token_embd.weight", decoder.vocabulary, decoder.hidden).unpacked()

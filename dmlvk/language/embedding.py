@@ -81,7 +81,6 @@ class _TextEncoder:
 
     @property
     def device(self) -> Device:
-        """Where it runs."""
         device: Device = self._session.device
         return device
 

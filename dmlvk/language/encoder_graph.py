@@ -46,7 +46,6 @@ class EncoderGraph(ModelGraph):
         return self._onnx(inputs, [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", width])], 25)
 
     def _pooled(self, states: str, pooling: str) -> str:
-        """One vector of a text's states."""
         if pooling == "mean":
             return self._node("ReduceMean", [states, self._constant("one", np.array([1]))], "pooled", keepdims=0)
         place = self._constant("place", np.array(0 if pooling == "first" else -1))

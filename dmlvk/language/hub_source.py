@@ -478,7 +478,6 @@ def _of_all_layers(config: JsonMembers) -> Mapping[str, Any]:
 
 
 def _tensors_of(folder: Path) -> dict[str, _Tensor]:
-    """The tensors of all files of a folder."""
     names = [_SINGLE]
     if os.path.isfile(folder / _INDEX):
         listed = JsonMembers(folder / _INDEX, read_json(folder / _INDEX)).inside("weight_map").values

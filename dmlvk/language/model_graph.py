@@ -463,12 +463,7 @@ class ModelGraph(ABC):
         return self._node("Mul", [operand, self._constant(f"{name}.factor", np.array(factor, np.float32))], name)
 
     def _embedded(self, table: Matrix, name: str, made: str) -> str:
-        """The rows of the tokens.
-
-        Args:
-            name: of the table.
-            made: of the rows.
-        """
+        """The rows of the tokens."""
         if table.scales is None:
             return self._node("Gather", [self._matrix(name, table)[0], "input_ids"], made, axis=0)
         numbers, scales, *_ = self._matrix(name, table)
@@ -573,7 +568,6 @@ class ModelGraph(ABC):
     def _onnx(
         self, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto], version: int
     ) -> onnx.ModelProto:
-        """The model of all nodes, of this version of ONNX's operators."""
         graph = helper.make_graph(self._nodes, self._decoder.name, inputs, outputs, list(self._constants.values()))
         versions = [
             helper.make_opsetid("", version),

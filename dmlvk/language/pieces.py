@@ -39,7 +39,6 @@ class Pieces:
 
 
 def pieces(model: LanguageModel, tokens: Iterable[int]) -> Iterator[str]:
-    """The text of tokens, piece by piece."""
     made = Pieces(model)
     for token in tokens:
         piece = made.push(token)

@@ -22,8 +22,6 @@ _MOST_TABLE_BYTES = 2**28
 
 @dataclasses.dataclass(frozen=True)
 class Rotary:
-    """One kind of angles."""
-
     steps: tuple[float, ...]  # what each pair turns by, in radians
     size: float = 1.0  # what cosines and sines are multiplied by
     most: int = 0  # positions that it is made for; 0: any

@@ -59,7 +59,6 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Checks the numbers."""
         for name, least, most in (
             ("temperature", 0.0, 1e4),
             ("top_k", 0, 2**31 - 1),
@@ -334,7 +333,6 @@ class Sampler:
         return made
 
     def _column(self, name: str) -> npt.NDArray[np.float32]:
-        """A number of each text's sampling."""
         return np.array([[getattr(sampling, name)] for sampling in self._samplings], np.float32)
 
 

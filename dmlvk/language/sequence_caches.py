@@ -222,7 +222,6 @@ class SequenceCaches:
         """Steps that follow one another on the device; ``None`` where a step depends on more.
 
         Args:
-            first: the first of the sequences.
             tokens: with which each begins: one; or several of one sequence for a single step, each of which has its
                 own row in the sampler.
             pasts: how many tokens stand before, of each.

@@ -82,8 +82,6 @@ class _TooMuch(Exception):
 
 
 class _Budget:
-    """What is left to a template."""
-
     def __init__(self) -> None:
         self._left, self._end = _BUDGET, time.monotonic() + _MOST_SECONDS
 
@@ -284,7 +282,6 @@ def _environment_class() -> Any:
             return super().call_binop(context, operator, left, right)
 
         def shown(self, value: Any) -> str:
-            """A value as a text, charged."""
             self.budget.step(self.budget.measured(value))
             return str(value)
 
@@ -293,7 +290,6 @@ def _environment_class() -> Any:
             return "".join(map(self.shown, values))
 
         def time(self, form: str) -> str:
-            """The present time."""
             self.budget.formatting("%", form)
             return datetime.datetime.now().strftime(form)
 

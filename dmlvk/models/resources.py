@@ -279,11 +279,7 @@ class Resource:
         return -(-self.size_in_bytes // _SIZE_ALIGNMENT) * _SIZE_ALIGNMENT
 
     def split(self, contents: bytes) -> list[np.generic]:
-        """The elements of a mixed list, each in its own type.
-
-        Args:
-            contents: the bytes of the whole buffer.
-        """
+        """The elements of a mixed list, each in its own type."""
         elements: list[np.generic] = []
         offset = self.values_offset
         for element_type in self.element_types:

@@ -126,7 +126,6 @@ class _Trial:
     """Plans a model as runs would do it, without computing anything on the device.
 
     Args:
-        graph: says what is known of values.
         size: of dimensions that are left open.
         content: of values that decide how something is planned.
     """

@@ -66,9 +66,6 @@ class RefusedRunError(DmlError):
 class HostPart:
     """A part, ready to run on the host.
 
-    Args:
-        outputs: the names of its outputs.
-
     Raises:
         HostRefusedError: when ONNX Runtime makes no session of it.
         ChangedFileError: when weights lie in a file that was written to since the model was loaded.

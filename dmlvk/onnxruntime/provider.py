@@ -259,7 +259,6 @@ def _options(pairs: Mapping[str, str], *, is_own: bool) -> dict[str, str]:
     """A session's options for the provider.
 
     Args:
-        pairs: all that the session was made with.
         is_own: whether the provider has its own name; where it stands in for another one, it is given that one's
             options, and none is meant for it.
     """

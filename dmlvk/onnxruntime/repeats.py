@@ -90,7 +90,6 @@ class Repeats:
 
     Args:
         inputs: for each input its name; ``None`` for one that is not needed.
-        outputs: the names of the outputs.
     """
 
     def __init__(self, program: DeviceModel, inputs: Sequence[str | None], outputs: Sequence[str]) -> None:
@@ -126,8 +125,6 @@ class Repeats:
         """Notes the run that was just done, where the same comes a second time and can be repeated.
 
         Args:
-            table: its inputs.
-            arrays: likewise, by name.
             contents: of a decoder, what lies at its caches' places.
             read: the outputs that the host reads.
         """

@@ -30,7 +30,6 @@ _RELU_SUPPORT = (
 class ActivationCelu(OneInput):
     """The continuously differentiable exponential linear unit (DML_ACTIVATION_CELU_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the unit's values")
     alpha: float = float_attribute("where the exponential side levels off, and how fast")
     declaration: ClassVar = elementwise(
         "max(0, x) + min(0, Alpha * (e^(x / Alpha) - 1))",
@@ -57,7 +56,6 @@ _SUPPORT = (Support("1_0", (4, 4), FLOATS), Support("2_0", (4, 5), FLOATS), Supp
 class ActivationElu(OneInput):
     """The exponential linear unit (DML_ACTIVATION_ELU_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the unit's values")
     alpha: float = float_attribute("what the exponential side levels off at, with the other sign")
     declaration: ClassVar = elementwise(
         "x if x >= 0, else Alpha * (e^x - 1)",
@@ -73,7 +71,6 @@ class ActivationElu(OneInput):
 class ActivationGelu(OneInput):
     """The Gaussian error linear unit (DML_ACTIVATION_GELU_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the unit's values")
     declaration: ClassVar = elementwise(
         "x / 2 * (1 + erf(x / sqrt(2)))",
         "This is the function itself, not its approximation by tanh, with full relative accuracy below zero too.",
@@ -121,14 +118,12 @@ class ActivationHardSwish(OneInput):
 class ActivationIdentity(OneInput):
     """Copies a tensor (DML_ACTIVATION_IDENTITY_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the same values")
     declaration: ClassVar = elementwise("x", moves=("input_tensor", "output_tensor"), accuracy=EXACT, support=_SUPPORT)
 
 
 class ActivationLeakyRelu(OneInput):
     """Lowers the slope below zero (DML_ACTIVATION_LEAKY_RELU_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the values, those below zero times the slope")
     alpha: float = float_attribute("slope below zero, typically 0.01")
     declaration: ClassVar = elementwise(
         "x if x >= 0, else Alpha * x",
@@ -143,7 +138,6 @@ class ActivationLeakyRelu(OneInput):
 class ActivationLinear(OneInput):
     """A straight line (DML_ACTIVATION_LINEAR_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the line's height at these values")
     alpha: float = float_attribute("slope of the line")
     beta: float = float_attribute("height of the line at 0")
     declaration: ClassVar = elementwise(
@@ -175,7 +169,6 @@ class ActivationParameterizedRelu(OperatorDesc):
 class ActivationParametricSoftplus(OneInput):
     """A smooth ramp with two factors (DML_ACTIVATION_PARAMETRIC_SOFTPLUS_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the ramp's values")
     alpha: float = float_attribute("factor of the ramp")
     beta: float = float_attribute("factor of the values")
     declaration: ClassVar = elementwise(
@@ -195,7 +188,6 @@ class ActivationParametricSoftplus(OneInput):
 class ActivationRelu(OneInput):
     """Replaces what is below zero by zero (DML_ACTIVATION_RELU_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the values that are not below zero")
     declaration: ClassVar = elementwise(
         "max(0, x)",
         "NaN and -0 give +0: of a number and NaN the number is the result, and +0 is above -0.",
@@ -222,7 +214,6 @@ class ActivationReluGrad(OperatorDesc):
 class ActivationScaledElu(OneInput):
     """The exponential linear unit times a factor (DML_ACTIVATION_SCALED_ELU_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the unit's values")
     alpha: float = float_attribute("what the exponential side levels off at, with the other sign")
     gamma: float = float_attribute("factor of both sides")
     declaration: ClassVar = elementwise(
@@ -243,7 +234,6 @@ class ActivationScaledElu(OneInput):
 class ActivationScaledTanh(OneInput):
     """The hyperbolic tangent with an inner and an outer factor (DML_ACTIVATION_SCALED_TANH_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their scaled hyperbolic tangents")
     alpha: float = float_attribute("outer factor")
     beta: float = float_attribute("inner factor")
     declaration: ClassVar = elementwise(
@@ -260,7 +250,6 @@ class ActivationScaledTanh(OneInput):
 class ActivationShrink(OneInput):
     """Moves what is far from zero towards it, and the rest to it (DML_ACTIVATION_SHRINK_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the values beyond the threshold, moved by the bias, else zero")
     bias: float = float_attribute("by how much values are moved, typically 0")
     threshold: float = float_attribute("from where on, typically 0.5")
     declaration: ClassVar = elementwise(
@@ -291,7 +280,6 @@ class ActivationSigmoid(OneInput):
 class ActivationSoftplus(OneInput):
     """A smooth ramp (DML_ACTIVATION_SOFTPLUS_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the ramp's values")
     steepness: float = float_attribute(
         "how fast the slope changes from 0 to 1", minimum=Minimum(1.0, FeatureLevel.LEVEL_6_4)
     )
@@ -324,7 +312,6 @@ class ActivationSoftsign(OneInput):
 class ActivationSwish(OneInput):
     """Each element times the logistic function of its multiple (DML_ACTIVATION_SWISH_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the products")
     sigmoid_input_scale: float = float_attribute("factor inside the logistic function")
     declaration: ClassVar = elementwise(
         "x * sigmoid(SigmoidInputScale * x), sigmoid(t) being 1 / (1 + e^-t)",
@@ -342,7 +329,6 @@ class ActivationSwish(OneInput):
 class ActivationTanh(OneInput):
     """The hyperbolic tangent of each element (DML_ACTIVATION_TANH_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their hyperbolic tangents")
     declaration: ClassVar = elementwise(
         "tanh(x)",
         "Infinities give 1 with their sign (the quotient on DirectML's page would be NaN), zeros stay as they "
@@ -356,7 +342,6 @@ class ActivationTanh(OneInput):
 class ActivationThresholdedRelu(OneInput):
     """Keeps what is above a bound (DML_ACTIVATION_THRESHOLDED_RELU_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the values above the bound, else zero")
     alpha: float = float_attribute("the bound", converted_to="output_tensor")
     declaration: ClassVar = elementwise(
         "x if x > Alpha, else 0",

@@ -41,7 +41,6 @@ _REMAINDER_SUPPORT = (
 class ElementWiseAdd(TwoInputs):
     """The sum of two tensors (DML_ELEMENT_WISE_ADD_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the sums")
     declaration: ClassVar = elementwise(
         "a + b", DENORMALS_DECISION, _INTEGERS_WRAP, in_place=BOTH, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
     )
@@ -50,7 +49,6 @@ class ElementWiseAdd(TwoInputs):
 class ElementWiseAdd1(TwoInputs):
     """The sum of two tensors, with a fused activation (DML_ELEMENT_WISE_ADD1_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the activation's results, or the sums")
     fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the sums")
     declaration: ClassVar = elementwise(
         "FusedActivation(a + b)",
@@ -70,7 +68,6 @@ class ElementWiseAdd1(TwoInputs):
 class ElementWiseDifferenceSquare(TwoInputs):
     """The square of the difference of two tensors (DML_ELEMENT_WISE_DIFFERENCE_SQUARE_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the squared differences")
     declaration: ClassVar = elementwise(
         "(a - b) * (a - b)",
         "FLOAT32: the difference is rounded, then its square. FLOAT16: the exact square of the exact difference is "
@@ -111,7 +108,6 @@ class ElementWiseDivide(OperatorDesc):
 class ElementWiseMean(TwoInputs):
     """The mean of two tensors, element by element (DML_ELEMENT_WISE_MEAN_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the means")
     declaration: ClassVar = elementwise(
         "(a + b) / 2",
         "The sum neither overflows nor wraps. Floats: the exact mean is rounded once. Integers: it is truncated "
@@ -168,7 +164,6 @@ class ElementWiseModulusTruncate(OperatorDesc):
 class ElementWiseMultiply(TwoInputs):
     """The product of two tensors (DML_ELEMENT_WISE_MULTIPLY_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the products")
     declaration: ClassVar = elementwise(
         "a * b", DENORMALS_DECISION, _INTEGERS_WRAP, in_place=BOTH, accuracy=CORRECTLY_ROUNDED, support=_SUM_SUPPORT
     )
@@ -177,7 +172,6 @@ class ElementWiseMultiply(TwoInputs):
 class ElementWiseRecip(Scaled):
     """The reciprocal of each element (DML_ELEMENT_WISE_RECIP_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their reciprocals")
     declaration: ClassVar = elementwise(
         "1 / x",
         "A zero gives the infinity of its sign, an infinity the zero of its sign.",
@@ -191,7 +185,6 @@ class ElementWiseRecip(Scaled):
 class ElementWiseSqrt(Scaled):
     """The square root of each element (DML_ELEMENT_WISE_SQRT_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their square roots")
     declaration: ClassVar = elementwise(
         "sqrt(x)",
         "Below zero NaN; -0 gives -0.",

@@ -76,7 +76,6 @@ def elementwise(
         same_data_type: groups of members of one data type; ``None``: all of them.
         one_element: inputs that may hold a single element.
         moves: members whose values are never interpreted.
-        computed_as: the operator whose shaders compute it.
     """
     return Declaration(
         "elementwise",

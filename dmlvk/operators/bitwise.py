@@ -49,7 +49,6 @@ class ElementWiseBitCount(OneInput):
 class ElementWiseBitNot(OneInput):
     """Every bit inverted (DML_ELEMENT_WISE_BIT_NOT_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the inverted bits")
     declaration: ClassVar = elementwise(
         "~x",
         moves=("input_tensor", "output_tensor"),

@@ -19,7 +19,6 @@ INTEGERS = (DataType.INT8, DataType.UINT8)
 
 
 def head_size(cache: TensorDesc) -> int:
-    """The elements of a head in a cache."""
     size: int = cache.sizes[3]
     return 2 * size if cache.data_type is DataType.UINT8 else size
 

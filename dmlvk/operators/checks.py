@@ -143,7 +143,6 @@ def _check_choice(desc: OperatorDesc, given: Mapping[str, DataType], table: Supp
 def _members_of(
     group: tuple[str, ...], tensors: Mapping[str, tuple[Field, TensorDesc]]
 ) -> list[tuple[Field, TensorDesc]]:
-    """The tensors of a group that are given, those of arrays one by one."""
     return [given for member in group for given in tensors.values() if member in (given[0].member, given[0].attribute)]
 
 

@@ -40,7 +40,6 @@ _SUPPORT_TO_64 = (
 class ElementWiseAbs(Scaled):
     """The absolute value of each element (DML_ELEMENT_WISE_ABS_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their absolute values")
     declaration: ClassVar = elementwise(
         "|x|",
         "Integers wrap: the most negative one stays as it is.",
@@ -73,7 +72,6 @@ class ElementWiseCeil(Scaled):
 class ElementWiseClip(Scaled):
     """Keeps elements inside a closed interval (DML_ELEMENT_WISE_CLIP_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the bounded values")
     min: float = float_attribute("lower bound", converted_to="output_tensor")
     max: float = float_attribute("upper bound", converted_to="output_tensor")
     declaration: ClassVar = elementwise(
@@ -92,7 +90,6 @@ class ElementWiseClip(Scaled):
 class ElementWiseClip1(Scaled):
     """Keeps elements inside a closed interval with typed bounds (DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the bounded values")
     min_max_data_type: DataType = data_type_attribute("data type of the bounds", equals="output_tensor")
     min: float = scalar_union_attribute("lower bound", typed_by="min_max_data_type", converted_to="output_tensor")
     max: float = scalar_union_attribute("upper bound", typed_by="min_max_data_type", converted_to="output_tensor")
@@ -167,7 +164,6 @@ class ElementWiseFloor(Scaled):
 class ElementWiseIdentity(Scaled):
     """Copies a tensor, or changes its layout through strides (DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the same values")
     declaration: ClassVar = elementwise(
         "x",
         SCALE_BIAS_DECISION,
@@ -209,7 +205,6 @@ class ElementWiseIf(OperatorDesc):
 class ElementWiseMax(TwoInputs):
     """The larger of two elements (DML_ELEMENT_WISE_MAX_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the larger values")
     declaration: ClassVar = elementwise(
         "max(a, b)",
         "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. +0 is above -0.",
@@ -222,7 +217,6 @@ class ElementWiseMax(TwoInputs):
 class ElementWiseMin(TwoInputs):
     """The smaller of two elements (DML_ELEMENT_WISE_MIN_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the smaller values")
     declaration: ClassVar = elementwise(
         "min(a, b)",
         "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. -0 is below +0.",
@@ -235,7 +229,6 @@ class ElementWiseMin(TwoInputs):
 class ElementWiseNegate(OneInput):
     """Each element with the other sign (DML_ELEMENT_WISE_NEGATE_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the negated values")
     declaration: ClassVar = elementwise(
         "-x",
         "Integers wrap: the most negative one stays as it is.",

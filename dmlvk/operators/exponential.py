@@ -5,21 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dmlvk.operators.bases import Scaled, accurate
-from dmlvk.operators.members import tensor_output
-from dmlvk.tensors import TensorDesc
 
 
 class ElementWiseCosh(Scaled):
     """The hyperbolic cosine of each element (DML_ELEMENT_WISE_COSH_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their hyperbolic cosines")
     declaration: ClassVar = accurate("cosh(x)", "Both infinities give infinity; NaN gives NaN.", ulp=0.75, since="2_0")
 
 
 class ElementWiseExp(Scaled):
     """The exponential function of each element (DML_ELEMENT_WISE_EXP_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("e to their power")
     declaration: ClassVar = accurate(
         "e^x", "-infinity gives +0, infinity gives infinity; NaN gives NaN.", ulp=0.55, remark="measured: 0.54 ULP"
     )
@@ -28,7 +24,6 @@ class ElementWiseExp(Scaled):
 class ElementWiseSinh(Scaled):
     """The hyperbolic sine of each element (DML_ELEMENT_WISE_SINH_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their hyperbolic sines")
     declaration: ClassVar = accurate(
         "sinh(x)", "Infinities stay as they are, and so do zeros; NaN gives NaN.", ulp=0.85, since="2_0"
     )
@@ -37,7 +32,6 @@ class ElementWiseSinh(Scaled):
 class ElementWiseTanh(Scaled):
     """The hyperbolic tangent of each element (DML_ELEMENT_WISE_TANH_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their hyperbolic tangents")
     declaration: ClassVar = accurate(
         "tanh(x)",
         "Infinities give 1 with their sign, zeros stay as they are; NaN gives NaN.",

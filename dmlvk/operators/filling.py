@@ -38,7 +38,6 @@ __all__ = [
 
 
 def _any_output(desc: Described) -> Mapping[str, Sequence[int]]:
-    """An output may have any sizes."""
     return {}
 
 

@@ -22,7 +22,6 @@ POWER_DECISIONS = (
 class ElementWiseAcosh(Scaled):
     """The inverse hyperbolic cosine of each element (DML_ELEMENT_WISE_ACOSH_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their inverse hyperbolic cosines")
     declaration: ClassVar = accurate(
         "acosh(x) = ln(x + sqrt(x * x - 1))",
         "What is below 1 gives NaN, -infinity too; 1 gives +0; infinity stays.",
@@ -35,7 +34,6 @@ class ElementWiseAcosh(Scaled):
 class ElementWiseAsinh(Scaled):
     """The inverse hyperbolic sine of each element (DML_ELEMENT_WISE_ASINH_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their inverse hyperbolic sines")
     declaration: ClassVar = accurate(
         "asinh(x) = ln(x + sqrt(x * x + 1))",
         "Both zeros and both infinities stay as they are; FLOAT32 denormals count as zeros of their sign.",
@@ -48,7 +46,6 @@ class ElementWiseAsinh(Scaled):
 class ElementWiseAtanh(Scaled):
     """The inverse hyperbolic tangent of each element (DML_ELEMENT_WISE_ATANH_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their inverse hyperbolic tangents")
     declaration: ClassVar = accurate(
         "atanh(x) = ln((1 + x) / (1 - x)) / 2",
         "1 gives infinity and -1 -infinity, what lies beyond them NaN.",
@@ -62,8 +59,6 @@ class ElementWiseAtanh(Scaled):
 class ElementWiseConstantPow(Scaled):
     """Each element to one power (DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the bases")
-    output_tensor: TensorDesc = tensor_output("their powers")
     exponent: float = float_attribute("the power that all are raised to")
     declaration: ClassVar = accurate(
         "pow(x, Exponent)",
@@ -78,7 +73,6 @@ class ElementWiseConstantPow(Scaled):
 class ElementWiseLog(Scaled):
     """The natural logarithm of each element (DML_ELEMENT_WISE_LOG_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("their natural logarithms")
     declaration: ClassVar = accurate(
         "ln(x)",
         "Both zeros give -infinity, FLOAT32 denormals as well: they count as zeros of their sign.",

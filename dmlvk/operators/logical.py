@@ -47,49 +47,42 @@ def _comparison(formula: str, support: tuple[Support, ...] = _COMPARISON_SUPPORT
 class ElementWiseLogicalAnd(TwoInputs):
     """Whether both operands are not zero (DML_ELEMENT_WISE_LOGICAL_AND_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("1 or 0")
     declaration: ClassVar = elementwise("1 if a and b, else 0", in_place=BOTH, accuracy=EXACT, support=_BOOLEAN_SUPPORT)
 
 
 class ElementWiseLogicalEquals(TwoInputs):
     """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_EQUALS_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("1 where both are equal, else 0")
     declaration: ClassVar = _comparison("1 if a == b, else 0")
 
 
 class ElementWiseLogicalGreaterThan(TwoInputs):
     """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("1 where a is greater, else 0")
     declaration: ClassVar = _comparison("1 if a > b, else 0")
 
 
 class ElementWiseLogicalGreaterThanOrEqual(TwoInputs):
     """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("1 where a is greater or both are equal, else 0")
     declaration: ClassVar = _comparison("1 if a >= b, else 0", _LATE_COMPARISON_SUPPORT)
 
 
 class ElementWiseLogicalLessThan(TwoInputs):
     """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("1 where a is less, else 0")
     declaration: ClassVar = _comparison("1 if a < b, else 0")
 
 
 class ElementWiseLogicalLessThanOrEqual(TwoInputs):
     """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("1 where a is less or both are equal, else 0")
     declaration: ClassVar = _comparison("1 if a <= b, else 0", _LATE_COMPARISON_SUPPORT)
 
 
 class ElementWiseLogicalNot(OneInput):
     """Whether an element is zero (DML_ELEMENT_WISE_LOGICAL_NOT_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("1 or 0")
     declaration: ClassVar = elementwise(
         "1 if x == 0, else 0",
         accuracy=EXACT,
@@ -104,14 +97,12 @@ class ElementWiseLogicalNot(OneInput):
 class ElementWiseLogicalOr(TwoInputs):
     """Whether one operand at least is not zero (DML_ELEMENT_WISE_LOGICAL_OR_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("1 or 0")
     declaration: ClassVar = elementwise("1 if a or b, else 0", in_place=BOTH, accuracy=EXACT, support=_BOOLEAN_SUPPORT)
 
 
 class ElementWiseLogicalXor(TwoInputs):
     """Whether exactly one operand is not zero (DML_ELEMENT_WISE_LOGICAL_XOR_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("1 or 0")
     declaration: ClassVar = elementwise(
         "1 if (a != 0) != (b != 0), else 0", in_place=BOTH, accuracy=EXACT, support=_BOOLEAN_SUPPORT
     )

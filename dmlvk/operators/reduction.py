@@ -109,8 +109,6 @@ def _choices(
     searched: tuple[DataType, ...],
     indices: tuple[DataType, ...],
 ) -> tuple[str, Mapping[ReduceFunction, TypeChoice]]:
-    """The data types of each function."""
-
     def same(data_types: tuple[DataType, ...]) -> TypeChoice:
         return TypeChoice({"input_tensor": data_types, "output_tensor": data_types}, are_same=True)
 

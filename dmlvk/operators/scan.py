@@ -7,11 +7,10 @@ from typing import ClassVar
 
 from dmlvk.operators.bases import OneInput
 from dmlvk.operators.declaration import Accuracy, Declaration, Support
-from dmlvk.operators.members import AxisDirection, boolean_attribute, enum_attribute, tensor_output, unsigned_attribute
+from dmlvk.operators.members import AxisDirection, boolean_attribute, enum_attribute, unsigned_attribute
 from dmlvk.operators.reduction import SPECIAL_SUMS_DECISION
 from dmlvk.operators.shapes import Draft, Sizes, check_axis
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS_AND_WORDS, FLOATS_WORDS_AND_PAIRS
-from dmlvk.tensors import TensorDesc
 
 _ORDER = (
     "The order of operations follows from an element's number along Axis (in the direction of the scan) alone, so a "
@@ -30,7 +29,6 @@ def _sizes(desc: CumulativeProduct | CumulativeSummation | Draft) -> Mapping[str
 class CumulativeSummation(OneInput):
     """Running sums along an axis (DML_CUMULATIVE_SUMMATION_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the sums of the values up to each one")
     axis: int = unsigned_attribute("the axis along which values are added")
     axis_direction: AxisDirection = enum_attribute(
         "whether sums begin at the first element (INCREASING) or at the last", AxisDirection
@@ -62,7 +60,6 @@ class CumulativeSummation(OneInput):
 class CumulativeProduct(OneInput):
     """Running products along an axis (DML_CUMULATIVE_PRODUCT_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the products of the values up to each one")
     axis: int = unsigned_attribute("the axis along which values are multiplied")
     axis_direction: AxisDirection = enum_attribute(
         "whether products begin at the first element (INCREASING) or at the last", AxisDirection

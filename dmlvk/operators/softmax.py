@@ -82,7 +82,6 @@ class ActivationLogSoftmax(OperatorDesc):
 class ActivationLogSoftmax1(AlongAxes):
     """The logarithms of each row's SOFTMAX, along any axes (DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC)."""
 
-    output_tensor: TensorDesc = tensor_output("the logarithms")
     declaration: ClassVar = ActivationLogSoftmax.declaration.version(
         decisions=(_SPECIAL_ROWS, _LOGARITHM_OF_NOTHING, _ORDER, _AXES),
         computed_as="ACTIVATION_LOG_SOFTMAX",

@@ -54,24 +54,18 @@ class ElementWiseAtanYx(OperatorDesc):
 class ElementWiseCos(Scaled):
     """The cosine of each element (DML_ELEMENT_WISE_COS_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the angles")
-    output_tensor: TensorDesc = tensor_output("their cosines")
     declaration: ClassVar = accurate("cos(x)", _EVERY_ANGLE_DECISION, ulp=0.85)
 
 
 class ElementWiseSin(Scaled):
     """The sine of each element (DML_ELEMENT_WISE_SIN_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the angles")
-    output_tensor: TensorDesc = tensor_output("their sines")
     declaration: ClassVar = accurate("sin(x)", _EVERY_ANGLE_DECISION, "-0 gives -0.", ulp=0.85)
 
 
 class ElementWiseTan(Scaled):
     """The tangent of each element (DML_ELEMENT_WISE_TAN_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input("the angles")
-    output_tensor: TensorDesc = tensor_output("their tangents")
     declaration: ClassVar = accurate("tan(x)", _EVERY_ANGLE_DECISION, "-0 gives -0.", ulp=0.55)
 
 

@@ -233,9 +233,7 @@ def _chunk(tensor: TensorDesc, axes: Sequence[int | None], length: int) -> Tenso
     """A tensor as a chunk has it.
 
     Args:
-        tensor: the whole.
         axes: those along which a chunk has one element, and last the one along which it has several.
-        length: how many those are.
     """
     sizes = list(tensor.sizes)
     for axis in axes[:-1]:

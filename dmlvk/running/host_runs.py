@@ -252,9 +252,6 @@ class _RunSlots:
     """For as many runs of a compiled operator at once as make sense.
 
     Buffers that are let go are freed when nobody refers to them: when the thread that works with them is done.
-
-    Args:
-        run_size: bytes of the buffers of one.
     """
 
     def __init__(self, run_size: int, most: int, device_bytes: int) -> None:

@@ -57,11 +57,7 @@ class _ChunkPlan:
 
 
 class ChunkRuns:
-    """Runs compiled operators, those on large arrays in chunks where that changes no bit.
-
-    Args:
-        runs: what runs a chunk, or a whole.
-    """
+    """Runs compiled operators, those on large arrays in chunks where that changes no bit."""
 
     def __init__(self, engine: Engine, runs: RunCache) -> None:
         self._engine = engine

@@ -18,7 +18,6 @@ def new_allocation(
     """A piece of device memory whose host-visible side is there from the beginning.
 
     Args:
-        manager: its object for the device.
         memory: the books of the device's memory.
         size_in_bytes: a positive multiple of 4.
         has_staging: whether the host-visible side is a copy, and the memory the device's own.

@@ -20,7 +20,6 @@ class DeviceTensor(torch.Tensor):
     Graphs of the backend read it where it is. Any other function gets an ordinary tensor, a copy that is made once.
 
     Args:
-        array: the elements.
         example: a tensor of the type, shape and strides.
     """
 

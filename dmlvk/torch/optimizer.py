@@ -162,9 +162,6 @@ class _Arena:
     """Parameters that make their steps together.
 
     Args:
-        device: where they lie.
-        residency: what lies there.
-        parameters: of one type.
         states: their moments so far, on the host.
     """
 
@@ -203,7 +200,6 @@ class _Arena:
         """Computes a step. The parameters' memory on the device is changed by it, their tensors and moments are not.
 
         Args:
-            group: its numbers.
             step: which one it is, from 1 on.
         """
         self._take_parameters()

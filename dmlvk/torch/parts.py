@@ -260,7 +260,6 @@ class _PartPlan:
 
         Args:
             lying: those that lie on the device.
-            uploads: whether the plan's own memory is written.
         """
         sizes = self._opened(values)
         _, shapes, outputs = self._shaped(values)

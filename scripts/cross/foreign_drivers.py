@@ -48,8 +48,6 @@ class ForeignCompiler:
         name: of one of ``FAMILIES``.
 
     Attributes:
-        family: the GPUs.
-        device: the device's name.
 
     Raises:
         DmlError: the driver opens no device.

@@ -54,9 +54,6 @@ RUN_TIME_SOURCES = ("patterns/elementwise/fused_operands.glsl",)
 def lint_sources(tree: SourceTree, variants: Sequence[Variant]) -> list[Finding]:
     """Return what is wrong with the sources.
 
-    Args:
-        variants: all variants that are made from it.
-
     Returns:
         Findings without duplicates; a fault that several variants share is named for the first of them.
     """

@@ -53,7 +53,6 @@ class Net:
     """A graph of a convolution and what follows it.
 
     Args:
-        channels: of the input, the output, and groups.
         places: height and width of images.
         window: height and width of the filter, an odd number.
     """

@@ -203,9 +203,7 @@ class Guesses:
     """Guesses that are right as often as is wanted.
 
     Args:
-        answer: the whole text.
         choose: where guesses go wrong.
-        share: of right ones.
     """
 
     def __init__(self, answer: Sequence[int], choose: random.Random, share: float) -> None:

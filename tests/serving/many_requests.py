@@ -198,12 +198,8 @@ class Traffic:
     """Clients of a server, and what they found.
 
     Attributes:
-        faults: what was not as it must be.
-        counts: requests by kind.
 
     Args:
-        server: that they ask.
-        seed: of what they ask.
         distinct: requests whose answers are asked for alone first.
         clients: that ask at once.
     """

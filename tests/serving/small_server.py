@@ -20,13 +20,7 @@ NAME = "small"
 
 
 class RunningServer:
-    """A server that listens.
-
-    Args:
-        port: where.
-        server: its application.
-        ending: what ends it.
-    """
+    """A server that listens."""
 
     def __init__(self, port: int, server: Server, ending: EndingServer) -> None:
         self.port, self.server, self.ending = port, server, ending

@@ -40,7 +40,6 @@ def _head_counts(desc: dml.MultiheadAttention | dml.MultiheadAttention1) -> tupl
 
 
 def _past_hidden(lengths: Array, past: int, keys: int) -> Array:
-    """Which of the past keys do not count."""
     hidden = np.zeros((lengths.size, 1, 1, keys), np.bool_)
     for row, length in enumerate(lengths.ravel()):
         for key in range(past):

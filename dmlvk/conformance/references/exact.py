@@ -105,25 +105,21 @@ def _bytes(x: Array) -> npt.NDArray[np.uint8]:
 
 @reference("ELEMENT_WISE_BIT_AND")
 def bit_and(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
-    """Byte by byte."""
     return (_bytes(a) & _bytes(b)).view(a.dtype).reshape(a.shape)
 
 
 @reference("ELEMENT_WISE_BIT_OR")
 def bit_or(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
-    """Byte by byte."""
     return (_bytes(a) | _bytes(b)).view(a.dtype).reshape(a.shape)
 
 
 @reference("ELEMENT_WISE_BIT_XOR")
 def bit_xor(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
-    """Byte by byte."""
     return (_bytes(a) ^ _bytes(b)).view(a.dtype).reshape(a.shape)
 
 
 @reference("ELEMENT_WISE_BIT_NOT")
 def bit_not(desc: dml.OperatorDesc, x: Array) -> Array:
-    """Byte by byte."""
     return (np.uint8(255) - _bytes(x)).view(x.dtype).reshape(x.shape)
 
 
@@ -222,13 +218,11 @@ def rounded(desc: dml.ElementWiseRound, x: Array) -> Array:
 
 @reference("ELEMENT_WISE_MAX")
 def maximum(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
-    """Chosen as whole elements."""
     return larger(a, b) if a.dtype.kind == "f" else np.maximum(a, b)
 
 
 @reference("ELEMENT_WISE_MIN")
 def minimum(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
-    """Chosen as whole elements."""
     return smaller(a, b) if a.dtype.kind == "f" else np.minimum(a, b)
 
 

@@ -90,7 +90,6 @@ def fill_value_sequence(desc: dml.FillValueSequence, inputs: Mapping[str, Array]
 
 @reference("SLICE_GRAD")
 def slice_grad(desc: dml.SliceGrad, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    """Elements by lists of indices."""
     result = np.zeros(desc.output_gradient_tensor.sizes, desc.output_gradient_tensor.data_type.numpy_dtype)
     gradients = inputs["InputGradientTensor"]
     result[np.ix_(*window_indices(desc, gradients.shape))] = gradients

@@ -42,7 +42,6 @@ def as_bits(values: Array) -> Array:
 
 @reference("GATHER")
 def gather(desc: dml.Gather, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-    """numpy.take."""
     source = inputs["InputTensor"]
     indices = inputs["IndicesTensor"]
     indices = indices.reshape(indices.shape[indices.ndim - desc.index_dimensions :])

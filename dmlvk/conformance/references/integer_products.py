@@ -29,7 +29,6 @@ def _zero(inputs: Mapping[str, Array], name: str, *shape: int) -> Array:
 def matrix_multiply_integer(
     desc: dml.MatrixMultiplyInteger | dml.QuantizedLinearMatrixMultiply, inputs: Mapping[str, Array]
 ) -> Mapping[str, Expected]:
-    """The product of differences."""
     a = inputs["ATensor"].astype(np.int64) - _zero(inputs, "AZeroPointTensor", -1, 1)
     b = inputs["BTensor"].astype(np.int64) - _zero(inputs, "BZeroPointTensor", 1, -1)
     return {"OutputTensor": _wrapped(a @ b)}

@@ -32,7 +32,6 @@ def split(desc: dml.Split, inputs: Mapping[str, Array]) -> Mapping[str, Expected
 
 @reference("SLICE")
 def slice_(desc: dml.Slice, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    """Elements by lists of indices."""
     windows = zip(desc.offsets, desc.sizes, desc.strides, strict=True)
     indices = [[offset + i * stride for i in range(size)] for offset, size, stride in windows]
     return {"OutputTensor": inputs["InputTensor"][np.ix_(*indices)]}
@@ -51,6 +50,5 @@ def window_indices(desc: dml.Slice1 | dml.SliceGrad, sizes: tuple[int, ...]) -> 
 
 @reference("SLICE1")
 def slice1(desc: dml.Slice1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    """Elements by lists of indices."""
     indices = window_indices(desc, tuple(desc.output_tensor.sizes))
     return {"OutputTensor": inputs["InputTensor"][np.ix_(*indices)]}

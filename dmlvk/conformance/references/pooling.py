@@ -23,15 +23,12 @@ _FLOAT16_EXACT = 256
 
 @dataclasses.dataclass(frozen=True)
 class _WindowTap:
-    """The elements that one tap of every window is."""
-
     values: Array  # as the output has them; those of padding are any
     numbers: npt.NDArray[np.int64]  # of the elements in logical order
     is_inside: npt.NDArray[np.bool_]  # whether they lie inside the input
 
 
 def _taps(desc: Pooling, source: Array) -> Iterator[_WindowTap]:
-    """Every tap of the windows, row by row."""
     sizes = pooled_sizes(desc)["output_tensor"]
     numbers = np.arange(source.size, dtype=np.int64).reshape(source.shape)
     dilations = dilations_of(desc)
@@ -205,7 +202,6 @@ def max_pooling_grad(desc: dml.MaxPoolingGrad, inputs: Mapping[str, Array]) -> M
 
 @reference("MAX_UNPOOLING")
 def max_unpooling(desc: dml.MaxUnpooling, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    """One value after the other."""
     result = np.zeros(desc.output_tensor.sizes, inputs["InputTensor"].dtype)
     flat = result.reshape(-1)
     for value, index in zip(
@@ -222,7 +218,6 @@ def _overflowed(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _sums_around(desc: dml.LocalResponseNormalization | dml.LocalResponseNormalizationGrad, values: Array) -> Array:
-    """The sums of the elements around each."""
     before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
     for axis in (1,) if desc.cross_channel else (2, 3):
         extent = values.shape[axis]

@@ -38,7 +38,6 @@ def philox_4x32_10(counter: int, key: int) -> list[int]:
 
 @reference("RANDOM_GENERATOR")
 def random_generator(desc: RandomGenerator, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Group after group."""
     state = [int(word) for word in inputs["InputStateTensor"].reshape(-1)]
     counter = sum(word << (32 * n) for n, word in enumerate(state[:4]))
     key = state[4] + (state[5] << 32)

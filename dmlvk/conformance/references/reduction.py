@@ -168,7 +168,6 @@ def _reduced(
 
 @reference("REDUCE")
 def reduce(desc: dml.Reduce, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    """Each function by its definition."""
     return {"OutputTensor": _reduced(desc, inputs["InputTensor"], desc.function, False)}
 
 

@@ -63,7 +63,6 @@ class AxisSamples:
 
     @property
     def low(self) -> npt.NDArray[np.int64]:
-        """The elements below the places."""
         return np.floor(self.positions).astype(np.int64)
 
     @property
@@ -74,7 +73,6 @@ class AxisSamples:
 
     @property
     def nearest(self) -> npt.NDArray[np.int64]:
-        """The elements nearest to the places."""
         numbers: npt.NDArray[np.int64] = np.maximum(np.ceil(self.positions - 0.5), 0).astype(np.int64)
         return numbers
 
@@ -160,8 +158,6 @@ def _largest(samples: Array) -> Array:
 
 
 class _Output:
-    """What an operator's output must be, element by element."""
-
     def __init__(self, desc: dml.RoiAlign | dml.RoiAlign1, dtype: np.dtype[Any]) -> None:
         self.desc, self.dtype = desc, dtype
         self.is_exact = desc.reduction_function == ReduceFunction.MAX
@@ -175,9 +171,7 @@ class _Output:
         """Sets the outputs {C} at an index (region, y, x).
 
         Args:
-            index: which they are.
             samples: those inside, {C, samples}.
-            magnitudes: the same of the elements' magnitudes.
             outside: how many samples lie outside.
         """
         at = (index[0], slice(None), *index[1:])
@@ -194,7 +188,6 @@ class _Output:
             self.magnitudes[at] = (known.sum(axis=1) + abs(value) * outside) / count
 
     def expected(self) -> Expected:
-        """All of it."""
         if self.is_exact:
             with np.errstate(over="ignore"):
                 return self.values.astype(self.dtype)

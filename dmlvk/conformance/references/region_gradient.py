@@ -41,7 +41,6 @@ class _Total:
             self.magnitudes[at] += np.where(np.isfinite(terms), np.abs(terms), 0.0)
 
     def expected(self, dtype: np.dtype[Any]) -> Bounded:
-        """The sum in a data type."""
         values = self.values.astype(np.float64)
         magnitudes = np.where(np.isfinite(values), self.magnitudes, 0.0).astype(np.float64)
         return Bounded(values, 1.02 * half_ulp(values, dtype) + magnitudes * _PART_OF_MAGNITUDES)
@@ -132,7 +131,6 @@ def _add_slopes(
 
 @reference("ROI_ALIGN_GRAD")
 def roi_align_grad(desc: dml.RoiAlignGrad, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    """Output by output."""
     gradients = numbers_of(inputs["InputGradientTensor"])
     regions, batches = inputs["ROITensor"].reshape(-1, 4), inputs["BatchIndicesTensor"].reshape(-1).tolist()
     source = inputs.get("InputTensor")

@@ -57,7 +57,6 @@ def _largest(elements: Array) -> Any:
 
 @reference("ROI_POOLING")
 def roi_pooling(desc: dml.RoiPooling, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    """Bin by bin."""
     source, regions = inputs["InputTensor"], inputs["ROITensor"][0, 0]
     result = np.zeros(desc.output_tensor.sizes, source.dtype)
     scale = _normal(desc.spatial_scale)

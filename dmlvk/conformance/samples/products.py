@@ -170,7 +170,6 @@ def steps_of(spatial: int, **chosen: Any) -> dict[str, Any]:
     """The members that say how windows lie along so many axes: steps of 1 and no padding where nothing else is chosen.
 
     Args:
-        spatial: how many axes there are.
         chosen: ``strides``, ``dilations``, ``start``, ``end`` and ``groups``.
     """
     return {

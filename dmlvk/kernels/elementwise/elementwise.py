@@ -105,7 +105,6 @@ def lower_elementwise_shader(
     """A kernel that goes through the elements of tensors, for one step of an operator that takes several.
 
     Args:
-        label: the operator, for messages.
         name: of the shader's variants but for data types and access order:
             :func:`dmlvk.kernels.variants.elementwise_variant`.
         tensors: the inputs and, last, the output; where an input has size 1 and the output has not, it is broadcast.

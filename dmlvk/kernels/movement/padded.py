@@ -63,7 +63,6 @@ def padded(
     """The kernel that writes a whole target: the source in its middle, a value around it.
 
     Args:
-        source: all elements of the input.
         target: all elements of the output, without overlaps.
         starts: where the source begins along each axis.
         value: as many copies of the value as fill four words.

@@ -63,11 +63,7 @@ def _packed_last(tensor: TensorDesc, channels: int) -> TensorDesc:
 
 
 def channel_copies(desc: Convolution, product: Product, target: Target) -> ChannelCopies | None:
-    """How a convolution is computed by such copies; ``None``: it is not, or gains nothing by it.
-
-    Args:
-        product: it as its kernels have it.
-    """
+    """How a convolution is computed by such copies; ``None``: it is not, or gains nothing by it."""
     source, output, window = desc.input_tensor, desc.output_tensor, desc.filter_tensor.sizes[2:]
     is_able = target.device_arithmetic and target.multiplies_matrices_of(DataType.FLOAT16)
     is_plain = desc.group_count == 1 and desc.mode is ConvolutionMode.CROSS_CORRELATION

@@ -241,7 +241,6 @@ def lines(
         terms: size and stride along the terms.
         others: the same along rows or columns.
         outside: the same of all axes that lead from matrix to matrix.
-        count: another number than four.
 
     Returns:
         whether they lie along the terms, and whether so many can be loaded at once.

@@ -9,8 +9,6 @@ from dmlvk.errors import UnsupportedError
 
 
 class _NotThere:
-    """Refuses to be made."""
-
     def __init__(self, *_: Any, **__: Any) -> None:
         raise UnsupportedError(f"{type(self).__name__}: dmlvk.onnx does not have it")
 

@@ -42,5 +42,4 @@ class AcceptedNames:
     def create_ortvalue_from_shape_and_type(
         self, shape: Sequence[int], element_type: Any, device_type: str, device_id: int = 0, vendor_id: int = -1
     ) -> OrtValue:
-        """As ``OrtValue.ortvalue_from_shape_and_type``."""
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id)

@@ -42,7 +42,6 @@ def described_outputs(model: OnnxModel, overridable: Collection[str] = ()) -> Se
     """A model's outputs with the types and shapes that follow; what does not is as the model has it.
 
     Args:
-        model: the model.
         overridable: initializers that a run may give: nothing follows from their contents.
     """
     outputs: Sequence[onnx.ValueInfoProto] = [info.proto for info in model.outputs]
@@ -65,10 +64,7 @@ class _Graph:
     """A graph, or one inside of it, in which what is known is put for what it is computed by.
 
     Args:
-        model: whose it is.
-        graph: it is changed.
         found: the same, with the types that were inferred.
-        outer: the graph around it.
     """
 
     def __init__(

@@ -62,15 +62,12 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 class _Finder(importlib.metadata.DistributionFinder):
-    """Finds that distribution."""
-
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
         """No modules."""
 
     def find_distributions(
         self, context: importlib.metadata.DistributionFinder.Context | None = None
     ) -> Iterator[importlib.metadata.Distribution]:
-        """One, for its name."""
         if context is not None and context.name == _PACKAGE:
             yield _Distribution()
 

@@ -141,7 +141,6 @@ class OrtValue:
         return np.asarray(self.numpy()).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The host."""
         return (1, 0)
 
     def __repr__(self) -> str:

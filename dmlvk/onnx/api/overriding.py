@@ -26,9 +26,6 @@ class Overriding(Generic[SessionT]):
 
     Such an initializer is no constant there, so nothing that follows from it is computed ahead.
 
-    Args:
-        model: the model.
-
     Attributes:
         names: of the initializers that a run may give.
     """

@@ -26,7 +26,6 @@ def widened_masks(
 
     Args:
         steps: its nodes that are not constants.
-        constants: values that are known, by name.
         masks: the nodes that append to caches, with their masks. Where one of a node's is left to the device, all are.
     """
     readers: dict[str, int] = {info.name: 1 for info in model.outputs}

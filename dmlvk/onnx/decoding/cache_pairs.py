@@ -51,7 +51,6 @@ def with_rows(
     """The steps, of which those whose caches grow are told by a number how many rows these have.
 
     Args:
-        constants: values that are known, by name.
         widened: masks that have a column for each row that there is room for.
 
     Returns:

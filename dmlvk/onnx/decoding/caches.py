@@ -98,8 +98,6 @@ class Caches:
         """A cache for a run; ``None`` where it has no four dimensions, or no type that the device has.
 
         Args:
-            pair: what it is in the model.
-            info: what the model says of the input.
             total: the length of the longest sequence, with its new tokens.
         """
         shape = given.shape if isinstance(given, DeviceValue) else np.shape(given)
@@ -127,7 +125,6 @@ class Caches:
         the host, and anything in others.
 
         Args:
-            pasts: the rows of each sequence that count.
             target: the array on the device that the output is bound to; ``None``: to none.
             is_kept: whether the output stays on the device.
         """

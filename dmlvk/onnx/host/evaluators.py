@@ -56,7 +56,6 @@ def evaluate(
     Args:
         values: its inputs and whatever its subgraphs read, by name.
         opsets: versions of the operator sets.
-        model: its name, for messages.
 
     Raises:
         ModelFileError: naming the node, when it cannot be computed or would take too much; naming a file that was
@@ -120,7 +119,6 @@ class Repeated:
 
     Args:
         opsets: versions of the operator sets.
-        model: its name, for messages.
     """
 
     def __init__(self, step: Step, opsets: Mapping[str, int], model: str, limits: Limits = DEFAULT_LIMITS) -> None:

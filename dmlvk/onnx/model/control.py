@@ -25,7 +25,6 @@ def run_control_flow(step: Step, values: Mapping[str, Any], run: RunGraph, model
 
     Args:
         values: its inputs and whatever its graphs take from outside, by name.
-        model: its name, for messages.
         budget: what is left of the run's iterations.
 
     Raises:
@@ -102,8 +101,6 @@ class _Gathered:
     """What the iterations of a loop give, one after the other.
 
     Args:
-        count: how many values each of them gives.
-        budget: how many bytes they may take.
         trips: how many iterations there will be; ``None``: that is not known.
     """
 

@@ -89,9 +89,7 @@ class Limits:
         """Refuses a node of the host that would take too much.
 
         Args:
-            values: what it reads, by name.
             outputs: element type and shape of each output, as far as they follow from its inputs.
-            model: its name, for messages.
         """
         for output in outputs:
             if output is not None:

@@ -10,11 +10,7 @@ from onnx import AttributeProto, helper
 
 
 class NodeAttributes:
-    """What a node is and has beside its inputs and outputs.
-
-    Args:
-        schema: what ONNX says of its operator.
-    """
+    """What a node is and has beside its inputs and outputs."""
 
     refusal: ClassVar[type[Exception]] = ValueError
     """What is raised of an attribute of another type than its operator's."""

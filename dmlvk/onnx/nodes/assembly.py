@@ -312,7 +312,6 @@ def _following_outputs(
     """The outputs that an operator has and nobody states, as its shape rule gives them.
 
     Args:
-        kind: the operator.
         members: tensors, and :class:`New` for outputs.
         described: the same as descriptions have them.
         element: ONNX's type of theirs, where the inputs do not say it.

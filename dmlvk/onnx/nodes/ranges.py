@@ -36,7 +36,6 @@ def check_ranges(model: str, ranges: Iterable[Range], *values: Mapping[str, Any]
     """Looks at numbers that nodes read, as far as the host has them.
 
     Args:
-        model: its name, for messages.
         values: arrays by name; the first one that has a name counts.
 
     Raises:

@@ -64,11 +64,7 @@ def divided_by(
 
 
 class DividedRuns:
-    """Runs of a model: at once, or in halves, and halves of these, where a buffer would be too large for the device.
-
-    Args:
-        constants: values that are known of it.
-    """
+    """Runs of a model: at once, or in halves, and halves of these, where a buffer would be too large for the device."""
 
     def __init__(self, model: OnnxModel, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
         self._model = model
@@ -79,11 +75,7 @@ class DividedRuns:
     def plan(
         self, arrays: Mapping[str, Any], look: Callable[[Mapping[str, Any]], Callable[[str], Shape | None]]
     ) -> _Division | None:
-        """How a run that the device cannot do at once is divided; ``None``: it cannot be.
-
-        Args:
-            look: gives the shapes of all values.
-        """
+        """How a run that the device cannot do at once is divided; ``None``: it cannot be."""
         key = _key(arrays)
         if key not in self._found:
             if len(self._found) >= _MOST_KEPT:

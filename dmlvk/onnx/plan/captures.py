@@ -40,7 +40,6 @@ def signature_of(names: object, feed: object) -> Signature | None:
 
     Args:
         names: of the outputs; ``None``: all.
-        feed: the inputs, by name.
     """
     if type(feed) is not dict or not (names is None or type(names) in (list, tuple)):
         return None
@@ -122,11 +121,7 @@ class BoundCapture:
         return True
 
     def submit(self, program: DeviceModel, outputs: Iterable[DeviceValue]) -> None:
-        """Runs; waits for nothing. What is still to be computed from the outputs' former contents is computed before.
-
-        Args:
-            outputs: those for which it is.
-        """
+        """Runs; waits for nothing. What is still to be computed from what outputs hold is computed before."""
         for value in outputs:
             value.on_device.storage.settle()
         program.device.engine.submit(self.recording)

@@ -30,7 +30,6 @@ class Call(NodeAttributes):
     """A node with the values of its inputs.
 
     Args:
-        schema: what ONNX says of its operator.
         inputs: the values; ``None`` for an absent optional one.
         check: refuses a shape and a type of a result.
     """
@@ -163,7 +162,6 @@ def computes(
     """Registers a function.
 
     Args:
-        op_types: the operators that it computes.
         since: the first version of them that it knows.
         of_sizes: as of :class:`HostFunction`.
     """

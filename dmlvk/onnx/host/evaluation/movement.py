@@ -227,7 +227,6 @@ def clipped_slice(start: Any, end: Any, step: int, size: Any) -> tuple[Any, Any]
 
     Args:
         start: from here on; negative numbers count from the end.
-        end: up to here, likewise.
         step: not 0.
     """
     if step < 0 and any(end == bound for bound in _NO_BOUND):

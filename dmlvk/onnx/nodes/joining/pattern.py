@@ -70,7 +70,6 @@ class Nodes:
 
         Args:
             op_type: ``"Mul"`` or ``"Add"``, of the only node that reads it.
-            within: where to add this node.
         """
         step = self.reader(name, op_type)
         if step is None or step.proto.input[0] == step.proto.input[1]:

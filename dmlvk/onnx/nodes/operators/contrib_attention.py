@@ -179,7 +179,6 @@ def _attend(node: Node, all_three: Tensor, *, mask: int, past: int, added: int |
 
     Args:
         all_three: queries, keys and values behind one another: batch, length, hidden.
-        mask: which input is the mask.
         past: which one has keys and values from before.
         added: which one is added to the scores.
     """

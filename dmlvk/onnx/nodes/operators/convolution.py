@@ -218,7 +218,6 @@ def transposed(node: Node, given: Sequence[int] | None, bias: int) -> None:
     Args:
         node: its attributes count, and its first two inputs.
         given: the padding; ``None``: none.
-        bias: which input is the bias.
     """
     tensor, weights = node.tensor(0), node.tensor(1)
     if tensor.rank not in (3, 4, 5) or weights.rank != tensor.rank:

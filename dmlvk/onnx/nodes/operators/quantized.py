@@ -304,7 +304,6 @@ def integer_product(node: Node, a: _Factor, b: _Factor, bias: int | None) -> Ten
     Where one matrix is INT8 and the other UINT8, the first one is brought to the other's type.
 
     Args:
-        b: the second one.
         bias: which input is added; ``None``: none.
     """
     if a[1] is None or b[1] is None:

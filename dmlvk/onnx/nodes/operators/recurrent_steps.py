@@ -246,7 +246,6 @@ def clipped_network(
     """Sets the outputs of a network with a threshold.
 
     Args:
-        source: steps, batch, inputs.
         ways: of each direction whether the last step comes first.
     """
     steps, batch, inputs = source.shape
