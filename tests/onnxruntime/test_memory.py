@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ def test_values_on_the_device_come_back_as_they_are() -> None:
         value = on_device(array)
         assert value.device_name().lower() != "cpu"
         np.testing.assert_array_equal(value.numpy(), array)
+    gc.collect()  # what other tests have left
     before = dmlvk.onnxruntime.memory_blocks()
     del value
     assert dmlvk.onnxruntime.memory_blocks() == before - 1

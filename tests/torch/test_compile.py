@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,15 +23,6 @@ from tests.torch.networks import network  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
 LIMIT = 1e-4  # Of the largest element, as far as results may differ
-
-
-@pytest.fixture(autouse=True)
-def fresh_compiler() -> Iterator[None]:
-    """No graphs of other tests, and the same random numbers for each."""
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    torch.manual_seed(0)
-    yield
 
 
 def options(device: dml.Device) -> dict[str, object]:
@@ -221,10 +212,8 @@ def test_half_precision(any_device: dml.Device, dtype: Any, limit: float) -> Non
 
 
 def test_what_the_device_lacks_is_the_cpus_and_said_once(
-    any_device: dml.Device, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    any_device: dml.Device, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("dmlvk.torch.compiler._said", set())
-
     def program(x: Any) -> Any:
         y = torch.tanh(x) * 2 + 1
         z = torch.linalg.inv(y @ y.T + 4 * torch.eye(4))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,13 +16,6 @@ import dmlvk.torch  # noqa: E402 - needs PyTorch
 
 nn, functional = torch.nn, torch.nn.functional
 assert dmlvk.torch  # importing it registers the device
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_compiled() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def _in_place(x: Any, y: Any) -> Any:

@@ -142,7 +142,6 @@ def test_a_step_with_convolutions_and_batch_norm_counts_as_on_the_cpu(strict: st
 
 
 def test_eager_and_compiled_programs_have_the_same_bits(strict: str, any_device: dml.Device) -> None:
-    torch._dynamo.reset()
     model, data = _Language().eval(), torch.arange(12).reshape(2, 6) % 11
     with torch.no_grad():
         compiled = torch.compile(model, backend="dmlvk", options={"device": any_device})(data)
@@ -448,7 +447,7 @@ def test_what_the_device_lacks_is_told_once_or_refused(on: str, caplog: pytest.L
             torch.special.airy_ai(x)
     finally:
         torch.dmlvk.set_fallback("warn")
-    assert caplog.text.count("the CPU computes special_airy_ai") <= 1
+    assert caplog.text.count("the CPU computes special_airy_ai") == 1
     assert sum(torch.dmlvk.fallbacks().values()) > before
 
 

@@ -17,7 +17,6 @@ PAGE = Path(__file__).parents[2] / "docs/how-to/pytorch.md"
 
 
 def test_the_pages_program_learns(capsys: pytest.CaptureFixture[str]) -> None:
-    torch._dynamo.reset()
     program = re.search(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert program is not None
     names: dict[str, Any] = {}

@@ -110,8 +110,6 @@ def difference(got: Any, wanted: Any) -> float:
 def test_a_model_is_one_graph_right_and_planned_once(
     make: Callable[[], Made], any_device: dml.Device, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch._dynamo.reset()
-    torch.manual_seed(0)
     planned: list[Plan] = []
     made = Plan.__init__
 

@@ -21,6 +21,7 @@ FLOAT32 = np.dtype(np.float32)
 
 @pytest.fixture(autouse=True)
 def _nothing_idle() -> Iterator[None]:
+    gc.collect()  # what other tests have left
     result_memory.release_idle()
     yield
     result_memory.release_idle()
