@@ -220,7 +220,7 @@ def check_a_worker_from_elsewhere_joins_by_the_preload(cluster: Started) -> None
             assert found == {address: last.uuid}
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(30)
+            process.wait(120)
 
 
 def check_a_worker_killed_in_the_middle_changes_nothing(cluster: Started) -> None:

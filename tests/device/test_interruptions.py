@@ -162,7 +162,7 @@ def elsewhere():
 
 thread = threading.Thread(target=elsewhere, daemon=True)
 thread.start()
-thread.join(20)
+thread.join(60)
 """
     assert output_of(BIG + program, device.info.index) == "works\n"
 

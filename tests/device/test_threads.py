@@ -52,7 +52,7 @@ def together(*tasks: Callable[[], object]) -> None:
     start = threading.Barrier(len(tasks))
 
     def run(task: Callable[[], object]) -> None:
-        start.wait(10)
+        start.wait(60)
         task()
 
     with ThreadPoolExecutor(len(tasks)) as pool:
@@ -167,7 +167,7 @@ ready = threading.Barrier(6)
 
 def work(action):
     try:
-        ready.wait(10)
+        ready.wait(60)
         while True:
             action()
     except dml.DmlError as error:
@@ -194,11 +194,11 @@ for _ in range(5):
         lambda: kept[1][1][0].upload(values),
         lambda: device.create_buffer(64).download(),
     )
-    ready.wait(10)
+    ready.wait(60)
     device.run(desc, {"InputTensor": values})
     device.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 print(len(errors), {kind for kind, _ in errors}, {text.rpartition(": ")[2] for _, text in errors})
 """
@@ -220,11 +220,11 @@ for _ in range(5):
 
     uploads = (lambda: source.upload(values), lambda: source.upload(values[:3], 16))
     threads = work_all(*uploads, source.download, recorder.execute, record_again)
-    ready.wait(10)
+    ready.wait(60)
     device.run(desc, {"InputTensor": values})
     source.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     assert np.array_equal(device.run(desc, {"InputTensor": values})["OutputTensor"], np.sign(values))
 print(len(errors), {kind for kind, _ in errors}, all("closed" in text for _, text in errors))

@@ -37,7 +37,7 @@ class _Callback:
         self._came.set()
 
     def came(self) -> bool:
-        return self._came.wait(20)
+        return self._came.wait(60)
 
 
 def _body(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], depth: int = 0) -> onnx.GraphProto:

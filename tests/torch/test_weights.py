@@ -80,6 +80,7 @@ def test_weights_that_are_swapped_are_read_as_they_are_then(is_open: bool, devic
         for turn in range(3):
             torch.utils.swap_tensors(model.weight, other)
             _check(compiled, model, SIZES[turn] if is_open else SIZES[0], f"swap {turn}")
+        gc.collect()  # what other tests have left
         before = len(residency._residents)
         del other
         gc.collect()

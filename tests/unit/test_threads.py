@@ -31,7 +31,7 @@ def test_results_come_in_the_order_of_the_items(threads: int) -> None:
 
 def test_several_threads_work_at_once() -> None:
     together = threading.Barrier(3)
-    assert list(map_in_threads(lambda _: together.wait(10) >= 0, range(3), 3)) == [True] * 3
+    assert list(map_in_threads(lambda _: together.wait(60) >= 0, range(3), 3)) == [True] * 3
 
 
 def test_without_any_thread_the_caller_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
