@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import collections
 import weakref
-from collections.abc import Callable
 from typing import TypeAlias
 
 from dmlvk.objects.compilation import CompiledOperator
 from dmlvk.runtime.kompute import Allocation, Recording
+from dmlvk.support.weak_keys import WeakKeys
 
 Location: TypeAlias = tuple[Allocation, int]  # what something lies in, and its first byte there
 
@@ -21,59 +21,79 @@ _FEWEST = 32  # Recordings that are kept however much they weigh
 
 _OWN_WEIGHT = 2  # Of a recording, beside 1 for each dispatch
 
-_Key: TypeAlias = tuple[weakref.ref[CompiledOperator], tuple[Location, ...]]
+_Places: TypeAlias = tuple[Location, ...]
 
 
 class KeptRecordings:
-    """Those of one device: of too many, those not used for longest go first. Its engine's lock is held by who calls.
+    """Those of one device: of too many, those not used for longest go first, and an operator's go with it.
 
-    An interrupt may come between any two steps; so the weight that is noted is never less than that of what is kept,
-    and is found out anew where it says that there is too much.
+    Its engine's lock is held by who calls. An interrupt may come between any two steps; so what is kept is in the order
+    first, and the weight that is noted is never less than that of what is kept. It is found out anew where it says that
+    there is too much.
     """
 
     def __init__(self, kind: str) -> None:  # of the device
-        self._kept: collections.OrderedDict[_Key, Recording] = collections.OrderedDict()
+        self._of: WeakKeys[CompiledOperator, dict[_Places, Recording]] = WeakKeys()
+        # what was used last at the end, with its weight; something of it may be gone
+        self._order: collections.OrderedDict[tuple[weakref.ref[CompiledOperator], _Places], int]
+        self._order = collections.OrderedDict()
         self._most, self._weight = _MOST_WEIGHT.get(kind, _MOST_WEIGHT_OF_GPU), 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return sum(len(kept) for _, kept in self._of.items())
 
-    def find(self, compiled: CompiledOperator, places: tuple[Location, ...]) -> Recording | None:
+    def find(self, compiled: CompiledOperator, places: _Places) -> Recording | None:
         """What was recorded of an operator for such places."""
-        key = weakref.ref(compiled), places
-        try:
-            self._kept.move_to_end(key)
-        except KeyError:
-            return None
-        return self._kept[key]
+        kept = self._of.get(compiled)
+        recording = None if kept is None else kept.get(places)
+        if recording is not None:
+            key = weakref.ref(compiled), places
+            try:
+                self._order.move_to_end(key)
+            except KeyError:  # an interrupt came when it was kept or was to go
+                self._order[key] = _weight_of(recording)
+        return recording
 
-    def keep(self, compiled: CompiledOperator, places: tuple[Location, ...], recording: Recording) -> Recording:
+    def keep(self, compiled: CompiledOperator, places: _Places, recording: Recording) -> Recording:
         """Keeps what was recorded, and gives it back."""
-        self._weight += _weight_of(recording)
-        self._kept[weakref.ref(compiled), places] = recording
+        kept = self._of.get(compiled)
+        if kept is None:
+            kept = {}
+            self._of.keep(compiled, kept)
+        weight = _weight_of(recording)
+        self._weight += weight
+        self._order[weakref.ref(compiled), places] = weight
+        kept[places] = recording
         if self._weight > self._most:
             self._thin_out()
         return recording
 
     def _thin_out(self) -> None:
-        """Forgets those of operators that are gone, and a part of the others, so that it is not done each time."""
-        self._forget(lambda key, _: key[0]() is None)
-        self._weight = sum(map(_weight_of, list(self._kept.values())))
-        while self._weight > self._most * 7 // 8 and len(self._kept) > _FEWEST:
-            self._weight -= _weight_of(self._kept.popitem(last=False)[1])
+        """Forgets a part of them, so that it is not done each time."""
+        for operator, places in list(self._order):
+            if places not in self._kept_of(operator):
+                self._order.pop((operator, places), None)
+        self._weight = sum(list(self._order.values()))
+        while self._weight > self._most * 7 // 8 and len(self._order) > _FEWEST:
+            operator, places = key = next(iter(self._order))
+            self._kept_of(operator).pop(places, None)
+            self._weight -= self._order.pop(key, 0)
+
+    def _kept_of(self, operator: weakref.ref[CompiledOperator]) -> dict[_Places, Recording]:
+        compiled = operator()
+        return (None if compiled is None else self._of.get(compiled)) or {}
 
     def forget(self, allocation: Allocation) -> None:
         """Lets go of those that use memory which is freed."""
-        self._forget(lambda _, recording: recording.uses(allocation))
-
-    def _forget(self, is_meant: Callable[[_Key, Recording], bool]) -> None:
-        for key, recording in list(self._kept.items()):  # a signal's handler may run operators meanwhile
-            if is_meant(key, recording):
-                self._kept.pop(key, None)
+        for _, kept in self._of.items():
+            for places, recording in list(kept.items()):  # a signal's handler may run operators meanwhile
+                if recording.uses(allocation):
+                    kept.pop(places, None)
 
     def clear(self) -> None:
         """Lets go of all of them."""
-        self._kept.clear()
+        self._of.clear()
+        self._order.clear()
 
 
 def _weight_of(recording: Recording) -> int:

@@ -326,9 +326,10 @@ def test_recordings_of_all_operators_are_bounded_together(fresh: dml.Device, mon
     assert record.call_count == 81
     del operators[0]
     gc.collect()
+    assert not len(kept), "an operator's recordings go with it"
     for array in arrays:
         fresh.run(operators[0], {"InputTensor": array}, out=out)
-    assert len(kept) <= 60 and all(operator() is operators[0] for operator, _ in kept._kept)
+    assert 32 < len(kept) <= 60
 
 
 def test_what_is_kept_makes_room(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
