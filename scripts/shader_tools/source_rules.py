@@ -123,7 +123,9 @@ def _undefined_macros(tree: SourceTree, variant: Variant) -> list[Finding]:
     words = ["cpp", "-undef", "-nostdinc", "-Wundef", "-fdiagnostics-plain-output", "-o", os.devnull]
     words += [f"-I{tree.root / folder}" for folder in INCLUDE_DIRECTORIES]
     words += [f"-D{name}={value}" for name, value in (*_PREDEFINED, *variant.defines)]
-    told = subprocess.run([*words, variant.source], cwd=tree.root, capture_output=True, text=True, check=False).stderr
+    words += [f"-I{(tree.root / variant.source).parent}", "-"]
+    text = f'#line 1 "{variant.source}"\n'.join(tree.file(variant.source).shader.rsplit("#line 1\n", 1))
+    told = subprocess.run(words, cwd=tree.root, input=text, capture_output=True, text=True, check=False).stderr
     found = []
     for match in _UNDEFINED.finditer(told):  # what a definition of the variant's own names stands in no file
         file = (tree.root / (match["file"] or variant.source)).relative_to(tree.root.parent).as_posix()

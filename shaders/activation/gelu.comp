@@ -4,4 +4,3 @@
 #include "gelu.glsl"
 
 #define OPERATION(x) FORM(gelu, INPUT_0)(x)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ACTIVATION_HARD_SIGMOID: f(x) = max(0, min(Alpha * x + Beta, 1)), rounded once; FLOAT32 denormals count as zero.
-#include "elementwise/elementwise_operands.glsl"
 #include "piecewise_linear.glsl"
 
 #if !INPUT_0_IS_FLOAT16
@@ -7,4 +6,3 @@
 #endif
 
 #define OPERATION(x) FORM(hard_sigmoid, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
-#include "elementwise/elementwise.glsl"

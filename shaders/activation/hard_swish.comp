@@ -1,5 +1,4 @@
 // ACTIVATION_HARD_SWISH: f(x) = x * max(0, min(Alpha * x + Beta, 1)).
-#include "elementwise/elementwise_operands.glsl"
 #include "piecewise_linear.glsl"
 
 #if !INPUT_0_IS_FLOAT16
@@ -7,4 +6,3 @@
 #endif
 
 #define OPERATION(x) FORM(hard_swish, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ACTIVATION_LEAKY_RELU: f(x) = x if x >= 0, else Alpha * x, rounded once; FLOAT32 denormals count as zero.
-#include "elementwise/elementwise_operands.glsl"
 #include "piecewise_linear.glsl"
 
 #if INPUT_0_IS_FLOAT16
@@ -8,4 +7,3 @@
 #endif
 
 #define OPERATION(x) FORM(leaky_relu, INPUT_0)(x, ATTRIBUTE_ALPHA)
-#include "elementwise/elementwise.glsl"

@@ -8,4 +8,3 @@
 #endif
 
 #define OPERATION(x) FORM(parametric_softplus, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ACTIVATION_SCALED_ELU: f(x) = Gamma * x if x > 0, else Gamma * (Alpha * e^x - Alpha).
-#include "elementwise/elementwise_operands.glsl"
 #include "exponential_linear.glsl"
 
 #if !INPUT_0_IS_FLOAT16
@@ -7,4 +6,3 @@
 #endif
 
 #define OPERATION(x) FORM(scaled_elu, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_GAMMA)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ACTIVATION_SCALED_TANH: f(x) = Alpha * tanh(Beta * x).
-#include "elementwise/elementwise_operands.glsl"
 #include "scaled_tanh.glsl"
 
 #if !INPUT_0_IS_FLOAT16
@@ -7,4 +6,3 @@
 #endif
 
 #define OPERATION(x) FORM(scaled_tanh, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
-#include "elementwise/elementwise.glsl"

@@ -4,4 +4,3 @@
 #include "shrink.glsl"
 
 #define OPERATION(x) CONCATENATE(shrink_, INPUT_0)(x, ATTRIBUTE_BIAS, ATTRIBUTE_THRESHOLD)
-#include "elementwise/elementwise.glsl"

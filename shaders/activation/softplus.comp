@@ -9,4 +9,3 @@
 #endif
 
 #define OPERATION(x) FORM(softplus, INPUT_0)(x, ATTRIBUTE_STEEPNESS, SPECIAL_ATTRIBUTE)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ACTIVATION_SWISH: f(x) = x / (1 + e^-(SigmoidInputScale * x)).
-#include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"
 #include "sigmoid.glsl"
 
@@ -8,4 +7,3 @@
 #endif
 
 #define OPERATION(x) FORM(swish, INPUT_0)(x, ATTRIBUTE_SIGMOID_INPUT_SCALE, SPECIAL_ATTRIBUTE)
-#include "elementwise/elementwise.glsl"

@@ -1,6 +1,4 @@
 // ACTIVATION_THRESHOLDED_RELU: f(x) = x if x > Alpha, else 0.
-#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 
 #define OPERATION(x) (FORM(is_greater, INPUT_0)(x, ATTRIBUTE_ALPHA) ? (x) : 0u)
-#include "elementwise/elementwise.glsl"

@@ -109,4 +109,3 @@ RESULT converted(uvec2 x)
 #endif
 
 #define OPERATION(x) converted(x)
-#include "elementwise/elementwise.glsl"

@@ -1,6 +1,5 @@
 // FLOAT16 from FLOAT32, rounded to nearest even: devices whose own conversion should be taken are tried by it
 // (dmlvk/trials/half_trial.py).
-#include "elementwise/elementwise_operands.glsl"
 #include "float16.glsl"
 
 // Bits beyond the half, which are dropped where it is stored, are seen.
@@ -11,4 +10,3 @@ uint float16_or_more(uint x)
 }
 
 #define OPERATION(x) float16_or_more(x)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ELEMENT_WISE_ACOSH: f(x) = acosh(x) = ln(x + sqrt(x * x - 1)). Of 1 +0, of what is below 1 NaN.
-#include "elementwise/elementwise_operands.glsl"
 #include "inverse_hyperbolic_cosine.glsl"
 #include "prescaling.glsl"
 
@@ -8,4 +7,3 @@
 #endif
 
 #define OPERATION(x) FORM(acosh, INPUT_0)(SCALED(x))
-#include "elementwise/elementwise.glsl"

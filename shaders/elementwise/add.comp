@@ -1,9 +1,7 @@
 // ELEMENT_WISE_ADD: f(a, b) = a + b. Floats: rounded once; FLOAT32 denormals count as zero. Integers wrap.
-#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "integer_arithmetic.glsl"
 
 #define OPERATION(a, b) FORM(add, INPUT_0)(a, b)
 // For kernels of several operators, see dmlvk/graphs/fusion/forms.py.
 #define OPERATION_PLAIN(a, b) plain_sum(a, b)
-#include "elementwise/elementwise.glsl"

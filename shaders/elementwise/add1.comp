@@ -4,4 +4,3 @@
 #include "arithmetic.glsl"
 
 #define OPERATION(a, b) ACTIVATED(FORM(add, INPUT_0)(a, b))
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ELEMENT_WISE_ASINH: f(x) = asinh(x) = ln(x + sqrt(x * x + 1)). Odd; infinities stay.
-#include "elementwise/elementwise_operands.glsl"
 #include "inverse_hyperbolic_sine.glsl"
 #include "prescaling.glsl"
 
@@ -8,4 +7,3 @@
 #endif
 
 #define OPERATION(x) FORM(asinh, INPUT_0)(SCALED(x))
-#include "elementwise/elementwise.glsl"

@@ -1,7 +1,5 @@
 // ELEMENT_WISE_ATANH: f(x) = atanh(x) = ln((1 + x) / (1 - x)) / 2. Odd; of 1 infinity, beyond it NaN.
-#include "elementwise/elementwise_operands.glsl"
 #include "inverse_hyperbolic_tangent.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(atanh, INPUT_0)(SCALED(x))
-#include "elementwise/elementwise.glsl"

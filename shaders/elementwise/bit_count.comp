@@ -1,8 +1,6 @@
 // ELEMENT_WISE_BIT_COUNT: f(x) = number of bits of x that are 1.
-#include "elementwise/elementwise_operands.glsl"
 
 uint bits_u32(uint x) { return uint(bitCount(x)); }
 uint bits_u64(uvec2 x) { return uint(bitCount(x.x) + bitCount(x.y)); }
 
 #define OPERATION(x) FORM(bits, INPUT_0)(x)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ELEMENT_WISE_CEIL: f(x) = the smallest integer that is not less than x; NaN gives the canonical NaN.
-#include "elementwise/elementwise_operands.glsl"
 #include "rounding.glsl"
 #include "prescaling.glsl"
 
@@ -9,4 +8,3 @@
 #endif
 
 #define OPERATION(x) FORM(ceiling, INPUT_0)(SCALED(x))
-#include "elementwise/elementwise.glsl"

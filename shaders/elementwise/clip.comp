@@ -1,5 +1,4 @@
 // ELEMENT_WISE_CLIP, ELEMENT_WISE_CLIP1: f(x) = max(Min, min(x, Max)). The bounds arrive in the tensor's data type, a NaN as the canonical one.
-#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 #include "prescaling.glsl"
 
@@ -13,4 +12,3 @@
 // For kernels of several operators, see dmlvk/graphs/fusion/forms.py.
 #define OPERATION_BESIDE_SIGNS(x, sign_of_max, sign_of_min) \
     CONCATENATE(larger_number_beside_, sign_of_min)(CONCATENATE(smaller_beside_, sign_of_max)(x, ATTRIBUTE_MAX), ATTRIBUTE_MIN)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ELEMENT_WISE_CLIP_GRAD, ELEMENT_WISE_CLIP_GRAD1: f(x, gradient) = 0 if x <= Min or x >= Max, else the gradient.
-#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 
 #if INPUT_0_IS_FLOAT16
@@ -11,4 +10,3 @@
     (FORM(is_greater_or_equal, INPUT_0)(ATTRIBUTE_MIN, x) || FORM(is_greater_or_equal, INPUT_0)(x, ATTRIBUTE_MAX) \
         ? VALUE(OUTPUT)(0u) \
         : (gradient))
-#include "elementwise/elementwise.glsl"

@@ -6,4 +6,3 @@
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(constant_power, INPUT_0)(SCALED(x), ATTRIBUTE_EXPONENT, SPECIAL_ATTRIBUTE)
-#include "elementwise/elementwise.glsl"

@@ -9,4 +9,3 @@
 #endif
 
 #define OPERATION(x) FORM(cos, INPUT_0)(SCALED(x))
-#include "elementwise/elementwise.glsl"

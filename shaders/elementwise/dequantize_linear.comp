@@ -1,5 +1,4 @@
 // ELEMENT_WISE_DEQUANTIZE_LINEAR: f(x, scale, zero_point) = (x - zero_point) * scale, rounded once.
-#include "elementwise/elementwise_operands.glsl"
 #include "quantization.glsl"
 
 #if INPUT_0_BITS == 8 || (INPUT_0_BITS == 16 && OUTPUT_BITS == 32)
@@ -14,4 +13,3 @@
 #else
 #define OPERATION(x, scale) DEQUANTIZED(x, 0u, scale)
 #endif
-#include "elementwise/elementwise.glsl"

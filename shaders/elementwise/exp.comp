@@ -1,5 +1,4 @@
 // ELEMENT_WISE_EXP: f(x) = e^x.
-#include "elementwise/elementwise_operands.glsl"
 #include "exponential.glsl"
 #include "half_exponential.glsl"
 #include "prescaling.glsl"
@@ -10,4 +9,3 @@
 #endif
 
 #define OPERATION(x) FORM(exp, INPUT_0)(SCALED(x))
-#include "elementwise/elementwise.glsl"

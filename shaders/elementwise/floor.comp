@@ -1,5 +1,4 @@
 // ELEMENT_WISE_FLOOR: f(x) = the largest integer that is not greater than x; NaN gives the canonical NaN.
-#include "elementwise/elementwise_operands.glsl"
 #include "rounding.glsl"
 #include "prescaling.glsl"
 
@@ -9,4 +8,3 @@
 #endif
 
 #define OPERATION(x) FORM(rounded, INPUT_0)(SCALED(x), TOWARD_MINUS_INFINITY)
-#include "elementwise/elementwise.glsl"

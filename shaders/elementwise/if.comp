@@ -1,5 +1,3 @@
 // ELEMENT_WISE_IF: f(condition, a, b) = a if condition != 0, else b. Values are moved as bits.
-#include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(condition, a, b) ((condition) != 0u ? (a) : (b))
-#include "elementwise/elementwise.glsl"

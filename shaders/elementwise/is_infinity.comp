@@ -1,5 +1,4 @@
 // ELEMENT_WISE_IS_INFINITY: f(x) = 1 if x is infinite, of any sign (mode 0), positive (1) or negative (2), else 0.
-#include "elementwise/elementwise_operands.glsl"
 
 bool is_infinity_f32(uint x, uint mode)
 {
@@ -13,4 +12,3 @@ bool is_infinity_f16(uint x, uint mode)
 }
 
 #define OPERATION(x) uint(FORM(is_infinity, INPUT_0)(x, ATTRIBUTE_INFINITY_MODE))
-#include "elementwise/elementwise.glsl"

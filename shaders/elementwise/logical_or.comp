@@ -1,5 +1,3 @@
 // ELEMENT_WISE_LOGICAL_OR: f(a, b) = 1 if a or b is not zero, else 0.
-#include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(a, b) uint(((a) | (b)) != 0u)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ELEMENT_WISE_MAX: f(a, b) = max(a, b). Of a number and NaN the number; +0 is above -0.
-#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 
 #if INPUT_0_IS_FLOAT16
@@ -11,4 +10,3 @@
 // For kernels of several operators, see dmlvk/graphs/fusion/forms.py.
 #define OPERATION_BESIDE_POSITIVE(a, number) larger_beside_positive(a, number)
 #define OPERATION_BESIDE_NEGATIVE(a, number) larger_beside_negative(a, number)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ELEMENT_WISE_MULTIPLY: f(a, b) = a * b. Floats: rounded once; FLOAT32 denormals count as zero. Integers wrap.
-#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "integer_arithmetic.glsl"
 
@@ -9,4 +8,3 @@
 #define OPERATION_WITH_NUMBER(a, number, largest_vanishing) product_with_number(a, number, largest_vanishing)
 #define OPERATION_OF_BOUNDED(a, b) product_of_bounded(a, b)
 #define OPERATION_WITH_BOUNDED(a, b) product_with_bounded(a, b)
-#include "elementwise/elementwise.glsl"

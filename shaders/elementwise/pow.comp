@@ -47,4 +47,3 @@
 
 #define POWER FORM(CONCATENATE(FORM(power, INPUT_0), _by), INPUT_1)
 #define OPERATION(x, e) BOUNDED(POWER(SCALED(x), e))
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ELEMENT_WISE_QUANTIZE_LINEAR: f(x, scale, zero_point) = clamp(round(x / scale) + zero_point), halves to even, by the exact quotient.
-#include "elementwise/elementwise_operands.glsl"
 #include "quantization.glsl"
 
 #define QUANTIZED(x, scale, zero_point) \
@@ -9,4 +8,3 @@
 #else
 #define OPERATION(x, scale) QUANTIZED(x, scale, 0u)
 #endif
-#include "elementwise/elementwise.glsl"

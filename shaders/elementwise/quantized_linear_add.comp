@@ -26,4 +26,3 @@
 #else
 #define OPERATION(a, a_scale, b, b_scale, scale) SUM(a, a_scale, 0u, b, b_scale, 0u, scale, 0u)
 #endif
-#include "elementwise/elementwise.glsl"

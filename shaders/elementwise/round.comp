@@ -1,5 +1,4 @@
 // ELEMENT_WISE_ROUND: f(x) = x rounded to an integer by RoundingMode; NaN gives the canonical NaN.
-#include "elementwise/elementwise_operands.glsl"
 #include "rounding.glsl"
 
 #if INPUT_0_IS_FLOAT16
@@ -8,4 +7,3 @@
 #endif
 
 #define OPERATION(x) FORM(rounded, INPUT_0)(x, ATTRIBUTE_ROUNDING_MODE)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ELEMENT_WISE_ROUND_BFLOAT16: f(x) = the number of 8 significant bits (bfloat16) that is nearest to x, ties to even; NaN gives the canonical NaN.
-#include "elementwise/elementwise_operands.glsl"
 
 // Half of the last place is added to the bits, less the smallest step where the last place is even: it carries into the
 // exponent as it should, and into infinity beyond the largest number.
@@ -10,4 +9,3 @@ uint rounded_to_bfloat16_f32(uint x)
 }
 
 #define OPERATION(x) FORM(rounded_to_bfloat16, INPUT_0)(x)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // ELEMENT_WISE_SIGN: f(x) = -1 if x < 0; 1 if x > 0; 0 otherwise, so +0 for NaN and for both zeros.
-#include "elementwise/elementwise_operands.glsl"
 
 // Floats: the sign bit of x joined to the bits of 1, where x is a number other than zero. Not written as a choice between
 // the constants -1 and 0: Mesa 22.3 (llvmpipe) takes the bits 0xbf800000 and 0 for floats, folds the choice into the
@@ -12,4 +11,3 @@ uvec2 sign_i64(uvec2 x) { return uvec2(uint(int(x.y) >> 31)) | uvec2(uint((x.x |
 uvec2 sign_u64(uvec2 x) { return uvec2(min(x.x | x.y, 1u), 0u); }
 
 #define OPERATION(x) FORM(sign, INPUT_0)(x)
-#include "elementwise/elementwise.glsl"

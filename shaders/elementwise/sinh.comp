@@ -1,7 +1,5 @@
 // ELEMENT_WISE_SINH: f(x) = sinh(x).
-#include "elementwise/elementwise_operands.glsl"
 #include "hyperbolic.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(sinh, INPUT_0)(SCALED(x))
-#include "elementwise/elementwise.glsl"

@@ -1,8 +1,6 @@
 // ELEMENT_WISE_SQRT: f(x) = sqrt(x), NaN below zero; x being x * Scale + Bias when ScaleBias is given. Rounded once; FLOAT32 denormals count
 // as zero.
-#include "elementwise/elementwise_operands.glsl"
 #include "division.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(sqrt, INPUT_0)(SCALED(x))
-#include "elementwise/elementwise.glsl"

@@ -8,4 +8,3 @@ uint looked_up(uint bits)
 }
 
 #define OPERATION(x) looked_up(x)
-#include "elementwise/elementwise.glsl"

@@ -8,4 +8,3 @@
 #define OPERATION(x, mean, factor, bias) \
     ACTIVATED(FORM(narrowed, OUTPUT)(shifted_and_scaled( \
         FORM(widened, INPUT_0)(x), FORM(widened, INPUT_1)(mean), factor, FORM(widened, INPUT_3)(bias))))
-#include "elementwise/elementwise.glsl"

@@ -18,4 +18,3 @@ uint normalized(uint x, uvec2 mean, uint factor, uint bias, uint added)
 #define OPERATION(x, mean, factor, bias, added) \
     ACTIVATED(FORM(narrowed, OUTPUT)(normalized( \
         FORM(widened, INPUT_0)(x), mean, factor, FORM(widened, INPUT_3)(bias), FORM(widened, INPUT_4)(added))))
-#include "elementwise/elementwise.glsl"

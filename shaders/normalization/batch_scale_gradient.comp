@@ -1,6 +1,5 @@
 // A step of BATCH_NORMALIZATION_TRAINING_GRAD: (sum + (mean - Mean) * sum of gradients) / sqrt(Variance + Epsilon), each step rounded to FLOAT32; of
 // FLOAT16 tensors the result is rounded once more. The mean has two words.
-#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 #include "mean_difference.glsl"
@@ -17,4 +16,3 @@ uint scale_gradient(uint sum, uint of_gradients, uvec2 mean, uint given, uint va
 #define OPERATION(sum, of_gradients, mean, given, variance) \
     FORM(narrowed, OUTPUT)(scale_gradient( \
         sum, of_gradients, mean, FORM(widened, INPUT_3)(given), FORM(widened, INPUT_4)(variance)))
-#include "elementwise/elementwise.glsl"

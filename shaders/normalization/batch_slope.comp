@@ -1,5 +1,4 @@
 // A step of BATCH_NORMALIZATION_TRAINING_GRAD: (sum / n) / (Variance + Epsilon), or sum / n alone, each step rounded to FLOAT32.
-#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 #include "widening.glsl"
@@ -15,4 +14,3 @@ uint slope(uint sum, uint variance)
 }
 
 #define OPERATION(sum, variance) slope(sum, FORM(widened, INPUT_1)(variance))
-#include "elementwise/elementwise.glsl"

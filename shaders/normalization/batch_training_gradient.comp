@@ -1,6 +1,5 @@
 // The last step of BATCH_NORMALIZATION_TRAINING_GRAD: ((g - h) - (x - mean) * k) * factor, each step rounded to FLOAT32; of FLOAT16 tensors the result is
 // rounded once more. The mean has two words.
-#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "mean_difference.glsl"
 #include "widening.glsl"
@@ -14,4 +13,3 @@ uint gradient_of(uint x, uint gradient, uvec2 mean, uint of_gradients, uint slop
 #define OPERATION(x, gradient, mean, of_gradients, slope, factor) \
     FORM(narrowed, OUTPUT)(gradient_of( \
         FORM(widened, INPUT_0)(x), FORM(widened, INPUT_1)(gradient), mean, of_gradients, slope, factor))
-#include "elementwise/elementwise.glsl"

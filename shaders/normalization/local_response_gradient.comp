@@ -15,4 +15,3 @@ uint response_gradient(uint x, uint g, uint base, uint sum)
 
 #define OPERATION(x, g, base, sum) \
     FORM(narrowed, OUTPUT)(response_gradient(FORM(widened, INPUT_0)(x), FORM(widened, INPUT_1)(g), base, sum))
-#include "elementwise/elementwise.glsl"

@@ -13,4 +13,3 @@ uint response_term(uint x, uint g, uint base)
 }
 
 #define OPERATION(x, g, base) response_term(FORM(widened, INPUT_0)(x), FORM(widened, INPUT_1)(g), base)
-#include "elementwise/elementwise.glsl"

@@ -1,5 +1,4 @@
 // The last step of LP_NORMALIZATION: x / max(norm, Epsilon), rounded to FLOAT32; of FLOAT16 tensors once more.
-#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 #include "division.glsl"
 #include "widening.glsl"
@@ -9,4 +8,3 @@ uint divisor_of(uint norm, uint epsilon) { return is_nan_f32(norm) ? norm : larg
 
 #define OPERATION(x, norm) \
     FORM(narrowed, OUTPUT)(divide_f32(FORM(widened, INPUT_0)(x), divisor_of(norm, parameters.attributes[0])))
-#include "elementwise/elementwise.glsl"

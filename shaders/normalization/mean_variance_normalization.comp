@@ -33,4 +33,3 @@ uint normalized(uint x, uvec2 mean, uint factor, uint scale, uint bias)
 #define OPERATION(x, mean, factor, scale, bias) \
     ACTIVATED(FORM(narrowed, OUTPUT)(normalized( \
         FORM(widened, INPUT_0)(x), mean, factor, FORM(widened, INPUT_3)(scale), FORM(widened, INPUT_4)(bias))))
-#include "elementwise/elementwise.glsl"

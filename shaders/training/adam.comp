@@ -93,4 +93,3 @@ uint adam(uint parameter, uint first, uint second, uint gradient)
 
 #define OPERATION(parameter, first, second, gradient) \
     adam(FORM(widened, INPUT_0)(parameter), FORM(widened, INPUT_1)(first), FORM(widened, INPUT_2)(second), FORM(widened, INPUT_3)(gradient))
-#include "elementwise/elementwise.glsl"

@@ -15,12 +15,12 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels.elementwise.elementwise import lower
 from dmlvk.kernels.library import glsl
 from dmlvk.kernels.library.facts import facts_of
+from dmlvk.kernels.library.sources import SourceFile
 from dmlvk.kernels.special_values import SPECIAL_VALUES, special_attribute
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import attribute_words, operands_of, variant
 from dmlvk.operators import OperatorDesc
 
-_PATTERN = "elementwise/elementwise.glsl"
 _OPERANDS = "elementwise/elementwise_operands.glsl"
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)", re.DOTALL)
@@ -114,23 +114,23 @@ def operator_source(path: str) -> OperatorSource | None:
         ``None`` when it is not an element-wise operator's, or when code of its own depends on the variant.
     """
     text = glsl.source_text(path)
-    if text is None:
+    if text is None or not SourceFile(path, text).is_elementwise:
         return None
     directives: list[str] = []
     code: list[str] = []
-    ends_in_pattern = has_conditions = False
+    has_conditions = False
     for line in _logical_lines(_COMMENT.sub(" ", text)):
         directive = _DIRECTIVE.fullmatch(line)
         include = _INCLUDE.match(line)
         if directive is None:
             code += [line] if line.strip() else []
-        elif include is not None and include[1] in (_PATTERN, _OPERANDS):
-            ends_in_pattern |= include[1] == _PATTERN
+        elif include is not None and include[1] == _OPERANDS:
+            continue
         elif directive[1] not in ("version", "extension") and not directive[2].startswith(_OF_LOOPS):
             has_conditions |= directive[1].startswith(("if", "el"))
             directives.append(line)
     own_code = "\n".join(code)
-    if not ends_in_pattern or (own_code and (has_conditions or _VARIANT_MACROS.search(own_code))):
+    if own_code and (has_conditions or _VARIANT_MACROS.search(own_code)):
         return None
     joined = "\n".join(directives)
     return OperatorSource(path, joined, own_code, tuple(sorted(_macros(joined))))

@@ -121,8 +121,9 @@ class Compiler:
         """Shell commands that repeat a variant's compilation, in a folder of their own."""
         *words, file = self.command(variant, os.devnull)
         source = self.tree.file(variant.source)
-        head = source.shader.removesuffix(source.text).replace("\n", "\\n")
-        text = f"printf {shlex.quote(head)} | cat - {shlex.quote(str(self.tree.root.resolve() / variant.source))}"
+        head, _, behind = (part.replace("\n", "\\n") for part in source.shader.partition(source.text))
+        path = shlex.quote(str(self.tree.root.resolve() / variant.source))
+        text = f"(printf {shlex.quote(head)}; cat {path}; printf {shlex.quote(behind)})"
         made = f"cd $(mktemp -d) && mkdir -p {shlex.quote(os.path.dirname(file))} && {text} > {shlex.quote(file)}"
         return f"{made} && {shlex.join([GLSLANG, *words[1:], file])}"
 

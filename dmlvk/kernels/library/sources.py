@@ -16,6 +16,11 @@ from dmlvk.kernels.library.glsl import INCLUDE_DIRECTORIES
 HEAD = "#version 450\n#extension GL_GOOGLE_include_directive : require\n"
 """What every shader begins with; a source need not say it."""
 
+OPERANDS = '#include "elementwise/elementwise_operands.glsl"'
+PATTERN = '#include "elementwise/elementwise.glsl"'
+"""Before and behind what defines OPERATION, unless it includes another pattern of these, or ends in another."""
+
+_OPERATION = re.compile(r"^#define OPERATION\(", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _INCLUDE = re.compile(r'^(?:"([^"]+)"|<([^>]+)>)')
@@ -42,14 +47,29 @@ class SourceFile:
     @property
     def shader(self) -> str:
         """The text of a shader, with its head; lines keep their numbers."""
-        return self.text if self._has_head else f"{HEAD}#line 1\n{self.text}"
+        return self.text if self._has_head else f"{HEAD}{self._before}#line 1\n{self.text}{self._behind}"
 
     @property
     def code(self) -> str:
         """What is compiled, without comments and empty lines."""
         head = HEAD if self.path.endswith(".comp") and not self._has_head else ""
-        lines = f"{head}{_COMMENT.sub(' ', self.text)}".splitlines()
+        lines = f"{head}{self._before}{_COMMENT.sub(' ', self.text)}{self._behind}".splitlines()
         return "\n".join(line.rstrip() for line in lines if line.strip())
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether the pattern of element-wise operators follows."""
+        return bool(self._behind)
+
+    @cached_property
+    def _before(self) -> str:
+        return f"{OPERANDS}\n" if self._behind and '#include "elementwise/' not in self.text else ""
+
+    @cached_property
+    def _behind(self) -> str:
+        is_operator = self.path.endswith(".comp") and _OPERATION.search(self.text) is not None
+        ends = self.text.rstrip().rpartition("\n")[2].startswith("#include")
+        return f"{PATTERN}\n" if is_operator and not ends else ""
 
     @property
     def _has_head(self) -> bool:
@@ -61,8 +81,10 @@ class SourceFile:
         # Comments and continuations keep their line breaks' number, so that positions stay those of the file.
         joined = re.sub(r"((?:[^\n]*\\\n)+)([^\n]*)", _join_continuation, self.text)
         bare = _COMMENT.sub(lambda match: " " + "\n" * match[0].count("\n"), joined)
+        whole, first = f"{self._before}{bare}{self._behind}", 0 if self._before else 1
         return tuple(
-            Directive(bare.count("\n", 0, match.start()) + 1, match[1], match[2]) for match in _DIRECTIVE.finditer(bare)
+            Directive(whole.count("\n", 0, match.start()) + first, match[1], match[2])
+            for match in _DIRECTIVE.finditer(whole)
         )
 
     @cached_property
