@@ -1,8 +1,9 @@
 """Writes what PyTorch's exporters make of small modules: ``python -m tests.torch.exported_forms``.
 
 ``tests/onnx/exported_forms/NAME.EXPORTER.JOINED.txt`` are graphs in ONNX's text form, without the contents of their
-weights, for tests where PyTorch is not there; JOINED is what their nodes are joined to. Needs ``torch`` and
-``onnxscript``.
+weights, for tests where PyTorch is not there; JOINED is what their nodes are joined to. NAME ends in ``_half`` where
+floats are FLOAT16. The files that are there are written anew; a new form begins as an empty one. Of each form those are
+there whose graphs nodes are joined in otherwise. Needs ``torch`` and ``onnxscript``.
 """
 
 from __future__ import annotations
@@ -23,9 +24,6 @@ EXPORTERS = {"torchscript": 17, "dynamo": 18}  # With the version of ONNX's oper
 
 _MOST_CONTENTS = 8
 """Elements of a tensor up to which the text has its contents: shapes, axes and numbers, but no weights."""
-
-_OTHER_IN_HALVES = ("rms_norm", "attention_causal", "attention_masked")
-"""Forms whose graphs have other nodes with FLOAT16."""
 
 
 class LayerNorm(nn.Module):
@@ -106,28 +104,27 @@ class Of(nn.Module):
         return self.function(x)
 
 
-FORMS: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "layer_norm": (LayerNorm, "LayerNormalization"),
-    "rms_norm": (RMSNorm, "RMSNormalization"),
-    "gelu": (nn.GELU, "Gelu"),
-    "gelu_by_tanh": (lambda: nn.GELU(approximate="tanh"), "FastGelu"),
-    "silu": (nn.SiLU, "Swish"),
-    "swish": (lambda: Of(lambda x: x * torch.sigmoid(1.702 * x)), "Swish"),
-    "swiglu": (SwiGLU, "SwiGLU"),
-    "attention": (lambda: Attention("plain"), "Attention"),
-    "attention_causal": (lambda: Attention("causal"), "Attention"),
-    "attention_masked": (lambda: Attention("masked"), "Attention"),
-    "attention_written": (lambda: Attention("written"), "Attention"),
-    "group_norm": (lambda: nn.GroupNorm(4, 8), "GroupNormalization"),
-    "group_norm_written": (GroupNorm, "GroupNormalization"),
+FORMS: dict[str, Callable[[], nn.Module]] = {
+    "layer_norm": LayerNorm,
+    "rms_norm": RMSNorm,
+    "gelu": nn.GELU,
+    "gelu_by_tanh": lambda: nn.GELU(approximate="tanh"),
+    "silu": nn.SiLU,
+    "swish": lambda: Of(lambda x: x * torch.sigmoid(1.702 * x)),
+    "swiglu": SwiGLU,
+    "attention": lambda: Attention("plain"),
+    "attention_causal": lambda: Attention("causal"),
+    "attention_masked": lambda: Attention("masked"),
+    "attention_written": lambda: Attention("written"),
+    "group_norm": lambda: nn.GroupNorm(4, 8),
+    "group_norm_written": GroupNorm,
 }
-"""Modules, and what the nodes of each are joined to."""
 
 
 def exported(name: str, exporter: str, dtype: torch.dtype = torch.float32) -> onnx.ModelProto:
     """A module's graph, with a batch of open size where floats are FLOAT32."""
     torch.manual_seed(0)
-    module = FORMS[name][0]().eval().to(dtype)
+    module = FORMS[name]().eval().to(dtype)
     for parameter in module.parameters():
         parameter.data = torch.rand_like(parameter) + 0.5
     x = torch.randn((2, 8, 6, 6) if name.startswith("group") else (2, 5, 16)).to(dtype)
@@ -171,13 +168,10 @@ def bare(model: onnx.ModelProto) -> str:
 
 def main() -> None:
     folder = Path(__file__).parents[1] / "onnx" / "exported_forms"
-    folder.mkdir(exist_ok=True)
-    for name, (_, joined) in FORMS.items():
-        for exporter in EXPORTERS:
-            for dtype in (torch.float32, torch.float16) if name in _OTHER_IN_HALVES else (torch.float32,):
-                model = exported(name, exporter, dtype)
-                ending = "_half" if dtype == torch.float16 else ""
-                (folder / f"{name}{ending}.{exporter}.{joined}.txt").write_text(bare(model))
+    for path in sorted(folder.glob("*.txt")):
+        name, exporter, *_ = path.name.split(".")
+        dtype = torch.float16 if name.endswith("_half") else torch.float32
+        path.write_text(bare(exported(name.removesuffix("_half"), exporter, dtype)))
 
 
 if __name__ == "__main__":
