@@ -259,7 +259,6 @@ def _is_known(names: Sequence[str], variant: str, fault: str) -> bool:
 
 
 def driver_of(family: str) -> str:
-    """Mesa's name of the driver of such GPUs."""
     return "anv" if family in drm_shim.PLATFORMS else "RADV"
 
 

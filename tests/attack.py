@@ -116,7 +116,6 @@ def npy_file(seed: int, device: dml.Device) -> str:
 
 
 def _filled_from(path: Path, device: dml.Device) -> None:
-    """A model file whose buffer is filled from it."""
     tensor = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 8]}
     desc = {"InputTensor": tensor, "OutputTensor": tensor}
     filled = {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": path.name}}

@@ -125,7 +125,6 @@ def torch_weights(seed: int, device: dml.Device) -> str:
 
 
 def _compiled(program: Any, given: Any, **how: Any) -> Any:
-    """As :func:`_outcome`, compiled."""
     import torch
 
     torch._dynamo.reset()

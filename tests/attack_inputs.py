@@ -87,7 +87,6 @@ def _sound(kind: type[dml.OperatorDesc], choose: random.Random) -> dict[str, Any
 
 
 def _changed(field: Field, value: Any, choose: random.Random) -> Any:
-    """Something else for a member."""
     if choose.random() < 0.15:
         return choose.choice(_STRANGE)
     if isinstance(value, dml.TensorDesc):
@@ -318,7 +317,6 @@ def _inside(folder: str) -> Iterator[None]:
 
 
 def _furnish(folder: Path) -> None:
-    """Files that a value may lead to."""
     (folder / "folder").mkdir()
     (folder / "text.json").write_text("{}")
     (folder / "list.json").write_text("[1]")

@@ -143,7 +143,6 @@ class OfTurn(list[_Device]):
         return self._every
 
     def close(self) -> None:
-        """Changes no more."""
         self._open.remove(self)
 
     @classmethod

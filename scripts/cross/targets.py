@@ -70,7 +70,6 @@ class Platform:
     program_link: tuple[str, ...] = ("-s",)  # for linking a program
 
     def library(self, name: str) -> str:
-        """The file name of a shared library."""
         return {"win32": f"{name}.dll", "darwin": f"lib{name}.dylib"}.get(self.system, f"lib{name}.so")
 
     def program(self, name: str) -> str:

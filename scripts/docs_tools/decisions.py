@@ -244,6 +244,5 @@ def _tests(names: list[str]) -> str:
 
 
 def general_tests() -> Iterator[str]:
-    """The test files that the page names."""
     for _, _, test in GENERAL:
         yield test

@@ -41,7 +41,6 @@ _STORAGE_CLASSES = frozenset(
 
 
 def capabilities(module: Module) -> Iterator[Objection]:
-    """Object to every capability that is not allowed."""
     for instruction in module.named("OpCapability"):
         number = instruction.operands[0]
         if number not in ALLOWED_CAPABILITIES:

@@ -125,8 +125,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a driver made of a pipeline."""
-
     seconds: float  # of a processor core, to compile it
     statistics: dict[str, int]  # the driver's own numbers, by its own names
 

@@ -24,14 +24,12 @@ class VariantError(ValueError):
 
 
 def project_variants() -> Sequence[Variant]:
-    """Return every variant that the project's operators need."""
     from dmlvk.kernels.catalog import all_variants
 
     return all_variants()
 
 
 def compiled_store(library: Path) -> Store:
-    """Return the modules of a library by content."""
     return Store(library / COMPILED)
 
 

@@ -1,4 +1,3 @@
-// ACTIVATION_CELU: f(x) = max(0, x) + min(0, Alpha * (e^(x / Alpha) - 1)).
 #include "special_attribute.glsl"
 #include "celu.glsl"
 

@@ -1,4 +1,3 @@
-// ACTIVATION_ELU: f(x) = x if x >= 0, else Alpha * (e^x - 1).
 #include "special_attribute.glsl"
 #include "exponential_linear.glsl"
 

@@ -1,4 +1,3 @@
-// ACTIVATION_HARD_SIGMOID: f(x) = max(0, min(Alpha * x + Beta, 1)), rounded once; FLOAT32 denormals count as zero.
 #include "piecewise_linear.glsl"
 
 #if !INPUT_0_IS_FLOAT16

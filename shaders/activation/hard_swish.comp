@@ -1,4 +1,3 @@
-// ACTIVATION_HARD_SWISH: f(x) = x * max(0, min(Alpha * x + Beta, 1)).
 #include "piecewise_linear.glsl"
 
 #if !INPUT_0_IS_FLOAT16

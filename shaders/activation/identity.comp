@@ -1,3 +1,1 @@
-// ACTIVATION_IDENTITY: f(x) = x.
-
 #define OPERATION(x) (x)

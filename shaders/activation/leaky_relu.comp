@@ -1,4 +1,3 @@
-// ACTIVATION_LEAKY_RELU: f(x) = x if x >= 0, else Alpha * x, rounded once; FLOAT32 denormals count as zero.
 #include "piecewise_linear.glsl"
 
 #if INPUT_0_IS_FLOAT16

@@ -1,4 +1,3 @@
-// ACTIVATION_LINEAR: f(x) = Alpha * x + Beta, rounded once; FLOAT32 denormals count as zero.
 #include "piecewise_linear.glsl"
 
 #if !INPUT_0_IS_FLOAT16

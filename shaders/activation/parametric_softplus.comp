@@ -1,4 +1,3 @@
-// ACTIVATION_PARAMETRIC_SOFTPLUS: f(x) = Alpha * ln(1 + exp(Beta * x)).
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "softplus.glsl"

@@ -1,4 +1,3 @@
-// ACTIVATION_RELU: f(x) = max(0, x); NaN and -0 give +0.
 #include "comparison.glsl"
 
 #define OPERATION(x) FORM(larger, INPUT_0)(x, 0u)

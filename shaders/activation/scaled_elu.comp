@@ -1,4 +1,3 @@
-// ACTIVATION_SCALED_ELU: f(x) = Gamma * x if x > 0, else Gamma * (Alpha * e^x - Alpha).
 #include "exponential_linear.glsl"
 
 #if !INPUT_0_IS_FLOAT16

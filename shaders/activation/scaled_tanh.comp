@@ -1,4 +1,3 @@
-// ACTIVATION_SCALED_TANH: f(x) = Alpha * tanh(Beta * x).
 #include "scaled_tanh.glsl"
 
 #if !INPUT_0_IS_FLOAT16

@@ -1,4 +1,3 @@
-// ACTIVATION_SOFTPLUS: f(x) = ln(1 + exp(Steepness * x)) / Steepness.
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"

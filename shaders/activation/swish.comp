@@ -1,4 +1,3 @@
-// ACTIVATION_SWISH: f(x) = x / (1 + e^-(SigmoidInputScale * x)).
 #include "special_attribute.glsl"
 #include "sigmoid.glsl"
 

@@ -1,4 +1,3 @@
-// ELEMENT_WISE_ABS: f(x) = |x|; integers wrap.
 #include "negation.glsl"
 #include "prescaling.glsl"
 

@@ -1,4 +1,3 @@
-// ELEMENT_WISE_ACOS: f(x) = acos(x), x being x * Scale + Bias when ScaleBias is given; of what lies outside [-1, 1] NaN.
 #include "inverse_trigonometry.glsl"
 #include "prescaling.glsl"
 

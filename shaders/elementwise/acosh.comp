@@ -1,4 +1,3 @@
-// ELEMENT_WISE_ACOSH: f(x) = acosh(x) = ln(x + sqrt(x * x - 1)). Of 1 +0, of what is below 1 NaN.
 #include "inverse_hyperbolic_cosine.glsl"
 #include "prescaling.glsl"
 

@@ -1,4 +1,3 @@
-// ELEMENT_WISE_ASINH: f(x) = asinh(x) = ln(x + sqrt(x * x + 1)). Odd; infinities stay.
 #include "inverse_hyperbolic_sine.glsl"
 #include "prescaling.glsl"
 

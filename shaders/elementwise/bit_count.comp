@@ -1,5 +1,3 @@
-// ELEMENT_WISE_BIT_COUNT: f(x) = number of bits of x that are 1.
-
 uint bits_u32(uint x) { return uint(bitCount(x)); }
 uint bits_u64(uvec2 x) { return uint(bitCount(x.x) + bitCount(x.y)); }
 

@@ -1,3 +1,1 @@
-// ELEMENT_WISE_BIT_NOT: f(x) = ~x, every bit inverted.
-
 #define OPERATION(x) (~(x))

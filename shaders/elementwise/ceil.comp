@@ -1,4 +1,3 @@
-// ELEMENT_WISE_CEIL: f(x) = the smallest integer that is not less than x; NaN gives the canonical NaN.
 #include "rounding.glsl"
 #include "prescaling.glsl"
 

@@ -1,4 +1,3 @@
-// ELEMENT_WISE_CONSTANT_POW: f(x) = x^Exponent, with the special values of C's pow.
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"

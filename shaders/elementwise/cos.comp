@@ -1,4 +1,3 @@
-// ELEMENT_WISE_COS: f(x) = cos(x), x being x * Scale + Bias when ScaleBias is given. Infinities give NaN.
 #define LONG_OPERATION
 #include "elementwise/elementwise_operands.glsl"
 #include "prescaling.glsl"

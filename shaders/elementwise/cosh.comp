@@ -1,4 +1,3 @@
-// ELEMENT_WISE_COSH: f(x) = cosh(x).
 #include "hyperbolic.glsl"
 #include "prescaling.glsl"
 

@@ -1,4 +1,3 @@
-// ELEMENT_WISE_DEQUANTIZE_LINEAR: f(x, scale, zero_point) = (x - zero_point) * scale, rounded once.
 #include "quantization.glsl"
 
 #if INPUT_0_BITS == 8 || (INPUT_0_BITS == 16 && OUTPUT_BITS == 32)

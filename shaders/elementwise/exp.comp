@@ -1,4 +1,3 @@
-// ELEMENT_WISE_EXP: f(x) = e^x.
 #include "exponential.glsl"
 #include "half_exponential.glsl"
 #include "prescaling.glsl"

@@ -1,4 +1,3 @@
-// ELEMENT_WISE_FLOOR: f(x) = the largest integer that is not greater than x; NaN gives the canonical NaN.
 #include "rounding.glsl"
 #include "prescaling.glsl"
 

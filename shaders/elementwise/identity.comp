@@ -1,4 +1,3 @@
-// ELEMENT_WISE_IDENTITY: f(x) = x.
 #include "prescaling.glsl"
 
 #define OPERATION(x) SCALED(x)

@@ -1,5 +1,3 @@
-// ELEMENT_WISE_IS_INFINITY: f(x) = 1 if x is infinite, of any sign (mode 0), positive (1) or negative (2), else 0.
-
 bool is_infinity_f32(uint x, uint mode)
 {
     uint wanted = mode == 1u ? 0x7f800000u : 0xff800000u;

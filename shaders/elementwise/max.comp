@@ -1,4 +1,3 @@
-// ELEMENT_WISE_MAX: f(a, b) = max(a, b). Of a number and NaN the number; +0 is above -0.
 #include "comparison.glsl"
 
 #if INPUT_0_IS_FLOAT16

@@ -1,4 +1,3 @@
-// ELEMENT_WISE_MIN: f(a, b) = min(a, b). Of a number and NaN the number; -0 is below +0.
 #include "comparison.glsl"
 
 #if INPUT_0_IS_FLOAT16

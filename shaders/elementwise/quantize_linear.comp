@@ -1,4 +1,3 @@
-// ELEMENT_WISE_QUANTIZE_LINEAR: f(x, scale, zero_point) = clamp(round(x / scale) + zero_point), halves to even, by the exact quotient.
 #include "quantization.glsl"
 
 #define QUANTIZED(x, scale, zero_point) \

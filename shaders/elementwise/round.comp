@@ -1,4 +1,3 @@
-// ELEMENT_WISE_ROUND: f(x) = x rounded to an integer by RoundingMode; NaN gives the canonical NaN.
 #include "rounding.glsl"
 
 #if INPUT_0_IS_FLOAT16

@@ -1,5 +1,3 @@
-// ELEMENT_WISE_SIGN: f(x) = -1 if x < 0; 1 if x > 0; 0 otherwise, so +0 for NaN and for both zeros.
-
 // Floats: the sign bit of x joined to the bits of 1, where x is a number other than zero. Not written as a choice between
 // the constants -1 and 0: Mesa 22.3 (llvmpipe) takes the bits 0xbf800000 and 0 for floats, folds the choice into the
 // negation of 0 or 1, and so gives -0.

@@ -1,4 +1,3 @@
-// ELEMENT_WISE_SINH: f(x) = sinh(x).
 #include "hyperbolic.glsl"
 #include "prescaling.glsl"
 

@@ -1,4 +1,3 @@
-// ELEMENT_WISE_SUBTRACT: f(a, b) = a - b. Floats: rounded once; FLOAT32 denormals count as zero. Integers wrap.
 #include "arithmetic.glsl"
 #include "integer_arithmetic.glsl"
 

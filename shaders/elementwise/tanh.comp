@@ -1,4 +1,3 @@
-// ELEMENT_WISE_TANH: f(x) = tanh(x).
 #include "hyperbolic.glsl"
 #include "prescaling.glsl"
 

@@ -424,7 +424,6 @@ def test_an_array_of_the_device_is_used_where_it_lies() -> None:
 
 
 def chain(x: Any, y: Any) -> Any:
-    """Many element-wise operations."""
     for step in range(2 * MOST_PENDING):
         x = x * y + 0.25 if step % 2 else xp.tanh(x) - y / 3.0
     return xp.where(x > 0, x, xp.expm1(x))

@@ -46,7 +46,6 @@ def dispatched() -> Iterator[None]:
 
 
 def on_device(estimator: Any) -> Any:
-    """A fitted estimator with its arrays on the device."""
     moved = copy.copy(estimator)
     for name, value in vars(estimator).items():
         if isinstance(value, np.ndarray):

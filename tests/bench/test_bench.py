@@ -60,8 +60,6 @@ class Wrong:
 
 
 class Off(Wrong):
-    """A library with results that are off."""
-
     name = "Off"
 
     def __init__(self, factor: float = 1.0, added: float = 0.0) -> None:

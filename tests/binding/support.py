@@ -47,7 +47,6 @@ def floats(*sizes: int, strides: Sequence[int] | None = None, **more: Any) -> dm
 
 
 def sign(tensor: dml.TensorDesc, output: dml.TensorDesc | None = None) -> dml.OperatorDesc:
-    """SIGN from ``tensor`` to ``output``, or to its like."""
     return dml.ElementWiseSign(input_tensor=tensor, output_tensor=output or tensor)
 
 

@@ -325,7 +325,6 @@ def line_number(values: Float32Array) -> npt.NDArray[np.int64]:
 
 
 def at_zero(name: str, zero: float) -> float:
-    """The function's value at a zero, from Python's mathematics."""
     if name == "log":
         return -math.inf
     if name == "arccosh":

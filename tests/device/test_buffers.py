@@ -486,7 +486,6 @@ def apart(opened_apart: dml.Device, monkeypatch: pytest.MonkeyPatch) -> dml.Devi
 
 
 def _staged(run: host_runs.HostRun) -> set[bool]:
-    """Whether inputs and outputs are copied."""
     return {allocation.has_staging for (kind, _), allocation in run._allocations.items() if kind.name.endswith("PUT")}
 
 

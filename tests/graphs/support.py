@@ -43,7 +43,6 @@ def node(device: dml.Device, desc: dml.OperatorDesc, name: str = "") -> Operator
 
 
 def chain(device: dml.Device, descs: Sequence[dml.OperatorDesc]) -> GraphDesc:
-    """Operators of one input, one behind the other."""
     return GraphDesc(
         1,
         1,

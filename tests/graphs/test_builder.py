@@ -465,7 +465,6 @@ SHAPE = (1, 2, 4, 4)
 
 
 def distinct_functions() -> list[str]:
-    """Those that are no second name of another."""
     return sorted({id(getattr(F, name)): name for name in reversed(F.__all__)}.values())
 
 

@@ -90,7 +90,6 @@ class Net:
         )
 
     def normalized(self, x: E, fused: dml.FusedActivation | None = None) -> E:
-        """BATCH_NORMALIZATION of it."""
         mean, variance, scale, shift = (self[name] for name in OPERANDS)
         return F.batch_normalization(x, mean, variance, scale, shift, True, 1e-3, fused_activation=fused)
 

@@ -46,7 +46,6 @@ SPECIAL = np.array([*MAGNITUDES, *(magnitude | 0x80000000 for magnitude in MAGNI
 
 
 def words(random: Random, count: int) -> Words:
-    """Special numbers and any others."""
     rng = np.random.default_rng(random.getrandbits(32))
     chosen = np.where(rng.random(count) < 0.6, rng.choice(SPECIAL, count), rng.integers(0, 2**32, count))
     return chosen.astype(np.uint32)

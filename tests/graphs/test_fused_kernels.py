@@ -42,7 +42,6 @@ ARRAYS = {"a": X, "b": X[::-1].copy()}
 
 
 def build_chain(device: dml.Device) -> dml.CompiledGraph:
-    """A graph of three operators, whose results are right."""
     graph = compiled(device, (4, 6), lambda a, b: -abs(a + b))
     assert (device.run(graph, ARRAYS)["output"] == -np.abs(X + X[::-1])).all()
     return graph

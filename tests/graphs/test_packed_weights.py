@@ -46,7 +46,6 @@ class Weights:
     transposed: bool = True  # whether the weights lie along the terms
 
     def sizes(self, terms: int) -> tuple[int, int]:
-        """Of the weights, or of one for each block."""
         return (self.columns, terms) if self.transposed else (terms, self.columns)
 
     def graph(self, device: dml.Device, *, fuse: bool, relu: bool = False) -> dml.CompiledGraph:

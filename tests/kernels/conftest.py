@@ -14,7 +14,6 @@ from scripts.build_compiler import BuildError, build
 
 @pytest.fixture(scope="session")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The path of ``dmlvk-glslang``."""
     program = glslang.own_program()
     if not program.is_file():
         program = tmp_path_factory.mktemp("compiler") / glslang.MANY

@@ -40,7 +40,6 @@ def packed(tmp_path: Path, contents: bytes) -> Path:
 
 @pytest.fixture
 def installed(packed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same as the library of an installed package."""
     monkeypatch.setattr(library, "_library", lambda: PackedLibrary(packed))
     library.load.cache_clear()
     return packed

@@ -189,7 +189,6 @@ DRAFT_ROOM = 96
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small llama's."""
     return write_folder(tmp_path_factory.mktemp("llama"))
 
 
@@ -210,7 +209,6 @@ class Guesses:
         self._answer, self._choose, self._share = answer, choose, share
 
     def draft(self, tokens: Sequence[int], most: int) -> Sequence[int]:
-        """The answer with faults."""
         right = self._answer[len(tokens) : len(tokens) + most]
         return [token if self._choose.random() < self._share else 5 for token in right]
 

@@ -33,7 +33,6 @@ Facts = dict[str, Any]
 
 
 def add_field(writer: gguf.GGUFWriter, name: str, value: Any) -> None:
-    """A field of the architecture, of its value's type."""
     kind: dict[type, Any] = {
         bool: writer.add_bool,
         int: writer.add_uint32,

@@ -159,7 +159,6 @@ _MIXED = {"initialValues": [{"type": "FLOAT32", "value": 1}, {"type": "UINT8", "
 
 @pytest.fixture
 def awkward_files(tmp_path: Path) -> None:
-    """Beside the model: files that it may name."""
     (tmp_path / "a.bin").write_bytes(b"abc")
     (tmp_path / "e.bin").write_bytes(b"\0" * 12)
     (tmp_path / "empty.bin").write_bytes(b"")

@@ -83,8 +83,6 @@ class Form:
 
 
 class _Draw:
-    """What one seed chooses."""
-
     def __init__(self, choose: random.Random, numbers: np.random.Generator) -> None:
         self.choose, self.numbers = choose, numbers
         self.batch, self.size = choose.randint(1, 3), choose.choice((16, 32))

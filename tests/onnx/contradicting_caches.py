@@ -113,7 +113,6 @@ class OnnxRuntime:
         return why
 
     def close(self) -> None:
-        """Ends the process."""
         if self._process is not None:
             self._process.kill()
             self._process.join()

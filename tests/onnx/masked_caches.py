@@ -153,7 +153,6 @@ class Form:
     attributes: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def model(self, batch: Any = "batch", tokens: Any = "tokens", total: Any = "all") -> onnx.ModelProto:
-        """For all sizes, or for those alone."""
         nodes = list(self.nodes)
         if self.op_type:
             order = ["q", "k", "v", *(name.strip("_") for name in self.order.split(" "))]

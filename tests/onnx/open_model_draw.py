@@ -53,7 +53,6 @@ class Size:
 
     @property
     def number(self) -> int | None:
-        """The number that it is whatever open sizes are."""
         if not self.terms:
             return 0
         ((term, count), *more) = self.terms
@@ -147,7 +146,6 @@ class ModelDraw:
         return self.constant(np.array(numbers, np.int64))
 
     def weights(self, *shape: int, element: int = FLOAT, scale: float = 1.0) -> str:
-        """Random constants."""
         dtype = helper.tensor_dtype_to_np_dtype(element)
         return self.constant((self.numbers.standard_normal(shape) * scale).astype(dtype))
 

@@ -32,7 +32,6 @@ def unary(draw: ModelDraw, value: Value) -> bool:
 
 @step_of(4)
 def binary(draw: ModelDraw, value: Value) -> bool:
-    """Two values, the smaller repeated."""
     other = draw.pick(lambda each: joined(value.shape, each.shape) is not None)
     if other is None or draw.choose.random() < 0.3:
         shape = [size.number or 1 for size in value.shape]
@@ -61,7 +60,6 @@ def where(draw: ModelDraw) -> bool:
 
 @step_of(2, fits=lambda each: each.rank > 0)
 def softmax(draw: ModelDraw, value: Value) -> bool:
-    """Shares along an axis."""
     axis = draw.choose.randrange(-value.rank, value.rank)
     (name,) = draw.node(draw.choose.choice(("Softmax", "LogSoftmax")), value.name, axis=axis)
     return draw.add(name, value.shape, value)
@@ -80,7 +78,6 @@ def reduce(draw: ModelDraw, value: Value) -> bool:
 
 @step_of(fits=lambda each: each.rank > 0)
 def cumulated(draw: ModelDraw, value: Value) -> bool:
-    """Sums of all before."""
     axis = draw.constant(np.array(draw.choose.randrange(value.rank), np.int64))
     options: dict[str, Any] = {"exclusive": draw.choose.randint(0, 1), "reverse": draw.choose.randint(0, 1)}
     (name,) = draw.node("CumSum", value.name, axis, **options)
@@ -143,7 +140,6 @@ def transpose(draw: ModelDraw, value: Value) -> bool:
 
 @step_of(2, fits=lambda each: each.rank > 1)
 def flattened(draw: ModelDraw, value: Value) -> bool:
-    """Two neighbouring axes become one."""
     at = draw.choose.randrange(value.rank - 1)
     shape = (*value.shape[:at], value.shape[at] * value.shape[at + 1], *value.shape[at + 2 :])
     return _reshaped(draw, value, shape)
@@ -151,7 +147,6 @@ def flattened(draw: ModelDraw, value: Value) -> bool:
 
 @step(2)
 def parted(draw: ModelDraw) -> bool:
-    """An axis whose size is a number becomes two."""
     value = draw.pick(lambda each: each.rank < 5)
     axis = None if value is None else draw.axis(value, lambda size: (size.number or 1) % 2 == 0)
     if value is None or axis is None:
@@ -422,7 +417,6 @@ def recurrent(draw: ModelDraw, value: Value) -> bool:
 
 @step()
 def sampled(draw: ModelDraw) -> bool:
-    """A picture seen at places."""
     value = _picture(draw, 2)
     if value is None:
         return False

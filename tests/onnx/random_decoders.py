@@ -128,7 +128,6 @@ def drawn(seed: int, number: int) -> Decoder:
 def _fed(
     decoder: Decoder, caches: Feed, sequences: list[int], firsts: list[int], count: int, lengths: list[int]
 ) -> Feed:
-    """Tokens of sequences, from places of each on."""
     total = max(lengths)
     feed: Feed = {
         name: np.stack([array[row, first : first + count] for row, first in zip(sequences, firsts, strict=True)])

@@ -134,7 +134,6 @@ def _difference(found: Array, expected: Array, factor: float) -> str:
 
 
 def results(device: dml.Device, seed: int, numbers: range, pattern: str = "") -> Iterator[tuple[Case, str, str]]:
-    """Each case with what became of it."""
     for number in numbers:
         case = case_of(seed, number, pattern)
         yield case, *compared(case, device)

@@ -196,7 +196,6 @@ def _said(results: Results | str) -> str:
 
 
 def results(device: dml.Device, seed: int, numbers: range) -> Iterator[tuple[OpenCase, Outcome]]:
-    """Each case with what became of it."""
     for number in numbers:
         case = case_of(seed, number)
         yield case, compared(case, device)

@@ -171,8 +171,6 @@ def test_simplified_layer_normalization(any_device: dml.Device) -> None:
 
 
 class _Draw:
-    """What one seed chooses."""
-
     def __init__(self, seed: int) -> None:
         self.choose = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
@@ -188,7 +186,6 @@ class _Draw:
         return self.choose.random() < likely
 
     def mask(self, keys: int, own: int, *, has_starts: bool = False) -> Array | None:
-        """One of ONNX Runtime's kinds."""
         shapes: list[tuple[int, ...]] = [(self.batch, keys), (self.batch, self.queries, keys)]
         shape = self.choose.choice([None, (), *shapes])
         if shape is None or (shape == () and self.past):

@@ -133,7 +133,6 @@ def broken(*_: Any, **__: Any) -> Any:
 
 
 def break_translator(patch: pytest.MonkeyPatch) -> None:
-    """Exp's translator takes an item that is not there."""
     (known,) = TRANSLATIONS["", "Exp"]
     patch.setitem(TRANSLATIONS, ("", "Exp"), [dataclasses.replace(known, translate=broken)])
 
@@ -144,7 +143,6 @@ def break_planner(patch: pytest.MonkeyPatch) -> None:
 
 
 def break_derived(patch: pytest.MonkeyPatch) -> None:
-    """And arithmetic with open sizes."""
     patch.setattr(derived, "_followed", broken)
 
 

@@ -25,8 +25,6 @@ ROOT_TWO, ROOT_TWO_BY_PI = 2.0**0.5, (2 / np.pi) ** 0.5
 
 
 class Form:
-    """A graph that grows node by node."""
-
     def __init__(self, version: int = 17, element: int = TensorProto.FLOAT) -> None:
         self.version, self.element = version, element
         self.nodes: list[onnx.NodeProto] = []

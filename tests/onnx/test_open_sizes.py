@@ -28,7 +28,6 @@ SIZES = {"recognizer": (180, 161, 252, 148, 203, 240)}
 
 
 def _of_these_sizes(proto: onnx.ModelProto, feed: dict[str, Any]) -> onnx.ModelProto:
-    """The model for the sizes of its inputs alone."""
     made = onnx.ModelProto()
     made.CopyFrom(proto)
     for info in made.graph.input:

@@ -358,7 +358,6 @@ def branch() -> onnx.ModelProto:
 
 
 def one_node() -> onnx.ModelProto:
-    """A model that has one plan for all sizes."""
     return model("y = Exp (x)", {"x": ["rows", 3]}, ["y"])
 
 

@@ -32,7 +32,6 @@ def _model(node: onnx.NodeProto, feed: dict[str, Array], opset: int = 15) -> onn
 
 
 def _run(device: dml.Device, node: onnx.NodeProto, feed: dict[str, Array]) -> list[Array]:
-    """The outputs, computed by the device alone."""
     found: list[Array] = ort.InferenceSession(_model(node, feed), device=device, strict=True).run(None, feed)
     return found
 

@@ -72,8 +72,6 @@ def _transfer() -> Any:
 
 
 class _Bound:
-    """Runs whose values stay on the device."""
-
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         self.session = session
         self.binding = session.io_binding()

@@ -23,8 +23,6 @@ _FLOAT, _INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
 class Maker:
-    """Puts a model together."""
-
     def __init__(self) -> None:
         self.random = np.random.default_rng(1)
         self.nodes: list[onnx.NodeProto] = []

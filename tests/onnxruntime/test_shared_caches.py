@@ -29,7 +29,6 @@ class Text:
         }
 
     def append(self, session: onnxruntime.InferenceSession, *tokens: int) -> Any:
-        """The logits behind these tokens."""
         self.tokens += tokens
         binding = session.io_binding()
         binding.bind_cpu_input("input_ids", np.array([tokens], np.int64))

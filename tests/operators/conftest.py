@@ -12,7 +12,6 @@ from tests.targets import all_compute_as_gpus, every_bench
 
 @pytest.fixture(autouse=True)
 def _processors_compute_as_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What GPUs run is tested on processors."""
     all_compute_as_gpus(monkeypatch)
 
 

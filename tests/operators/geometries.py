@@ -15,8 +15,6 @@ Strides = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Geometry:
-    """Where the tensors of an operator lie."""
-
     name: str  # what is special about it
     sizes: tuple[int, ...]  # of all tensors
     output: Strides  # strides of the output, in elements

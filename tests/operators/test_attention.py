@@ -30,7 +30,6 @@ def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def describe(inputs: Mapping[str, Array], output: Sequence[int], heads: int = _HEADS, **members: Any) -> Any:
-    """The description of these inputs, named as in Python."""
     tensors: dict[str, Any] = {
         name: dml.TensorDesc(dml.DataType(values.dtype), values.shape) for name, values in inputs.items()
     }

@@ -103,7 +103,6 @@ class Case:
         return found
 
     def numbers(self, given: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[np.float64]:
-        """Weights as DEQUANTIZE makes them."""
         zero = given.get(f"{name} zero", np.zeros(1, np.int8)).astype(np.float32)
         zero = np.repeat(zero, _BLOCK, axis=1) if self.has_zeros else zero
         scale = np.repeat(given[f"{name} scale"], _BLOCK, axis=1).astype(np.float32)

@@ -142,7 +142,6 @@ def _inputs(case: Case, seed: int) -> dict[str, Array]:
 
 @contextlib.contextmanager
 def _device(benches: list[Workbench], way: str) -> Iterator[dml.Device]:
-    """llvmpipe, which takes one way or the other."""
     with dml.Device(on_llvmpipe(benches)[0].device.info.index) as device:
         trials = dict(device.engine.shaders.trials)
         device.engine.shaders.trials = {

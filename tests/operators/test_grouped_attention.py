@@ -43,7 +43,6 @@ def grouped_inputs(past: int = 0, data_type: Any = np.float32) -> dict[str, Arra
 
 
 def describe(inputs: Mapping[str, Array], **members: Any) -> dml.MultiheadAttention1:
-    """The description of these inputs, named as in Python."""
     tensors = {name: dml.TensorDesc(dml.DataType(values.dtype), values.shape) for name, values in inputs.items()}
     heads = {"query_head_count": _HEADS, "key_value_head_count": _KEY_HEADS}
     options: dict[str, Any] = {"scale": 0.5, "mask_filter_value": -1e4, "mask_type": _MASKS.NONE, **heads, **members}

@@ -159,7 +159,6 @@ def _is_strange(member: str, array: Array) -> bool:
 
 
 def _check(bench: Workbench, desc: dml.OperatorDesc, inputs: dict[str, Array]) -> None:
-    """Runs an operator between guards of each kind."""
     runs = []
     for fill in _FILLS:
         contents: list[npt.NDArray[np.uint8]] = []

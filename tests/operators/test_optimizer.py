@@ -138,7 +138,6 @@ def test_the_quick_way_of_gpus_gives_the_bits_of_the_ordinary_one(
 def _run_in_place(
     device: dml.Device, desc: dml.AdamOptimizer, inputs: Mapping[str, Array], shared: Sequence[str]
 ) -> list[Array]:
-    """The outputs, each in the range of an input."""
     compiled = device.compile_operator(device.create_operator(desc))
     buffers = {name: device.create_buffer(max(16, array.nbytes)) for name, array in inputs.items()}
     for name, array in inputs.items():

@@ -136,7 +136,6 @@ def test_a_description_that_breaks_a_rule_is_refused_in_these_words(case: dict[s
 
 
 def _named(field: Any, value: Any) -> Any:
-    """Enumerations and data types by their names."""
     if field.enumeration is not None:
         return field.enumeration[value]
     return dml.DataType[value] if field.type == "data_type" else value

@@ -98,7 +98,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def source_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The unpacked source distribution."""
     folder = tmp_path_factory.mktemp("sdist")
     result = build("sdist", ROOT, folder)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -77,7 +77,6 @@ class Machine:
         self.operators = {name: compiled(device, desc) for name, (desc, _) in OPERATORS.items()}
 
     def fill(self, seed: int = 0) -> None:
-        """Small whole numbers everywhere."""
         generator = np.random.default_rng(seed)
         self.slots = generator.integers(-3, 4, (SLOT_COUNT, SLOT_FLOATS)).astype(np.float32)
         for buffer, part in zip(self.buffers, np.split(self.slots, BUFFER_COUNT), strict=True):

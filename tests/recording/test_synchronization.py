@@ -137,7 +137,6 @@ def all_hazards(dependencies: Dependencies) -> dict[str, Found]:
 
 
 def hazards(chain: str, dependencies: Dependencies) -> Found:
-    """What the layer says of one chain."""
     return all_hazards(dependencies)[chain]
 
 
@@ -240,7 +239,6 @@ EXP = dml.ElementWiseExp(input_tensor=TENSOR, output_tensor=TENSOR)
 
 
 def recorded(device: dml.Device, desc: dml.OperatorDesc) -> dml.CommandRecorder:
-    """An operator with buffers of its own, recorded."""
     compiled = device.compile_operator(device.create_operator(desc))
     table = device.create_binding_table(compiled)
     buffers = [device.create_buffer(TENSOR.size_in_bytes) for _ in range(2)]

@@ -46,7 +46,6 @@ def launch(
     depends: bool = False,
     count: int = 64,
 ) -> Launch:
-    """SIGN of floats."""
     kernel = compiled(device, sign(floats(count))).steps[0].kernel
     return Launch(
         spirv=library.load(kernel.variant),
@@ -298,8 +297,6 @@ def test_sizes_are_whole_words(engine: Engine, size: int) -> None:
 
 
 def failing(message: str, kind: type[Exception] = RuntimeError) -> Callable[..., NoReturn]:
-    """Stands for a call of Kompute's that fails."""
-
     def fail(*_: object) -> NoReturn:
         raise kind(message)
 

@@ -20,8 +20,6 @@ NAME = "small"
 
 
 class RunningServer:
-    """A server that listens."""
-
     def __init__(self, port: int, server: Server, ending: EndingServer) -> None:
         self.port, self.server, self.ending = port, server, ending
 

@@ -25,7 +25,6 @@ ORIGIN = "page.example"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small llama's."""
     return write_model(tmp_path_factory.mktemp("llama"))
 
 

@@ -17,7 +17,6 @@ from tests.serving.small_server import running, write_model
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small llama's."""
     return write_model(tmp_path_factory.mktemp("llama"))
 
 

@@ -32,7 +32,6 @@ CHUNKED = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encodin
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small llama's."""
     return write_model(tmp_path_factory.mktemp("llama"))
 
 

@@ -27,8 +27,6 @@ _MOST_CONTENTS = 8
 
 
 class LayerNorm(nn.Module):
-    """By powers and roots."""
-
     def __init__(self) -> None:
         super().__init__()
         self.scale, self.bias = nn.Parameter(torch.ones(16)), nn.Parameter(torch.zeros(16))
@@ -52,8 +50,6 @@ class RMSNorm(nn.Module):
 
 
 class GroupNorm(nn.Module):
-    """By powers and roots."""
-
     def __init__(self) -> None:
         super().__init__()
         self.scale, self.bias = nn.Parameter(torch.ones(1, 8, 1, 1)), nn.Parameter(torch.zeros(1, 8, 1, 1))

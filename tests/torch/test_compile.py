@@ -34,7 +34,6 @@ def compiled(model: Any, device: dml.Device, **named: Any) -> Any:
 
 
 def difference(got: Any, wanted: Any) -> float:
-    """As a part of the largest element."""
     assert got.shape == wanted.shape and got.dtype == wanted.dtype
     wide = wanted.double()
     return float((got.double() - wide).abs().max() / max(float(wide.abs().max()), 1e-30))

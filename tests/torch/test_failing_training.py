@@ -44,7 +44,6 @@ class _Training:
         self.optimizer.step()
 
     def state(self) -> bytes:
-        """Parameters and moments."""
         moments = [torch.as_tensor(each) for kept in self._kept() for _, each in sorted(kept.items())]
         return b"".join(each.detach().numpy().tobytes() for each in (*self.model.parameters(), *moments))
 

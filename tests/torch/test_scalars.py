@@ -35,7 +35,6 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Plans that are made from now on."""
     torch.compiler.reset()
     torch.manual_seed(0)
     monkeypatch.setattr("dmlvk.torch.compiler._said", set())

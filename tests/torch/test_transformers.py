@@ -101,7 +101,6 @@ MODELS = [bert, gpt2, vit, clip, t5_encoder, whisper_encoder, resnet, segformer]
 
 
 def difference(got: Any, wanted: Any) -> float:
-    """As a part of the largest element."""
     assert got.shape == wanted.shape and got.dtype == wanted.dtype
     return float((got.double() - wanted.double()).abs().max() / wanted.double().abs().max())
 

@@ -148,7 +148,6 @@ class Scaled(nn.Module):
         self.register_buffer("offset", torch.randn(4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """X times the normalized weights."""
         weight = self.weight * self.scale.sin() / (self.weight.norm(dim=0) + 1)
         return torch.tanh(x.flatten(1) @ weight) + self.offset
 

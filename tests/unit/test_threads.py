@@ -108,7 +108,6 @@ class Thing:
 
 
 def calls(kept: WeakKeys[Thing, Thing], owner: Thing, new: Thing) -> dict[str, Callable[[], object]]:
-    """Everything that may be interrupted."""
     return {
         "items": kept.items,
         "len": kept.__len__,
@@ -165,7 +164,6 @@ def test_a_dropped_ones_end_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def broken(table: dict[str, int]) -> int:
-    """Code with a fault."""
     return table["what nobody put there"]
 
 
