@@ -23,7 +23,7 @@ class DecoderGraph(ModelGraph):
     def model(self) -> onnx.ModelProto:
         decoder, source = self._decoder, self._source
         self._lengths()
-        embedding = source.matrix("token_embd.weight", decoder.vocabulary, decoder.hidden).unpacked()
+        embedding = source.matrix("token_embd.weight", decoder.vocabulary, decoder.hidden).in_order()
         embedding = embedding.quantized(source.quantize)
         last = self._node(
             "Gather", [self._states(embedding), self._constant(POSITIONS, np.array([-1]))], "last_state", axis=1

@@ -30,7 +30,7 @@ class EncoderGraph(ModelGraph):
         """
         decoder, source = self._decoder, self._source
         self._source.drop("output.weight")
-        states = self._states(source.matrix("token_embd.weight", decoder.vocabulary, decoder.hidden).unpacked())
+        states = self._states(source.matrix("token_embd.weight", decoder.vocabulary, decoder.hidden).in_order())
         made = self._pooled(states, head.pooling)
         for number, layer in enumerate(head.layers):
             name = f"head.{number}"

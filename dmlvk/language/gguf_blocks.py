@@ -1,7 +1,7 @@
 """Types of tensors in GGUF files: from ggml's blocks to packed numbers that stand for the same weights, bit by bit.
 
 The layouts are those of ggml's ggml-common.h and ggml-quants.c. Types with blocks of 256 have scales and minima of few
-bits for each 16 or 32 elements, times two of FLOAT16. A product of these is exact in FLOAT32, and becomes the scale.
+bits for each 16 or 32 elements, times two of FLOAT16: exact products in FLOAT32, which kernels make.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ BLOCKS: Mapping[str, tuple[int, int]] = {
 
 _AT_ONCE = 2**22  # Bytes that are unpacked at once: so what is between takes little memory
 
-_TABLE_OF_IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int16)
-_TABLE_OF_FP4 = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.int16)
-"""Twice the numbers of E2M1 (OCP Microscaling Formats, 5.3.3)."""
+_TABLE_OF_IQ4 = np.array([1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241], np.uint8)
+"""The numbers that ggml has, with 128 added."""
+
+_TABLE_OF_FP4 = np.array([128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116], np.uint8)
+"""Twice the numbers of E2M1 (OCP Microscaling Formats, 5.3.3), with 128 added."""
 
 
 def plain(kind: str, data: Numbers) -> Numbers:
@@ -46,9 +48,9 @@ def matrix(kind: str, data: Numbers) -> Matrix:
 
 
 def _half(data: Numbers, first: int) -> Numbers:
-    """The FLOAT16 number that begins at a byte of each block, as FLOAT32 [rows, blocks, 1]."""
+    """The FLOAT16 number that begins at a byte of each block, [rows, blocks]."""
     halves: Numbers = np.ascontiguousarray(data[..., first : first + 2]).view("<f2")
-    return halves.astype(np.float32)
+    return halves[..., 0]
 
 
 def _bits(data: Numbers, bits: int, group: int) -> Numbers:
@@ -58,22 +60,35 @@ def _bits(data: Numbers, bits: int, group: int) -> Numbers:
     return parts.reshape(*data.shape[:2], -1)
 
 
-def _made(bits: int, numbers: Numbers, scales: Numbers, minima: Numbers | None = None) -> Matrix:
+def _made(
+    bits: int,
+    numbers: Numbers,
+    scales: Numbers,
+    zero: int = 0,
+    *,
+    factors: Numbers | None = None,
+    minima: Matrix | None = None,
+) -> Matrix:
     """A matrix of what single elements, and blocks of 16 or 32, have: all [rows, ggml's blocks, …].
 
     Args:
-        numbers: less the middle where they are signed.
+        scales: one for each of ggml's blocks.
+        factors: of blocks of 16 or 32, INT8; or UINT8 of two such of four bits.
     """
-    rows = len(scales)
-    scales = scales.reshape(rows, -1).astype(np.float32)
-    block = numbers.size // scales.size
-    shifted = (numbers + (2 ** (bits - 1) if minima is None or bits == 8 else 0)).astype(np.uint8)
-    below = None if minima is None else minima.reshape(rows, -1).astype(np.float32)
-    return Matrix(bits, packed(shifted.reshape(rows, -1, block), bits), scales, below, block)
+    rows, size = len(scales), numbers.shape[2]
+    if factors is not None:
+        size //= factors.shape[2] * (1 if factors.dtype == np.int8 else 2)
+        factors = factors.reshape(rows, -1)
+    return Matrix(bits, packed(numbers.reshape(rows, -1, size), bits), scales, minima, size, None, factors, zero)
+
+
+def _plain_minima(data: Numbers, first: int) -> Matrix:
+    """Of blocks that have one, which is added."""
+    return Matrix(32, -_half(data, first).astype(np.float32))
 
 
 def _signed(numbers: Numbers, middle: int) -> Numbers:
-    made: Numbers = numbers.astype(np.int16) - np.int16(middle)
+    made: Numbers = (numbers.astype(np.int16) - np.int16(middle)).astype(np.int8)
     return made
 
 
@@ -84,42 +99,43 @@ def _five(data: Numbers, at: int) -> Numbers:
     return made
 
 
-def _with_minima(data: Numbers, at: int) -> tuple[Numbers, Numbers]:
-    """The eight scales and minima of blocks of 256, whose 6 bits lie in twelve bytes."""
-    first, second, third = (data[..., at + start : at + start + 4] for start in (0, 4, 8))
+def _with_minima(bits: int, numbers: Numbers, data: Numbers) -> Matrix:
+    """Of blocks of 256 whose eight scales and minima have 6 bits, in twelve bytes."""
+    first, second, third = (data[..., start : start + 4] for start in (4, 8, 12))
     scales = np.concatenate([first & 63, third & 15 | first >> 2 & 48], axis=-1)
     minima = np.concatenate([second & 63, third >> 4 | second >> 2 & 48], axis=-1)
-    return _half(data, 0) * scales.astype(np.float32), _half(data, 2) * minima.astype(np.float32)
-
-
-def _from_q5_k(data: Numbers) -> Matrix:
     return _made(
-        8, _bits(data[..., 48:], 4, 32) | _bits(data[..., 16:48], 1, 32) << np.uint8(4), *_with_minima(data, 4)
+        bits, numbers, _half(data, 0), factors=scales.view(np.int8), minima=Matrix(8, minima, _half(data, 2), block=8)
     )
 
 
+def _from_q5_k(data: Numbers) -> Matrix:
+    return _with_minima(8, _bits(data[..., 48:], 4, 32) | _bits(data[..., 16:48], 1, 32) << np.uint8(4), data)
+
+
 def _from_q2_k(data: Numbers) -> Matrix:
-    scales, minima = (data[..., :16] & 15).astype(np.float32), (data[..., :16] >> 4).astype(np.float32)
-    return _made(2, _bits(data[..., 16:80], 2, 32), _half(data, 80) * scales, _half(data, 82) * minima)
+    scales, minima = (packed(each, 4) for each in (data[..., :16] & 15, data[..., :16] >> 4))
+    below = Matrix(4, minima, _half(data, 82), block=16)
+    return _made(2, _bits(data[..., 16:80], 2, 32), _half(data, 80), factors=scales, minima=below)
 
 
 def _from_q3_k(data: Numbers) -> Matrix:
     numbers = _bits(data[..., 32:96], 2, 32) | _bits(data[..., :32], 1, 32) << np.uint8(2)
     scales = _bits(data[..., 96:104], 4, 8) | _bits(data[..., 104:108], 2, 4) << np.uint8(4)
-    return _made(4, _signed(numbers, 4), _half(data, 108) * _signed(scales, 32).astype(np.float32))
+    return _made(4, numbers, _half(data, 108), 4, factors=_signed(scales, 32))
 
 
 def _from_q6_k(data: Numbers) -> Matrix:
     numbers = _bits(data[..., :128], 4, 64) | _bits(data[..., 128:192], 2, 32) << np.uint8(4)
-    scales = np.ascontiguousarray(data[..., 192:208]).view(np.int8).astype(np.float32)
-    return _made(8, _signed(numbers, 32), _half(data, 208) * scales)
+    scales = np.ascontiguousarray(data[..., 192:208]).view(np.int8)
+    return _made(8, numbers, _half(data, 208), 32, factors=scales)
 
 
 def _from_iq4_xs(data: Numbers) -> Matrix:
     low = np.stack([data[..., 4:8] & 15, data[..., 4:8] >> 4], axis=-1).reshape(*data.shape[:2], 8)
     high = np.ascontiguousarray(data[..., 2:4]).view("<u2") >> np.arange(0, 16, 2, dtype=np.uint16) & np.uint16(3)
-    scales = _signed(low | high.astype(np.uint8) << np.uint8(4), 32).astype(np.float32)
-    return _made(8, _TABLE_OF_IQ4[_bits(data[..., 8:], 4, 16)], _half(data, 0) * scales)
+    scales = _signed(low | high.astype(np.uint8) << np.uint8(4), 32)
+    return _made(8, _TABLE_OF_IQ4[_bits(data[..., 8:], 4, 16)], _half(data, 0), 128, factors=scales)
 
 
 def mxfp4_matrix(numbers: Numbers, exponents: Numbers) -> Matrix:
@@ -130,25 +146,25 @@ def mxfp4_matrix(numbers: Numbers, exponents: Numbers) -> Matrix:
         exponents: of the blocks' scales (E8M0): UINT8 [rows, blocks]. A scale is half of a power of two.
     """
     scales = np.ldexp(np.float32(1), exponents.astype(np.int32) - 128)
-    return _made(8, _TABLE_OF_FP4[numbers], scales)
+    return _made(8, _TABLE_OF_FP4[numbers], scales, 128)
 
 
 def _from_mxfp4(data: Numbers) -> Matrix:
-    return mxfp4_matrix(_bits(data[..., 1:], 4, 16), data[..., :1])
+    return mxfp4_matrix(_bits(data[..., 1:], 4, 16), data[..., 0])
 
 
 _UNPACK: Mapping[str, Callable[[Numbers], Matrix]] = {
-    "Q4_0": lambda data: _made(4, _signed(_bits(data[..., 2:], 4, 16), 8), _half(data, 0)),
-    "Q4_1": lambda data: _made(4, _bits(data[..., 4:], 4, 16), _half(data, 0), -_half(data, 2)),
-    "Q5_0": lambda data: _made(8, _signed(_five(data, 2), 16), _half(data, 0)),
-    "Q5_1": lambda data: _made(8, _five(data, 4).astype(np.int16), _half(data, 0), -_half(data, 2)),
-    "Q8_0": lambda data: _made(8, data[..., 2:].view(np.int8).astype(np.int16), _half(data, 0)),
+    "Q4_0": lambda data: _made(4, _bits(data[..., 2:], 4, 16), _half(data, 0), 8),
+    "Q4_1": lambda data: _made(4, _bits(data[..., 4:], 4, 16), _half(data, 0), minima=_plain_minima(data, 2)),
+    "Q5_0": lambda data: _made(8, _five(data, 2), _half(data, 0), 16),
+    "Q5_1": lambda data: _made(8, _five(data, 4), _half(data, 0), minima=_plain_minima(data, 2)),
+    "Q8_0": lambda data: _made(8, data[..., 2:] ^ np.uint8(128), _half(data, 0), 128),
     "Q2_K": _from_q2_k,
     "Q3_K": _from_q3_k,
-    "Q4_K": lambda data: _made(4, _bits(data[..., 16:], 4, 32), *_with_minima(data, 4)),
+    "Q4_K": lambda data: _with_minima(4, _bits(data[..., 16:], 4, 32), data),
     "Q5_K": _from_q5_k,
     "Q6_K": _from_q6_k,
-    "IQ4_NL": lambda data: _made(8, _TABLE_OF_IQ4[_bits(data[..., 2:], 4, 16)], _half(data, 0)),
+    "IQ4_NL": lambda data: _made(8, _TABLE_OF_IQ4[_bits(data[..., 2:], 4, 16)], _half(data, 0), 128),
     "IQ4_XS": _from_iq4_xs,
     "MXFP4": _from_mxfp4,
 }

@@ -106,13 +106,14 @@ class Packing:
         if order is not None:
             integers = integers[:, order]
         scales = np.ascontiguousarray(source.matrix(f"{module}.scales", count, rows).multiplied_out().T)
-        made = Matrix(bits, packed(integers.reshape(rows, count, group), bits), scales, None, group, order)
+        numbers = packed(integers.reshape(rows, count, group), bits)
+        made = Matrix(bits, numbers, scales, None, group, order, zero=2 ** (bits - 1))
         off = zeros - made.zero
         if not off.any():
             return made
         middle = 0 if bits < 8 else made.zero
         minima = (zeros - middle).astype(np.float32) * scales
-        return dataclasses.replace(made, minima=minima)
+        return dataclasses.replace(made, minima=Matrix(32, minima), zero=middle)
 
     def _order(self, module: str, columns: int, group: int) -> Numbers | None:
         """The terms group by group, where they lie in another order (desc_act); ``None``: as they lie."""

@@ -1,12 +1,11 @@
 """What ONNX models of all architectures consist of: products with plain and packed weights, norms, rows of tables.
 
-Packed weights become MatMulNBits of com.microsoft. What a block's minimum takes from a sum is the minimum times the sum
-of the block's operands: so the weights are those of the file, whose difference FLOAT32 does not round.
+Packed weights become dmlvk's own MatMulNBits. What a block's minimum takes from a sum is the minimum times the sum of
+the block's operands: so the weights are those of the file, whose difference FLOAT32 does not round.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
@@ -23,6 +22,13 @@ DMLVK, MICROSOFT = "dmlvk", "com.microsoft"
 _LEAST_EXTERNAL = 1024  # Bytes from which a tensor's contents lie in the file of data
 
 _ALIGNMENT = 64
+
+
+def _packing(weights: Matrix) -> dict[str, int]:
+    """What nodes are told of packed weights."""
+    if weights.scales is None:
+        return {}
+    return {"bits": weights.bits, "block_size": weights.block, "zero_point": weights.zero}
 
 
 class ModelGraph(ABC):
@@ -147,7 +153,7 @@ class ModelGraph(ABC):
             return
         count, name = len(decoder.layers), "per_layer_model_proj"
         rows, columns = decoder.vocabulary, count * wide
-        table = source.matrix("per_layer_token_embd.weight", rows, columns).unpacked().quantized(source.quantize)
+        table = source.matrix("per_layer_token_embd.weight", rows, columns).in_order().quantized(source.quantize)
         weights = source.matrix(f"{name}.weight", columns, decoder.hidden).quantized(source.quantize)
         made = self._scaled(self._product(state, weights, name), decoder.hidden**-0.5, f"{name}.scaled")
         shapes = [np.array([0, 0, count, wide]), np.array([0, 0, columns])]
@@ -289,16 +295,14 @@ class ModelGraph(ABC):
         """Rows by the matrices of the experts that are chosen for each."""
         weights, biases = matrices
         high = weights.rows // mixture.experts
-        inputs = self._matrix(name, weights)
-        packing = {} if weights.scales is None else {"bits": weights.bits, "block_size": weights.block}
-        operands = [rows, inputs[0], experts, *inputs[1:]]
-        made = self._node("MatMulExperts", operands, f"{name}.product", domain=DMLVK, N=high, **packing)
+        numbers, scales, factors = self._matrix(name, weights)
+        operands = [rows, numbers, experts, scales, "", factors]
+        made = self._node("MatMulExperts", operands, f"{name}.product", domain=DMLVK, N=high, **_packing(weights))
         if weights.minima is not None:
             blocks = self._constant(f"{name}.blocks", np.array([0, 0, 0, -1, weights.block]))
             parts = self._node("Reshape", [rows, blocks], f"{name}.parts")
             sums = self._node("ReduceSum", [parts, self._constant("fourth", np.array([4]))], f"{name}.sums", keepdims=0)
-            lines = [sums, self._minima(name, weights), experts]
-            less = self._node("MatMulExperts", lines, f"{name}.less", domain=DMLVK, N=high)
+            less = self._by_experts(f"{name}.minima", (weights.minima, None), sums, experts, mixture)
             made = self._node("Sub", [made, less], f"{name}.difference")
         if biases is None:
             return made
@@ -464,58 +468,32 @@ class ModelGraph(ABC):
 
     def _embedded(self, table: Matrix, name: str, made: str) -> str:
         """The rows of the tokens."""
+        numbers, scales, factors = self._matrix(name, table)
         if table.scales is None:
-            return self._node("Gather", [self._matrix(name, table)[0], "input_ids"], made, axis=0)
-        numbers, scales, *_ = self._matrix(name, table)
-        found = self._node("Gather", [numbers, "input_ids"], f"{made}.numbers", axis=0)
-        floats = self._node("Cast", [found], f"{made}.floats", to=TensorProto.FLOAT)
-        if table.bits == 4:
-            floats = self._halves(floats, table.block, made)
-        if table.zero:
-            middle = self._constant("middle", np.array(table.zero, np.float32))
-            floats = self._node("Sub", [floats, middle], f"{made}.signed")
-        whole = self._node("Mul", [floats, self._of_blocks(scales, f"{made}.scales")], f"{made}.products")
-        if table.minima is not None:
-            minima = self._of_blocks(self._minima(name, table), f"{made}.minima")
-            whole = self._node("Sub", [whole, minima], f"{made}.less")
+            return self._node("Gather", [numbers, "input_ids"], made, axis=0)
+        inputs, packing = [numbers, "input_ids", scales, factors], {"K": table.columns, **_packing(table)}
+        if table.minima is None:
+            return self._node("GatherNBits", inputs, made, domain=DMLVK, **packing)
+        rows = self._node("GatherNBits", inputs, f"{made}.numbers", domain=DMLVK, **packing)
+        minima = self._embedded(table.minima, f"{name}.minima", f"{made}.minima")
+        each = self._node("Unsqueeze", [minima, self._constant("third", np.array([3]))], f"{made}.minima.each")
+        less = self._node("Sub", [self._blocks(rows, table.block), each], f"{made}.less")
         shape = self._constant(f"{made}.shape", np.array([0, 0, table.columns]))
-        return self._node("Reshape", [whole, shape], made)
-
-    def _of_blocks(self, values: str, name: str) -> str:
-        """What the blocks of the tokens' rows have, with an axis for the elements of a block."""
-        found = self._node("Gather", [values, "input_ids"], f"{name}.rows", axis=0)
-        return self._node("Unsqueeze", [found, self._constant("third", np.array([3]))], name)
-
-    def _halves(self, floats: str, block: int, made: str) -> str:
-        """Numbers of four bits, of bytes that were made floats."""
-        sixteen = self._constant("sixteen", np.array(16, np.float32))
-        high = self._node("Floor", [self._node("Div", [floats, sixteen], f"{made}.quotients")], f"{made}.high")
-        low = self._node("Sub", [floats, self._node("Mul", [high, sixteen], f"{made}.highest")], f"{made}.low")
-        axis = self._constant("fourth", np.array([4]))
-        pairs = [self._node("Unsqueeze", [half, axis], f"{half}.column") for half in (low, high)]
-        joined = self._node("Concat", pairs, f"{made}.pairs", axis=4)
-        shape = self._constant(f"{made}.blocks", np.array([0, 0, 0, block]))
-        return self._node("Reshape", [joined, shape], f"{made}.unpacked")
+        return self._node("Reshape", [less, shape], made)
 
     def _product(self, operand: str, weights: Matrix, name: str) -> str:
+        numbers, scales, factors = self._matrix(name, weights)
         if weights.scales is None:
-            inputs = [operand, *self._matrix(name, weights)]
+            inputs = [operand, numbers]
             return self._node("FusedMatMul", inputs, f"{name}.product", domain=MICROSOFT, transB=1)
         if weights.order is not None:
             order = weights.order.astype(np.int64)
             operand = self._node(
                 "Gather", [operand, self._constant(f"{name}.order", order)], f"{name}.operand", axis=-1
             )
-        product = self._node(
-            "MatMulNBits",
-            [operand, *self._matrix(name, weights)],
-            f"{name}.product",
-            domain=MICROSOFT,
-            K=weights.columns,
-            N=weights.rows,
-            bits=weights.bits,
-            block_size=weights.block,
-        )
+        inputs = [operand, numbers, scales, *(["", "", "", factors] if factors else [])]
+        sizes = {"K": weights.columns, "N": weights.rows}
+        product = self._node("MatMulNBits", inputs, f"{name}.product", domain=DMLVK, **sizes, **_packing(weights))
         if weights.minima is None:
             return product
         key = operand, weights.block
@@ -523,27 +501,22 @@ class ModelGraph(ABC):
             blocks = self._blocks(operand, weights.block)
             axis = self._constant("third", np.array([3]))
             self._sums[key] = self._node("ReduceSum", [blocks, axis], f"{blocks}.sums", keepdims=0)
-        lines = [self._sums[key], self._minima(name, weights)]
-        less = self._node("FusedMatMul", lines, f"{name}.less", domain=MICROSOFT, transB=1)
+        less = self._product(self._sums[key], weights.minima, f"{name}.minima")
         return self._node("Sub", [product, less], f"{name}.difference")
 
     def _blocks(self, operand: str, block: int) -> str:
         shape = self._constant(f"blocks.{block}", np.array([0, 0, -1, block]))
         return self._node("Reshape", [operand, shape], f"{operand}.blocks.{block}")
 
-    def _matrix(self, name: str, weights: Matrix) -> list[str]:
-        """Numbers, and what belongs to packed ones."""
+    def _matrix(self, name: str, weights: Matrix) -> tuple[str, str, str]:
+        """Numbers, and what belongs to packed ones: scales and factors; empty where there are none."""
         if weights.scales is None:
-            return [self._constant(f"{name}.weight", weights.numbers)]
-        made = [self._constant(f"{name}.numbers", weights.numbers), self._constant(f"{name}.scales", weights.scales)]
-        if weights.zero != 2 ** (weights.bits - 1):
-            width = math.ceil(weights.scales.shape[1] * weights.bits / 8)
-            zeros = np.zeros((weights.rows, width), np.uint8)
-            made.append(self._constant(f"{name}.zero_points", zeros))
-        return made
-
-    def _minima(self, name: str, weights: Matrix) -> str:
-        return self._constant(f"{name}.minima", np.asarray(weights.minima))
+            return self._constant(f"{name}.weight", weights.numbers), "", ""
+        numbers, scales = (
+            self._constant(f"{name}.{part}", array)
+            for part, array in (("numbers", weights.numbers), ("scales", weights.scales))
+        )
+        return numbers, scales, "" if weights.factors is None else self._constant(f"{name}.factors", weights.factors)
 
     def _constant(self, name: str, array: Numbers) -> str:
         if name in self._constants:  # one matrix that is used twice

@@ -201,9 +201,10 @@ class Source(ABC):
 
     def _checked(self, own: str) -> Matrix:
         made = self.read(own)
-        for array in (made.numbers if made.scales is None else made.scales, made.minima):
-            if array is not None:
-                self.finite(own, array)
+        part: Matrix | None = made
+        while part is not None:
+            self.finite(own, part.numbers if part.scales is None else part.scales)
+            part = part.minima
         return made
 
     def cube(self, name: str, sizes: tuple[int, int, int]) -> Matrix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,22 @@ Numbers = npt.NDArray[Any]
 class Matrix:
     """A matrix of numbers of 2, 4 or 8 bits, or of FLOAT32.
 
-    A weight is ``(number - zero) x scale``, less the block's minimum where there are any.
+    A weight is ``(number - zero) x scale``, less the block's minimum where there are any. With factors, a block's scale
+    is its factor times the scale of a larger block.
     """
 
     bits: int  # of a number; 32: they are the weights
     # UINT8 [rows, blocks of a row, bytes of a block], the first number in the lowest bits; or FLOAT32 [rows, columns]
     numbers: Numbers
-    scales: Numbers | None = None  # FLOAT32 [rows, blocks of a row]; ``None`` beside FLOAT32 numbers
-    minima: Numbers | None = None  # likewise; ``None``: nothing is subtracted
-    block: int = 32  # elements that share a scale
+    # FLOAT32 or FLOAT16 [rows, blocks of a row], or fewer with factors; ``None`` beside FLOAT32 numbers
+    scales: Numbers | None = None
+    minima: Matrix | None = None  # [rows, blocks of a row]; ``None``: nothing is subtracted
+    block: int = 32  # elements that share a scale, or a factor
     # which of an operand's elements each of a row's belongs to, in turn; ``None``: the one in its place
     order: Numbers | None = None
+    # INT8 [rows, blocks of a row], or UINT8 of two numbers of four bits, the first one lowest; ``None``: there are none
+    factors: Numbers | None = None
+    zero: int = 0  # the number that stands for zero
 
     @property
     def rows(self) -> int:
@@ -39,71 +44,70 @@ class Matrix:
         return int(self.numbers.shape[1]) * (1 if self.scales is None else self.block)
 
     @property
-    def zero(self) -> int:
-        """The number that stands for zero."""
-        return 0 if self.minima is not None and self.bits < 8 else 2 ** (self.bits - 1)
-
-    @property
-    def kind(self) -> tuple[int, int, bool, bytes]:
+    def kind(self) -> tuple[object, ...]:
         """Matrices of one kind can be one."""
-        return self.bits, self.block, self.minima is None, b"" if self.order is None else self.order.tobytes()
+        order = b"" if self.order is None else self.order.tobytes()
+        minima = None if self.minima is None else self.minima.kind
+        arrays = tuple(None if each is None else each.dtype for each in (self.scales, self.factors))
+        return self.bits, self.block, self.zero, order, arrays, minima
 
     def part(self, start: int, stop: int) -> Matrix:
         """Some of its rows."""
-        scales, minima = (None if each is None else each[start:stop] for each in (self.scales, self.minima))
-        return dataclasses.replace(self, numbers=self.numbers[start:stop], scales=scales, minima=minima)
+        return self._with(lambda array: array[start:stop])
+
+    def chosen(self, rows: Numbers) -> Matrix:
+        """The rows of these numbers, in turn."""
+        return self._with(lambda array: array[rows])
+
+    def _with(self, change: Callable[[Numbers], Numbers]) -> Matrix:
+        """The same with all arrays changed."""
+        scales, factors = (None if each is None else change(each) for each in (self.scales, self.factors))
+        minima = None if self.minima is None else self.minima._with(change)
+        return dataclasses.replace(self, numbers=change(self.numbers), scales=scales, minima=minima, factors=factors)
 
     def between(self, start: int, stop: int) -> Matrix:
         """Some of its columns, which are multiplied out where they are no whole blocks."""
         if self.scales is None:
             return dataclasses.replace(self, numbers=self.numbers[:, start:stop])
-        if start % self.block or stop % self.block or self.order is not None:
+        whole = self.columns // self.scales.shape[1]
+        if start % whole or stop % whole or self.order is not None:
             return Matrix(32, self.multiplied_out()[:, start:stop])
-        blocks = slice(start // self.block, stop // self.block)
-        minima = None if self.minima is None else self.minima[:, blocks]
-        return dataclasses.replace(self, numbers=self.numbers[:, blocks], scales=self.scales[:, blocks], minima=minima)
 
-    def chosen(self, rows: Numbers) -> Matrix:
-        """The rows of these numbers, in turn."""
-        scales, minima = (None if each is None else each[rows] for each in (self.scales, self.minima))
-        return dataclasses.replace(self, numbers=self.numbers[rows], scales=scales, minima=minima)
+        def part(array: Numbers | None) -> Any:
+            each = 1 if array is None else self.columns // array.shape[1]
+            return None if array is None else array[:, start // each : stop // each]
+
+        minima = None if self.minima is None else self.minima.between(start // self.block, stop // self.block)
+        arrays = {"numbers": part(self.numbers), "scales": part(self.scales), "factors": part(self.factors)}
+        return dataclasses.replace(self, minima=minima, **arrays)
 
     @staticmethod
     def joined(parts: Sequence[Matrix]) -> Matrix:
         """The rows of matrices of one kind, one behind the other."""
-        scales, minima = (
-            np.concatenate([each for each in arrays if each is not None]) if arrays[0] is not None else None
-            for arrays in zip(*((part.scales, part.minima) for part in parts), strict=True)
-        )
-        numbers = np.concatenate([part.numbers for part in parts])
-        return dataclasses.replace(parts[0], numbers=numbers, scales=scales, minima=minima)
+        return Matrix._together(parts, np.concatenate)
 
     @staticmethod
     def beside(parts: Sequence[Matrix], count: int) -> Matrix:
         """The rows of several stacks of so many matrices, of one kind: those of one matrix behind those of another."""
 
-        def together(arrays: Sequence[Numbers | None]) -> Numbers | None:
-            present = [each.reshape(count, -1, *each.shape[1:]) for each in arrays if each is not None]
-            if not present:
-                return None
-            made: Numbers = np.concatenate(present, axis=1)
+        def together(arrays: list[Numbers]) -> Numbers:
+            made = np.concatenate([each.reshape(count, -1, *each.shape[1:]) for each in arrays], axis=1)
             lines: Numbers = made.reshape(-1, *made.shape[2:])
             return lines
 
-        numbers = together([part.numbers for part in parts])
-        assert numbers is not None  # which all have
-        scales, minima = together([part.scales for part in parts]), together([part.minima for part in parts])
-        return dataclasses.replace(parts[0], numbers=numbers, scales=scales, minima=minima)
+        return Matrix._together(parts, together)
 
-    def unpacked(self) -> Matrix:
-        """The same with numbers of four bits in the place of two; what has an order of its own is multiplied out."""
-        if self.order is not None:
-            return Matrix(32, self.multiplied_out())
-        if self.bits != 2:
-            return self
-        numbers = np.stack([self.numbers >> shift & 3 for shift in (0, 2, 4, 6)], axis=-1)
-        numbers = numbers.reshape(*self.numbers.shape[:2], self.block)
-        return dataclasses.replace(self, bits=4, numbers=packed(numbers, 4))
+    @staticmethod
+    def _together(parts: Sequence[Matrix], join: Callable[[list[Numbers]], Numbers]) -> Matrix:
+        """What is made of the arrays of matrices of one kind."""
+        names = [name for name in ("numbers", "scales", "factors") if getattr(parts[0], name) is not None]
+        arrays: dict[str, Any] = {name: join([getattr(part, name) for part in parts]) for name in names}
+        minima = [part.minima for part in parts if part.minima is not None]
+        return dataclasses.replace(parts[0], minima=Matrix._together(minima, join) if minima else None, **arrays)
+
+    def in_order(self) -> Matrix:
+        """The same; what has an order of its own is multiplied out."""
+        return self if self.order is None else Matrix(32, self.multiplied_out())
 
     def quantized(self, bits: int) -> Matrix:
         """Plain numbers in blocks of 32 integers, as Q8_0 and Q4_0 of ggml have them (ggml-quants.c).
@@ -119,17 +123,21 @@ class Matrix:
         shares = np.divide(blocks, scales, out=np.zeros_like(blocks), where=scales != 0)
         middle = 2 ** (bits - 1)
         numbers = np.clip(np.rint(shares) + middle, 0, 2 * middle - 1).astype(np.uint8)
-        return Matrix(bits, packed(numbers, bits), scales[..., 0].astype(np.float32))
+        return Matrix(bits, packed(numbers, bits), scales[..., 0].astype(np.float32), zero=middle)
 
     def multiplied_out(self) -> Numbers:
         """The weights themselves, FLOAT32 [rows, columns]."""
         if self.scales is None:
             return self.numbers
-        each = np.arange(0, 8, self.bits, dtype=np.uint8)
-        numbers = (self.numbers[..., None] >> each & np.uint8(2**self.bits - 1)).reshape(*self.scales.shape, self.block)
-        weights: Numbers = (numbers.astype(np.float32) - np.float32(self.zero)) * self.scales[..., None]
+        count = self.numbers.shape[1]
+        scales = self.scales.astype(np.float32)
+        if self.factors is not None:
+            factors = self.factors if self.factors.dtype == np.int8 else _unpacked(self.factors, 4)
+            scales = scales.repeat(count // scales.shape[1], 1) * factors.astype(np.float32)
+        numbers = _unpacked(self.numbers, self.bits).reshape(self.rows, count, self.block)
+        weights: Numbers = (numbers.astype(np.float32) - np.float32(self.zero)) * scales[..., None]
         if self.minima is not None:
-            weights -= self.minima[..., None]
+            weights -= self.minima.multiplied_out()[..., None]
         weights = weights.reshape(self.rows, self.columns)
         return weights if self.order is None else weights[:, np.argsort(self.order)]
 
@@ -140,4 +148,11 @@ def packed(numbers: Numbers, bits: int) -> Numbers:
     made = numbers[..., 0::count].astype(np.uint8)
     for index in range(1, count):
         made |= numbers[..., index::count].astype(np.uint8) << np.uint8(index * bits)
+    return made
+
+
+def _unpacked(data: Numbers, bits: int) -> Numbers:
+    """The numbers of few bits in bytes, along the last axis."""
+    numbers = data[..., None] >> np.arange(0, 8, bits, dtype=np.uint8) & np.uint8(2**bits - 1)
+    made: Numbers = numbers.reshape(*data.shape[:-1], -1)
     return made

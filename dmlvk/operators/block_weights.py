@@ -7,7 +7,7 @@ of ONNX Runtime has them all. Graphs compute products with these weights without
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
@@ -19,6 +19,8 @@ from dmlvk.tensors import TensorDesc
 _BITS = (2, 4, 8)
 _LEAST_BLOCK = 8
 _BITS_OF_BYTE = 8
+FACTOR_BITS = {DataType.UINT8: 4, DataType.INT8: 8}
+"""Of a factor, by the data type of the bytes that hold factors."""
 
 
 def row_bytes(terms: int, bits: int) -> int:
@@ -46,28 +48,51 @@ def _sizes(desc: DequantizeBlocks | Draft) -> Mapping[str, Sequence[int]]:
         (columns, row_bytes(blocks * desc.block_size, desc.bits)),
         f"columns, and bytes of {blocks} blocks of {desc.block_size} integers of {desc.bits} bits",
     )
-    check_sizes(desc, "scale_tensor", (columns, blocks), "columns and blocks")
-    zero = desc.zero_point_tensor
-    if zero is not None:
-        is_packed = zero.data_type is DataType.UINT8
-        if not is_packed and zero.data_type is not desc.scale_tensor.data_type:
-            refuse(
-                desc,
-                "zero_point_tensor.data_type",
-                f"must be UINT8 or {desc.scale_tensor.data_type.name}, as ScaleTensor has; got {zero.data_type.name}",
-            )
-        wanted = (columns, row_bytes(blocks, desc.bits)) if is_packed else (columns, blocks)
-        words = f"columns, and bytes of {blocks} integers of {desc.bits} bits" if is_packed else "columns and blocks"
-        check_sizes(desc, "zero_point_tensor", wanted, words)
+    number = desc.output_tensor.data_type if isinstance(desc, DequantizeBlocks) else desc.scale_tensor.data_type
+    check_parameters(desc, number, columns, blocks)
     if desc.group_index_tensor is not None:
         check_sizes(desc, "group_index_tensor", (1, terms), "one for each term")
-    for member in ("packed_tensor", "zero_point_tensor"):
+        if desc.factor_tensor is not None:
+            refuse(desc, "group_index_tensor", "must be absent beside FactorTensor")
+    for member in ("packed_tensor", "zero_point_tensor", "factor_tensor"):
         tensor = getattr(desc, member)
-        if tensor is not None and tensor.data_type is DataType.UINT8 and tensor.strides is not None:
+        if tensor is not None and tensor.data_type.size_in_bits == _BITS_OF_BYTE and tensor.strides is not None:
             refuse(desc, f"{member}.strides", f"must be absent: packed integers lie in order; got {tensor.strides}")
     if isinstance(desc, DequantizeBlocks) and desc.output_tensor.element_strides[1] != 1 and terms > 1:
         refuse(desc, "output_tensor.strides", f"must be 1 along the terms; got {desc.output_tensor.element_strides}")
     return {}
+
+
+def check_parameters(desc: Any, number: DataType, lines: int, blocks: int) -> None:
+    """Checks scales, zeros and factors, which have a line for each of so many lines of so many blocks.
+
+    Args:
+        number: the data type of the numbers.
+
+    Raises:
+        InvalidArgumentError: when they do not fit.
+    """
+    scale, zero, factor = desc.scale_tensor, desc.zero_point_tensor, desc.factor_tensor
+    if scale.data_type not in (number, DataType.FLOAT16):
+        refuse(desc, "scale_tensor.data_type", f"must be {number.name} or FLOAT16; got {scale.data_type.name}")
+    count = blocks if factor is None else scale.sizes[1]
+    if not count or blocks % count:
+        refuse(desc, "scale_tensor.sizes", f"must be {lines} x a part of {blocks} blocks; got {list(scale.sizes)}")
+    check_sizes(desc, "scale_tensor", (lines, count), "lines and blocks")
+    if zero is not None:
+        is_packed = zero.data_type is DataType.UINT8
+        if not is_packed and zero.data_type is not number:
+            refuse(desc, "zero_point_tensor.data_type", f"must be UINT8 or {number.name}; got {zero.data_type.name}")
+        wanted = (lines, row_bytes(blocks, desc.bits)) if is_packed else (lines, blocks)
+        words = f"lines, and bytes of {blocks} integers of {desc.bits} bits" if is_packed else "lines and blocks"
+        check_sizes(desc, "zero_point_tensor", wanted, words)
+    if factor is not None:
+        bits = FACTOR_BITS[factor.data_type]
+        check_sizes(desc, "factor_tensor", (lines, row_bytes(blocks, bits)), f"lines, and {blocks} of {bits} bits")
+    if desc.zero_point is not None and desc.zero_point >= 1 << desc.bits:
+        refuse(desc, "zero_point", f"must be an integer of {desc.bits} bits; got {desc.zero_point}")
+    if zero is not None and (factor is not None or desc.zero_point is not None):
+        refuse(desc, "zero_point_tensor", "must be absent beside FactorTensor or ZeroPoint")
 
 
 class DequantizeBlocks(OperatorDesc, is_listed=False):
@@ -77,7 +102,9 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
     """
 
     packed_tensor: TensorDesc = tensor_input("columns x bytes: integers, the lowest bits of each byte first")
-    scale_tensor: TensorDesc = tensor_input("columns x blocks")
+    scale_tensor: TensorDesc = tensor_input(
+        "columns x blocks, FLOAT16 or as the output; with factors blocks of as many times more terms as there are fewer"
+    )
     zero_point_tensor: TensorDesc | None = tensor_input(
         "what stands for zero: columns x bytes of packed integers, or columns x blocks of numbers; without it half of "
         "what the integers can be",
@@ -86,9 +113,17 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
     group_index_tensor: TensorDesc | None = tensor_input(
         "1 x terms: the block that each term belongs to; without it neighbours belong together", default=None
     )
+    factor_tensor: TensorDesc | None = tensor_input(
+        "integers by which the scales of blocks are multiplied, columns x bytes: INT8, or UINT8 of two integers of 4 "
+        "bits, the lowest first",
+        default=None,
+    )
     output_tensor: TensorDesc = tensor_output("columns x terms: the numbers")
     bits: int = unsigned_attribute("of an integer: 2, 4 or 8")
     block_size: int = unsigned_attribute("terms of a block, a multiple of 8")
+    zero_point: int | None = unsigned_attribute(
+        "what stands for zero where no tensor says it; without it half of what the integers can be", default=None
+    )
     declaration: ClassVar = Declaration(
         "quantization",
         "(x - ZeroPoint) * Scale",
@@ -97,8 +132,10 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
         decisions=(
             "With integers that stand for zero, what DEQUANTIZE gives. With numbers the difference is rounded to "
             "FLOAT32, then the product, which is rounded to FLOAT16 where that is the type.",
+            "With factors a scale is ScaleTensor's times the block's factor, rounded to FLOAT32; so is its product "
+            "with the difference, which is rounded to FLOAT16 where that is the type.",
         ),
-        same_data_type=(("scale_tensor", "output_tensor"),),
+        same_data_type=(),
         accuracy=Accuracy("correctly rounded", 0.5),
         support=(
             Support(
@@ -108,6 +145,7 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
                 packed_tensor=(DataType.UINT8,),
                 zero_point_tensor=(DataType.UINT8, *FLOATS),
                 group_index_tensor=(DataType.UINT32, DataType.INT32),
+                factor_tensor=tuple(FACTOR_BITS),
             ),
         ),
     )

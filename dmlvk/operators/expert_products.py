@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators.block_weights import row_bytes
+from dmlvk.operators.block_weights import FACTOR_BITS, check_parameters, row_bytes
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
 from dmlvk.operators.matrix import SUMS_OF_PRODUCTS
 from dmlvk.operators.members import tensor_input, tensor_output, unsigned_attribute
@@ -18,8 +18,7 @@ from dmlvk.operators.shapes import Draft, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-_BITS = (2, 4, 8)
-_LEAST_BLOCK = 16
+_LEAST_BLOCKS = {2: 16, 4: 16, 8: 8}
 
 
 def _sizes(desc: ExpertProducts | Draft) -> Mapping[str, Sequence[int]]:
@@ -37,32 +36,27 @@ def _sizes(desc: ExpertProducts | Draft) -> Mapping[str, Sequence[int]]:
     if scale is None:
         check_sizes(desc, "weight_tensor", (lines, terms), "lines and terms")
         wanted = desc.a_tensor.data_type
-        if desc.weight_tensor.data_type is not wanted or desc.zero_point_tensor is not None:
-            refuse(desc, "weight_tensor.data_type", f"must be {wanted.name}, without zero points, where no scales are")
+        parameters = (desc.zero_point_tensor, desc.factor_tensor, desc.zero_point)
+        if desc.weight_tensor.data_type is not wanted or parameters != (None, None, None):
+            refuse(
+                desc,
+                "weight_tensor.data_type",
+                f"must be {wanted.name}, without zero points and factors, where no scales are",
+            )
         return {}
-    if desc.bits not in _BITS or not desc.block_size or desc.block_size % _LEAST_BLOCK:
+    if desc.bits not in _LEAST_BLOCKS or not desc.block_size or desc.block_size % _LEAST_BLOCKS[desc.bits]:
         refuse(
             desc,
             "bits",
-            f"must be 2, 4 or 8, and BlockSize a multiple of {_LEAST_BLOCK}; got {desc.bits} and {desc.block_size}",
+            f"must be 2, 4 or 8, and BlockSize a multiple of 16, or of 8 with 8 bits; got {desc.bits} and "
+            f"{desc.block_size}",
         )
     blocks = -(-terms // desc.block_size)
     width = row_bytes(blocks * desc.block_size, desc.bits)
     check_sizes(desc, "weight_tensor", (lines, width), f"lines, and bytes of {blocks} blocks")
-    check_sizes(desc, "scale_tensor", (lines, blocks), "lines and blocks")
-    if scale.data_type is not desc.a_tensor.data_type or desc.weight_tensor.data_type is not DataType.UINT8:
-        refuse(desc, "scale_tensor.data_type", f"must be {desc.a_tensor.data_type.name}, beside weights of UINT8")
-    zero = desc.zero_point_tensor
-    if zero is not None:
-        is_packed = zero.data_type is DataType.UINT8
-        if not is_packed and zero.data_type is not scale.data_type:
-            refuse(desc, "zero_point_tensor.data_type", f"must be UINT8 or {scale.data_type.name}")
-        check_sizes(
-            desc,
-            "zero_point_tensor",
-            (lines, row_bytes(blocks, desc.bits) if is_packed else blocks),
-            "lines, and zeros",
-        )
+    if desc.weight_tensor.data_type is not DataType.UINT8:
+        refuse(desc, "weight_tensor.data_type", "must be UINT8 beside scales")
+    check_parameters(desc, desc.a_tensor.data_type, lines, blocks)
     return {}
 
 
@@ -81,10 +75,18 @@ class ExpertProducts(OperatorDesc, is_listed=False):
         "what stands for zero in each block: packed integers, or numbers; without it half of what integers can be",
         default=None,
     )
+    factor_tensor: TensorDesc | None = tensor_input(
+        "integers by which scales are multiplied, as of DMLVK_DEQUANTIZE_BLOCKS", default=None
+    )
     expert_tensor: TensorDesc = tensor_input("1 x rows: the matrix of each row; one that there is not is the last one")
     output_tensor: TensorDesc = tensor_output("rows x columns")
     bits: int = unsigned_attribute("of an integer: 2, 4 or 8; 0 where weights are numbers")
-    block_size: int = unsigned_attribute("terms of a block, a multiple of 16; 0 where weights are numbers")
+    block_size: int = unsigned_attribute(
+        "terms of a block, a multiple of 16, or of 8 with 8 bits; 0 where weights are numbers"
+    )
+    zero_point: int | None = unsigned_attribute(
+        "what stands for zero where no tensor says it; without it half of what the integers can be", default=None
+    )
     declaration: ClassVar = Declaration(
         "matrix",
         "Output[i, j] = sum over k of A[i, k] * Weight[Expert[i], j, k]",
@@ -101,6 +103,7 @@ class ExpertProducts(OperatorDesc, is_listed=False):
                 weight_tensor=(DataType.UINT8, *FLOATS),
                 scale_tensor=FLOATS,
                 zero_point_tensor=(DataType.UINT8, *FLOATS),
+                factor_tensor=tuple(FACTOR_BITS),
                 expert_tensor=(DataType.UINT32,),
             ),
         ),

@@ -194,9 +194,11 @@ def float_array_attribute(meaning: str, *, counted_by: str = "dimension_count") 
     return member("attribute", "float_array", meaning, counted_by=counted_by)
 
 
-def unsigned_attribute(meaning: str, *, range: tuple[int, int] | None = None) -> Any:
+def unsigned_attribute(
+    meaning: str, *, range: tuple[int, int] | None = None, default: Any = dataclasses.MISSING
+) -> Any:
     """Declares a UINT member, such as an axis; ``range`` is its least and greatest value."""
-    return member("attribute", "uint32", meaning, range=range)
+    return member("attribute", "uint32", meaning, default, range=range)
 
 
 def unsigned_array_attribute(meaning: str, *, counted_by: str = "dimension_count") -> Any:

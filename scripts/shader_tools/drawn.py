@@ -73,7 +73,8 @@ class _Drawing(GraphOperations):
         integers = self.input(columns, terms * bits // 8, data_type=DataType.UINT8)
         tensors = {"packed_tensor": integers, "scale_tensor": self.input(columns, terms // _BLOCK)}
         members = {"bits": bits, "block_size": _BLOCK}
-        return self.graph.apply("DMLVK_DEQUANTIZE_BLOCKS", tensors, members, output_sizes=(columns, terms))
+        kind, sizes = self._data_type, (columns, terms)
+        return self.graph.apply("DMLVK_DEQUANTIZE_BLOCKS", tensors, members, output_data_type=kind, output_sizes=sizes)
 
     def product(self, left: Any, weights: Any) -> Any:
         """Rows times columns of weights."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -196,3 +197,107 @@ def test_weights_that_are_an_output_too_are_made(device: dml.Device) -> None:
     assert results["numbers"].tolist() == inputs["w"].tolist()
     assert results["y"].tolist() == [inputs["w"].sum(axis=1).tolist()]
     assert not any(name.startswith("blocks.") for name in variants_of(model))
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnBlocks:
+    """Weights of DMLVK_DEQUANTIZE_BLOCKS whose scales are apart from the numbers' type, or multiplied by factors."""
+
+    bits: int  # of an integer
+    block: int  # terms that share a scale, or a factor
+    factors: type[np.generic] | None = None  # INT8, or UINT8 of two each; ``None``: there are none
+    zero: int = 0  # what stands for zero
+    large: int = 1  # blocks that share a scale
+
+    def inputs(self, columns: int, terms: int) -> dict[str, Array]:
+        random = np.random.default_rng(terms + self.bits)
+        blocks, pairs = terms // self.block, 2 if self.factors is np.uint8 else 1
+        made: dict[str, Array] = {
+            "w": random.integers(0, 256, (columns, terms * self.bits // 8), np.uint8),
+            "s": (random.standard_normal((columns, blocks // self.large)) / 64).astype(np.float16),
+        }
+        if self.factors is not None:
+            made["f"] = random.integers(0, 256, (columns, blocks // pairs), np.uint8).view(self.factors)
+        return made
+
+    def numbers(self, inputs: dict[str, Array], dtype: Any) -> Array:
+        """What they stand for, rounded to FLOAT32 and to the type."""
+        shifts = np.arange(0, 8, self.bits, dtype=np.uint8)
+        integers = (inputs["w"][..., None] >> shifts & np.uint8(2**self.bits - 1)).reshape(len(inputs["w"]), -1)
+        scales = inputs["s"].astype(np.float32).repeat(self.large, 1)
+        if self.factors is np.int8:
+            scales = scales * inputs["f"].astype(np.float32)
+        elif self.factors is np.uint8:
+            scales = scales * np.stack([inputs["f"] & 15, inputs["f"] >> 4], -1).reshape(scales.shape)
+        return ((integers.astype(np.float32) - np.float32(self.zero)) * scales.repeat(self.block, 1)).astype(dtype)
+
+    def graph(self, device: dml.Device, inputs: dict[str, Array], number: dml.DataType, *, fuse: bool) -> Any:
+        graph = dml.Graph(device)
+        x = graph.input("x", number, inputs["x"].shape)
+        names = {"w": "packed_tensor", "s": "scale_tensor", "f": "factor_tensor"}
+        tensors = {
+            member: graph.input(name, dml.DataType(inputs[name].dtype), inputs[name].shape)
+            for name, member in names.items()
+            if name in inputs
+        }
+        columns, terms = len(inputs["w"]), inputs["x"].shape[1]
+        members = {"bits": self.bits, "block_size": self.block, "zero_point": self.zero}
+        numbers = graph.apply(
+            "DMLVK_DEQUANTIZE_BLOCKS", tensors, members, output_sizes=(columns, terms), output_data_type=number
+        )
+        attributes = {"trans_a": NONE, "trans_b": TRANSPOSE, "alpha": 1.0, "beta": 0.0}
+        y = graph.apply("GEMM", {"a_tensor": x, "b_tensor": numbers}, attributes)
+        return graph.compile(y=y, fuse=True) if fuse else graph.compile(y=y, numbers=numbers, fuse=False)
+
+
+OWN_BLOCKS = (
+    OwnBlocks(4, 32, np.int8, 0, 8),
+    OwnBlocks(2, 16, np.uint8, 0, 16),
+    OwnBlocks(8, 16, np.int8, 32, 16),
+    OwnBlocks(8, 8),
+    OwnBlocks(4, 32, None, 8),
+    OwnBlocks(4, 16, np.uint8, 3, 2),
+)
+"""As GGUF's types have them: Q4_K, Q2_K, Q6_K, minima, Q4_0; and what none has."""
+
+
+@EACH_KIND
+@pytest.mark.parametrize("number", [dml.FLOAT32, dml.FLOAT16], ids=str)
+@pytest.mark.parametrize("kind", range(len(OWN_BLOCKS)))
+def test_scales_of_large_blocks_times_factors_have_the_bits_of_their_numbers(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, kind: int, number: dml.DataType, kernels: str
+) -> None:
+    _as(monkeypatch, device, kernels)
+    weights = OWN_BLOCKS[kind]
+    for rows, columns, terms in ((1, 24, 2048), (3, 9, 1280)):
+        inputs = weights.inputs(columns, terms)
+        inputs["x"] = np.random.default_rng(rows).standard_normal((rows, terms)).astype(number.numpy_dtype)
+        fused, single = (weights.graph(device, inputs, number, fuse=fuse) for fuse in (True, False))
+        expected = device.run(single, inputs)
+        assert expected["numbers"].tobytes() == weights.numbers(inputs, number.numpy_dtype).tobytes()
+        is_exact = number is dml.FLOAT16 and weights.factors is None and weights.block >= 16
+        if not is_exact:  # those are products of integers, with numbers that are not rounded
+            assert device.run(fused, inputs)["y"].tobytes() == expected["y"].tobytes(), variants_of(fused)
+        assert not any("numbers" in name for name in variants_of(fused))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scale_tensor": (4, 3)}, "ScaleTensor.Sizes must be 4 x a part of 8 blocks; got [4, 3]"),
+        ({"factor_tensor": (4, 4)}, "FactorTensor"),
+        ({"zero_point": 16}, "ZeroPoint must be an integer of 4 bits; got 16"),
+        ({"zero_point_tensor": (4, 4)}, "ZeroPointTensor must be absent beside FactorTensor or ZeroPoint"),
+        ({"group_index_tensor": (1, 256)}, "GroupIndexTensor must be absent beside FactorTensor"),
+    ],
+)
+def test_factors_that_do_not_fit_are_refused(device: dml.Device, changes: dict[str, Any], message: str) -> None:
+    types = {"scale_tensor": dml.FLOAT16, "factor_tensor": dml.INT8, "group_index_tensor": dml.UINT32}
+    sizes = {"packed_tensor": (4, 128), "scale_tensor": (4, 1), "factor_tensor": (4, 8)} | changes
+    attributes = {"zero_point": sizes.pop("zero_point", None)}
+    graph = dml.Graph(device)
+    tensors = {name: graph.input(name, types.get(name, dml.UINT8), each) for name, each in sizes.items()}
+    with pytest.raises(dml.InvalidArgumentError, match=re.escape(message)):
+        graph.apply(
+            "DMLVK_DEQUANTIZE_BLOCKS", tensors, {"bits": 4, "block_size": 32, **attributes}, output_sizes=(4, 256)
+        )

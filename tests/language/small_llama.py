@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
 import numpy.typing as npt
 
 from dmlvk.language import convert_gguf
+from dmlvk.language.gguf_blocks import BLOCKS
 
 TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'odd' %}{{ raise_exception('no ' + message['role']) }}"
@@ -94,3 +96,23 @@ def write_folder(directory: Path) -> Path:
 def quantized(values: npt.NDArray[np.float32], kind: gguf.GGMLQuantizationType) -> npt.NDArray[np.uint8]:
     """Weights in the blocks of a type, by the gguf package itself."""
     return np.ascontiguousarray(gguf.quantize(values, kind)).view(np.uint8)
+
+
+def random_blocks(values: Any, kind: gguf.GGMLQuantizationType) -> Any:
+    """Blocks of random bytes for as many weights, whose scales and minima are small."""
+    elements, width = BLOCKS[kind.name]
+    random_ = np.random.default_rng(values.size)
+    if elements == 1:
+        return np.ascontiguousarray(gguf.quantize(values, kind)).view(np.uint8)
+    data = random_.integers(0, 256, (len(values), values.shape[1] // elements, width), np.uint8)
+    size = {"Q2_K": 1e-2, "Q3_K": 2e-3, "Q6_K": 2e-5, "IQ4_XS": 2e-5, "Q4_K": 2e-4, "Q5_K": 1e-4}.get(kind.name, 5e-3)
+    if kind.name == "MXFP4":
+        data[..., 0] = 120
+        return data.reshape(len(values), -1)
+    places = {"Q2_K": (80, 82), "Q3_K": (108,), "Q6_K": (208,)}.get(kind.name, (0,))
+    if kind.name in ("Q4_1", "Q5_1", "Q4_K", "Q5_K"):
+        places = (0, 2)
+    for place in places:
+        scales = (size * random_.uniform(0.5, 1, data.shape[:2])).astype("<f2")
+        data[..., place : place + 2] = scales[..., None].view(np.uint8)
+    return data.reshape(len(values), -1)

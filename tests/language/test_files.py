@@ -31,7 +31,7 @@ from dmlvk.language.hub_source import HubSource
 from dmlvk.language.templates import rendered
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder
-from tests.language.small_llama import HEADS, KEY_HEADS, LAYERS, byte_tokens, write_llama
+from tests.language.small_llama import HEADS, KEY_HEADS, LAYERS, byte_tokens, random_blocks, write_llama
 from tests.language.small_models import CASES, write_gguf, write_hub_folder
 
 PROMPT = [70, 80, 90, 100, 110, 75] * 4 + [33]
@@ -99,31 +99,11 @@ def test_weights_of_each_type_have_the_bits_of_the_gguf_package(kind: str) -> No
     with np.errstate(all="ignore"):  # random scales are infinite, too
         expected = gguf.dequantize(data, gguf.GGMLQuantizationType[kind])
         made = matrix(kind, data)
-        results = made.multiplied_out(), made.unpacked().multiplied_out()
+        results = made.multiplied_out(), made.in_order().multiplied_out()
     is_number = np.isfinite(expected)
     assert is_number.mean() > 0.8
     for result in results:
         assert (result.view(np.uint32) == expected.view(np.uint32))[is_number].all()
-
-
-def random_blocks(values: Any, kind: gguf.GGMLQuantizationType) -> Any:
-    """Blocks of random bytes for as many weights, whose scales and minima are small."""
-    elements, width = BLOCKS[kind.name]
-    random_ = np.random.default_rng(values.size)
-    if elements == 1:
-        return np.ascontiguousarray(gguf.quantize(values, kind)).view(np.uint8)
-    data = random_.integers(0, 256, (len(values), values.shape[1] // elements, width), np.uint8)
-    size = {"Q2_K": 1e-2, "Q3_K": 2e-3, "Q6_K": 2e-5, "IQ4_XS": 2e-5, "Q4_K": 2e-4, "Q5_K": 1e-4}.get(kind.name, 5e-3)
-    if kind.name == "MXFP4":
-        data[..., 0] = 120
-        return data.reshape(len(values), -1)
-    places = {"Q2_K": (80, 82), "Q3_K": (108,), "Q6_K": (208,)}.get(kind.name, (0,))
-    if kind.name in ("Q4_1", "Q5_1", "Q4_K", "Q5_K"):
-        places = (0, 2)
-    for place in places:
-        scales = (size * random_.uniform(0.5, 1, data.shape[:2])).astype("<f2")
-        data[..., place : place + 2] = scales[..., None].view(np.uint8)
-    return data.reshape(len(values), -1)
 
 
 @pytest.mark.parametrize("kind", BLOCKS)

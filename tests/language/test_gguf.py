@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import random
 import shutil
@@ -16,13 +17,15 @@ from typing import Any
 
 import gguf
 import numpy as np
+import onnx
 import pytest
 
 import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, convert_gguf
+from dmlvk.language.gguf_blocks import BLOCKS
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder, damaged_gguf
-from tests.language.small_llama import HIDDEN, write_folder, write_llama
+from tests.language.small_llama import HIDDEN, random_blocks, write_folder, write_llama
 from tests.language.small_models import write_hub_folder
 from tests.processes import python
 
@@ -433,3 +436,35 @@ def test_damaged_folders_are_one_error_each(tmp_path: Path, first: int) -> None:
     code = f"from pathlib import Path; from tests.language.test_gguf import try_damaged; {call}"
     done = python("-c", code, timeout=800)
     assert done.returncode == 0, f"seed {done.stdout.split()[-1:]}: {done.stderr[-3000:]}"
+
+
+LARGER = {
+    "Q5_0": 1.55,
+    "Q5_1": 1.59,
+    "Q3_K": 1.33,
+    "Q5_K": 1.76,
+    "Q6_K": 1.31,
+    "IQ4_NL": 1.89,
+    "IQ4_XS": 1.96,
+    "MXFP4": 2.12,
+}
+"""Types whose weights have more than 1.1 times the file's bytes on the device."""
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (elements, _) in BLOCKS.items() if elements > 1])
+def test_packed_weights_have_about_the_bytes_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """By what the model's operators read of a matrix, which lies on the device as it is."""
+    for name, value in (("HIDDEN", 256), ("FEED_FORWARD", 256), ("quantized", random_blocks)):
+        monkeypatch.setattr(f"tests.language.small_llama.{name}", value)
+    weights = gguf.GGMLQuantizationType[kind]
+    write_llama(tmp_path / "model.gguf", weights, weights, head=64)
+    convert_gguf(tmp_path / "model.gguf", tmp_path / "folder")
+    parts = onnx.load(tmp_path / "folder" / "model.onnx", load_external_data=False).graph.initializer
+    matrix_of = [part for part in parts if part.name.startswith("blk.0.ffn_down.")]
+    of_file = next(t for t in gguf.GGUFReader(tmp_path / "model.gguf").tensors if t.name == "blk.0.ffn_down.weight")
+    made = sum(
+        math.prod(part.dims) * onnx.helper.tensor_dtype_to_np_dtype(part.data_type).itemsize for part in matrix_of
+    )
+    assert made <= LARGER.get(kind, 1.1) * of_file.n_bytes

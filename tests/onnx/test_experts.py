@@ -15,7 +15,7 @@ from dmlvk.kernels.target import GPU
 from tests.onnx import models
 
 EXPERTS, TOKENS = 4, 3
-KINDS = [(0, ""), (4, ""), (4, "packed"), (4, "floats"), (8, "packed"), (2, "")]
+KINDS = [(0, ""), (4, ""), (4, "packed"), (4, "floats"), (8, "packed"), (2, ""), (8, "factors")]
 
 
 def model_of(
@@ -42,7 +42,9 @@ def test_each_row_has_the_bits_of_its_matrix(
     check_rows(device, data_type, (columns, terms), bits, zeros)
 
 
-@pytest.mark.parametrize(("bits", "zeros", "data_type"), [(4, "packed", np.float32), (8, "", np.float16)])
+@pytest.mark.parametrize(
+    ("bits", "zeros", "data_type"), [(4, "packed", np.float32), (8, "", np.float16), (8, "factors", np.float32)]
+)
 def test_kernels_of_gpus_give_the_same_bits(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, data_type: Any, bits: int, zeros: str
 ) -> None:
@@ -58,29 +60,31 @@ def check_rows(device: dml.Device, data_type: Any, sizes: tuple[int, int], bits:
     x = random_.standard_normal((TOKENS, 1, terms)).astype(data_type)
     x[1] *= data_type(1e-4 if data_type is np.float16 else 1e-30)
     blocks = terms // 16
+    constants: dict[str, Any] = {"numbers": random_.standard_normal((EXPERTS, columns, terms)).astype(data_type)}
+    attributes: dict[str, Any] = {"N": columns} | ({"bits": bits, "block_size": 16} if bits else {})
     if bits:
-        weights = [random_.integers(0, 256, (EXPERTS, columns, blocks, 2 * bits), np.uint8)]
-        weights.append(random_.uniform(0.01, 0.02, (EXPERTS, columns, blocks)).astype(data_type))
-    else:
-        weights = [random_.standard_normal((EXPERTS, columns, terms)).astype(data_type)]
-    if zeros:
+        constants["numbers"] = random_.integers(0, 256, (EXPERTS, columns, blocks, 2 * bits), np.uint8)
+        constants["scales"] = random_.uniform(0.01, 0.02, (EXPERTS, columns, blocks)).astype(data_type)
+    if zeros == "factors":
+        constants["scales"] = constants["scales"][..., ::2].astype(np.float16)
+        constants["factors"] = random_.integers(-128, 128, (EXPERTS, columns, blocks), np.int8)
+        attributes["zero_point"] = 32
+    elif zeros:
         packed = random_.integers(0, 256, (EXPERTS, columns, -(-blocks * bits // 8)), np.uint8)
         floats = random_.uniform(1, 9, (EXPERTS, columns, blocks)).astype(data_type)
-        weights.append(packed if zeros == "packed" else floats)
-    attributes: dict[str, Any] = {"N": columns} | ({"bits": bits, "block_size": 16} if bits else {})
-    names = ["numbers", "scales", "zeros"][: len(weights)]
-    node = helper.make_node(
-        "MatMulExperts", ["x", "numbers", "chosen", *names[1:]], ["y"], domain="dmlvk", **attributes
-    )
+        constants["zeros"] = packed if zeros == "packed" else floats
+    given = {"x": x, "chosen": chosen, **constants}
+    names = models.in_order(["x", "numbers", "chosen", "scales", "zeros", "factors"], given)
+    node = helper.make_node("MatMulExperts", names, ["y"], domain="dmlvk", **attributes)
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(data_type))
     inputs = {"x": x, "chosen": chosen}
-    constants = dict(zip(names, weights, strict=True))
     found = run(device, model_of([node], inputs, constants, [2, columns], kind), inputs)
-    operator, domain = ("MatMulNBits", "com.microsoft") if bits else ("FusedMatMul", "com.microsoft")
+    operator, domain = "MatMulNBits" if bits else "FusedMatMul", "dmlvk" if "factors" in given else "com.microsoft"
+    names = models.in_order(["x", "numbers", "scales", "zeros", "", "", "factors"], given)
     more: dict[str, Any] = attributes | {"K": terms} if bits else {"transB": 1}
     for expert in range(EXPERTS):
         own = {name: array[expert] for name, array in constants.items()}
-        single = helper.make_node(operator, ["x", *own], ["y"], domain=domain, **more)
+        single = helper.make_node(operator, names, ["y"], domain=domain, **more)
         expected = run(device, model_of([single], {"x": x}, own, [1, columns], kind), {"x": x})
         for token, place in zip(*np.nonzero(chosen == expert), strict=True):
             assert found[token, place].tobytes() == expected[token, 0].tobytes()

@@ -263,12 +263,13 @@ def lower_blocks(desc: DequantizeBlocks, target: Target) -> Program:
     if target.buffers < _BUFFERS:
         raise DeviceLimitError(f"{desc.operator_name}: needs {_BUFFERS} buffers in a kernel; got {target.buffers}")
     builder, weights = ProgramBuilder(desc, target), weights_of_blocks(desc)
-    regions = [builder.reads.get(member) for member in _MEMBERS]
+    packed, scale, zero, groups, factor = (builder.reads.get(member) for member in _MEMBERS)
+    regions = [packed, scale, zero or factor, groups]
     _add_numbers(builder, weights, regions, desc.output_tensor, builder.writes["output_tensor"], (0, weights.columns))
     return builder.program()
 
 
-_MEMBERS = ("packed_tensor", "scale_tensor", "zero_point_tensor", "group_index_tensor")
+_MEMBERS = ("packed_tensor", "scale_tensor", "zero_point_tensor", "group_index_tensor", "factor_tensor")
 
 
 def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], target: Target) -> Program:
@@ -277,7 +278,7 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
     Args:
         desc: the product, as of numbers.
         weights: what they are made of.
-        sizes: bytes of the weights' operands: integers, scales, and zeros and groups where there are some. The
+        sizes: bytes of the weights' operands: integers, scales, and zeros (or factors) and groups where there are. The
             program's inputs are the first matrix, these, and the addend where there is one.
         target: the device.
 
@@ -403,7 +404,8 @@ def _add_rows(
             "PACKED_HAS_VECTORS": int(weights.has_vectors),
             "ENTRIES": tile.stage_terms // block,
             "SEGMENTS_ARE_WHOLE": int(is_whole),
-            "SCALES_ARE_FOURS": int(is_whole and weights.scales_are_fours(tile.stage_terms)),
+            "SCALES_AT_ONCE": weights.scales_at_once(tile.stage_terms) if is_whole else 0,
+            "ZEROS_SHARE_A_WORD": int(is_whole and weights.zeros_share_a_word(tile.stage_terms)),
         }
     tiles = -(-product.rows // rows), -(-product.columns // across)
     groups = tiles[0] * tiles[1]

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dmlvk.datatypes import DataType
 from dmlvk.operators import ElementWiseDequantizeLinear, Gemm, MatrixTransform, OperatorDesc
 from dmlvk.operators.block_quantization import Dequantize
-from dmlvk.operators.block_weights import DequantizeBlocks, row_bytes
+from dmlvk.operators.block_weights import FACTOR_BITS, DequantizeBlocks, row_bytes
 from dmlvk.tensors import TensorDesc
 
 WORD_BITS = 32
-LEAST_BLOCK = 16  # Terms that share a scale, at least, where kernels multiply packed weights
+LEAST_BLOCK = 16  # Terms that share a scale, at least, where kernels multiply packed weights of fewer than 8 bits
 
 _VECTOR_BITS = 128
 _SEGMENT = 1024
@@ -28,6 +28,7 @@ class ZeroKind(enum.IntEnum):
     NUMBER = 0
     PACKED = 1
     FLOAT = 2
+    FACTOR = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Blocks:
 class BlockWeights:
     """A matrix of packed weights, columns x terms."""
 
-    data_type: DataType  # of the numbers, and of the scales
+    data_type: DataType  # of the numbers
     bits: int  # of an integer
     is_signed: bool  # whether integers are signed
     columns: int  # of the product
@@ -63,8 +64,10 @@ class BlockWeights:
     scale: Blocks  # where scales lie
     zero: Blocks = Blocks()  # where zeros lie
     zero_kind: ZeroKind = ZeroKind.NUMBER  # what these are
-    zero_number: int = 0  # what stands for zero everywhere, of ``ZeroKind.NUMBER``
+    zero_number: int = 0  # what stands for zero everywhere, of ``ZeroKind.NUMBER`` and ``ZeroKind.FACTOR``
     has_groups: bool = False  # whether the block of a term is looked up
+    factor_bits: int = 8  # of what scales are multiplied by, of ``ZeroKind.FACTOR``
+    has_half_scales: bool = False  # whether scales are FLOAT16 and the numbers are not
 
     @property
     def word_terms(self) -> int:
@@ -76,6 +79,8 @@ class BlockWeights:
         return {
             "ZERO_KIND": int(self.zero_kind),
             "ZERO_NUMBER": int(self.zero_number),
+            "FACTOR_BITS": int(self.factor_bits),
+            **({"SCALES_ARE_HALVES": int(self.has_half_scales)} if self.data_type is DataType.FLOAT32 else {}),
             "WEIGHTS_ARE_SIGNED": int(self.is_signed),
             "PACKED_TERM": int(self.term_step),
             "PACKED_COLUMN": int(self.column_step),
@@ -93,18 +98,29 @@ class BlockWeights:
         """Whether segments of 1024 terms are whole blocks."""
         return not any(_SEGMENT % blocks.term_block for blocks in (self.scale, self.zero) if blocks.term_step)
 
-    def scales_are_fours(self, terms: int) -> bool:
-        """Whether so many terms of a column have four scales, which can be loaded at once."""
+    def scales_at_once(self, terms: int) -> int:
+        """How many scales a column has for so many terms, where they can be loaded at once: 4 or 1; 0 elsewhere."""
         scale = self.scale
+        if scale.term_step and scale.term_block % terms == 0:
+            return 1
         lines = self.columns == 1 or (scale.column_block == 1 and scale.column_step % _FOUR == 0)
-        return lines and scale.term_step == 1 and scale.term_block * _FOUR == terms == self.common_block(terms) * _FOUR
+        are_fours = lines and scale.term_step == 1
+        return _FOUR * (are_fours and scale.term_block * _FOUR == terms == self.common_block(terms) * _FOUR)
+
+    def zeros_share_a_word(self, terms: int) -> bool:
+        """Whether a column's zeros, or factors, of so many terms lie in one word."""
+        zero, bits = self.zero, self.factor_bits if self.zero_kind is ZeroKind.FACTOR else self.bits
+        if self.zero_kind not in (ZeroKind.FACTOR, ZeroKind.PACKED) or zero.term_step != 1:
+            return False
+        lines = self.columns == 1 or (zero.column_block == 1 and zero.column_step * bits % WORD_BITS == 0)
+        return lines and WORD_BITS % (max(terms // zero.term_block, 1) * bits) == 0
 
     @property
     def lies_along_terms(self) -> bool:
         """Whether columns are whole words of neighbouring terms, and blocks too: what kernels of few rows ask for."""
         whole = self.column_step % self.word_terms == 0 or self.columns == 1
-        block = self.common_block(_VECTOR_BITS)
-        return self.term_step == 1 and whole and block >= LEAST_BLOCK and not self.has_groups
+        least = LEAST_BLOCK // 2 if self.bits == _BITS_OF_BYTE else LEAST_BLOCK
+        return self.term_step == 1 and whole and self.common_block(_VECTOR_BITS) >= least and not self.has_groups
 
     @property
     def has_vectors(self) -> bool:
@@ -154,7 +170,7 @@ def weights_of_blocks(desc: DequantizeBlocks) -> BlockWeights:
     blocks = -(-terms // desc.block_size)
     steps = desc.scale_tensor.element_strides
     weights = BlockWeights(
-        data_type=desc.scale_tensor.data_type,
+        data_type=desc.output_tensor.data_type,
         bits=desc.bits,
         is_signed=False,
         columns=columns,
@@ -162,10 +178,21 @@ def weights_of_blocks(desc: DequantizeBlocks) -> BlockWeights:
         term_step=1,
         column_step=row_bytes(blocks * desc.block_size, desc.bits) * _BITS_OF_BYTE // desc.bits,
         scale=Blocks(desc.block_size, steps[1], 1, steps[0]),
-        zero_number=1 << (desc.bits - 1),
+        zero_number=1 << (desc.bits - 1) if desc.zero_point is None else desc.zero_point,
         has_groups=desc.group_index_tensor is not None,
+        has_half_scales=desc.scale_tensor.data_type is not desc.output_tensor.data_type,
     )
-    zero = desc.zero_point_tensor
+    zero, factor = desc.zero_point_tensor, desc.factor_tensor
+    if factor is not None:
+        bits, size = FACTOR_BITS[factor.data_type], blocks // desc.scale_tensor.sizes[1] * desc.block_size
+        line = row_bytes(blocks, bits) * _BITS_OF_BYTE // bits
+        return dataclasses.replace(
+            weights,
+            scale=Blocks(size, steps[1], 1, steps[0]),
+            zero=Blocks(desc.block_size, 1, 1, line),
+            zero_kind=ZeroKind.FACTOR,
+            factor_bits=bits,
+        )
     if zero is None:
         return weights
     if zero.data_type is DataType.UINT8:
@@ -236,7 +263,7 @@ def _blocks(output: TensorDesc, tensor: TensorDesc, axis: int | None) -> tuple[i
 def operands(desc: OperatorDesc) -> Iterator[str]:
     """The members of an operator that makes numbers of packed integers, as kernels bind them: integers, scale, zero."""
     if isinstance(desc, DequantizeBlocks):
-        yield from ("packed_tensor", "scale_tensor", "zero_point_tensor", "group_index_tensor")
+        yield from ("packed_tensor", "scale_tensor", "zero_point_tensor", "group_index_tensor", "factor_tensor")
     elif isinstance(desc, Dequantize):
         yield from ("input_tensor", "quantization_tensors[0]", "quantization_tensors[1]")
     else:

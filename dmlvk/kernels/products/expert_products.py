@@ -126,7 +126,8 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
         segments = -(-terms // _SEGMENT)
         across, invocations, block = tile.across(segments), tile.invocations, weights.common_block(tile.stage_terms)
         is_whole = weights.has_whole_segments and terms % _SEGMENT == 0
-        has_fours = steps["SCALE_EXPERT"] % _VECTOR_WORDS == 0 and weights.scales_are_fours(tile.stage_terms)
+        at_once = weights.scales_at_once(tile.stage_terms) if is_whole else 0
+        begins = steps["SCALE_EXPERT"] % _VECTOR_WORDS == 0
         constants |= {
             "OUTPUT_HAS_PAIRS": int(product.output_has_pairs and data_type is DataType.FLOAT16),
             "BLOCK": block,
@@ -134,7 +135,8 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
             "PACKED_HAS_VECTORS": int(weights.has_vectors and steps["PACKED_EXPERT"] % _VECTOR_WORDS == 0),
             "ENTRIES": tile.stage_terms // block,
             "SEGMENTS_ARE_WHOLE": int(is_whole),
-            "SCALES_ARE_FOURS": int(is_whole and has_fours),
+            "SCALES_AT_ONCE": at_once if at_once <= 1 or begins else 0,
+            "ZEROS_SHARE_A_WORD": int(is_whole and weights.zeros_share_a_word(tile.stage_terms)),
         }
         tiles = rows, -(-columns // across)
     groups = tiles[0] * tiles[1]
@@ -147,7 +149,7 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
     )
     left, packed, experts = (builder.reads[name] for name in ("a_tensor", "weight_tensor", "expert_tensor"))
     scale = builder.reads.get("scale_tensor", left)
-    zero = builder.reads.get("zero_point_tensor", scale)
+    zero = builder.reads.get("zero_point_tensor") or builder.reads.get("factor_tensor", scale)
     builder.launch(kernel, [left, packed, scale, zero, left, experts], [builder.writes["output_tensor"]])
     return builder.program()
 
@@ -162,7 +164,7 @@ def _steps(desc: ExpertProducts, matrices: int) -> dict[str, int]:
     for name, tensor in (
         ("PACKED", desc.weight_tensor),
         ("SCALE", desc.scale_tensor),
-        ("ZERO", desc.zero_point_tensor),
+        ("ZERO", desc.zero_point_tensor or desc.factor_tensor),
     ):
         count = 0 if tensor is None else tensor.sizes[0] * tensor.sizes[1] * tensor.data_type.size_in_bits // 8
         if count % (matrices * _WORD):
@@ -188,8 +190,10 @@ def _weights(desc: ExpertProducts, columns: int, terms: int) -> BlockWeights:
             packed_tensor=TensorDesc(DataType.UINT8, (columns, desc.weight_tensor.sizes[1])),
             scale_tensor=scale,
             zero_point_tensor=first(desc.zero_point_tensor),
+            factor_tensor=first(desc.factor_tensor),
             output_tensor=TensorDesc(desc.a_tensor.data_type, (columns, terms)),
             bits=desc.bits,
             block_size=desc.block_size,
+            zero_point=desc.zero_point,
         )
     )

@@ -53,8 +53,9 @@ _CORE_INVOCATIONS = {1: 512, 2: 256, 4: 256}
 
 def is_exact(weights: BlockWeights) -> bool:
     """Whether products with such weights are computed so: by their format alone, for any number of rows."""
-    are_integers = weights.zero_kind is not ZeroKind.FLOAT and weights.bits in BITS
-    return weights.data_type is DataType.FLOAT16 and are_integers and weights.lies_along_terms
+    are_integers = weights.zero_kind in (ZeroKind.NUMBER, ZeroKind.PACKED) and weights.bits in BITS
+    has_chunks = weights.lies_along_terms and chunk_terms(weights) in CHUNKS
+    return weights.data_type is DataType.FLOAT16 and are_integers and has_chunks
 
 
 def chunk_terms(weights: BlockWeights) -> int:

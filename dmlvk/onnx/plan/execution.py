@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _CHUNK = 64 * 2**20  # Bytes of weights that share a buffer, where they are not larger themselves
 
 _PRODUCTS = frozenset(
-    {"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gather", "Gemm", "MatMul", "MatMulNBits"}
+    {"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gather", "GatherNBits", "Gemm", "MatMul"}
+    | {"MatMulNBits"}
 )
 """Operators that read large constants, as they are."""
 

@@ -154,6 +154,10 @@ uvec4 left_four(uint row, uint term, uint end) { return four_of(loaded_four(row,
 #endif
 uvec2 entry_of(uint scale, uint zero)
 {
+    if (ZERO_KIND == ZERO_IS_FACTOR) {
+        precise float whole = uintBitsToFloat(NUMBER_OF(scale)) * float_of_short(int(zero));
+        return uvec2(floatBitsToUint(whole), floatBitsToUint(float_of_short(int(ZERO_NUMBER))));
+    }
     return uvec2(SCALE_OF(scale), ZERO_KIND == ZERO_IS_FLOAT ? NUMBER_OF(zero) : floatBitsToUint(float_of_short(int(zero))));
 }
 
@@ -214,7 +218,7 @@ uvec2 entry_of(uint scale, uint zero)
         FIND_EXPONENTS \
         float biased_[WORD_TERMS]; \
         BIASED_TERMS(word_, biased_) \
-        if (ZERO_KIND == ZERO_IS_FLOAT) { \
+        if (ROUNDS_PRODUCTS) { \
             [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
                 precise float integer_ = biased_[i] - (BIAS(i) + HALF_RANGE); \
                 precise float difference_ = integer_ - entry_.y; \

@@ -23,15 +23,17 @@ layout(constant_id = 21) const bool PACKED_HAS_VECTORS = false;
 layout(constant_id = 22) const uint ENTRIES = 1u;
 // Whether all segments are whole, and blocks parts of them: then nothing is looked for at its end.
 layout(constant_id = 23) const bool SEGMENTS_ARE_WHOLE = false;
-// Whether a column's scales of a stage are four neighbours that can be loaded at once.
-layout(constant_id = 24) const bool SCALES_ARE_FOURS = false;
+// How many scales a column has in a stage, where they can be loaded at once: 4 neighbours, or 1; 0 where they are loaded one by one.
+layout(constant_id = 24) const uint SCALES_AT_ONCE = 0u;
+// Whether a column's zeros of a stage lie in one word.
+layout(constant_id = 28) const bool ZEROS_SHARE_A_WORD = false;
 
 #define VECTOR_TERMS (4 * WORD_TERMS)
 #define UNIT_TERMS (UNIT_WORDS * WORD_TERMS)
 #define STAGE_TERMS (LINE_VECTORS * VECTOR_TERMS)
 #define LINE (LINE_VECTORS + 1) // neighbouring lines lie in different banks
 #define LINES (INVOCATIONS * BLOCK_COLUMNS)
-#define MOST_ENTRIES (STAGE_TERMS / 16)
+#define MOST_ENTRIES (STAGE_TERMS / (WEIGHT_BITS == 8 ? 8 : 16))
 #define LEFT_FOURS (STAGE_TERMS / 4)
 #define LEFT_LINE (LEFT_FOURS + 1)
 #define LEFT_LOADS ((LEFT_LINES * LEFT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
@@ -76,16 +78,17 @@ shared uint difference_lowest;
 #define COLUMNS_ACROSS across
 #define COLUMN(number, invocation) (first_column + (invocation) % SIDE_INVOCATIONS % across)
 #ifdef HAS_SIDES // both are loaded, since a branch would be waited for
-#define SCALES_AT(form, number, index) \
-    select(is_up, form##_scale[(BASE(OPERAND_BITS, scale) + (index)) >> 2u], form##_scale_up[(BASE(OPERAND_BITS, scale_up) + (index)) >> 2u])
-#define OWN_SCALE_AT(number, index) select(is_up, scale_at(index), scale_up_at(index))
-#define OWN_ZERO_AT(number, index) select(is_up, zero_at(index), zero_up_at(index))
+#define SCALES_AT(form, bits, number, index) \
+    select(is_up, form##_scale[(BASE(bits, scale) + (index)) >> 2u], form##_scale_up[(BASE(bits, scale_up) + (index)) >> 2u])
+#define SCALE_WORD(number, word) select(is_up, words_scale[BASE_WORD(scale) + (word)], words_scale_up[BASE_WORD(scale_up) + (word)])
+#define ZERO_WORD(number, word) select(is_up, words_zero[BASE_WORD(zero) + (word)], words_zero_up[BASE_WORD(zero_up) + (word)])
 #define OWN_NUMBER(number) uint(is_up)
 #define LOADED_SIDE(i) ((i) * 2u / LINE_VECTORS)
 #else
-#define SCALES_AT(form, number, index) \
-    (IS_UP(number) ? form##_scale_up[(BASE(OPERAND_BITS, scale_up) + (index)) >> 2u] \
-                   : form##_scale[(BASE(OPERAND_BITS, scale) + (index)) >> 2u])
+#define SCALES_AT(form, bits, number, index) \
+    (IS_UP(number) ? form##_scale_up[(BASE(bits, scale_up) + (index)) >> 2u] : form##_scale[(BASE(bits, scale) + (index)) >> 2u])
+#define SCALE_WORD(number, word) (IS_UP(number) ? words_scale_up[BASE_WORD(scale_up) + (word)] : words_scale[BASE_WORD(scale) + (word)])
+#define ZERO_WORD(number, word) (IS_UP(number) ? words_zero_up[BASE_WORD(zero_up) + (word)] : words_zero[BASE_WORD(zero) + (word)])
 #endif
 #define PACKED_AT(form, number, index) (IS_UP(number) ? form##_packed_up[index] : form##_packed[index])
 #define BASE_PACKED(number) (IS_UP(number) ? BASE_WORD(packed_up) : BASE_WORD(packed))
@@ -94,13 +97,13 @@ shared uint difference_lowest;
 #define RESULT_COLUMNS BLOCK_COLUMNS
 #define COLUMNS_ACROSS (across * BLOCK_COLUMNS)
 #define COLUMN(number, invocation) (first_column + (number) * across + (invocation) % across)
-#define SCALES_AT(form, number, index) form##_scale[(BASE(OPERAND_BITS, scale) + (index)) >> 2u]
+#define SCALES_AT(form, bits, number, index) form##_scale[(BASE(bits, scale) + (index)) >> 2u]
+#define SCALE_WORD(number, word) words_scale[BASE_WORD(scale) + (word)]
+#define ZERO_WORD(number, word) words_zero[BASE_WORD(zero) + (word)]
 #define PACKED_AT(form, number, index) form##_packed[index]
 #define BASE_PACKED(number) BASE_WORD(packed)
 #endif
 #ifndef HAS_SIDES
-#define OWN_SCALE_AT SCALE_AT
-#define OWN_ZERO_AT ZERO_AT
 #define OWN_NUMBER(number) (number)
 #define LOADED_SIDE(i) ((i) / LINE_VECTORS)
 #endif
@@ -133,13 +136,24 @@ shared uint difference_lowest;
     }
 
 // Four scales as they are loaded, and each of them.
+#define SCALE_PAIRS(number, index) uvec4(SCALES_AT(pairs, 16, number, index), 0u, 0u)
+#define SCALE_OF_PAIR(four, i) scale_of(four[(i) / 2u], i)
 #if OPERAND_BITS == 16
-#define LOADED_SCALES(number, index) uvec4(SCALES_AT(pairs, number, index), 0u, 0u)
-#define SCALE_OF_FOUR(four, i) (four[(i) / 2u] >> ((i) % 2u * 16u) & 0xffffu)
+#define LOADED_SCALES SCALE_PAIRS
+#define SCALE_OF_FOUR SCALE_OF_PAIR
 #else
-#define LOADED_SCALES(number, index) SCALES_AT(fours, number, index)
-#define SCALE_OF_FOUR(four, i) four[i]
+#define LOADED_SCALES(number, index) (SCALES_ARE_HALVES ? SCALE_PAIRS(number, index) : SCALES_AT(fours, 32, number, index))
+#define SCALE_OF_FOUR(four, i) (SCALES_ARE_HALVES ? SCALE_OF_PAIR(four, i) : four[i])
 #endif
+
+// Where a stage's block number i has its scale and zero, of a column.
+#define BLOCK_TERM(j, stage, i) min(LINE_TERM((j) * INVOCATIONS + invocation) + (stage) + (i) * BLOCK, parameters.terms - 1u)
+#define BLOCK_SCALE(j, stage, i) \
+    (SEGMENTS_ARE_WHOLE ? first_scales[j] + ((stage) + (i) * BLOCK) / SCALE_TERM_BLOCK * SCALE_TERM \
+                        : scale_index(LINE_COLUMN((j) * INVOCATIONS + invocation), BLOCK_TERM(j, stage, i)))
+#define BLOCK_ZERO(j, stage, i) \
+    (SEGMENTS_ARE_WHOLE ? first_zeros[j] + ((stage) + (i) * BLOCK) / ZERO_TERM_BLOCK * ZERO_TERM \
+                        : zero_index(LINE_COLUMN((j) * INVOCATIONS + invocation), BLOCK_TERM(j, stage, i)))
 
 #define LOAD_STAGE(stage) \
     [[unroll]] for (uint i = 0u; i < LINE_VECTORS * BLOCK_COLUMNS; ++i) { \
@@ -158,23 +172,18 @@ shared uint difference_lowest;
         } \
     } \
     [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
-        if (SCALES_ARE_FOURS) { \
+        if (SCALES_AT_ONCE == 4u) { \
             loaded_fours[j] = LOADED_SCALES(j, first_scales[j] + (stage) / BLOCK); \
         } \
         [[unroll]] for (uint i = 0u; i < MOST_ENTRIES; ++i) { \
             if (i < ENTRIES) { \
                 uint entry = j * MOST_ENTRIES + i; \
-                uint further = (stage) + i * BLOCK; \
-                uint line = j * INVOCATIONS + invocation; \
-                uint term = min(LINE_TERM(line) + further, parameters.terms - 1u); \
-                if (!SCALES_ARE_FOURS) { \
-                    uint scale = SEGMENTS_ARE_WHOLE ? first_scales[j] + further / SCALE_TERM_BLOCK * SCALE_TERM \
-                                                    : scale_index(LINE_COLUMN(line), term); \
-                    loaded_scales[entry] = OWN_SCALE_AT(j, scale); \
+                if (SCALES_AT_ONCE == 0u || (SCALES_AT_ONCE == 1u && i == 0u)) { \
+                    loaded_scales[entry] = SCALE_WORD(j, scale_word(BLOCK_SCALE(j, stage, i))); \
                 } \
-                uint zero = SEGMENTS_ARE_WHOLE ? first_zeros[j] + further / ZERO_TERM_BLOCK * ZERO_TERM \
-                                               : zero_index(LINE_COLUMN(line), term); \
-                loaded_zeros[entry] = OWN_ZERO_AT(j, zero); \
+                if (ZERO_KIND != ZERO_IS_NUMBER && (!ZEROS_SHARE_A_WORD || i == 0u)) { \
+                    loaded_zeros[entry] = ZERO_WORD(j, zero_word(BLOCK_ZERO(j, stage, i))); \
+                } \
             } \
         } \
     } \
@@ -193,15 +202,21 @@ shared uint difference_lowest;
 #define LOOK_AT_SCALE(entry)
 #endif
 
-#define PUT_STAGE \
+#define PUT_STAGE(stage) \
     [[unroll]] for (uint i = 0u; i < LINE_VECTORS * BLOCK_COLUMNS; ++i) { \
         uint number = i * INVOCATIONS + invocation; \
         lines[number / LINE_VECTORS * LINE + number % LINE_VECTORS] = loaded[i]; \
     } \
-    [[unroll]] for (uint i = 0u; i < MOST_ENTRIES * BLOCK_COLUMNS; ++i) { \
-        uint within = i % MOST_ENTRIES; \
-        scales[i] = SCALES_ARE_FOURS && within < 4u ? SCALE_OF_FOUR(loaded_fours[i / MOST_ENTRIES], within % 4u) : loaded_scales[i]; \
-        zeros[i] = loaded_zeros[i]; \
+    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
+        [[unroll]] for (uint i = 0u; i < MOST_ENTRIES; ++i) { \
+            if (i < ENTRIES) { \
+                uint entry = j * MOST_ENTRIES + i; \
+                uint scale = loaded_scales[SCALES_AT_ONCE == 1u ? j * MOST_ENTRIES : entry]; \
+                uint zero = loaded_zeros[ZEROS_SHARE_A_WORD ? j * MOST_ENTRIES : entry]; \
+                scales[entry] = SCALES_AT_ONCE == 4u ? SCALE_OF_FOUR(loaded_fours[j], i % 4u) : scale_of(scale, BLOCK_SCALE(j, stage, i)); \
+                zeros[entry] = ZERO_KIND == ZERO_IS_NUMBER ? ZERO_NUMBER : zero_of(zero, BLOCK_ZERO(j, stage, i)); \
+            } \
+        } \
     } \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         uint number = i * INVOCATIONS + invocation; \
@@ -294,7 +309,7 @@ void main()
         LOAD_STAGE(0u)
         [[dont_unroll]] for (uint stage = 0u; stage < longest; stage += STAGE_TERMS) {
             barrier(); // all are through with what was there
-            PUT_STAGE
+            PUT_STAGE(stage)
             barrier();
             if (stage + STAGE_TERMS < longest) {
                 LOAD_STAGE(stage + STAGE_TERMS)

@@ -4,7 +4,8 @@
 //     weight(column, term) = (integer - zero) * scale, rounded as DEQUANTIZE rounds it
 //
 // Zeros are integers like the weights, or floats of the scale's type: then the difference is rounded to float32, and the product is, and
-// is rounded to float16 where that is the type. There may be none: then a number stands for all.
+// is rounded to float16 where that is the type. There may be none: then a number stands for all. In their place may lie factors: integers of
+// 4 bits, or signed ones of 8, by which scales of larger blocks are multiplied. Then the scale is rounded to float32, and so on as above.
 //
 // Included behind the parameters, by files that define BUFFERs `packed`, `scale` and `zero`. The compile script passes WEIGHT_BITS (2, 4
 // or 8), OPERAND (float32 or float16) and OPERAND_BITS.
@@ -19,6 +20,9 @@
 #define ZERO_IS_NUMBER 0u // the same one for all
 #define ZERO_IS_PACKED 1u
 #define ZERO_IS_FLOAT 2u
+#define ZERO_IS_FACTOR 3u // of the scale; what stands for zero is a number
+// Whether a product that is rounded to float32 is rounded again to the operand's type.
+#define ROUNDS_PRODUCTS (ZERO_KIND == ZERO_IS_FLOAT || ZERO_KIND == ZERO_IS_FACTOR)
 layout(constant_id = 2) const uint ZERO_KIND = ZERO_IS_NUMBER;
 layout(constant_id = 3) const uint ZERO_NUMBER = 0u;
 layout(constant_id = 4) const bool WEIGHTS_ARE_SIGNED = false;
@@ -33,6 +37,12 @@ layout(constant_id = 11) const uint ZERO_TERM_BLOCK = 1u;
 layout(constant_id = 12) const uint ZERO_TERM = 0u;
 layout(constant_id = 13) const uint ZERO_COLUMN_BLOCK = 1u;
 layout(constant_id = 14) const uint ZERO_COLUMN = 0u;
+layout(constant_id = 26) const uint FACTOR_BITS = 8u;
+#if OPERAND_BITS == 16
+#define SCALES_ARE_HALVES true
+#else
+layout(constant_id = 27) const bool SCALES_ARE_HALVES = false;
+#endif
 
 // An integer of a word, by its index: the index's lowest bits count.
 uint integer_of(uint word, uint index)
@@ -51,18 +61,52 @@ uint zero_index(uint column, uint term)
     return column / ZERO_COLUMN_BLOCK * ZERO_COLUMN + term / ZERO_TERM_BLOCK * ZERO_TERM;
 }
 
-// The bits of a scale, and of a zero: of an integer, or of a float.
-uint scale_at(uint index) { return LOAD(OPERAND, words_scale, BASE(OPERAND_BITS, scale) + index); }
-uint zero_at(uint index)
+// The word that holds a scale or a zero, by its index from where these begin; and its bits, out of that word: of an integer, or of a float of
+// the operand's type. Kernels that load far ahead keep words, since what is computed of them waits for memory.
+uint scale_word(uint index) { return SCALES_ARE_HALVES ? index >> 1u : index; }
+uint scale_of(uint word, uint index)
+{
+#if OPERAND_BITS == 16
+    return word >> (index & 1u) * 16u & 0xffffu;
+#else
+    return SCALES_ARE_HALVES ? float32_from_float16(word >> (index & 1u) * 16u & 0xffffu) : word;
+#endif
+}
+uint zero_word(uint index)
 {
     if (ZERO_KIND == ZERO_IS_PACKED) {
-        return integer_of(words_zero[BASE_WORD(zero) + index / uint(WORD_TERMS)], index);
+        return index / uint(WORD_TERMS);
     }
-    if (ZERO_KIND == ZERO_IS_FLOAT) {
-        return LOAD(OPERAND, words_zero, BASE(OPERAND_BITS, zero) + index);
+    if (ZERO_KIND == ZERO_IS_FACTOR) {
+        return FACTOR_BITS == 8u ? index >> 2u : index >> 3u;
     }
-    return ZERO_NUMBER;
+    return OPERAND_BITS == 16 ? index >> 1u : index;
 }
+uint zero_of(uint word, uint index)
+{
+    if (ZERO_KIND == ZERO_IS_PACKED) {
+        return integer_of(word, index);
+    }
+    if (ZERO_KIND == ZERO_IS_FACTOR) {
+        uint first = word << (32u - FACTOR_BITS - (index * FACTOR_BITS & 31u));
+        return FACTOR_BITS == 8u ? uint(int(first) >> 24) : first >> 28u;
+    }
+    return OPERAND_BITS == 16 ? word >> (index & 1u) * 16u & 0xffffu : word;
+}
+
+// The same of buffers: `packed`, `scale` and `zero`, or others.
+#define DEFINE_WEIGHTS_OF(packed, scale, zero, weight_function) \
+    uint scale##_at(uint index) { return scale_of(words_##scale[BASE_WORD(scale) + scale_word(index)], index); } \
+    uint zero##_at(uint index) \
+    { \
+        return ZERO_KIND == ZERO_IS_NUMBER ? ZERO_NUMBER : zero_of(words_##zero[BASE_WORD(zero) + zero_word(index)], index); \
+    } \
+    uint weight_function(uint column, uint term) \
+    { \
+        uint index = column * PACKED_COLUMN + term * PACKED_TERM; \
+        uint integer = integer_of(words_##packed[BASE_WORD(packed) + index / uint(WORD_TERMS)], index); \
+        return weight_of(integer, zero##_at(zero_index(column, term)), scale##_at(scale_index(column, term))); \
+    }
 
 #if OPERAND_BITS == 16
 #define WIDE(bits) float32_from_float16(bits)
@@ -79,14 +123,13 @@ uint weight_of(uint integer, uint zero, uint scale)
         uint difference = subtract_f32(floatBitsToUint(float_of_short(int(integer))), WIDE(zero));
         return NARROW(multiply_f32(difference, WIDE(scale)));
     }
+    if (ZERO_KIND == ZERO_IS_FACTOR) {
+        uint whole = multiply_f32(WIDE(scale), floatBitsToUint(float_of_short(int(zero))));
+        return NARROW(multiply_f32(floatBitsToUint(float_of_short(int(integer - ZERO_NUMBER))), whole));
+    }
     return FORM(dequantized_short, OPERAND)(integer, zero, scale);
 }
 
-uint weight_at(uint column, uint term)
-{
-    uint index = column * PACKED_COLUMN + term * PACKED_TERM;
-    uint integer = integer_of(words_packed[BASE_WORD(packed) + index / uint(WORD_TERMS)], index);
-    return weight_of(integer, zero_at(zero_index(column, term)), scale_at(scale_index(column, term)));
-}
+DEFINE_WEIGHTS_OF(packed, scale, zero, weight_at)
 
 #endif

@@ -7,10 +7,12 @@ import math
 import numpy as np
 from onnx import TensorProto
 
+from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.normalization import layer_normalized, normalized
+from dmlvk.onnx.nodes.operators.quantized import zero_point
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.operators.rotary import split
-from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.nodes.translation import DMLVK, FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import DATA_TYPES, NUMPY_TYPES, NotOnDevice, Tensor, element_name
 from dmlvk.operators import QuantizationType
 from dmlvk.operators.members import ReduceFunction
@@ -169,6 +171,35 @@ def gathered_blocks(node: Node) -> None:
     scale = rows(node, scales, indices).viewed((count, blocks, 1)).broadcast((count, blocks, block))
     zero = _zero_points(node, indices, small, (count, blocks, block), is_unsigned=is_packed_bytes)
     node.set(_numbers(node, found, scale, zero).viewed((*indices.shape, columns)))
+
+
+@translates(
+    "GatherNBits",
+    by=["GATHER"],
+    domain=DMLVK,
+    note="dmlvk's own; rows of matrices that are packed as those of dmlvk's MatMulNBits become numbers",
+    rows_along="gather_axis",
+)
+def gathered_numbers(node: Node) -> None:
+    """Rows of packed integers [rows, ...], with scales and perhaps factors, as FLOAT."""
+    data, indices, terms = node.tensor(0), node.tensor(1), node.integer("K")
+    count = math.prod(indices.shape)
+
+    def found(tensor: Tensor) -> Tensor:
+        width = math.prod(tensor.shape) // data.shape[0]
+        return rows(node, tensor.viewed((data.shape[0], width)), indices).viewed((count, width))
+
+    made = node.apply(
+        "DMLVK_DEQUANTIZE_BLOCKS",
+        packed_tensor=found(data),
+        scale_tensor=found(node.tensor(2)),
+        factor_tensor=found(node.tensor(3)) if node.has(3) else None,
+        output_tensor=New(TensorProto.FLOAT, (count, terms)),
+        bits=node.integer("bits"),
+        block_size=node.integer("block_size"),
+        zero_point=zero_point(node),
+    )
+    node.set(made.viewed((*indices.shape, terms)))
 
 
 def _bytes_of_rows(node: Node, data: Tensor, indices: Tensor, width: int) -> Tensor:

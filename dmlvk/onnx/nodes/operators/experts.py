@@ -11,6 +11,7 @@ from onnx import TensorProto
 from dmlvk.onnx.nodes.assembly import New
 from dmlvk.onnx.nodes.operators.activation import gelu_by_tanh
 from dmlvk.onnx.nodes.operators.matrix import largest_operand
+from dmlvk.onnx.nodes.operators.quantized import zero_point
 from dmlvk.onnx.nodes.operators.reduction import reduced
 from dmlvk.onnx.nodes.operators.rotary import split
 from dmlvk.onnx.nodes.translation import DMLVK, FLOATS, MICROSOFT, Node, translates
@@ -22,17 +23,20 @@ from dmlvk.operators.members import ReduceFunction
     "MatMulExperts",
     by=["GEMM"],
     domain=DMLVK,
-    note="dmlvk's own; weights are numbers, or packed as those of MatMulNBits",
+    note="dmlvk's own; weights are numbers, or packed as those of dmlvk's MatMulNBits",
 )
 def product_with_experts(node: Node) -> None:
     """Rows [..., K], one for each number of experts [...] or fewer that broadcast, times these experts' [N, K]."""
     scale = node.tensor(3) if node.has(3) else None
     zero = node.tensor(4) if node.has(4) else None
+    factor = node.tensor(5) if node.has(5) else None
     weights = node.tensor(1)
     columns, bits, block = node.integer("N"), node.integer("bits"), node.integer("block_size")
     if weights.rank < 2 or columns < 1:
         raise NotOnDevice(f"matrices of {columns} columns in {list(weights.shape)}")
-    node.set(expert_products(node, node.tensor(0), weights, node.tensor(2), columns, (bits, block), scale, zero))
+    packing = (bits, block, zero_point(node))
+    rows, experts = node.tensor(0), node.tensor(2)
+    node.set(expert_products(node, rows, weights, experts, columns, packing, scale, zero, factor))
 
 
 def expert_products(
@@ -41,9 +45,11 @@ def expert_products(
     weights: Tensor,  # all matrices, [experts, columns, terms], or bytes of packed integers; or with fewer axes
     experts: Tensor,  # numbers of matrices
     columns: int,  # of a matrix
-    packing: tuple[int, int] = (0, 0),  # bits of an integer, and terms of a block; zeros where weights are numbers
+    # bits of an integer, terms of a block (0 where weights are numbers), what stands for zero without ``zero``
+    packing: tuple[int, int, int | None] = (0, 0, None),
     scale: Tensor | None = None,  # of packed integers, one for each block of a column
     zero: Tensor | None = None,  # likewise what stands for zero
+    factor: Tensor | None = None,  # likewise what scales are multiplied by, which are fewer then
 ) -> Tensor:
     """Rows by the matrices that they choose.
 
@@ -69,7 +75,7 @@ def expert_products(
             raise NotOnDevice(f"{list(tensor.shape)} beside {total} columns of all experts")
         return node.packed(tensor).viewed((total, size // total))
 
-    for tensor in (weights, scale, zero):
+    for tensor in (weights, scale, zero, factor):
         if tensor is not None and tensor.source.size_in_bytes > largest_operand(node):
             raise NotOnDevice(f"experts of {tensor.source.size_in_bytes} bytes in one tensor")
     made = node.apply(
@@ -78,10 +84,12 @@ def expert_products(
         weight_tensor=lines(weights),
         scale_tensor=lines(scale),
         zero_point_tensor=lines(zero),
+        factor_tensor=lines(factor),
         expert_tensor=node.packed(chosen).viewed((1, count)),
         output_tensor=New(a.element, (count, columns)),
         bits=packing[0],
         block_size=packing[1],
+        zero_point=packing[2],
     )
     return made.viewed((*experts.shape, columns))
 
@@ -121,7 +129,7 @@ class _Layer:
         zeros = node.tensor(zero) if self.bits and node.has(zero) else None
         if zeros is not None and zeros.element == TensorProto.UINT8 and columns * zeros.shape[-1] % _WORD:
             raise NotOnDevice(f"zero points {list(zeros.shape)}, of which an expert's are no whole words")
-        made = expert_products(node, rows, weights, experts, columns, (self.bits, block), scales, zeros)
+        made = expert_products(node, rows, weights, experts, columns, (self.bits, block, None), scales, zeros)
         if not node.has(bias):
             return made
         table, flat = node.tensor(bias), node.packed(experts).viewed((1, math.prod(experts.shape)))

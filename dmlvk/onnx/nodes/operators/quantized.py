@@ -17,7 +17,7 @@ from dmlvk.onnx.nodes.operators.convolution import channels_first, channels_last
 from dmlvk.onnx.nodes.operators.matrix import largest_operand, product
 from dmlvk.onnx.nodes.operators.pooling import pool_window, pooled_sizes
 from dmlvk.onnx.nodes.operators.quantization import by_quotient, dynamically, matrices, of_matrix, rounded_to
-from dmlvk.onnx.nodes.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.nodes.translation import DMLVK, FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators import RoundingMode, ScaleBias
 from dmlvk.operators.block_weights import row_bytes
@@ -394,6 +394,14 @@ def quantized_gemm(node: Node) -> None:
     node.set(made.viewed((columns, rows)).transposed([1, 0]))
 
 
+_FACTORS = 6  # The input of dmlvk's own MatMulNBits by which scales are multiplied
+
+
+def zero_point(node: Node) -> int | None:
+    """What stands for zero in packed weights of dmlvk's own nodes that have no zero points."""
+    return node.integer("zero_point") if node.is_given("zero_point") else None
+
+
 @dataclasses.dataclass(frozen=True)
 class _NodeBlocks:
     """What MatMulNBits says of its weights."""
@@ -425,27 +433,38 @@ class _NodeBlocks:
             NotOnDevice: when the device cannot have such blocks.
         """
         made = cls(node.integer("N"), node.integer("K"), node.integer("bits", 4), node.integer("block_size", 32))
-        if made.bits not in (2, 4, 8) or made.size < 16 or made.size % 16 or min(made.columns, made.terms) < 1:
+        least = 8 if made.bits == 8 else 16
+        if made.bits not in (2, 4, 8) or made.size < least or made.size % least or min(made.columns, made.terms) < 1:
             raise NotOnDevice(f"{made.columns} columns of {made.terms} with {made.bits} bits in blocks of {made.size}")
         return made
 
-    def parameters(self, node: Node) -> dict[str, Tensor]:
+    def parameters(self, node: Node, number: int) -> dict[str, Tensor]:
         """The weights, as members of DMLVK_DEQUANTIZE_BLOCKS: a line for each column.
 
+        Args:
+            number: the element type of the numbers.
+
         Raises:
-            NotOnDevice: when their shapes do not fit.
+            NotOnDevice: when their shapes or types do not fit.
         """
         packed, scale = node.tensor(1), node.tensor(2)
         lines = {"packed_tensor": self._lines(packed, self.column_bytes, "integers", TensorProto.UINT8)}
-        lines["scale_tensor"] = self._lines(scale, self.count, "scales", scale.element)
+        count = math.prod(scale.shape) // self.columns if node.has(_FACTORS) else self.count
+        lines["scale_tensor"] = self._lines(scale, count, "scales", scale.element)
+        if scale.element not in (number, TensorProto.FLOAT16):
+            raise NotOnDevice("scales of another type than the first matrix")
         if node.has(3):
             zero = node.tensor(3)
             if zero.element in FLOATS:
-                zero = node.cast(zero, scale.element)
+                zero = node.cast(zero, number)
             length = self.zero_bytes if zero.element == TensorProto.UINT8 else self.count
             lines["zero_point_tensor"] = self._lines(zero, length, "zero points", zero.element)
-            if zero.element not in (TensorProto.UINT8, scale.element):
-                raise NotOnDevice("zero points of another type than the scales")
+            if zero.element not in (TensorProto.UINT8, number):
+                raise NotOnDevice("zero points of another type than the first matrix")
+        if node.has(_FACTORS):
+            factors = node.tensor(_FACTORS)
+            length = row_bytes(self.count, 8 if factors.element == TensorProto.INT8 else 4)
+            lines["factor_tensor"] = self._lines(factors, length, "factors", factors.element)
         return lines
 
     def _lines(self, tensor: Tensor, length: int, words: str, element: int) -> Tensor:
@@ -468,6 +487,12 @@ class _NodeBlocks:
 @translates(
     "MatMulNBits",
     by=["GEMM"],
+    domain=DMLVK,
+    note="as com.microsoft's; scales may be FLOAT16 beside FLOAT rows, and fewer, which factors of blocks multiply",
+)
+@translates(
+    "MatMulNBits",
+    by=["GEMM"],
     domain=MICROSOFT,
     note="2, 4 and 8 bits in blocks of 16 and more; the weights stay packed",
 )
@@ -476,9 +501,7 @@ def product_with_blocks(node: Node) -> None:
     a, blocks = node.tensor(0), _NodeBlocks.of(node)
     if a.element not in FLOATS or a.shape[-1:] != (blocks.terms,):
         raise NotOnDevice(f"{list(a.shape)} for sums of {blocks.terms} terms")
-    weights, groups = blocks.parameters(node), blocks.groups(node)
-    if weights["scale_tensor"].element != a.element:
-        raise NotOnDevice("scales of another type than the first matrix")
+    weights, groups = blocks.parameters(node, a.element), blocks.groups(node)
     rows = node.packed(a).viewed((math.prod(a.shape[:-1]), blocks.terms))
     bias = node.tensor(5).viewed((1, blocks.columns)) if node.has(5) else None
     largest = max(tensor.source.size_in_bytes for tensor in weights.values())
@@ -499,6 +522,7 @@ def product_with_blocks(node: Node) -> None:
             output_tensor=New(a.element, (stop - start, blocks.terms)),
             bits=blocks.bits,
             block_size=blocks.size,
+            zero_point=zero_point(node),
         )
         addend = None if addend is None else addend.broadcast((rows.shape[0], stop - start))
         made.append(
