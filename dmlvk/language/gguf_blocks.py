@@ -79,7 +79,8 @@ def _made(
     if factors is not None:
         size //= factors.shape[2] * (1 if factors.dtype == np.int8 else 2)
         factors = factors.reshape(rows, -1)
-    return Matrix(bits, packed(numbers.reshape(rows, -1, size), bits), scales, minima, size, None, factors, zero)
+    numbers = numbers.reshape(rows, -1, size)
+    return Matrix.of_numbers(bits, numbers, scales, minima=minima, factors=factors, zero=zero)
 
 
 def _plain_minima(data: Numbers, first: int) -> Matrix:
@@ -110,7 +111,7 @@ def _with_minima(bits: int, numbers: Numbers, data: Numbers) -> Matrix:
 
 
 def _from_q5_k(data: Numbers) -> Matrix:
-    return _with_minima(8, _bits(data[..., 48:], 4, 32) | _bits(data[..., 16:48], 1, 32) << np.uint8(4), data)
+    return _with_minima(5, _bits(data[..., 48:], 4, 32) | _bits(data[..., 16:48], 1, 32) << np.uint8(4), data)
 
 
 def _from_q2_k(data: Numbers) -> Matrix:
@@ -122,13 +123,13 @@ def _from_q2_k(data: Numbers) -> Matrix:
 def _from_q3_k(data: Numbers) -> Matrix:
     numbers = _bits(data[..., 32:96], 2, 32) | _bits(data[..., :32], 1, 32) << np.uint8(2)
     scales = _bits(data[..., 96:104], 4, 8) | _bits(data[..., 104:108], 2, 4) << np.uint8(4)
-    return _made(4, numbers, _half(data, 108), 4, factors=_signed(scales, 32))
+    return _made(3, numbers, _half(data, 108), 4, factors=_signed(scales, 32))
 
 
 def _from_q6_k(data: Numbers) -> Matrix:
     numbers = _bits(data[..., :128], 4, 64) | _bits(data[..., 128:192], 2, 32) << np.uint8(4)
     scales = np.ascontiguousarray(data[..., 192:208]).view(np.int8)
-    return _made(8, numbers, _half(data, 208), 32, factors=scales)
+    return _made(6, numbers, _half(data, 208), 32, factors=scales)
 
 
 def _from_iq4_xs(data: Numbers) -> Matrix:
@@ -156,8 +157,8 @@ def _from_mxfp4(data: Numbers) -> Matrix:
 _UNPACK: Mapping[str, Callable[[Numbers], Matrix]] = {
     "Q4_0": lambda data: _made(4, _bits(data[..., 2:], 4, 16), _half(data, 0), 8),
     "Q4_1": lambda data: _made(4, _bits(data[..., 4:], 4, 16), _half(data, 0), minima=_plain_minima(data, 2)),
-    "Q5_0": lambda data: _made(8, _five(data, 2), _half(data, 0), 16),
-    "Q5_1": lambda data: _made(8, _five(data, 4), _half(data, 0), minima=_plain_minima(data, 2)),
+    "Q5_0": lambda data: _made(5, _five(data, 2), _half(data, 0), 16),
+    "Q5_1": lambda data: _made(5, _five(data, 4), _half(data, 0), minima=_plain_minima(data, 2)),
     "Q8_0": lambda data: _made(8, data[..., 2:] ^ np.uint8(128), _half(data, 0), 128),
     "Q2_K": _from_q2_k,
     "Q3_K": _from_q3_k,

@@ -514,7 +514,7 @@ class ModelGraph(ABC):
             return self._constant(f"{name}.weight", weights.numbers), "", ""
         numbers, scales = (
             self._constant(f"{name}.{part}", array)
-            for part, array in (("numbers", weights.numbers), ("scales", weights.scales))
+            for part, array in (("numbers", weights.planes), ("scales", weights.scales))
         )
         return numbers, scales, "" if weights.factors is None else self._constant(f"{name}.factors", weights.factors)
 

@@ -9,19 +9,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.operators.block_weights import LOW_BITS
+
 Numbers = npt.NDArray[Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Matrix:
-    """A matrix of numbers of 2, 4 or 8 bits, or of FLOAT32.
+    """A matrix of numbers of 2 to 6 or 8 bits, or of FLOAT32.
 
     A weight is ``(number - zero) x scale``, less the block's minimum where there are any. With factors, a block's scale
     is its factor times the scale of a larger block.
     """
 
     bits: int  # of a number; 32: they are the weights
-    # UINT8 [rows, blocks of a row, bytes of a block], the first number in the lowest bits; or FLOAT32 [rows, columns]
+    # UINT8 [rows, blocks of a row, bytes of a block], the first number in the lowest bits; or FLOAT32 [rows, columns].
+    # Of 3, 5 and 6 bits the lowest 2 or 4
     numbers: Numbers
     # FLOAT32 or FLOAT16 [rows, blocks of a row], or fewer with factors; ``None`` beside FLOAT32 numbers
     scales: Numbers | None = None
@@ -32,6 +35,7 @@ class Matrix:
     # INT8 [rows, blocks of a row], or UINT8 of two numbers of four bits, the first one lowest; ``None``: there are none
     factors: Numbers | None = None
     zero: int = 0  # the number that stands for zero
+    high: Numbers | None = None  # the other bits of numbers of 3, 5 and 6, likewise
 
     @property
     def rows(self) -> int:
@@ -51,6 +55,20 @@ class Matrix:
         arrays = tuple(None if each is None else each.dtype for each in (self.scales, self.factors))
         return self.bits, self.block, self.zero, order, arrays, minima
 
+    @staticmethod
+    def of_numbers(bits: int, numbers: Numbers, scales: Numbers, **more: Any) -> Matrix:
+        """A matrix of numbers that are not packed yet, UINT8 [rows, blocks of a row, elements of a block]."""
+        low = LOW_BITS[bits]
+        high = packed(numbers >> np.uint8(low), bits - low) if bits != low else None
+        first = packed(numbers & np.uint8(2**low - 1), low)
+        return Matrix(bits, first, scales, block=numbers.shape[2], high=high, **more)
+
+    @property
+    def planes(self) -> Numbers:
+        """The numbers as operators have them: UINT8 [rows, bytes], all lowest bits of a row before the others."""
+        parts = [each.reshape(self.rows, -1) for each in (self.numbers, self.high) if each is not None]
+        return np.concatenate(parts, axis=1) if len(parts) > 1 else self.numbers
+
     def part(self, start: int, stop: int) -> Matrix:
         """Some of its rows."""
         return self._with(lambda array: array[start:stop])
@@ -61,9 +79,14 @@ class Matrix:
 
     def _with(self, change: Callable[[Numbers], Numbers]) -> Matrix:
         """The same with all arrays changed."""
-        scales, factors = (None if each is None else change(each) for each in (self.scales, self.factors))
         minima = None if self.minima is None else self.minima._with(change)
-        return dataclasses.replace(self, numbers=change(self.numbers), scales=scales, minima=minima, factors=factors)
+        arrays: dict[str, Any] = {name: change(array) for name, array in self._arrays().items()}
+        return dataclasses.replace(self, minima=minima, **arrays)
+
+    def _arrays(self) -> dict[str, Numbers]:
+        """What it has a line of for each row, by name."""
+        arrays = {"numbers": self.numbers, "scales": self.scales, "factors": self.factors, "high": self.high}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     def between(self, start: int, stop: int) -> Matrix:
         """Some of its columns, which are multiplied out where they are no whole blocks."""
@@ -72,13 +95,11 @@ class Matrix:
         whole = self.columns // self.scales.shape[1]
         if start % whole or stop % whole or self.order is not None:
             return Matrix(32, self.multiplied_out()[:, start:stop])
-
-        def part(array: Numbers | None) -> Any:
-            each = 1 if array is None else self.columns // array.shape[1]
-            return None if array is None else array[:, start // each : stop // each]
-
         minima = None if self.minima is None else self.minima.between(start // self.block, stop // self.block)
-        arrays = {"numbers": part(self.numbers), "scales": part(self.scales), "factors": part(self.factors)}
+        shares = {name: self.columns // array.shape[1] for name, array in self._arrays().items()}
+        arrays: dict[str, Any] = {
+            name: array[:, start // shares[name] : stop // shares[name]] for name, array in self._arrays().items()
+        }
         return dataclasses.replace(self, minima=minima, **arrays)
 
     @staticmethod
@@ -100,8 +121,7 @@ class Matrix:
     @staticmethod
     def _together(parts: Sequence[Matrix], join: Callable[[list[Numbers]], Numbers]) -> Matrix:
         """What is made of the arrays of matrices of one kind."""
-        names = [name for name in ("numbers", "scales", "factors") if getattr(parts[0], name) is not None]
-        arrays: dict[str, Any] = {name: join([getattr(part, name) for part in parts]) for name in names}
+        arrays: dict[str, Any] = {name: join([part._arrays()[name] for part in parts]) for name in parts[0]._arrays()}
         minima = [part.minima for part in parts if part.minima is not None]
         return dataclasses.replace(parts[0], minima=Matrix._together(minima, join) if minima else None, **arrays)
 
@@ -134,7 +154,10 @@ class Matrix:
         if self.factors is not None:
             factors = self.factors if self.factors.dtype == np.int8 else _unpacked(self.factors, 4)
             scales = scales.repeat(count // scales.shape[1], 1) * factors.astype(np.float32)
-        numbers = _unpacked(self.numbers, self.bits).reshape(self.rows, count, self.block)
+        low = LOW_BITS[self.bits]
+        numbers = _unpacked(self.numbers, low)
+        if self.high is not None:
+            numbers |= _unpacked(self.high, self.bits - low) << np.uint8(low)
         weights: Numbers = (numbers.astype(np.float32) - np.float32(self.zero)) * scales[..., None]
         if self.minima is not None:
             weights -= self.minima.multiplied_out()[..., None]

@@ -16,8 +16,11 @@ from dmlvk.operators.shapes import Draft, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-_BITS = (2, 4, 8)
+LOW_BITS = {2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 8: 8}
+"""Of an integer of so many bits, in the first plane of a column."""
+
 _LEAST_BLOCK = 8
+_PLANE_TERMS = 32  # Planes of so many terms are whole words
 _BITS_OF_BYTE = 8
 FACTOR_BITS = {DataType.UINT8: 4, DataType.INT8: 8}
 """Of a factor, by the data type of the bytes that hold factors."""
@@ -34,8 +37,8 @@ def _sizes(desc: DequantizeBlocks | Draft) -> Mapping[str, Sequence[int]]:
     Raises:
         InvalidArgumentError: when they do not fit.
     """
-    if desc.bits not in _BITS:
-        refuse(desc, "bits", f"must be 2, 4 or 8; got {desc.bits}")
+    if desc.bits not in LOW_BITS:
+        refuse(desc, "bits", f"must be 2, 3, 4, 5, 6 or 8; got {desc.bits}")
     if desc.block_size % _LEAST_BLOCK or not desc.block_size:
         refuse(
             desc, "block_size", f"must be a multiple of {_LEAST_BLOCK} from {_LEAST_BLOCK} on; got {desc.block_size}"
@@ -50,6 +53,8 @@ def _sizes(desc: DequantizeBlocks | Draft) -> Mapping[str, Sequence[int]]:
     )
     number = desc.output_tensor.data_type if isinstance(desc, DequantizeBlocks) else desc.scale_tensor.data_type
     check_parameters(desc, number, columns, blocks)
+    if desc.group_index_tensor is not None and desc.bits != LOW_BITS[desc.bits]:
+        refuse(desc, "group_index_tensor", f"must be absent beside integers of {desc.bits} bits")
     if desc.group_index_tensor is not None:
         check_sizes(desc, "group_index_tensor", (1, terms), "one for each term")
         if desc.factor_tensor is not None:
@@ -73,6 +78,13 @@ def check_parameters(desc: Any, number: DataType, lines: int, blocks: int) -> No
         InvalidArgumentError: when they do not fit.
     """
     scale, zero, factor = desc.scale_tensor, desc.zero_point_tensor, desc.factor_tensor
+    if desc.bits != LOW_BITS[desc.bits] and blocks * desc.block_size % _PLANE_TERMS:
+        refuse(
+            desc,
+            "block_size",
+            f"must make lines of {desc.bits} bits multiples of {_PLANE_TERMS} terms; got {blocks} blocks of "
+            f"{desc.block_size}",
+        )
     if scale.data_type not in (number, DataType.FLOAT16):
         refuse(desc, "scale_tensor.data_type", f"must be {number.name} or FLOAT16; got {scale.data_type.name}")
     count = blocks if factor is None else scale.sizes[1]
@@ -81,6 +93,8 @@ def check_parameters(desc: Any, number: DataType, lines: int, blocks: int) -> No
     check_sizes(desc, "scale_tensor", (lines, count), "lines and blocks")
     if zero is not None:
         is_packed = zero.data_type is DataType.UINT8
+        if is_packed and desc.bits != LOW_BITS[desc.bits]:
+            refuse(desc, "zero_point_tensor", f"must be absent beside integers of {desc.bits} bits, or no integers")
         if not is_packed and zero.data_type is not number:
             refuse(desc, "zero_point_tensor.data_type", f"must be UINT8 or {number.name}; got {zero.data_type.name}")
         wanted = (lines, row_bytes(blocks, desc.bits)) if is_packed else (lines, blocks)
@@ -101,7 +115,10 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
     It is no operator of DirectML, and not among those that are found by DirectML's names.
     """
 
-    packed_tensor: TensorDesc = tensor_input("columns x bytes: integers, the lowest bits of each byte first")
+    packed_tensor: TensorDesc = tensor_input(
+        "columns x bytes: integers, the lowest bits of each byte first; of 3, 5 and 6 bits the lowest 2 or 4 of all of "
+        "a column, then the others"
+    )
     scale_tensor: TensorDesc = tensor_input(
         "columns x blocks, FLOAT16 or as the output; with factors blocks of as many times more terms as there are fewer"
     )
@@ -119,7 +136,7 @@ class DequantizeBlocks(OperatorDesc, is_listed=False):
         default=None,
     )
     output_tensor: TensorDesc = tensor_output("columns x terms: the numbers")
-    bits: int = unsigned_attribute("of an integer: 2, 4 or 8")
+    bits: int = unsigned_attribute("of an integer: 2, 3, 4, 5, 6 or 8")
     block_size: int = unsigned_attribute("terms of a block, a multiple of 8")
     zero_point: int | None = unsigned_attribute(
         "what stands for zero where no tensor says it; without it half of what the integers can be", default=None

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators.block_weights import FACTOR_BITS, check_parameters, row_bytes
+from dmlvk.operators.block_weights import FACTOR_BITS, LOW_BITS, check_parameters, row_bytes
 from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
 from dmlvk.operators.matrix import SUMS_OF_PRODUCTS
 from dmlvk.operators.members import tensor_input, tensor_output, unsigned_attribute
@@ -18,7 +18,7 @@ from dmlvk.operators.shapes import Draft, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-_LEAST_BLOCKS = {2: 16, 4: 16, 8: 8}
+_LEAST_BLOCKS = {**dict.fromkeys(LOW_BITS, 16), 8: 8}
 
 
 def _sizes(desc: ExpertProducts | Draft) -> Mapping[str, Sequence[int]]:
@@ -48,7 +48,7 @@ def _sizes(desc: ExpertProducts | Draft) -> Mapping[str, Sequence[int]]:
         refuse(
             desc,
             "bits",
-            f"must be 2, 4 or 8, and BlockSize a multiple of 16, or of 8 with 8 bits; got {desc.bits} and "
+            f"must be 2 to 6 or 8, and BlockSize a multiple of 16, or of 8 with 8 bits; got {desc.bits} and "
             f"{desc.block_size}",
         )
     blocks = -(-terms // desc.block_size)
@@ -80,7 +80,7 @@ class ExpertProducts(OperatorDesc, is_listed=False):
     )
     expert_tensor: TensorDesc = tensor_input("1 x rows: the matrix of each row; one that there is not is the last one")
     output_tensor: TensorDesc = tensor_output("rows x columns")
-    bits: int = unsigned_attribute("of an integer: 2, 4 or 8; 0 where weights are numbers")
+    bits: int = unsigned_attribute("of an integer: 2 to 6 or 8; 0 where weights are numbers")
     block_size: int = unsigned_attribute(
         "terms of a block, a multiple of 16, or of 8 with 8 bits; 0 where weights are numbers"
     )

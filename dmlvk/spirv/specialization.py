@@ -66,6 +66,8 @@ _OPERATIONS: dict[int, Callable[..., int]] = {
     NUMBERS["OpULessThanEqual"]: operator.le,
     NUMBERS["OpBitwiseOr"]: operator.or_,
     NUMBERS["OpBitwiseAnd"]: operator.and_,
+    NUMBERS["OpShiftLeftLogical"]: lambda number, bits: number << bits % 32,
+    NUMBERS["OpShiftRightLogical"]: lambda number, bits: number >> bits % 32,
 }
 _DIVISIONS = numbers("UDiv UMod")
 

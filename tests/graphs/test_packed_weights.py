@@ -222,8 +222,14 @@ class OwnBlocks:
 
     def numbers(self, inputs: dict[str, Array], dtype: Any) -> Array:
         """What they stand for, rounded to FLOAT32 and to the type."""
-        shifts = np.arange(0, 8, self.bits, dtype=np.uint8)
-        integers = (inputs["w"][..., None] >> shifts & np.uint8(2**self.bits - 1)).reshape(len(inputs["w"]), -1)
+        low, first = {3: 2, 5: 4, 6: 4}.get(self.bits, self.bits), 0
+        terms = inputs["w"].shape[1] * 8 // self.bits
+        integers = np.zeros((len(inputs["w"]), terms), np.int64)
+        for bits, place in ((low, 0), (self.bits - low, low)):  # the planes, of which there may be one
+            if bits:
+                plane = inputs["w"][:, first : first + terms * bits // 8, None]
+                shifts, first = np.arange(0, 8, bits, dtype=np.uint8), terms * bits // 8
+                integers |= (plane >> shifts & (2**bits - 1)).reshape(len(plane), -1).astype(np.int64) << place
         scales = inputs["s"].astype(np.float32).repeat(self.large, 1)
         if self.factors is np.int8:
             scales = scales * inputs["f"].astype(np.float32)
@@ -257,8 +263,12 @@ OWN_BLOCKS = (
     OwnBlocks(8, 8),
     OwnBlocks(4, 32, None, 8),
     OwnBlocks(4, 16, np.uint8, 3, 2),
+    OwnBlocks(6, 16, np.int8, 32, 16),
+    OwnBlocks(5, 32, np.int8, 0, 8),
+    OwnBlocks(5, 32, None, 16),
+    OwnBlocks(3, 16, np.int8, 4, 16),
 )
-"""As GGUF's types have them: Q4_K, Q2_K, Q6_K, minima, Q4_0; and what none has."""
+"""As GGUF's types have them: Q4_K, Q2_K, Q6_K by bytes, minima, Q4_0, Q6_K, Q5_K, Q5_0, Q3_K; and what none has."""
 
 
 @EACH_KIND
@@ -275,7 +285,7 @@ def test_scales_of_large_blocks_times_factors_have_the_bits_of_their_numbers(
         fused, single = (weights.graph(device, inputs, number, fuse=fuse) for fuse in (True, False))
         expected = device.run(single, inputs)
         assert expected["numbers"].tobytes() == weights.numbers(inputs, number.numpy_dtype).tobytes()
-        is_exact = number is dml.FLOAT16 and weights.factors is None and weights.block >= 16
+        is_exact = number is dml.FLOAT16 and weights.factors is None and weights.bits == 4
         if not is_exact:  # those are products of integers, with numbers that are not rounded
             assert device.run(fused, inputs)["y"].tobytes() == expected["y"].tobytes(), variants_of(fused)
         assert not any("numbers" in name for name in variants_of(fused))
@@ -287,6 +297,7 @@ def test_scales_of_large_blocks_times_factors_have_the_bits_of_their_numbers(
         ({"scale_tensor": (4, 3)}, "ScaleTensor.Sizes must be 4 x a part of 8 blocks; got [4, 3]"),
         ({"factor_tensor": (4, 4)}, "FactorTensor"),
         ({"zero_point": 16}, "ZeroPoint must be an integer of 4 bits; got 16"),
+        ({"bits": 5}, "PackedTensor.Sizes"),
         ({"zero_point_tensor": (4, 4)}, "ZeroPointTensor must be absent beside FactorTensor or ZeroPoint"),
         ({"group_index_tensor": (1, 256)}, "GroupIndexTensor must be absent beside FactorTensor"),
     ],
@@ -294,10 +305,8 @@ def test_scales_of_large_blocks_times_factors_have_the_bits_of_their_numbers(
 def test_factors_that_do_not_fit_are_refused(device: dml.Device, changes: dict[str, Any], message: str) -> None:
     types = {"scale_tensor": dml.FLOAT16, "factor_tensor": dml.INT8, "group_index_tensor": dml.UINT32}
     sizes = {"packed_tensor": (4, 128), "scale_tensor": (4, 1), "factor_tensor": (4, 8)} | changes
-    attributes = {"zero_point": sizes.pop("zero_point", None)}
+    attributes = {"bits": 4} | {name: sizes.pop(name) for name in ("bits", "zero_point") if name in sizes}
     graph = dml.Graph(device)
     tensors = {name: graph.input(name, types.get(name, dml.UINT8), each) for name, each in sizes.items()}
     with pytest.raises(dml.InvalidArgumentError, match=re.escape(message)):
-        graph.apply(
-            "DMLVK_DEQUANTIZE_BLOCKS", tensors, {"bits": 4, "block_size": 32, **attributes}, output_sizes=(4, 256)
-        )
+        graph.apply("DMLVK_DEQUANTIZE_BLOCKS", tensors, {"block_size": 32, **attributes}, output_sizes=(4, 256))

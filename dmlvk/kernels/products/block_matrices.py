@@ -15,7 +15,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.products.block_parts import add_in_parts, product_parameters, totals_variant
-from dmlvk.kernels.products.block_weights import BlockWeights, ZeroKind
+from dmlvk.kernels.products.block_weights import BlockWeights
 from dmlvk.kernels.products.matrix import Product, gemm_product
 from dmlvk.kernels.products.matrix_tiles import CORES
 from dmlvk.kernels.program import ProgramBuilder, Region
@@ -134,8 +134,7 @@ def multiplies(desc: Gemm, weights: BlockWeights, target: Target, *, is_gated: b
     """
     product = gemm_product(desc, with_eights=True)
     are_such = weights.data_type is _TYPE and weights.bits == _BITS and weights.common_block(_BLOCK) == _BLOCK
-    are_such = are_such and weights.zero_kind in (ZeroKind.NUMBER, ZeroKind.PACKED) and weights.lies_along_terms
-    are_such = are_such and weights.has_vectors
+    are_such = are_such and weights.is_of_integers and weights.lies_along_terms and weights.has_vectors
     has_left = product.left_along_terms and product.left_has_eights
     is_able = target.device_arithmetic and target.multiplies_matrices_of(_TYPE) and target.has_half_arithmetic
     is_able = is_able and target.subgroup_size == _SUBGROUP

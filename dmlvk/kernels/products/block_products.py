@@ -405,7 +405,7 @@ def _add_rows(
             "ENTRIES": tile.stage_terms // block,
             "SEGMENTS_ARE_WHOLE": int(is_whole),
             "SCALES_AT_ONCE": weights.scales_at_once(tile.stage_terms) if is_whole else 0,
-            "ZEROS_SHARE_A_WORD": int(is_whole and weights.zeros_share_a_word(tile.stage_terms)),
+            "ZEROS_AT_ONCE": weights.zeros_at_once(tile.stage_terms) if is_whole else 1,
         }
     tiles = -(-product.rows // rows), -(-product.columns // across)
     groups = tiles[0] * tiles[1]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dmlvk.datatypes import DataType
 from dmlvk.operators import ElementWiseDequantizeLinear, Gemm, MatrixTransform, OperatorDesc
 from dmlvk.operators.block_quantization import Dequantize
-from dmlvk.operators.block_weights import FACTOR_BITS, DequantizeBlocks, row_bytes
+from dmlvk.operators.block_weights import FACTOR_BITS, LOW_BITS, DequantizeBlocks, row_bytes
 from dmlvk.tensors import TensorDesc
 
 WORD_BITS = 32
@@ -55,7 +55,7 @@ class BlockWeights:
     """A matrix of packed weights, columns x terms."""
 
     data_type: DataType  # of the numbers
-    bits: int  # of an integer
+    bits: int  # of an integer, in the first plane
     is_signed: bool  # whether integers are signed
     columns: int  # of the product
     terms: int  # of each of its sums
@@ -68,6 +68,8 @@ class BlockWeights:
     has_groups: bool = False  # whether the block of a term is looked up
     factor_bits: int = 8  # of what scales are multiplied by, of ``ZeroKind.FACTOR``
     has_half_scales: bool = False  # whether scales are FLOAT16 and the numbers are not
+    high_bits: int = 0  # of an integer, in the second plane
+    high_plane: int = 0  # words from a column's first one to its second plane
 
     @property
     def word_terms(self) -> int:
@@ -80,6 +82,8 @@ class BlockWeights:
             "ZERO_KIND": int(self.zero_kind),
             "ZERO_NUMBER": int(self.zero_number),
             "FACTOR_BITS": int(self.factor_bits),
+            "HIGH_BITS": int(self.high_bits),
+            "HIGH_PLANE": int(self.high_plane),
             **({"SCALES_ARE_HALVES": int(self.has_half_scales)} if self.data_type is DataType.FLOAT32 else {}),
             "WEIGHTS_ARE_SIGNED": int(self.is_signed),
             "PACKED_TERM": int(self.term_step),
@@ -87,6 +91,11 @@ class BlockWeights:
             **self.scale.constants("SCALE"),
             **self.zero.constants("ZERO"),
         }
+
+    @property
+    def is_of_integers(self) -> bool:
+        """Whether weights are integers of one plane, less an integer, times the scale."""
+        return self.zero_kind in (ZeroKind.NUMBER, ZeroKind.PACKED) and not self.high_bits
 
     def common_block(self, most: int) -> int:
         """Terms that share a scale and a zero, at most so many, of which it is a part."""
@@ -107,13 +116,15 @@ class BlockWeights:
         are_fours = lines and scale.term_step == 1
         return _FOUR * (are_fours and scale.term_block * _FOUR == terms == self.common_block(terms) * _FOUR)
 
-    def zeros_share_a_word(self, terms: int) -> bool:
-        """Whether a column's zeros, or factors, of so many terms lie in one word."""
+    def zeros_at_once(self, terms: int) -> int:
+        """How many of a column's zeros, or factors, of so many terms, by common blocks, lie in a word."""
         zero, bits = self.zero, self.factor_bits if self.zero_kind is ZeroKind.FACTOR else self.bits
         if self.zero_kind not in (ZeroKind.FACTOR, ZeroKind.PACKED) or zero.term_step != 1:
-            return False
+            return 1
         lines = self.columns == 1 or (zero.column_block == 1 and zero.column_step * bits % WORD_BITS == 0)
-        return lines and WORD_BITS % (max(terms // zero.term_block, 1) * bits) == 0
+        of_word = WORD_BITS // bits * zero.term_block
+        are_even = terms % of_word == 0 or of_word % terms == 0
+        return min(terms, of_word) // self.common_block(terms) if lines and are_even else 1
 
     @property
     def lies_along_terms(self) -> bool:
@@ -168,19 +179,21 @@ def weights_of_blocks(desc: DequantizeBlocks) -> BlockWeights:
     """All weights that DMLVK_DEQUANTIZE_BLOCKS makes numbers of."""
     columns, terms = desc.output_tensor.sizes
     blocks = -(-terms // desc.block_size)
-    steps = desc.scale_tensor.element_strides
+    steps, low = desc.scale_tensor.element_strides, LOW_BITS[desc.bits]
     weights = BlockWeights(
         data_type=desc.output_tensor.data_type,
-        bits=desc.bits,
+        bits=low,
         is_signed=False,
         columns=columns,
         terms=terms,
         term_step=1,
-        column_step=row_bytes(blocks * desc.block_size, desc.bits) * _BITS_OF_BYTE // desc.bits,
+        column_step=row_bytes(blocks * desc.block_size, desc.bits) * _BITS_OF_BYTE // low,
         scale=Blocks(desc.block_size, steps[1], 1, steps[0]),
         zero_number=1 << (desc.bits - 1) if desc.zero_point is None else desc.zero_point,
         has_groups=desc.group_index_tensor is not None,
         has_half_scales=desc.scale_tensor.data_type is not desc.output_tensor.data_type,
+        high_bits=desc.bits - low,
+        high_plane=blocks * desc.block_size * low // WORD_BITS if desc.bits != low else 0,
     )
     zero, factor = desc.zero_point_tensor, desc.factor_tensor
     if factor is not None:

@@ -117,12 +117,12 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
             constants["PACKED_HAS_VECTORS"] = int(constants["PACKED_HAS_VECTORS"] and begins)
             constants["OUTPUT_HAS_PAIRS"] = int(product.output_has_pairs)
     elif desc.scale_tensor is None or target.is_cpu:
-        variant = _plain_variant(data_type, 0 if desc.scale_tensor is None else desc.bits, target)
+        variant = _plain_variant(data_type, 0 if desc.scale_tensor is None else weights.bits, target)
         invocations = across = _PROCESSOR_INVOCATIONS if target.is_cpu else _INVOCATIONS
         tiles = rows, -(-columns // across)
     else:
-        tile = row_tiles(desc.bits)[0]
-        variant = _rows_variant(data_type, desc.bits, target)
+        tile = row_tiles(weights.bits)[0]
+        variant = _rows_variant(data_type, weights.bits, target)
         segments = -(-terms // _SEGMENT)
         across, invocations, block = tile.across(segments), tile.invocations, weights.common_block(tile.stage_terms)
         is_whole = weights.has_whole_segments and terms % _SEGMENT == 0
@@ -136,7 +136,7 @@ def lower_experts(desc: ExpertProducts, target: Target) -> Program:
             "ENTRIES": tile.stage_terms // block,
             "SEGMENTS_ARE_WHOLE": int(is_whole),
             "SCALES_AT_ONCE": at_once if at_once <= 1 or begins else 0,
-            "ZEROS_SHARE_A_WORD": int(is_whole and weights.zeros_share_a_word(tile.stage_terms)),
+            "ZEROS_AT_ONCE": weights.zeros_at_once(tile.stage_terms) if is_whole else 1,
         }
         tiles = rows, -(-columns // across)
     groups = tiles[0] * tiles[1]

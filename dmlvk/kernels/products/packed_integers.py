@@ -14,7 +14,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.products.block_parts import product_parameters
-from dmlvk.kernels.products.block_weights import BlockWeights, ZeroKind
+from dmlvk.kernels.products.block_weights import BlockWeights
 from dmlvk.kernels.products.matrix import Product
 from dmlvk.kernels.products.matrix_tiles import CORES
 from dmlvk.kernels.program import ProgramBuilder, Region
@@ -53,7 +53,7 @@ _CORE_INVOCATIONS = {1: 512, 2: 256, 4: 256}
 
 def is_exact(weights: BlockWeights) -> bool:
     """Whether products with such weights are computed so: by their format alone, for any number of rows."""
-    are_integers = weights.zero_kind in (ZeroKind.NUMBER, ZeroKind.PACKED) and weights.bits in BITS
+    are_integers = weights.is_of_integers and weights.bits in BITS
     has_chunks = weights.lies_along_terms and chunk_terms(weights) in CHUNKS
     return weights.data_type is DataType.FLOAT16 and are_integers and has_chunks
 

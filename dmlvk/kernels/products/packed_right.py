@@ -32,7 +32,8 @@ def packed_right(desc: Gemm, weights: BlockWeights, target: Target) -> tuple[dic
         weights: what the second matrix is made of.
     """
     scale, zero = weights.scale, weights.zero
-    is_of_four = weights.bits == _BITS and weights.data_type is DataType.FLOAT16 and target.has_half_arithmetic
+    is_of_four = weights.is_of_integers and weights.bits == _BITS and weights.data_type is DataType.FLOAT16
+    is_of_four = is_of_four and target.has_half_arithmetic
     lies_well = weights.lies_along_terms and is_multiple(weights.terms, _EIGHT)
     has_lines = (scale.term_step, scale.column_block) == (1, 1) and is_multiple(scale.term_block, _EIGHT)
     has_zeros = weights.zero_kind is ZeroKind.PACKED

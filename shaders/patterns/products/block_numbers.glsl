@@ -74,8 +74,14 @@ void main()
         uint zero = zero_at(zero_index(column, term));
         uint scale = scale_at(scale_index(column, term));
         uint word = BASE_WORD(packed) + index / uint(WORD_TERMS);
+        uint high = 0u;
+        if (HIGH_BITS != 0u) {
+            high = high_of(words_packed[BASE_WORD(packed) + column * PACKED_COLUMN / uint(WORD_TERMS) + high_word(term)], term);
+        }
         [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-            bits[i] = weight_of(integer_of(words_packed[word + i / uint(WORD_TERMS)], index + i), zero, scale);
+            uint integer = integer_of(words_packed[word + i / uint(WORD_TERMS)], index + i);
+            integer |= (high >> i * HIGH_BITS & HIGH_MASK) << uint(WEIGHT_BITS);
+            bits[i] = weight_of(integer, zero, scale);
         }
     } else {
         [[unroll]] for (uint i = 0u; i < 8u; ++i) {

@@ -49,8 +49,12 @@ void main()
             uint block_end = min(block + min(BLOCK, SEGMENT), end);
             for (uint term = block; term < block_end; term += WORD_TERMS) {
                 uint word = words_packed[column_word + term / uint(WORD_TERMS)];
+                uint high = 0u;
+                if (HIGH_BITS != 0u) {
+                    high = high_of(words_packed[column_word + high_word(term)], term);
+                }
                 float weights[WORD_TERMS];
-                WEIGHTS_OF(word, entry, weights, 0u)
+                WEIGHTS_OF(word, high, entry, weights, 0u)
                 [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
                     [[unroll]] for (uint four = 0u; four < WORD_TERMS; four += 4u) {
                         uvec4 bits = left_four(rows[row], term + four, end);

@@ -168,37 +168,40 @@ uvec2 entry_of(uint scale, uint zero)
 // ones. Signed ones have half of their range added before.
 #define FLIPPED(word) (WEIGHTS_ARE_SIGNED ? (word) ^ (WEIGHT_BITS == 8 ? 0x80808080u : WEIGHT_BITS == 4 ? 0x88888888u : 0xaaaaaaaau) : (word))
 #define HALF_RANGE (WEIGHTS_ARE_SIGNED ? float(1 << (WEIGHT_BITS - 1)) : 0.0)
-#define BIASED_12(word) uintBitsToFloat(((word) & (WEIGHT_MASK << 12u)) | exponent_11_) // 2^11 + integer
-#define BIASED_16(word) uintBitsToFloat(((word) & (WEIGHT_MASK << 16u)) | exponent_7_) // 2^7 + integer
+#define BIASED_12(word, high) uintBitsToFloat(((word) & (WEIGHT_MASK << 12u)) | exponent_11_ | (high)) // 2^11 + integer
+#define BIASED_16(word, high) uintBitsToFloat(((word) & (WEIGHT_MASK << 16u)) | exponent_7_ | (high)) // 2^7 + integer
+// The bits of term i in the second plane, which are the next ones above the others where these begin at a bit.
+#define HIGH_BITS_AT(high, i, bit) (HIGH_BITS == 0u ? 0u : ((high) >> (i) * HIGH_BITS & HIGH_MASK) << ((bit) + uint(WEIGHT_BITS)))
 // The bits of such powers of two. The compiler does not know them: one instruction has two masks where one of them lies in a register.
 #define FIND_EXPONENTS \
     uint exponent_11_ = 0x45000000u | HIDDEN_ZERO; \
     uint exponent_7_ = 0x43000000u | HIDDEN_ZERO;
 
 #if WEIGHT_BITS == 4
-#define BIASED_TERMS(word, biased) \
-    biased[0] = BIASED_16((word) << 16u); \
-    biased[1] = BIASED_12((word) << 8u); \
-    biased[2] = BIASED_16((word) << 8u); \
-    biased[3] = BIASED_12(word); \
-    biased[4] = BIASED_16(word); \
-    biased[5] = BIASED_12((word) >> 8u); \
-    biased[6] = BIASED_16((word) >> 8u); \
-    biased[7] = BIASED_12((word) >> 16u);
+#define BIASED_TERMS(word, high, biased) \
+    biased[0] = BIASED_16((word) << 16u, HIGH_BITS_AT(high, 0u, 16u)); \
+    biased[1] = BIASED_12((word) << 8u, HIGH_BITS_AT(high, 1u, 12u)); \
+    biased[2] = BIASED_16((word) << 8u, HIGH_BITS_AT(high, 2u, 16u)); \
+    biased[3] = BIASED_12(word, HIGH_BITS_AT(high, 3u, 12u)); \
+    biased[4] = BIASED_16(word, HIGH_BITS_AT(high, 4u, 16u)); \
+    biased[5] = BIASED_12((word) >> 8u, HIGH_BITS_AT(high, 5u, 12u)); \
+    biased[6] = BIASED_16((word) >> 8u, HIGH_BITS_AT(high, 6u, 16u)); \
+    biased[7] = BIASED_12((word) >> 16u, HIGH_BITS_AT(high, 7u, 12u));
 #define IS_BIASED_16(i) ((i) % 2u == 0u)
 #elif WEIGHT_BITS == 8
-#define BIASED_TERMS(word, biased) \
-    biased[0] = BIASED_12((word) << 12u); \
-    biased[1] = BIASED_12((word) << 4u); \
-    biased[2] = BIASED_12((word) >> 4u); \
-    biased[3] = BIASED_12((word) >> 12u);
+#define BIASED_TERMS(word, high, biased) \
+    biased[0] = BIASED_12((word) << 12u, 0u); \
+    biased[1] = BIASED_12((word) << 4u, 0u); \
+    biased[2] = BIASED_12((word) >> 4u, 0u); \
+    biased[3] = BIASED_12((word) >> 12u, 0u);
 #define IS_BIASED_16(i) false
 #else
-#define BIASED_TERMS(word, biased) \
+#define BIASED_TERMS(word, high, biased) \
     [[unroll]] for (uint i_ = 0u; i_ < 8u; ++i_) { \
         uint moved_ = i_ < 3u ? (word) << (12u - 4u * i_) : (word) >> (4u * i_ - 12u); \
-        biased[2u * i_] = BIASED_12(moved_); \
-        biased[2u * i_ + 1u] = uintBitsToFloat((moved_ & (3u << 14u)) | 0x44000000u); /* 2^9 + integer */ \
+        biased[2u * i_] = BIASED_12(moved_, HIGH_BITS_AT(high, 2u * i_, 12u)); \
+        uint second_ = (moved_ & (3u << 14u)) | 0x44000000u; /* 2^9 + integer */ \
+        biased[2u * i_ + 1u] = uintBitsToFloat(second_ | HIGH_BITS_AT(high, 2u * i_ + 1u, 14u)); \
     }
 #define IS_BIASED_16(i) false
 #endif
@@ -208,16 +211,16 @@ uvec2 entry_of(uint scale, uint zero)
 #define BIAS(i) (IS_BIASED_16(i) ? 128.0 : 2048.0)
 #endif
 
-// The weights of a word as floats, into an array, `from` there on; of a block's entry. Exact before they are rounded: of FLOAT16 the products of what is biased with the
+// The weights of a word, and of the bits that its terms have in the second plane, as floats, into an array, `from` there on; of a block's entry. Exact before they are rounded: of FLOAT16 the products of what is biased with the
 // scale have 12 + 11 bits, and so has what is subtracted.
 #if OPERAND_BITS == 16
-#define WEIGHTS_BY_FLOATS(word, entry, weights, from) \
+#define WEIGHTS_BY_FLOATS(word, high, entry, weights, from) \
     { \
         uint word_ = FLIPPED(word); \
         vec2 entry_ = uintBitsToFloat(entry); \
         FIND_EXPONENTS \
         float biased_[WORD_TERMS]; \
-        BIASED_TERMS(word_, biased_) \
+        BIASED_TERMS(word_, high, biased_) \
         if (ROUNDS_PRODUCTS) { \
             [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
                 precise float integer_ = biased_[i] - (BIAS(i) + HALF_RANGE); \
@@ -240,22 +243,22 @@ uvec2 entry_of(uint scale, uint zero)
         } \
     }
 #ifdef HALF_ARITHMETIC
-#define WEIGHTS_OF(word, entry, weights, from) \
+#define WEIGHTS_OF(word, high, entry, weights, from) \
     if (MULTIPLIES_HALVES) \
         WEIGHTS_BY_HALVES(word, entry, weights, from) \
     else \
-        WEIGHTS_BY_FLOATS(word, entry, weights, from)
+        WEIGHTS_BY_FLOATS(word, high, entry, weights, from)
 #else
 #define WEIGHTS_OF WEIGHTS_BY_FLOATS
 #endif
 #else
-#define WEIGHTS_OF(word, entry, weights, from) \
+#define WEIGHTS_OF(word, high, entry, weights, from) \
     { \
         uint word_ = FLIPPED(word); \
         vec2 entry_ = uintBitsToFloat(entry); \
         FIND_EXPONENTS \
         float biased_[WORD_TERMS]; \
-        BIASED_TERMS(word_, biased_) \
+        BIASED_TERMS(word_, high, biased_) \
         [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
             precise float integer_ = biased_[i] - (BIAS(i) + HALF_RANGE); \
             precise float difference_ = integer_ - entry_.y; \

@@ -25,8 +25,8 @@ layout(constant_id = 22) const uint ENTRIES = 1u;
 layout(constant_id = 23) const bool SEGMENTS_ARE_WHOLE = false;
 // How many scales a column has in a stage, where they can be loaded at once: 4 neighbours, or 1; 0 where they are loaded one by one.
 layout(constant_id = 24) const uint SCALES_AT_ONCE = 0u;
-// Whether a column's zeros of a stage lie in one word.
-layout(constant_id = 28) const bool ZEROS_SHARE_A_WORD = false;
+// How many zeros that a column has in a stage lie in a word: they are loaded at once.
+layout(constant_id = 28) const uint ZEROS_AT_ONCE = 1u;
 
 #define VECTOR_TERMS (4 * WORD_TERMS)
 #define UNIT_TERMS (UNIT_WORDS * WORD_TERMS)
@@ -34,6 +34,14 @@ layout(constant_id = 28) const bool ZEROS_SHARE_A_WORD = false;
 #define LINE (LINE_VECTORS + 1) // neighbouring lines lie in different banks
 #define LINES (INVOCATIONS * BLOCK_COLUMNS)
 #define MOST_ENTRIES (STAGE_TERMS / (WEIGHT_BITS == 8 ? 8 : 16))
+// Words that a column has in the second plane for a stage, at most and as they are, and bits for a word of the first plane.
+#if WEIGHT_BITS == 8
+#define MOST_HIGH 1
+#else
+#define MOST_HIGH (STAGE_TERMS * (WEIGHT_BITS / 2) / 32)
+#endif
+#define STAGE_HIGH (STAGE_TERMS * HIGH_BITS / 32u)
+#define WORD_HIGH (uint(WORD_TERMS) * HIGH_BITS)
 #define LEFT_FOURS (STAGE_TERMS / 4)
 #define LEFT_LINE (LEFT_FOURS + 1)
 #define LEFT_LOADS ((LEFT_LINES * LEFT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
@@ -82,6 +90,8 @@ shared uint difference_lowest;
     select(is_up, form##_scale[(BASE(bits, scale) + (index)) >> 2u], form##_scale_up[(BASE(bits, scale_up) + (index)) >> 2u])
 #define SCALE_WORD(number, word) select(is_up, words_scale[BASE_WORD(scale) + (word)], words_scale_up[BASE_WORD(scale_up) + (word)])
 #define ZERO_WORD(number, word) select(is_up, words_zero[BASE_WORD(zero) + (word)], words_zero_up[BASE_WORD(zero_up) + (word)])
+#define OWN_PACKED(form, shift, number, word) \
+    select(is_up, form##_packed[(BASE_WORD(packed) + (word)) >> shift], form##_packed_up[(BASE_WORD(packed_up) + (word)) >> shift])
 #define OWN_NUMBER(number) uint(is_up)
 #define LOADED_SIDE(i) ((i) * 2u / LINE_VECTORS)
 #else
@@ -104,6 +114,7 @@ shared uint difference_lowest;
 #define BASE_PACKED(number) BASE_WORD(packed)
 #endif
 #ifndef HAS_SIDES
+#define OWN_PACKED(form, shift, number, word) PACKED_AT(form, number, (BASE_PACKED(number) + (word)) >> shift)
 #define OWN_NUMBER(number) (number)
 #define LOADED_SIDE(i) ((i) / LINE_VECTORS)
 #endif
@@ -155,7 +166,43 @@ shared uint difference_lowest;
     (SEGMENTS_ARE_WHOLE ? first_zeros[j] + ((stage) + (i) * BLOCK) / ZERO_TERM_BLOCK * ZERO_TERM \
                         : zero_index(LINE_COLUMN((j) * INVOCATIONS + invocation), BLOCK_TERM(j, stage, i)))
 
+// A column's words of the second plane, from its first word on.
+#define HIGH_OF_COLUMN(j, stage, i) \
+    (LINE_COLUMN((j) * INVOCATIONS + invocation) * PACKED_COLUMN / uint(WORD_TERMS) \
+     + high_word(LINE_TERM((j) * INVOCATIONS + invocation) + (stage)) + (i))
+#define LOAD_HIGH(stage) \
+    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
+        [[unroll]] for (uint i = 0u; i < MOST_HIGH; ++i) { \
+            if (PACKED_HAS_VECTORS && SEGMENTS_ARE_WHOLE && STAGE_HIGH % 4u == 0u) { \
+                if (i % 4u == 0u && i < STAGE_HIGH) { \
+                    uvec4 vector = OWN_PACKED(fours, 2u, j, HIGH_OF_COLUMN(j, stage, i)); \
+                    [[unroll]] for (uint k = 0u; k < 4u; ++k) { \
+                        loaded_high[j * MOST_HIGH + min(i + k, MOST_HIGH - 1u)] = vector[k]; \
+                    } \
+                } \
+            } else if (i < STAGE_HIGH) { \
+                uint term = LINE_TERM(j * INVOCATIONS + invocation) + (stage) + i * 32u / max(HIGH_BITS, 1u); \
+                loaded_high[j * MOST_HIGH + i] = term < parameters.terms ? OWN_PACKED(words, 0u, j, HIGH_OF_COLUMN(j, stage, i)) : 0u; \
+            } \
+        } \
+    }
+
+// The bits of the second plane that belong to an invocation's word number i of a unit; and those of the next unit move up.
+#define HIGH_OF_WORD(j, i) (HIGH_BITS == 0u ? 0u : high[(j) * MOST_HIGH + (i) * WORD_HIGH / 32u] >> ((i) * WORD_HIGH % 32u))
+#define MOVE_HIGH \
+    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
+        [[unroll]] for (uint i = 0u; i < MOST_HIGH; ++i) { \
+            if (HIGH_BITS != 0u && i < STAGE_HIGH) { \
+                uint at = j * MOST_HIGH + i; \
+                uint bits = UNIT_WORDS * WORD_HIGH; \
+                uint next = j * MOST_HIGH + min(i + max(bits / 32u, 1u), MOST_HIGH - 1u); \
+                high[at] = bits % 32u == 0u ? high[next] : high[at] >> bits | high[next] << (32u - bits); \
+            } \
+        } \
+    }
+
 #define LOAD_STAGE(stage) \
+    LOAD_HIGH(stage) \
     [[unroll]] for (uint i = 0u; i < LINE_VECTORS * BLOCK_COLUMNS; ++i) { \
         uint word = first_words[i] + (stage) / uint(WORD_TERMS); \
         uint number = i * INVOCATIONS + invocation; \
@@ -181,7 +228,7 @@ shared uint difference_lowest;
                 if (SCALES_AT_ONCE == 0u || (SCALES_AT_ONCE == 1u && i == 0u)) { \
                     loaded_scales[entry] = SCALE_WORD(j, scale_word(BLOCK_SCALE(j, stage, i))); \
                 } \
-                if (ZERO_KIND != ZERO_IS_NUMBER && (!ZEROS_SHARE_A_WORD || i == 0u)) { \
+                if (ZERO_KIND != ZERO_IS_NUMBER && i % ZEROS_AT_ONCE == 0u) { \
                     loaded_zeros[entry] = ZERO_WORD(j, zero_word(BLOCK_ZERO(j, stage, i))); \
                 } \
             } \
@@ -203,6 +250,9 @@ shared uint difference_lowest;
 #endif
 
 #define PUT_STAGE(stage) \
+    [[unroll]] for (uint i = 0u; i < MOST_HIGH * BLOCK_COLUMNS; ++i) { \
+        high[i] = loaded_high[i]; \
+    } \
     [[unroll]] for (uint i = 0u; i < LINE_VECTORS * BLOCK_COLUMNS; ++i) { \
         uint number = i * INVOCATIONS + invocation; \
         lines[number / LINE_VECTORS * LINE + number % LINE_VECTORS] = loaded[i]; \
@@ -212,7 +262,7 @@ shared uint difference_lowest;
             if (i < ENTRIES) { \
                 uint entry = j * MOST_ENTRIES + i; \
                 uint scale = loaded_scales[SCALES_AT_ONCE == 1u ? j * MOST_ENTRIES : entry]; \
-                uint zero = loaded_zeros[ZEROS_SHARE_A_WORD ? j * MOST_ENTRIES : entry]; \
+                uint zero = loaded_zeros[entry - i % ZEROS_AT_ONCE]; \
                 scales[entry] = SCALES_AT_ONCE == 4u ? SCALE_OF_FOUR(loaded_fours[j], i % 4u) : scale_of(scale, BLOCK_SCALE(j, stage, i)); \
                 zeros[entry] = ZERO_KIND == ZERO_IS_NUMBER ? ZERO_NUMBER : zero_of(zero, BLOCK_ZERO(j, stage, i)); \
             } \
@@ -278,6 +328,8 @@ void main()
     uint loaded_scales[MOST_ENTRIES * BLOCK_COLUMNS];
     uint loaded_zeros[MOST_ENTRIES * BLOCK_COLUMNS];
     uvec4 loaded_left[LEFT_LOADS];
+    uint loaded_high[MOST_HIGH * BLOCK_COLUMNS];
+    uint high[MOST_HIGH * BLOCK_COLUMNS];
     uint first_words[LINE_VECTORS * BLOCK_COLUMNS];
     uint first_scales[BLOCK_COLUMNS];
     uint first_zeros[BLOCK_COLUMNS];
@@ -330,7 +382,7 @@ void main()
                         if (i * WORD_TERMS % min(BLOCK, UNIT_TERMS) == 0u && (BLOCK <= UNIT_TERMS || unit % BLOCK == 0u)) {
                             TAKE_ENTRY(j)
                         }
-                        WEIGHTS_OF(words[j * UNIT_WORDS + i], entry[j], weights, j * WORD_TERMS)
+                        WEIGHTS_OF(words[j * UNIT_WORDS + i], HIGH_OF_WORD(j, i), entry[j], weights, j * WORD_TERMS)
                     }
                     [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
                         [[unroll]] for (uint four = 0u; four < WORD_TERMS / 4; ++four) {
@@ -345,6 +397,7 @@ void main()
                         }
                     }
                 }
+                MOVE_HIGH
             }
         }
         bool plain = true;

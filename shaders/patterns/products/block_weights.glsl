@@ -7,8 +7,10 @@
 // is rounded to float16 where that is the type. There may be none: then a number stands for all. In their place may lie factors: integers of
 // 4 bits, or signed ones of 8, by which scales of larger blocks are multiplied. Then the scale is rounded to float32, and so on as above.
 //
+// Integers of 3, 5 and 6 bits lie in two planes of each column: the lowest 2 or 4 bits of all of them, and from HIGH_PLANE on the others.
+//
 // Included behind the parameters, by files that define BUFFERs `packed`, `scale` and `zero`. The compile script passes WEIGHT_BITS (2, 4
-// or 8), OPERAND (float32 or float16) and OPERAND_BITS.
+// or 8: those of the first plane), OPERAND (float32 or float16) and OPERAND_BITS.
 #ifndef BLOCK_WEIGHTS_GLSL
 #define BLOCK_WEIGHTS_GLSL
 
@@ -43,6 +45,14 @@ layout(constant_id = 26) const uint FACTOR_BITS = 8u;
 #else
 layout(constant_id = 27) const bool SCALES_ARE_HALVES = false;
 #endif
+
+layout(constant_id = 29) const uint HIGH_BITS = 0u; // of the second plane; without one 0
+layout(constant_id = 34) const uint HIGH_PLANE = 0u; // words before it, from a column's first one
+#define HIGH_MASK ((1u << HIGH_BITS) - 1u)
+
+// The word of the second plane that a term has its bits in, from a column's first one; and the bits of it and of its next neighbours.
+uint high_word(uint term) { return HIGH_PLANE + (term * HIGH_BITS >> 5u); }
+uint high_of(uint word, uint term) { return HIGH_BITS == 0u ? 0u : word >> (term * HIGH_BITS & 31u); }
 
 // An integer of a word, by its index: the index's lowest bits count.
 uint integer_of(uint word, uint index)
@@ -105,6 +115,10 @@ uint zero_of(uint word, uint index)
     { \
         uint index = column * PACKED_COLUMN + term * PACKED_TERM; \
         uint integer = integer_of(words_##packed[BASE_WORD(packed) + index / uint(WORD_TERMS)], index); \
+        if (HIGH_BITS != 0u) { \
+            uint word = words_##packed[BASE_WORD(packed) + column * PACKED_COLUMN / uint(WORD_TERMS) + high_word(term)]; \
+            integer |= (high_of(word, term) & HIGH_MASK) << uint(WEIGHT_BITS); \
+        } \
         return weight_of(integer, zero##_at(zero_index(column, term)), scale##_at(scale_index(column, term))); \
     }
 

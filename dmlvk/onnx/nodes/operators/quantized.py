@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from dmlvk.onnx.nodes.operators.quantization import by_quotient, dynamically, ma
 from dmlvk.onnx.nodes.translation import DMLVK, FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.nodes.values import NotOnDevice, Tensor
 from dmlvk.operators import RoundingMode, ScaleBias
-from dmlvk.operators.block_weights import row_bytes
+from dmlvk.operators.block_weights import LOW_BITS, row_bytes
 
 _DEQUANTIZE, _QUANTIZE = "ELEMENT_WISE_DEQUANTIZE_LINEAR", "ELEMENT_WISE_QUANTIZE_LINEAR"
 _SIGN_OF_BYTE = 0x80
@@ -426,15 +427,18 @@ class _NodeBlocks:
         return row_bytes(self.count, self.bits)
 
     @classmethod
-    def of(cls, node: Node) -> _NodeBlocks:
+    def of(cls, node: Node, kinds: Collection[int]) -> _NodeBlocks:
         """Of a node.
+
+        Args:
+            kinds: how many bits integers may have.
 
         Raises:
             NotOnDevice: when the device cannot have such blocks.
         """
         made = cls(node.integer("N"), node.integer("K"), node.integer("bits", 4), node.integer("block_size", 32))
         least = 8 if made.bits == 8 else 16
-        if made.bits not in (2, 4, 8) or made.size < least or made.size % least or min(made.columns, made.terms) < 1:
+        if made.bits not in kinds or made.size < least or made.size % least or min(made.columns, made.terms) < 1:
             raise NotOnDevice(f"{made.columns} columns of {made.terms} with {made.bits} bits in blocks of {made.size}")
         return made
 
@@ -488,8 +492,13 @@ class _NodeBlocks:
     "MatMulNBits",
     by=["GEMM"],
     domain=DMLVK,
-    note="as com.microsoft's; scales may be FLOAT16 beside FLOAT rows, and fewer, which factors of blocks multiply",
+    note="as com.microsoft's, of 2 to 6 and 8 bits; scales may be FLOAT16 beside FLOAT, or fewer, times factors",
 )
+def product_with_own_blocks(node: Node) -> None:
+    """The same with what GGUF's types have besides."""
+    _product_with_blocks(node, LOW_BITS)
+
+
 @translates(
     "MatMulNBits",
     by=["GEMM"],
@@ -498,7 +507,11 @@ class _NodeBlocks:
 )
 def product_with_blocks(node: Node) -> None:
     """The second matrix lies in blocks of small integers, each with its scale, and is read as it is."""
-    a, blocks = node.tensor(0), _NodeBlocks.of(node)
+    _product_with_blocks(node, (2, 4, 8))
+
+
+def _product_with_blocks(node: Node, kinds: Collection[int]) -> None:
+    a, blocks = node.tensor(0), _NodeBlocks.of(node, kinds)
     if a.element not in FLOATS or a.shape[-1:] != (blocks.terms,):
         raise NotOnDevice(f"{list(a.shape)} for sums of {blocks.terms} terms")
     weights, groups = blocks.parameters(node, a.element), blocks.groups(node)
