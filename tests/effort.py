@@ -105,13 +105,17 @@ class Turns:
             self._numbers[case.name] = counts[case.desc_class]
             counts[case.desc_class] += 1
 
+    def is_on_all(self, case: Any) -> bool:
+        """Whether a case is run on all devices."""
+        return case.name in self._on_all
+
     def on_all(self, case: Any) -> list[Any]:
         """The cases of the same operator that are run on all devices, in their order."""
         return [other for other in self._cases[case.desc_class] if other.name in self._on_all]
 
     def devices(self, case: Any, devices: Sequence[_Device]) -> list[_Device]:
         number = self._numbers.get(case.name, 0)
-        return list(devices) if case.name in self._on_all else [devices[number % len(devices)]]
+        return list(devices) if self.is_on_all(case) else [devices[number % len(devices)]]
 
 
 def first_on_all(devices: Sequence[_Device], number: int) -> Sequence[_Device]:

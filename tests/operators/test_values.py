@@ -39,7 +39,9 @@ FEWER_ACTIVATIONS = 16 if IS_QUICK else 4 if TAKES_TURNS else 1
 FEWER_PATTERNS = 16 if IS_QUICK else 4 if TAKES_TURNS else 1
 """Of types wider than 16 bits so many times fewer patterns of packed tensors are tried."""
 
-MOST_SETS = 4 if IS_QUICK else 8 if TAKES_TURNS else None
+FEWEST_PATTERNS = 2**14 if IS_QUICK else 2**16  # But as many as these
+
+MOST_SETS = 2 if IS_QUICK else 8 if TAKES_TURNS else None
 """Of attributes, with which all patterns are tried; the first ones are those with which results differ widely."""
 
 ALONG_AXES = [case for case in value_cases() if (case.desc_class.declaration.pattern == "rows")]
@@ -91,8 +93,10 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     devices = TURNS.devices(case, benches)
     swept = case.desc_class.operator_name in SWEPT
     patterns, most_sets = (PATTERNS, MOST_SETS) if swept else (PATTERNS // 16, MOST_SETS or 24)
-    is_shown_by_others = TAKES_TURNS and case not in TURNS.on_all(case)
-    patterns = max(patterns // (FEWER_PATTERNS * (16 if case.lacks_tensors or is_shown_by_others else 1)), 2**16)
+    is_shown_by_others = TAKES_TURNS and not TURNS.is_on_all(case)
+    patterns = max(
+        patterns // (FEWER_PATTERNS * (16 if case.lacks_tensors or is_shown_by_others else 1)), FEWEST_PATTERNS
+    )
     step = 1
     if case in ALONG_AXES:
         step = 12 if TAKES_TURNS and not IS_QUICK else FEWER_SHAPES * (2 if _names_axes(case) else 3)
@@ -131,7 +135,7 @@ def _first_of_operators() -> list[Any]:
     seen: set[str] = set()
     parameters = []
     for case, layout in _cases_and_layouts():
-        if TAKES_TURNS and case not in TURNS.on_all(case):
+        if TAKES_TURNS and not TURNS.is_on_all(case):
             continue
         repeats = case.desc_class.operator_name in seen
         seen.add(case.desc_class.operator_name)
