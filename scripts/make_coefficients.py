@@ -78,7 +78,6 @@ def pi() -> Decimal:
 
 
 def density(x: Decimal) -> Decimal:
-    """Of the normal distribution."""
     return (-x * x / 2).exp() / (2 * pi()).sqrt()
 
 

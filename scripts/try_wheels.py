@@ -215,8 +215,6 @@ def _tried(root: Root, folder: Path, operators: str | None) -> tuple[list[str], 
 
 
 class Seconds(NamedTuple):
-    """How long something takes."""
-
     wall: float
     processor: float  # of the programs that it runs
 

@@ -207,5 +207,4 @@ def is_bool(x: Array) -> bool:
 
 
 def along(axis: int, item: Any) -> tuple[Any, ...]:
-    """The index of a part along one axis."""
     return (*(slice(None),) * axis, item)

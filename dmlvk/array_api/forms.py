@@ -27,7 +27,6 @@ _LN_2 = math.log(2)
 
 
 def constant(value: float, like: Expression) -> Expression:
-    """A number in the type of an operand."""
     return like.graph.constant(value, like.data_type)
 
 

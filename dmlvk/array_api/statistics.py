@@ -72,7 +72,6 @@ def _reduction(
 
 
 def _accumulated(x: Array, dtype: Any, where: str) -> Array:
-    """In the type that sums and products have."""
     check_is(x.dtype, NUMERIC, where)
     wanted = _sum_type(x.dtype) if dtype is None else checked_dtype(dtype, where)
     return converted(x, wanted)

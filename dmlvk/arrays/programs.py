@@ -33,7 +33,6 @@ class Programs:
             return self._kept[kind].keep(key, made)
 
     def clear(self) -> None:
-        """Forgets everything."""
         with self._lock:
             for kept in self._kept.values():
                 kept.clear()

@@ -90,7 +90,6 @@ class Value:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it still has to be computed."""
         return self._memory is None
 
     def operands_if_pending(self) -> tuple[Value, ...] | None:

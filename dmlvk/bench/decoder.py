@@ -34,8 +34,6 @@ _OWN_MEMORY = re.compile(r"^RssAnon:\s+(\d+) kB", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class MemoryUse:
-    """What a decoder takes once it has run."""
-
     device_bytes: int  # of weights and whatever lies between kernels, without the caches of keys and values
     cache_bytes: int  # of these
     file_bytes: int  # of the model's files

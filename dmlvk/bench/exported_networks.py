@@ -61,7 +61,6 @@ class TorchvisionNetwork:
             return self._network(self._pictures)
 
     def result(self) -> npt.NDArray[Any]:
-        """What PyTorch computes."""
         values: npt.NDArray[Any] = self._run().float().cpu().numpy()
         return values
 

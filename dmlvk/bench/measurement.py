@@ -145,7 +145,6 @@ def measure(task: Task, libraries: Sequence[Library], seconds: float = 2.0) -> R
 
 
 def _some(result: Array) -> Array:
-    """Elements at equal distances."""
     return result.reshape(-1)[:: max(1, result.size // _COMPARED_ELEMENTS)].copy()
 
 

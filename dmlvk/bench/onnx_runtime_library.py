@@ -93,7 +93,6 @@ class _PreparedOnnxRuntime:
         return self.seconds(1)
 
     def close(self) -> None:
-        """Frees the session's memory."""
         del self._session, self._binding, self._values
 
 

@@ -51,7 +51,6 @@ class BoundRun:
         return next(buffer for buffer in self.outputs if buffer is not None).download()
 
     def close(self) -> None:
-        """Frees the buffers."""
         self.recorder.reset()
         for buffer in (*self.inputs, *self.outputs, self._scratch):
             if buffer is not None:
@@ -112,7 +111,6 @@ class OwnPrepared:
         return time.perf_counter() - start
 
     def close(self) -> None:
-        """Frees the buffers."""
         self._recordings.clear()
         self._bound.close()
 

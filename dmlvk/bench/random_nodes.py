@@ -108,7 +108,6 @@ class Draw:
         return np.resize(block, shape)
 
     def indices(self, below: int, *shape: int) -> Array:
-        """Numbers of elements along an axis."""
         return self._random.integers(0, below, shape)
 
     def axes(self, *choices: tuple[int, ...]) -> tuple[int, ...]:

@@ -48,7 +48,6 @@ class Task:
 
     @property
     def operator_name(self) -> str:
-        """DirectML's."""
         return self.desc.operator_name
 
     def reads(self) -> list[tuple[Field, TensorDesc]]:

@@ -40,7 +40,6 @@ class TorchLibrary:
         return "not installed" if torch is None else cls(torch)
 
     def prepare(self, task: Task, inputs: Mapping[str, Array]) -> _PreparedTorch | None:
-        """Any task whose function and data type PyTorch has."""
         try:
             return _PreparedTorch(self._torch, self.on_gpu, task, inputs)
         except (RuntimeError, TypeError, ValueError):  # not for this operator, or this data type
@@ -145,7 +144,6 @@ class _PreparedTorch:
         return time.perf_counter() - start
 
     def close(self) -> None:
-        """Gives the memory back to the device."""
         del self._call, self._inputs, self._output, self._submissions
         if self._cuda:
             self._torch.cuda.empty_cache()

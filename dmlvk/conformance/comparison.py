@@ -21,8 +21,6 @@ _NAMED_ELEMENTS = 3  # Wrong results that a message names
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How results compare with what they must be."""
-
     count: int  # results that were compared
     broken: int  # how many break the promise: their bits differ, or they are further from the true value than promised
     misrounded: int  # how many are not the number nearest to the true value; where bits are compared, those that differ
@@ -40,7 +38,6 @@ def as_bits(array: Array) -> Array:
 
 
 def compare(desc: OperatorDesc, got: Array, expected: Array) -> Comparison:
-    """Compares a device's results with the reference's."""
     if has_true_values(desc):
         return compare_values(got, expected, promised_ulp(desc.accuracy, desc.output_type))
     return compare_bits(got, expected)

@@ -77,7 +77,6 @@ class Workbench:
         return buffer
 
     def close(self) -> None:
-        """Frees the buffers."""
         for buffer in self._buffers.values():
             buffer.close()
         self._buffers.clear()

@@ -49,8 +49,6 @@ def layouts(plan: Extent) -> list[tuple[str, int, int | None]]:
 
 
 class Tally:
-    """Sums up comparisons."""
-
     def __init__(self) -> None:
         self.results = self.broken = self.misrounded = 0
         self.worst: WorstResult | None = None
@@ -87,7 +85,6 @@ def is_settled(case: ValueCase) -> bool:
 
 
 def case_report(case: ValueCase | SampleCase, **found: Any) -> CaseReport:
-    """A report with what the case says of itself."""
     facts: dict[str, Any] = {
         "name": case.name,
         "operator": case.desc_class.operator_name,

@@ -43,8 +43,6 @@ class WorstResult:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """What one device did in one case."""
-
     device: int  # its position among the report's devices
     results: int  # how many were compared
     broken: int  # how many break the promise
@@ -113,8 +111,6 @@ class CaseReport:
 
 @dataclasses.dataclass(frozen=True)
 class Extent:
-    """How much is tried."""
-
     patterns: int = 2**18  # values of each data type of more than 16 bits
     attribute_sets: int | None = 8  # sets of attributes; None: all that there are
 

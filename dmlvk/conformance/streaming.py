@@ -71,7 +71,6 @@ class Slots:
             return path
 
     def give_back(self, slot: Path) -> None:
-        """Its results are of no more use."""
         with self._lock:
             self._free.append(slot)
 
@@ -145,7 +144,6 @@ class Bench:
             results[start : start + self._count] = self._output.download(self._result_type)
 
     def close(self) -> None:
-        """Frees the buffers."""
         self._input.close()
         self._output.close()
 

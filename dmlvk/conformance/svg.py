@@ -60,7 +60,6 @@ def _columns(profile: Sequence[float | None], data_type: DataType) -> Float64Arr
 
 
 def _x_of(value: float, data_type: DataType) -> float:
-    """The place of a number on the horizontal axis."""
     order = line_order(data_type)
     bits = int(np.array([abs(value)], data_type.numpy_dtype).view(f"u{data_type.size_in_bytes}")[0])
     middle = order.size / 2

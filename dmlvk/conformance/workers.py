@@ -54,7 +54,6 @@ class WorkerContext:
         self.kept: dict[str, Any] = {}
 
     def close(self) -> None:
-        """Frees all buffers."""
         for resource in [*self.kept.values(), *self.benches]:
             resource.close()
         self.kept.clear()

@@ -294,7 +294,6 @@ class Graph(GraphWithNumPyWords):
         output_strides: Sequence[int] | None,
         name: str,
     ) -> Expression:
-        """Applies an operator whose tensors broadcast to one size."""
         operator = kind.operator_name
         check_given(kind, tensors, attributes or {})
         present = {member: operand for member, operand in tensors.items() if operand is not None}

@@ -75,12 +75,10 @@ def is_image(tensor: TensorDesc) -> bool:
 
 
 def _has_one_pixel(tensor: TensorDesc) -> bool:
-    """Whether all layouts of a tensor's channels are one."""
     return len(tensor.sizes) >= _FEWEST_AXES and math.prod(tensor.sizes[2:]) == 1
 
 
 def channels_last(tensor: TensorDesc) -> TensorDesc:
-    """The same tensor with channels behind one another."""
     channels, spatial = tensor.sizes[1], tensor.sizes[2:]
     inner = tuple(channels * math.prod(spatial[axis + 1 :]) for axis in range(len(spatial)))
     return TensorDesc(tensor.data_type, tensor.sizes, (channels * math.prod(spatial), 1, *inner))

@@ -36,7 +36,6 @@ def check_given(kind: type[OperatorDesc], tensors: Mapping[str, object], attribu
 
 
 def check_mappings(operator: str, tensors: object, attributes: object) -> None:
-    """Refuses members that are not given by name."""
     for what, given in (("tensors", tensors), ("attributes", {} if attributes is None else attributes)):
         if not isinstance(given, Mapping):
             raise InvalidArgumentError(f"{operator}: {what} must be given by name, in a dict; got {given!r}")

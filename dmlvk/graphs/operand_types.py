@@ -37,7 +37,6 @@ def shares_sizes(kind: type[OperatorDesc], member: str) -> bool:
 
 
 def common_sizes(kind: type[OperatorDesc], expressions: Mapping[str, Expression]) -> tuple[int, ...]:
-    """The shape that all operands broadcast to."""
     sharing = {member: e for member, e in expressions.items() if shares_sizes(kind, member)} or dict(expressions)
     rank = max((len(e.sizes) for e in sharing.values()), default=1)
     common = [1] * rank

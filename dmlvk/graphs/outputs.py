@@ -20,8 +20,6 @@ _USUAL_TYPES = (DataType.UINT8, DataType.UINT32, DataType.FLOAT32)
 
 @dataclasses.dataclass(frozen=True)
 class WantedOutputs:
-    """What was asked for of an operator's outputs."""
-
     # of all of them that inputs do not decide, or by Python name
     data_type: DataType | Mapping[str, DataType] | None = None
     # of the only one whose sizes nothing decides, or by Python name

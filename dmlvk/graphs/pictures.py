@@ -111,7 +111,6 @@ class _NodeBox:
 
     @property
     def width(self) -> float:
-        """From the longest line."""
         return max(len(line) for line in (self.title, *self.lines)) * _CHARACTER + 24
 
     @property

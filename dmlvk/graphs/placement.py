@@ -197,7 +197,6 @@ def _replaceable(
 
 
 def steps_once(stages: Sequence[Stage], placement: MemoryPlacement) -> list[KernelStep]:
-    """The launches of stages that run only once."""
     launches: list[KernelStep] = []
     for number, stage in enumerate(stages):
         reads, writes = ([placement.regions[value] for value in values] for values in (stage.reads, stage.writes))

@@ -58,8 +58,6 @@ def open_sizes(guards: Guards, values: Sequence[int]) -> tuple[list[int], list[i
 
 @dataclasses.dataclass(frozen=True)
 class _OwnedRange:
-    """A range that a launch reads or writes."""
-
     owner: _Owner  # what it lies in
     offset: int  # where it begins in that, in bytes
     size: int  # its bytes

@@ -19,8 +19,6 @@ WORK_GROUPS_PER_ROW = 65535  # The work-group count per dimension that every Vul
 
 @dataclasses.dataclass(frozen=True)
 class Kernel(ABC):
-    """A shader variant and how it is launched."""
-
     variant: str  # name of the shader variant
     work_groups: tuple[int, int, int]  # launch size
     work_group_size: int = dataclasses.field(default=WORK_GROUP_SIZE, kw_only=True)  # invocations of a work group

@@ -70,7 +70,6 @@ class PictureShape:
 
 
 def is_picture(path: Path) -> bool:
-    """Whether the file name means a picture."""
     return path.suffix.lower() in SUFFIXES
 
 

@@ -87,7 +87,6 @@ class JsonNode:
         return f"{self.source.label}:{line}:{column}"
 
     def error(self, message: str) -> ModelFileError:
-        """The error to raise for this value."""
         return self.source.error(self.offset, message)
 
     def key_error(self, key: str, message: str) -> ModelFileError:

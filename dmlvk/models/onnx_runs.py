@@ -35,7 +35,6 @@ class OnnxRun:
         self._session.close()
 
     def check(self, bindings: Mapping[str, OnnxBinding]) -> None:
-        """Refuses bindings for what the model does not have."""
         names = [argument.name for argument in (*self._session.get_inputs(), *self._session.get_outputs())]
         for name, binding in bindings.items():
             if name not in names:

@@ -57,8 +57,6 @@ class Values(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class ArrayValues:
-    """Values that stand in the model file."""
-
     array: npt.NDArray[Any]
 
     @property
@@ -219,11 +217,9 @@ class DeferredValues:
 
     @property
     def size_in_bytes(self) -> int:
-        """Nothing yet."""
         return 0
 
     def read(self) -> npt.NDArray[Any]:
-        """Nothing yet."""
         return np.empty(0, np.uint8)
 
 
@@ -350,7 +346,6 @@ class PictureOptions:
 
     @property
     def first_node(self) -> JsonNode | None:
-        """The first of the two that is present."""
         return self.size_node or self.mode_node
 
     def shape(self, path: Path) -> images.PictureShape:

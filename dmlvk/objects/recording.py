@@ -48,7 +48,6 @@ class _Ranges:
         self._found: dict[int, tuple[Buffer | Allocation, list[int], list[int]]] = {}
 
     def overlap(self, access: Access) -> bool:
-        """Whether one of the bytes is among them."""
         _, starts, ends = self._found.get(id(access.memory), (None, [], []))
         before = bisect.bisect_left(starts, access.end)  # so many begin before its end; the last of them ends last
         return before > 0 and ends[before - 1] > access.start

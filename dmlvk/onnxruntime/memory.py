@@ -143,7 +143,6 @@ class Memory:
         return len(self._blocks)
 
     def allocate(self, size: int) -> int:
-        """A new block's address."""
         room = max(-(-size // _ALIGNMENT), 1) * _ALIGNMENT
         with self._lock:
             if self._free[room]:
@@ -257,7 +256,6 @@ class Memory:
         ctypes.memmove(target, address_of(found), size)
 
     def copied(self, source: int, target: int, size: int) -> None:
-        """Lets a place hold what another one holds."""
         with self._lock:
             if size == 0:
                 return

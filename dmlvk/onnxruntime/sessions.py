@@ -23,8 +23,6 @@ _MOST_EVENTS = 1_000_000  # As many as ONNX Runtime itself keeps
 
 @dataclasses.dataclass(frozen=True)
 class _Event:
-    """What took some time."""
-
     name: str  # what it was
     start: int  # nanoseconds of ``time.perf_counter_ns``
     duration: int  # nanoseconds

@@ -55,7 +55,6 @@ def _lengths(desc: Convolution | Draft, spatial: int) -> None:
 
 
 def _along(desc: Convolution | Draft, axis: int, size: int, window: int) -> int:
-    """Places of the output along a spatial axis."""
     stride, dilation = int(desc.strides[axis]), int(desc.dilations[axis])
     padding, further = int(desc.start_padding[axis] + desc.end_padding[axis]), int(desc.output_padding[axis])
     reach = (window - 1) * dilation + 1

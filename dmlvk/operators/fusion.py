@@ -115,7 +115,6 @@ class FusedActivation:
 
 
 def _remade(activation: type[OperatorDesc], attributes: dict[str, Any]) -> FusedActivation:
-    """One that arrived pickled."""
     return FusedActivation(activation, **attributes)
 
 

@@ -141,7 +141,6 @@ class HostRun:
             raise
 
     def close(self) -> None:
-        """Frees the buffers."""
         self._input_views, self._output_views = [], []
         self._release()
 
@@ -225,7 +224,6 @@ class _HostView:
 
 
 def _sizes(compiled: CompiledOperator) -> dict[tuple[BindingKind, int], int]:
-    """Bytes of the buffers for a run."""
     sizes = {(BindingKind.INPUT, number): point.size_in_bytes for number, point in enumerate(compiled.inputs)}
     sizes |= {(BindingKind.OUTPUT, number): point.size_in_bytes for number, point in enumerate(compiled.outputs)}
     sizes |= {(BindingKind.TEMPORARY, number): size for number, size in enumerate(compiled.temporary_pages)}
@@ -264,7 +262,6 @@ class _RunSlots:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of the buffers that are kept."""
         return self._run_size * sum(slot.run is not None for slot in self.slots) if self.are_kept else 0
 
     def next(self) -> _Slot:

@@ -43,7 +43,6 @@ class KeptRecordings:
         return sum(len(kept) for _, kept in self._of.items())
 
     def find(self, compiled: CompiledOperator, places: _Places) -> Recording | None:
-        """What was recorded of an operator for such places."""
         kept = self._of.get(compiled)
         recording = None if kept is None else kept.get(places)
         if recording is not None:

@@ -67,12 +67,10 @@ class ChunkRuns:
         self._lock = threading.RLock()  # likewise
 
     def clear(self) -> None:
-        """Forgets all plans."""
         self._plans.clear()
         self._kept.clear()
 
     def execute(self, compiled: CompiledOperator, arrays: Arrays) -> Arrays:
-        """Runs a compiled operator on arrays that are checked."""
         plan = self._plans.get(compiled)
         if plan is None:
             plan = self._plan_of(compiled)

@@ -78,7 +78,6 @@ class Tensor(_Handle):
         return bool(_tensor_is_init(self))
 
     def create_staging(self) -> None:
-        """Makes the host's copy."""
         _check(_tensor_create_staging(self))
 
     def destroy_staging(self) -> None:
@@ -108,7 +107,6 @@ class Algorithm(_Handle):
     __del__ = _frees("free_algorithm")
 
     def destroy(self) -> None:
-        """Frees what it has on the device."""
         _check(_algorithm_destroy(self))
 
 
@@ -135,7 +133,6 @@ class Sequence(_Handle):
         return self
 
     def eval_async(self) -> Sequence:
-        """Submits everything."""
         if _eval_async(self):
             _raise()
         return self
@@ -159,7 +156,6 @@ class Sequence(_Handle):
         return list(ticks)
 
     def destroy(self) -> None:
-        """Frees what it has on the device."""
         _check(_sequence_destroy(self))
 
 
@@ -191,7 +187,6 @@ class Manager(_Handle):
         _check(_manager_destroy(self))
 
     def clear(self) -> None:
-        """Forgets what is gone."""
         _check(_manager_clear(self))
 
     def device_names(self) -> list[str]:

@@ -382,7 +382,6 @@ class Engine(EngineMemory):
             wait_for(self, lambda: [recording])
 
     def wait_for(self, allocation: Allocation) -> None:
-        """Waits for all submitted work that uses an allocation."""
         wait_for(self, lambda: self._users(allocation))
 
     def dispatch_spans(self, recording: Recording) -> list[tuple[float, float]]:

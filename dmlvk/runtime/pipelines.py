@@ -148,7 +148,6 @@ class Pipelines:
                 self._bound.pop(key).destroy()
 
     def destroy(self) -> None:
-        """Destroys everything."""
         for kept in (self._bound, self._compiled):
             while kept:
                 kept.popitem()[1].destroy()

@@ -31,7 +31,6 @@ class _OperationList(list[Any]):
     """Operations that stand in a list, to be recorded later."""
 
     def record(self, operation: Any) -> None:
-        """As of Kompute's sequence."""
         self.append(operation)
 
 

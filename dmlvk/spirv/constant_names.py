@@ -22,8 +22,6 @@ _DEBUG = frozenset((2, 3, 4, _NAME, 6, 7, 8, 317, 330))  # sources, names, lines
 
 @dataclasses.dataclass(frozen=True)
 class Constants:
-    """A module's specialization constants."""
-
     ids: Mapping[str, int]  # by name the ``constant_id``, of those that a launch gives
     count: int  # how many values a launch gives, from id 0 on: ids that the module has not are given 0
 

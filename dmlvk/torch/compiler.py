@@ -232,7 +232,6 @@ class _Supported(OperatorSupportBase):
         self._refused, self._is_recorded = refused, is_recorded
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
-        """PyTorch's question."""
         if is_on_host(node):
             return False
         if node.target is operator.getitem and isinstance(node.args[0], Node):
@@ -303,7 +302,6 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
 
 
 def _part(setting: _CompilerSetting, module: GraphModule, node: Node) -> torch.nn.Module:
-    """What stands for a node that calls a part."""
     if setting.device is None:
         from dmlvk.torch.device.compiled import RecordedPart  # PyTorch may be too old for its device
 

@@ -157,7 +157,6 @@ def _counted(x: torch.Tensor, weights: torch.Tensor | None = None, minlength: in
 
 
 def repeated(repeats: torch.Tensor, *, output_size: int | None = None) -> torch.Tensor:
-    """Each place as often as it says."""
     if repeats.dim() != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if not repeats.numel():

@@ -12,7 +12,6 @@ _aten = torch.ops.aten
 
 
 def has_none(x: Any) -> bool:
-    """Whether it is a tensor without elements."""
     return isinstance(x, torch.Tensor) and any(isinstance(size, int) and not size for size in x.shape)
 
 

@@ -25,7 +25,6 @@ def put_on_host(node: Node) -> None:
 
 
 def is_on_host(node: Node) -> bool:
-    """Whether a node was put on the host."""
     return _MARK in node.meta
 
 

@@ -382,7 +382,6 @@ def _checking(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _triangle(x: torch.Tensor, uplo: str = "L", *_: Any) -> torch.Tensor:
-    """What is read of a symmetric matrix."""
     return x.tril() if uplo.upper() == "L" else x.triu()
 
 

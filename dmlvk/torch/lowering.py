@@ -113,7 +113,6 @@ class Context:
 
     @property
     def data_type(self) -> DataType:
-        """What stands for it on the device."""
         return DATA_TYPES[self.dtype]
 
     @property
@@ -172,7 +171,6 @@ class Context:
         return self.tensor(value) if are_narrow else rounded_to_bfloat16(self.tensor(value))
 
     def is_read(self, number: int) -> bool:
-        """Whether something reads one of the node's results."""
         users = () if self.node is None else self.node.users
         return any(user.args[1:] == (number,) or getattr(user.target, "__name__", "") != "getitem" for user in users)
 

@@ -263,7 +263,6 @@ class _Arena:
         return to_numpy(gradient)
 
     def _decayed(self, gradients: TensorMemory, decay: float) -> TensorMemory:
-        """Gradients with a part of the parameters."""
         graph = Graph(self._device)
         shape, data_type = gradients.shape, gradients.data_type
         x, gradient = graph.input("x", data_type, shape), graph.input("gradient", data_type, shape)

@@ -21,8 +21,6 @@ _SOURCES = "deb [arch={machine} signed-by={key}] {mirror} {suite} {parts}\n"
 
 @dataclasses.dataclass(frozen=True)
 class Distribution:
-    """Where packages come from."""
-
     mirror: str  # its server
     keyring: str  # whose key signs its lists, a package of Debian's
     key: Path  # in that package

@@ -46,7 +46,6 @@ class Changes:
     remark: str = ""  # why not, or an empty string
 
     def touch(self, launch: RealLaunch) -> bool:
-        """Whether a launch is another one than the commit's."""
         return launch.variant in self.variants or (self.known is not None and launch.key not in self.known)
 
 

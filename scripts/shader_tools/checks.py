@@ -189,7 +189,6 @@ def entry_points(module: Module) -> Iterator[Objection]:
 
 
 def execution_modes(module: Module) -> Iterator[Objection]:
-    """Object to execution modes other than a local size."""
     for instruction in module.named("OpExecutionMode"):
         if instruction.operands[1] != opcodes.EXECUTION_MODE_LOCAL_SIZE:
             yield instruction.offset, f"OpExecutionMode {instruction.operands[1]}"

@@ -73,8 +73,6 @@ SAMPLERS: dict[str, Sampler] = {}  # By operator; the modules of this folder fil
 
 
 def sampler(operator_name: str) -> Callable[[Sampler], Sampler]:
-    """Declares a function to be an operator's sampler."""
-
     def declared(function: Sampler) -> Sampler:
         SAMPLERS[operator_name] = function
         return function

@@ -134,7 +134,6 @@ def _aligned(name: str, types: Types, random: np.random.Generator) -> Iterator[S
 
 @sampler("ROI_ALIGN")
 def roi_align(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-    """With pixels' middles."""
     return _aligned("ROI_ALIGN", types, random)
 
 

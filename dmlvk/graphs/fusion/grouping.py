@@ -103,7 +103,6 @@ class Group:
 
     @functools.cached_property
     def read(self) -> frozenset[NetworkValue]:
-        """The values that its operators read from outside."""
         return frozenset(value for node in self.nodes for _, _, value in node.reads()) - self.written
 
     @property
@@ -346,7 +345,6 @@ class _Grouping:
         return group if self._fits(group) and self._is_quickly_compiled(group) and _outputs_agree(group) else None
 
     def _position_of(self, operand: Operand) -> tuple[int, int]:
-        """Where an operand stands in the graph."""
         return self._position[operand.view.node], operand.view.number
 
     def _fits(self, group: Group) -> bool:

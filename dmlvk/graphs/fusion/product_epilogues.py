@@ -55,7 +55,6 @@ class ProductEpilogue:
         return lower_gemm_with_epilogue(desc, self.kind, target, beside=self.beside)
 
     def followed_by(self, node: NetworkNode, **changes: Any) -> ProductEpilogue:
-        """The epilogue with another operator behind it."""
         operands = {name: changes.pop(name) for name in ("bias", "residual") if name in changes}
         kind = dataclasses.replace(self.kind, **changes)
         return dataclasses.replace(self, followers=(*self.followers, node), kind=kind, **operands)

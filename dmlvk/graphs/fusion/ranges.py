@@ -206,7 +206,6 @@ def of_larger(a: Range, bound: Range, *, larger: bool) -> Range:
 
 
 def of_clip(a: Range, smallest: Range, largest: Range) -> Range:
-    """A value between two constant numbers."""
     made = of_larger(of_larger(a, largest, larger=False), smallest, larger=True)
     assert smallest.highest is not None and largest.highest is not None  # they are numbers
     return dataclasses.replace(made, highest=max(smallest.highest, largest.highest))

@@ -123,7 +123,6 @@ class _AttentionLowering:
         return there
 
     def _result(self, shares: PlacedTensor, value: PlacedTensor, output: PlacedTensor) -> None:
-        """The product of shares and values of a block."""
         target = output.folded(self.group)
         made = target or self._scratch(output.tensor.sizes)
         self._gemm(self._folded(shares), value, None, target or self._folded(made), 1.0, False)

@@ -77,7 +77,6 @@ class CacheOperands:
 
     @property
     def _of_caches(self) -> dict[str, int]:
-        """Constants of all kernels that read or write caches."""
         scale = self.desc.key_scale_tensor
         return (
             self._of_lengths
@@ -87,7 +86,6 @@ class CacheOperands:
 
     @property
     def _common(self) -> dict[str, int]:
-        """Constants of the kernels that make results."""
         desc = self.desc
         has_sink = desc.sink_tensor is not None
         return {

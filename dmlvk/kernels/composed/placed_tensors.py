@@ -45,7 +45,6 @@ class PlacedTensor:
 
 
 def last_four(view: PlacedTensor) -> PlacedTensor:
-    """The same memory without the first axes."""
     return view.shaped(view.tensor.sizes[-4:], view.tensor.element_strides[-4:])
 
 

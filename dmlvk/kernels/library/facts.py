@@ -31,7 +31,6 @@ class Facts:
 
     @classmethod
     def of(cls, spirv: bytes) -> Facts:
-        """Those of the function of a contiguous kernel."""
         return cls(called_words(spirv), uses_constant(spirv, DEFERS_SLOW_PATH))
 
 

@@ -47,8 +47,6 @@ class CompilerTimeoutError(CompilerProcessError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the program says to a request."""
-
     is_done: bool  # whether the shader was compiled, or the module is valid
     module: bytes  # the compiled module, in this machine's byte order
     message: str  # words of the compiler or the validator, which warnings are too

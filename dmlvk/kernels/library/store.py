@@ -49,7 +49,6 @@ class Store:
         keep_contents(self.path(key), key, zlib.compress(module, 1))
 
     def keys(self) -> set[str]:
-        """The keys of all modules that have a file."""
         return {path.name.removesuffix(_SUFFIX) for path in _files(self.directory, f"*{_SUFFIX}")}
 
     def prune(self, needed: Collection[str], kept_bytes: int = KEPT_BYTES) -> int:

@@ -121,7 +121,6 @@ def copy(
     # whether it writes other elements than the step before; it may wait all the same, where the two share a word
     is_independent: bool = False,
 ) -> None:
-    """Adds the launches that copy one view to another."""
     folded = fold_copy(source[1], target[1], bits)
     independent = is_independent and folded.writes_whole_words
     for number, part in enumerate(_of_few_axes(folded)):

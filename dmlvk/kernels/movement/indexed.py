@@ -85,7 +85,6 @@ def _gather_nd(desc: GatherNd | GatherNd1, target: Target) -> Program:
 
 
 def _last_axes(tensor: TensorDesc, count: int) -> list[tuple[int, int]]:
-    """Sizes and strides of the last axes."""
     return list(zip(tensor.sizes, tensor.element_strides, strict=True))[tensor.dimension_count - count :]
 
 

@@ -101,8 +101,6 @@ class Product:
 
 @dataclasses.dataclass(frozen=True)
 class Ways:
-    """What a kernel does with its sums."""
-
     come: int  # ``ONE_SEGMENT``, ``SEQUENTIAL`` or ``PARALLEL``
     has_addend: bool  # whether something is added to each
     relu: bool  # whether RELU is applied
@@ -129,7 +127,6 @@ class Epilogue:
 
     @property
     def constants(self) -> dict[str, int]:
-        """The specialization constants that tell of it."""
         return {
             "EPILOGUE_NORMALIZES": int(self.normalization is not None),
             "EPILOGUE_ADDS": int(self.residual is not None),
@@ -151,7 +148,6 @@ class GemmEpilogue:
 
     @property
     def constants(self) -> dict[str, int]:
-        """The specialization constants that tell of it."""
         return {
             "ADDEND_IS_APART": int(self.adds_apart),
             "EPILOGUE_APPLIES_GELU": int(self.gelu),

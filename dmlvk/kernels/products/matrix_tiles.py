@@ -54,8 +54,6 @@ _FEWEST_IN_A_WAVE = CORES * 3 // 4
 
 @dataclasses.dataclass(frozen=True)
 class MatrixTile:
-    """A block of results that a work group computes."""
-
     name: str  # of the variant
     rows: int  # results downwards
     columns: int  # results across
@@ -114,7 +112,6 @@ class MatrixTile:
         return (self.rows, self.columns) == (other.rows, other.columns)
 
     def segments(self, terms: int) -> int:
-        """Of a sum of so many terms."""
         return -(-terms // self.segment)
 
     @property

@@ -39,7 +39,6 @@ class PaddedGemm:
 
     @property
     def moved(self) -> int:
-        """Bytes that copies read and write."""
         copied = sum(source.size_in_bytes + copy.size_in_bytes for source, copy in self.copies.values())
         return copied + (0 if self.results is None else 3 * self.results.size_in_bytes)
 

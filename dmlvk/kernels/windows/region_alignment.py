@@ -38,7 +38,6 @@ _ALL = 2**32 - 1
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The variants of all operators that resize regions."""
     for data_type in FLOATS:
         name = data_type.name.lower()
         own = {"INPUT": name, "INPUT_BITS": str(data_type.size_in_bits)}
@@ -67,8 +66,6 @@ def _variant(mode: InterpolationMode, found: str, data_type: DataType) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class RegionSampling:
-    """What a description says of how regions are sampled."""
-
     scales: tuple[float, float]  # SpatialScaleX and SpatialScaleY
     input_offset: float  # InputPixelOffset
     output_offset: float  # OutputPixelOffset
@@ -140,8 +137,6 @@ def locate_samples(
 
 @dataclasses.dataclass(frozen=True)
 class Reduced:
-    """What samples become."""
-
     found: str  # ``"average"``, ``"max"``, or ``"winner"``: the numbers of the largest sample
     mode: InterpolationMode  # how a sample is taken
     outside: float  # what it is outside of the input

@@ -102,8 +102,6 @@ class _GatheredRange:
 
 
 class _Gradient:
-    """Puts the program together."""
-
     def __init__(self, desc: RoiAlignGrad, target: Target) -> None:
         self.builder = ProgramBuilder(desc, target)
         self.desc = desc

@@ -21,7 +21,6 @@ TAPS = 32768  # Elements of a bin that a launch goes through: fewer than the tur
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
-    """The variants of all operators of this pattern."""
     for data_type in FLOATS:
         name = data_type.name.lower()
         defines = (("INPUT", name), ("INPUT_BITS", str(data_type.size_in_bits)))

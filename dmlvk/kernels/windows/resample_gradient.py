@@ -154,7 +154,6 @@ def _sources(how: Resampling, first: int, end: int, extent: int, rounding: int |
 
 
 def _positions(how: Resampling, first: int, end: int, extent: int) -> npt.NDArray[np.float64]:
-    """Where elements of the output come from."""
     with np.errstate(over="ignore", under="ignore"):
         offsets = np.arange(first, end).astype(np.float32) - np.float32(how.output_offset)
         positions = offsets / np.float32(how.scale) - np.float32(how.input_offset)
@@ -219,7 +218,6 @@ def _launch(
     reads: list[Region],
     written: Region,
 ) -> None:
-    """Adds the launches that compute packed gradients."""
     bits = result.data_type.size_in_bits
     elements_of_word, rounds = 32 // bits, 3 if bits == 32 else 1
     most = math.prod(axis.most_addends(rounding) for axis in axes)

@@ -33,7 +33,6 @@ __all__ += options.__all__
 
 
 def get_default_session_options() -> SessionOptions:
-    """Those of a session that is given none."""
     return SessionOptions()
 
 

@@ -84,7 +84,6 @@ class Cache:
 
     @property
     def is_growing(self) -> bool:
-        """Whether the output has more rows than the input."""
         return self.shown > self.rows
 
 

@@ -50,8 +50,6 @@ has the same."""
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Step:
-    """A node with what ONNX says of its operator."""
-
     index: int  # its place in the model's file; -1 for a node of a function's body
     proto: onnx.NodeProto  # the node
     schema: onnx.defs.OpSchema | None  # ``None`` for an operator that is not ONNX's own

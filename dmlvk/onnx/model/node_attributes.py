@@ -33,7 +33,6 @@ class NodeAttributes:
         return None
 
     def is_given(self, name: str) -> bool:
-        """Whether the node itself has an attribute."""
         return name in self._given
 
     def integer(self, name: str, default: int = 0) -> int:

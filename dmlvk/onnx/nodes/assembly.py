@@ -110,7 +110,6 @@ class Assembly:
         del self._nodes[mark:], self._written[mark:]
 
     def input(self, name: str, element: int, shape: Sequence[int]) -> Tensor:
-        """A tensor that is bound at every run."""
         sizes = tuple(map(as_size, shape))
         source = DeviceSource("input", size_in_bytes(DATA_TYPES[element], sizes), name=name)
         return Tensor(self, source, element, sizes, packed_strides(sizes))

@@ -145,7 +145,6 @@ def outside_of_axes(position: int) -> BatchRule:
 
 
 def joined(look: Look) -> bool:
-    """Along another axis than the first."""
     shape = look.inputs[0]
     return bool(shape) and all(look.is_batched) and int(look.given.get("axis", 0)) % len(shape or (1,)) != 0
 

@@ -158,5 +158,4 @@ def _pretended(graph: Assembly, number: int, value: Value | None, size: int) -> 
 
 
 def is_empty(value: Any) -> bool:
-    """Whether it is an array without elements."""
     return isinstance(value, np.ndarray) and value.size == 0

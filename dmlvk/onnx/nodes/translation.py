@@ -326,7 +326,6 @@ class Node(NodeAttributes):
 
     @property
     def name(self) -> str:
-        """For messages and pictures."""
         return self.proto.name or f"{self.op_type} {next(iter(self.proto.output), '')}"
 
     def packed(self, tensor: Tensor) -> Tensor:
@@ -356,7 +355,6 @@ class Node(NodeAttributes):
         return self._following
 
     def check_element(self, index: int, *elements: int) -> None:
-        """Refuses an input of another type than these."""
         if self.element(index) not in elements:
             raise NotOnDevice(f"the device does not compute this with {element_name(self.element(index))}")
 

@@ -76,7 +76,6 @@ def stored(array: Array) -> Array:
 
 
 def bytes_of(array: Array) -> Bytes:
-    """An array as its bytes lie in a tensor."""
     return np.ascontiguousarray(stored(array)).reshape(-1).view(np.uint8)
 
 
@@ -299,7 +298,6 @@ class Derived:
         return np.array(plain, NUMPY_TYPES[self.element]).reshape(self.numbers.shape)
 
     def current(self) -> Array:
-        """The same for what only looks at them."""
         plain = [value_of(number) for number in self.numbers.reshape(-1)]
         return np.array(plain, NUMPY_TYPES[self.element]).reshape(self.numbers.shape)
 

@@ -148,7 +148,6 @@ class _Division:
     shapes: Mapping[str, Any]  # constants that are shapes and name the size of the batch
 
     def shapes_of(self, items: int) -> dict[str, Any]:
-        """What these constants are for a part."""
         return {name: np.array([items, *shape.reshape(-1)[1:]], shape.dtype) for name, shape in self.shapes.items()}
 
 

@@ -146,7 +146,6 @@ def bound_capture(
 
 
 def captures() -> Repetitions[Signature, Capture]:
-    """Where those of one model are kept."""
     return Repetitions(_MOST, lambda capture: capture.replay.is_there)
 
 

@@ -217,7 +217,6 @@ class ModelRounds:
 
     @property
     def constants(self) -> Mapping[str, Any]:
-        """What is known of the model before it runs."""
         return self._constants
 
     @property
@@ -233,7 +232,6 @@ class ModelRounds:
         capacities: Mapping[str, int] | None = None,  # as for :class:`Planner`
         guards: Guards | None = None,
     ) -> Planner:
-        """What plans a round on these values."""
         return Planner(
             self.device,
             self.model,

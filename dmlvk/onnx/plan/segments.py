@@ -65,8 +65,6 @@ class _OfSizes:
 
 
 class _HostOfSizes:
-    """Computes what follows from sizes on the host."""
-
     def __init__(self, plan: RoundPlan, shapes: tuple[tuple[int, ...], ...], read: Collection[str], of: OpenSizes):
         self._prelude, self._known, self._evaluated = plan.prelude, of.known, of.evaluated
         self._repeated = [of.repeated(step) for step in plan.prelude]

@@ -498,7 +498,6 @@ def _version_text(version: int) -> str:
 
 
 def _driver_version(vendor_id: int, version: int) -> str:
-    """A driver's version number as its vendor packs it."""
     if vendor_id == _NVIDIA:
         return f"{version >> 22}.{version >> 14 & 0xFF}.{version >> 6 & 0xFF}.{version & 0x3F}"
     return _version_text(version)

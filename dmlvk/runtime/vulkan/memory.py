@@ -77,8 +77,6 @@ _PARTS: dict[TensorKind, tuple[tuple[str, int, bool], ...]] = {
 
 @dataclass(frozen=True)
 class MemoryRequest:
-    """A tensor that Kompute is to make."""
-
     size_in_bytes: int  # of the tensor, from 1 to 2**32 - 4; a ``device`` tensor takes twice as much
     kind: TensorKind = "device"  # Kompute's tensor type
     name: str = "buffer"  # what it is for, for messages: ``InputTensor``

@@ -70,8 +70,6 @@ class Extensible(ctypes.Structure):
 
 
 class ApplicationInfo(Extensible):
-    """VkApplicationInfo."""
-
     structure_type = 0
     _fields_ = [
         ("pApplicationName", c_char_p),
@@ -83,8 +81,6 @@ class ApplicationInfo(Extensible):
 
 
 class InstanceCreateInfo(Extensible):
-    """VkInstanceCreateInfo."""
-
     structure_type = 1
     _fields_ = [
         ("flags", c_uint32),
@@ -97,8 +93,6 @@ class InstanceCreateInfo(Extensible):
 
 
 class DeviceQueueCreateInfo(Extensible):
-    """VkDeviceQueueCreateInfo."""
-
     structure_type = 2
     _fields_ = [
         ("flags", c_uint32),
@@ -109,8 +103,6 @@ class DeviceQueueCreateInfo(Extensible):
 
 
 class DeviceCreateInfo(Extensible):
-    """VkDeviceCreateInfo."""
-
     structure_type = 3
     _fields_ = [
         ("flags", c_uint32),
@@ -125,8 +117,6 @@ class DeviceCreateInfo(Extensible):
 
 
 class BufferCreateInfo(Extensible):
-    """VkBufferCreateInfo."""
-
     structure_type = 12
     _fields_ = [
         ("flags", c_uint32),
@@ -139,21 +129,15 @@ class BufferCreateInfo(Extensible):
 
 
 class MemoryAllocateInfo(Extensible):
-    """VkMemoryAllocateInfo."""
-
     structure_type = 5
     _fields_ = [("allocationSize", c_uint64), ("memoryTypeIndex", c_uint32)]
 
 
 class MemoryRequirements(ctypes.Structure):
-    """VkMemoryRequirements."""
-
     _fields_ = [("size", c_uint64), ("alignment", c_uint64), ("memoryTypeBits", c_uint32)]
 
 
 class LayerProperties(ctypes.Structure):
-    """VkLayerProperties."""
-
     _fields_ = [
         ("layerName", c_char * 256),
         ("specVersion", c_uint32),
@@ -163,14 +147,10 @@ class LayerProperties(ctypes.Structure):
 
 
 class ExtensionProperties(ctypes.Structure):
-    """VkExtensionProperties."""
-
     _fields_ = [("extensionName", c_char * 256), ("specVersion", c_uint32)]
 
 
 class QueueFamilyProperties(ctypes.Structure):
-    """VkQueueFamilyProperties."""
-
     _fields_ = [
         ("queueFlags", c_uint32),
         ("queueCount", c_uint32),
@@ -184,14 +164,10 @@ class VkMemoryType(ctypes.Structure):
 
 
 class MemoryHeapProperties(ctypes.Structure):
-    """VkMemoryHeap."""
-
     _fields_ = [("size", c_uint64), ("flags", c_uint32)]
 
 
 class PhysicalDeviceMemoryProperties(ctypes.Structure):
-    """VkPhysicalDeviceMemoryProperties."""
-
     _fields_ = [
         ("memoryTypeCount", c_uint32),
         ("memoryTypes", VkMemoryType * MAX_MEMORY_TYPES),
@@ -201,8 +177,6 @@ class PhysicalDeviceMemoryProperties(ctypes.Structure):
 
 
 class PhysicalDeviceLimits(ctypes.Structure):
-    """VkPhysicalDeviceLimits."""
-
     _fields_ = [
         *_members(c_uint32, "maxImageDimension1D maxImageDimension2D maxImageDimension3D maxImageDimensionCube"),
         *_members(c_uint32, "maxImageArrayLayers maxTexelBufferElements maxUniformBufferRange maxStorageBufferRange"),
@@ -319,8 +293,6 @@ class PhysicalDeviceMemoryProperties2(Extensible):
 
 
 class PhysicalDeviceMemoryBudgetProperties(Extensible):
-    """VkPhysicalDeviceMemoryBudgetPropertiesEXT (VK_EXT_memory_budget)."""
-
     structure_type = 1000237000
     _fields_ = [("heapBudget", c_uint64 * MAX_MEMORY_HEAPS), ("heapUsage", c_uint64 * MAX_MEMORY_HEAPS)]
 
@@ -443,8 +415,6 @@ class PhysicalDeviceVulkanMemoryModelFeatures(Extensible):
 
 
 class PhysicalDeviceCooperativeMatrixFeatures(Extensible):
-    """VkPhysicalDeviceCooperativeMatrixFeaturesKHR (VK_KHR_cooperative_matrix)."""
-
     structure_type = 1000506000
     _fields_ = _members(c_uint32, "cooperativeMatrix cooperativeMatrixRobustBufferAccess")
 

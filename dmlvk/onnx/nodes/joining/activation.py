@@ -41,7 +41,6 @@ def gelu(nodes: Nodes, step: Step) -> Joined | None:
 
 
 def _halved(nodes: Nodes, name: str) -> Step | None:
-    """The node that halves by a division."""
     step = nodes.writer(name, "Div")
     return step if step is not None and nodes.is_number(step.proto.input[1], 2.0) else None
 

@@ -162,7 +162,6 @@ def attribute(step: Step, name: str, default: Any = None) -> Any:
 
 
 def _in_order(steps: list[Step]) -> tuple[Step, ...]:
-    """Each behind those of them that it reads from."""
     order: list[Step] = []
     there: set[str] = set()
     written = {name for step in steps for name in step.proto.output}
