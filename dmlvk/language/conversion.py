@@ -40,6 +40,7 @@ def convert_gguf(file: Path | str, folder: Path | str) -> None:
     """
     file, folder = checked_path(file, "convert_gguf: file"), checked_path(folder, "convert_gguf: folder")
     with GgufSource.opened(file) as source, written_folder(folder) as directory:
+        source.is_for_others = True
         _convert_gguf(source, directory)
 
 

@@ -1,11 +1,13 @@
 """What ONNX models of all architectures consist of: products with plain and packed weights, norms, rows of tables.
 
-Packed weights become dmlvk's own MatMulNBits. What a block's minimum takes from a sum is the minimum times the sum of
-the block's operands: so the weights are those of the file, whose difference FLOAT32 does not round.
+Packed weights become dmlvk's own MatMulNBits, or com.microsoft's in folders for others. What a block's minimum takes
+from a sum is the minimum times the sum of the block's operands: so the weights are those of the file, whose difference
+FLOAT32 does not round.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
@@ -471,6 +473,8 @@ class ModelGraph(ABC):
         numbers, scales, factors = self._matrix(name, table)
         if table.scales is None:
             return self._node("Gather", [numbers, "input_ids"], made, axis=0)
+        if self._source.is_for_others:
+            return self._embedded_by_onnx(table, name, made)
         inputs, packing = [numbers, "input_ids", scales, factors], {"K": table.columns, **_packing(table)}
         if table.minima is None:
             return self._node("GatherNBits", inputs, made, domain=DMLVK, **packing)
@@ -480,6 +484,39 @@ class ModelGraph(ABC):
         less = self._node("Sub", [self._blocks(rows, table.block), each], f"{made}.less")
         shape = self._constant(f"{made}.shape", np.array([0, 0, table.columns]))
         return self._node("Reshape", [less, shape], made)
+
+    def _embedded_by_onnx(self, table: Matrix, name: str, made: str) -> str:
+        """The same by ONNX's own operators."""
+        numbers, scales, _ = self._matrix(name, table)
+        found = self._node("Gather", [numbers, "input_ids"], f"{made}.numbers", axis=0)
+        floats = self._node("Cast", [found], f"{made}.floats", to=TensorProto.FLOAT)
+        if table.bits == 4:
+            floats = self._halves(floats, table.block, made)
+        if table.zero:
+            middle = self._constant("middle", np.array(table.zero, np.float32))
+            floats = self._node("Sub", [floats, middle], f"{made}.signed")
+        whole = self._node("Mul", [floats, self._of_blocks(scales, f"{made}.scales")], f"{made}.products")
+        if table.minima is not None:
+            minima = self._of_blocks(self._matrix(f"{name}.minima", table.minima)[0], f"{made}.minima")
+            whole = self._node("Sub", [whole, minima], f"{made}.less")
+        shape = self._constant(f"{made}.shape", np.array([0, 0, table.columns]))
+        return self._node("Reshape", [whole, shape], made)
+
+    def _of_blocks(self, values: str, name: str) -> str:
+        """What the blocks of the tokens' rows have, with an axis for the elements of a block."""
+        found = self._node("Gather", [values, "input_ids"], f"{name}.rows", axis=0)
+        return self._node("Unsqueeze", [found, self._constant("third", np.array([3]))], name)
+
+    def _halves(self, floats: str, block: int, made: str) -> str:
+        """Numbers of four bits, of bytes that were made floats."""
+        sixteen = self._constant("sixteen", np.array(16, np.float32))
+        high = self._node("Floor", [self._node("Div", [floats, sixteen], f"{made}.quotients")], f"{made}.high")
+        low = self._node("Sub", [floats, self._node("Mul", [high, sixteen], f"{made}.highest")], f"{made}.low")
+        axis = self._constant("fourth", np.array([4]))
+        pairs = [self._node("Unsqueeze", [half, axis], f"{half}.column") for half in (low, high)]
+        joined = self._node("Concat", pairs, f"{made}.pairs", axis=4)
+        shape = self._constant(f"{made}.blocks", np.array([0, 0, 0, block]))
+        return self._node("Reshape", [joined, shape], f"{made}.unpacked")
 
     def _product(self, operand: str, weights: Matrix, name: str) -> str:
         numbers, scales, factors = self._matrix(name, weights)
@@ -492,8 +529,13 @@ class ModelGraph(ABC):
                 "Gather", [operand, self._constant(f"{name}.order", order)], f"{name}.operand", axis=-1
             )
         inputs = [operand, numbers, scales, *(["", "", "", factors] if factors else [])]
-        sizes = {"K": weights.columns, "N": weights.rows}
-        product = self._node("MatMulNBits", inputs, f"{name}.product", domain=DMLVK, **sizes, **_packing(weights))
+        packing, domain = {"K": weights.columns, "N": weights.rows, **_packing(weights)}, DMLVK
+        if self._source.is_for_others:
+            if not packing.pop("zero_point"):
+                width = math.ceil(weights.numbers.shape[1] * weights.bits / 8)
+                inputs.append(self._constant(f"{name}.zero_points", np.zeros((weights.rows, width), np.uint8)))
+            domain = MICROSOFT
+        product = self._node("MatMulNBits", inputs, f"{name}.product", domain=domain, **packing)
         if weights.minima is None:
             return product
         key = operand, weights.block

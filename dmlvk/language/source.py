@@ -26,6 +26,7 @@ class Source(ABC):
         has_any_bias: whether any product has the bias that the file has for it.
         is_of_llama_cpp: whether what files do not say is what llama.cpp takes for granted.
         quantize: bits of an integer in which plain matrices are packed; 0: they stay as they are.
+        is_for_others: whether packed weights are such as other programs have.
         is_tied: whether the embedding is the last product's matrix, too; ``None``: where there is no other.
 
     Args:
@@ -40,6 +41,7 @@ class Source(ABC):
     is_tied: bool | None = None
     is_of_llama_cpp = False
     quantize = 0
+    is_for_others = False
 
     def __init__(self, where: str, tensors: set[str]) -> None:
         self._where, self._left, self._taken = where, tensors, set[str]()
@@ -205,7 +207,7 @@ class Source(ABC):
         while part is not None:
             self.finite(own, part.numbers if part.scales is None else part.scales)
             part = part.minima
-        return made
+        return made.common() if self.is_for_others else made
 
     def cube(self, name: str, sizes: tuple[int, int, int]) -> Matrix:
         """A tensor of three dimensions, as its matrices one behind the other.

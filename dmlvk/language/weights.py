@@ -129,6 +129,34 @@ class Matrix:
         """The same; what has an order of its own is multiplied out."""
         return self if self.order is None else Matrix(32, self.multiplied_out())
 
+    def _whole(self) -> tuple[Numbers, Numbers]:
+        """The numbers, UINT8 [rows, blocks, elements], and the scales of all blocks, FLOAT32, of packed weights."""
+        assert self.scales is not None
+        scales, low = self.scales.astype(np.float32), LOW_BITS[self.bits]
+        if self.factors is not None:
+            factors = self.factors if self.factors.dtype == np.int8 else _unpacked(self.factors, 4)
+            scales = scales.repeat(factors.shape[1] // scales.shape[1], 1) * factors.astype(np.float32)
+        numbers = _unpacked(self.numbers, low)
+        if self.high is not None:
+            numbers |= _unpacked(self.high, self.bits - low) << np.uint8(low)
+        return numbers, scales
+
+    def common(self) -> Matrix:
+        """The same as other programs have it: 4 or 8 bits, FLOAT32 scales of each block, and minima that are plain.
+
+        Half of what the numbers can be stands for zero, or 0 where they have all 4 bits.
+        """
+        if self.scales is None:
+            return self
+        numbers, scales = self._whole()
+        bits = 4 if self.bits <= 4 else 8
+        shift = 2 ** (bits - 1) - self.zero
+        if 2**self.bits - 1 + shift >= 2**bits:
+            shift = 0
+        minima = None if self.minima is None else Matrix(32, self.minima.multiplied_out())
+        more = {"minima": minima, "order": self.order, "zero": self.zero + shift}
+        return Matrix.of_numbers(bits, numbers + np.uint8(shift), scales, **more)
+
     def quantized(self, bits: int) -> Matrix:
         """Plain numbers in blocks of 32 integers, as Q8_0 and Q4_0 of ggml have them (ggml-quants.c).
 
@@ -149,15 +177,7 @@ class Matrix:
         """The weights themselves, FLOAT32 [rows, columns]."""
         if self.scales is None:
             return self.numbers
-        count = self.numbers.shape[1]
-        scales = self.scales.astype(np.float32)
-        if self.factors is not None:
-            factors = self.factors if self.factors.dtype == np.int8 else _unpacked(self.factors, 4)
-            scales = scales.repeat(count // scales.shape[1], 1) * factors.astype(np.float32)
-        low = LOW_BITS[self.bits]
-        numbers = _unpacked(self.numbers, low)
-        if self.high is not None:
-            numbers |= _unpacked(self.high, self.bits - low) << np.uint8(low)
+        numbers, scales = self._whole()
         weights: Numbers = (numbers.astype(np.float32) - np.float32(self.zero)) * scales[..., None]
         if self.minima is not None:
             weights -= self.minima.multiplied_out()[..., None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -22,7 +23,10 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, convert_gguf
+from dmlvk.language.architectures import decoder_of
+from dmlvk.language.decoder_graph import DecoderGraph
 from dmlvk.language.gguf_blocks import BLOCKS
+from dmlvk.language.gguf_source import GgufSource
 from tests.effort import IS_QUICK
 from tests.language.damage import damage_folder, damaged_gguf
 from tests.language.small_llama import HIDDEN, random_blocks, write_folder, write_llama
@@ -442,18 +446,40 @@ LARGER = {"IQ4_NL": 1.89, "IQ4_XS": 1.96, "MXFP4": 2.12}
 """Types whose weights have more than 1.1 times the file's bytes on the device."""
 
 
-@pytest.mark.parametrize("kind", [kind for kind, (elements, _) in BLOCKS.items() if elements > 1])
+PACKED = [kind for kind, (elements, _) in BLOCKS.items() if elements > 1]
+
+
+def write_packed(file: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """A llama of random blocks of a type."""
+    for name, value in (("HIDDEN", 256), ("FEED_FORWARD", 256), ("quantized", random_blocks)):
+        monkeypatch.setattr(f"tests.language.small_llama.{name}", value)
+    weights = gguf.GGMLQuantizationType[kind]
+    write_llama(file, weights, weights, head=64)
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_folder_for_other_programs_gives_the_bits_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Its scales are FLOAT32 of each block; those of the file stay as they are."""
+    write_packed(tmp_path / "model.gguf", monkeypatch, kind)
+    convert_gguf(tmp_path / "model.gguf", tmp_path / "folder")
+    logits = []
+    for path in ("model.gguf", "folder"):
+        with LanguageModel(tmp_path / path, max_length=32) as model:
+            logits.append([model.logits(tokens).numpy().tobytes() for tokens in (PROMPT, PROMPT[:1])])
+    assert logits[0] == logits[1]
+
+
+@pytest.mark.parametrize("kind", PACKED)
 def test_packed_weights_have_about_the_bytes_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """By what the model's operators read of a matrix, which lies on the device as it is."""
-    for name, value in (("HIDDEN", 256), ("FEED_FORWARD", 256), ("quantized", random_blocks)):
-        monkeypatch.setattr(f"tests.language.small_llama.{name}", value)
-    weights = gguf.GGMLQuantizationType[kind]
-    write_llama(tmp_path / "model.gguf", weights, weights, head=64)
-    convert_gguf(tmp_path / "model.gguf", tmp_path / "folder")
-    parts = onnx.load(tmp_path / "folder" / "model.onnx", load_external_data=False).graph.initializer
-    matrix_of = [part for part in parts if part.name.startswith("blk.0.ffn_down.")]
+    write_packed(tmp_path / "model.gguf", monkeypatch, kind)
+    with GgufSource.opened(tmp_path / "model.gguf") as source:
+        made_of_file = DecoderGraph(source, decoder_of(source), io.BytesIO()).model()
+    matrix_of = [part for part in made_of_file.graph.initializer if part.name.startswith("blk.0.ffn_down.")]
     of_file = next(t for t in gguf.GGUFReader(tmp_path / "model.gguf").tensors if t.name == "blk.0.ffn_down.weight")
     made = sum(
         math.prod(part.dims) * onnx.helper.tensor_dtype_to_np_dtype(part.data_type).itemsize for part in matrix_of
