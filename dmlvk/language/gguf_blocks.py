@@ -25,8 +25,8 @@ _AT_ONCE = 2**22  # Bytes that are unpacked at once: so what is between takes li
 _TABLE_OF_IQ4 = np.array([1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241], np.uint8)
 """The numbers that ggml has, with 128 added."""
 
-_TABLE_OF_FP4 = np.array([128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116], np.uint8)
-"""Twice the numbers of E2M1 (OCP Microscaling Formats, 5.3.3), with 128 added."""
+_TABLE_OF_FP4 = np.array([12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0], np.uint8)
+"""Twice the numbers of E2M1 (OCP Microscaling Formats, 5.3.3), with 12 added: they have five bits."""
 
 
 def plain(kind: str, data: Numbers) -> Numbers:
@@ -147,7 +147,7 @@ def mxfp4_matrix(numbers: Numbers, exponents: Numbers) -> Matrix:
         exponents: of the blocks' scales (E8M0): UINT8 [rows, blocks]. A scale is half of a power of two.
     """
     scales = np.ldexp(np.float32(1), exponents.astype(np.int32) - 128)
-    return _made(8, _TABLE_OF_FP4[numbers], scales, 128)
+    return _made(5, _TABLE_OF_FP4[numbers], scales, 12)
 
 
 def _from_mxfp4(data: Numbers) -> Matrix:
