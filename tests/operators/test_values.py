@@ -197,7 +197,7 @@ def test_an_unbroken_copy_is_not_caught(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The way in which the tests above compile shaders is not what they catch."""
-    break_shader(monkeypatch, tmp_path, "elementwise/sign.comp", "SIGN", "SIGN")
+    break_shader(monkeypatch, tmp_path, "elementwise/sign.comp", "0x3f800000u", "0x3f800000u")
     for batch in batches(_case("sign-float32"), total=2**16):
         check_batch(benches, _case("sign-float32"), "contiguous", batch)
 
