@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,15 +21,18 @@ from dmlvk.bench.report import named, write_measured
 from dmlvk.bench.torch_library import TorchLibrary
 from dmlvk.cli.selection import arithmetic_option, chosen_device, device_option, json_option
 from dmlvk.support.arithmetic import Arithmetic
-from dmlvk.torch.device import NAME
+from dmlvk.torch.types import NAME
 
 _CHAIN = 400
 """Operators whose host time is taken."""
+
+VARIABLE = "DMLVK_TORCH_DEVICE"
 
 _FIRST = 4
 """Calls that are not counted: the first ones make graphs, and kernels."""
 
 Work = Callable[[], torch.Tensor]
+_Times = tuple[float, float, float, list[float]]
 
 
 def _module(where: str, model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
@@ -125,9 +130,9 @@ _WORKS: dict[str, Callable[[str, torch.dtype, bool], Work]] = {
 }
 
 
-def _measured(where: str, work: Work, repeats: int) -> tuple[float, float, float, list[float]]:
+def _measured(where: str, work: Work, repeats: int) -> _Times:
     """Seconds of the first call, medians of a call and of its part until it returns, and what the first calls gave."""
-    wait = torch.cuda.synchronize if where == "cuda" else torch.dmlvk.synchronize  # type: ignore[attr-defined]
+    wait = getattr(torch, where).synchronize
     whole, on_host, made = [], [], list[float]()
     for number in range(_FIRST + repeats):
         start = time.perf_counter()
@@ -141,19 +146,36 @@ def _measured(where: str, work: Work, repeats: int) -> tuple[float, float, float
     return whole[0], statistics.median(whole[_FIRST:]), statistics.median(on_host[_FIRST:]), made
 
 
+def _on(where: str, name: str, dtype: torch.dtype, is_tiny: bool, repeats: int) -> _Times:
+    torch.manual_seed(0)
+    with torch.device("cpu"):
+        work = _WORKS[name](where, dtype, is_tiny)
+    return _measured(where, work, repeats)
+
+
+def _in_another_process(*arguments: Any) -> _Times:
+    """As :func:`_on` without the device dmlvk, beside which PyTorch computes no gradients on CUDA."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = "none"
+    try:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            return pool.apply(_on, arguments)
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
 def _compared(names: Sequence[str], dtype: torch.dtype, is_tiny: bool, repeats: int) -> Iterator[dict[str, Any]]:
     for name in names:
         found: dict[str, Any] = {"work": name, "dtype": str(dtype)}
         for where in (NAME, "cuda") if torch.cuda.is_available() else (NAME,):
-            torch.manual_seed(0)
-            with torch.device("cpu"):
-                work = _WORKS[name](where, dtype, is_tiny)
-            first, whole, on_host, made = _measured(where, work, repeats)
+            run = _in_another_process if where == "cuda" else _on
+            first, whole, on_host, made = run(where, name, dtype, is_tiny, repeats)
             found[where] = {"first": first, "seconds": whole, "host": on_host, "results": made}
             host = f"{on_host / _CHAIN * 1e6:.1f} µs an operator" if name == "chain" else f"{on_host * 1e3:.2f} ms"
             print(f"{name} {where}: {whole * 1e3:.2f} ms, of them the host until it returns: {host};", end=" ")
             print(f"the first call {first:.1f} s; {[f'{one:.6g}' for one in made]}", flush=True)
-            del work
         if "cuda" in found:
             print(f"{name}: {found['cuda']['seconds'] / found[NAME]['seconds']:.3f} of CUDA's speed", flush=True)
         yield found
@@ -185,6 +207,6 @@ def command(
     torch.dmlvk.use(opened)  # type: ignore[attr-defined]
     print(f"{opened.info.name}, PyTorch {torch.__version__}, {dtype}", flush=True)
     results = list(_compared(names or list(_WORKS), getattr(torch, dtype), tiny, repeats))
-    print(f"the CPU computed: {dmlvk.torch.device.fallbacks() or 'nothing'}")
+    print(f"the CPU computed: {torch.dmlvk.fallbacks() or 'nothing'}")
     if json_file is not None:
         write_measured(json_file, opened.info, [named(TorchLibrary(torch))], results)

@@ -115,6 +115,12 @@ def register() -> bool:
     torch.serialization.register_package(15, _tag, _restored)
     _help_pytorch()
     steps.register()
+    if torch.cuda.device_count():  # by NVML: it initializes nothing that a fork would miss
+        _log.warning(
+            "torch: beside the device %s PyTorch computes no gradients on CUDA in this process "
+            "(pytorch/pytorch#161129); DMLVK_TORCH_DEVICE=none leaves the device out",
+            NAME,
+        )
     return True
 
 
