@@ -16,6 +16,7 @@ from dmlvk.conformance.references.bounded import expected_outputs
 from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.conformance.sampling import run_sample, sample_fault
 from dmlvk.datatypes import DataType
+from dmlvk.graphs.channels_last import channels_last
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import matrix, matrix_choice
 from dmlvk.kernels.products.convolution import convolution_product
@@ -39,7 +40,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     WINDOWS,
     MatrixTile,
 )
-from dmlvk.kernels.target import CPU, Target
+from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import check_operator, families
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
 from tests.effort import OfTurn
@@ -253,6 +254,63 @@ def test_convolutions_in_tiles(
         assert sample_fault(name, run_sample(bench, desc, inputs), expected) is None
 
 
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+@pytest.mark.parametrize(
+    ("sizes", "window", "options"),
+    [
+        ((2, 16, 9, 13), (16, 1, 3, 2), {"start": (1, 1), "end": (0, 1), "strides": (2, 1)}),
+        ((1, 8, 5, 9), (8, 1, 7, 7), {"start": (3, 3), "end": (3, 3), "bias": False}),
+    ],
+    ids=["strides", "7x7"],
+)
+def test_depthwise_convolutions_load_channels_that_lie_last_together(
+    benches: list[Workbench],
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: tuple[int, ...],
+    window: tuple[int, ...],
+    options: dict[str, Any],
+    data_type: DataType,
+) -> None:
+    """Edges that no block divides, and what is not finite or denormal."""
+    all_compute_as_gpus(monkeypatch, registers=255)
+    packed = convolution_desc(data_type, sizes, window, groups=sizes[1], **options)
+    tensors = {"input_tensor": packed.input_tensor, "output_tensor": packed.output_tensor}
+    desc = dataclasses.replace(packed, **{name: channels_last(tensor) for name, tensor in tensors.items()})
+    assert lower(desc, GPU).steps[-1].kernel.variant.endswith(".depthwise")
+    random = np.random.default_rng(3)
+    inputs = {
+        "InputTensor": values("special", sizes, data_type, random),
+        "FilterTensor": values("special", window, data_type, random),
+    }
+    if packed.bias_tensor is not None:
+        inputs["BiasTensor"] = values("normal", packed.bias_tensor.sizes, data_type, random)
+    expected = expected_outputs(packed, inputs)
+    for bench in on_llvmpipe(benches):
+        assert sample_fault("channels last", run_sample(bench, desc, inputs), expected) is None
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+@pytest.mark.parametrize("direction", dml.ConvolutionDirection, ids=lambda direction: direction.name)
+def test_convolutions_of_one_place_are_products_of_matrices(
+    benches: list[Workbench], direction: dml.ConvolutionDirection, data_type: DataType
+) -> None:
+    """In the same order of sums; the last row has what is not finite."""
+    is_forward = direction is dml.ConvolutionDirection.FORWARD
+    sizes, window = (3, 1030, 1, 1), (12, 1030, 1, 1) if is_forward else (1030, 12, 1, 1)
+    desc = convolution_desc(data_type, sizes, window, direction=direction)
+    assert lower(desc, GPU).steps[0].kernel.variant.startswith("gemm.")
+    random = np.random.default_rng(4)
+    inputs = {
+        "InputTensor": values("normal", sizes, data_type, random),
+        "FilterTensor": values("normal", window, data_type, random),
+        "BiasTensor": values("normal", (1, 12, 1, 1), data_type, random),
+    }
+    inputs["InputTensor"][2] = values("special", sizes[1:], data_type, random)
+    expected = expected_outputs(desc, inputs)
+    for bench in benches:
+        assert sample_fault("one place", run_sample(bench, desc, inputs), expected) is None
+
+
 def test_gpu_kernels_run_on_drivers_without_optional_features(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,7 +443,7 @@ def test_windows_that_overlap_in_planes() -> None:
         sizes, window, options = _CONVOLUTIONS[name]
         desc = convolution_desc(dml.FLOAT32, sizes, window, **options)
         assert (convolution_product(desc, desc.filter_tensor).plane is not None) == is_one, name
-    for window, options in (((4, 4, 1, 1), {}), ((4, 4, 5, 6), {}), ((4, 4, 3, 3), {"strides": (1, 3)})):
+    for window, options in (((4, 4, 1, 1), {}), ((4, 4, 5, 10), {}), ((4, 4, 3, 3), {"strides": (1, 3)})):
         desc = convolution_desc(dml.FLOAT32, (1, 4, 20, 20), window, **options)
         assert convolution_product(desc, desc.filter_tensor).plane is None
     height, width = PLANES[0].block or (0, 0)

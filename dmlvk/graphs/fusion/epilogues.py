@@ -15,6 +15,7 @@ from typing import cast
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products.convolution import EPILOGUE_BUFFERS, ConvolutionEpilogue, lower_with_epilogue
+from dmlvk.kernels.products.patches import has_one_place
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.rows.normalization import batch_factor
 from dmlvk.kernels.target import Target
@@ -117,7 +118,8 @@ def _followed(
     epilogue: FusedProduct, only: Mapping[NetworkValue, tuple[NetworkNode, int]], taken: set[int], target: Target
 ) -> FusedProduct:
     """The epilogue with as much as can be of what follows it."""
-    is_convolution = isinstance(epilogue.product.desc, Convolution)
+    desc = epilogue.product.desc
+    is_convolution = isinstance(desc, Convolution) and not has_one_place(desc)
     has_kernels = is_convolution and not target.is_cpu and target.buffers >= EPILOGUE_BUFFERS
     ((_, tensor, _),) = epilogue.product.writes()
     while not epilogue.has_relu:

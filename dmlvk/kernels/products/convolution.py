@@ -11,7 +11,13 @@ from dmlvk.dynamic.sizes import is_multiple
 from dmlvk.kernels.products.channel_copies import channel_copies, lower_channel_copies
 from dmlvk.kernels.products.matrix import Epilogue, Product, lower_product
 from dmlvk.kernels.products.matrix_choice import choose
-from dmlvk.kernels.products.patches import are_patches, has_long_lines, lower_patches
+from dmlvk.kernels.products.patches import (
+    are_patches,
+    has_long_lines,
+    has_one_place,
+    lower_one_place,
+    lower_patches,
+)
 from dmlvk.kernels.program import BindingKind, Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -21,7 +27,7 @@ from dmlvk.tensors import TensorDesc
 _WORD = 2**32
 _HALF_WORD = 2**16
 
-_MOST_TAPS, _LARGEST_STEP = 25, 2
+_MOST_TAPS, _LARGEST_STEP = 49, 2
 """Of windows whose weights and elements an invocation can hold."""
 
 _SPATIAL = ("DEPTH", "HEIGHT", "WIDTH")
@@ -51,6 +57,8 @@ class ConvolutionEpilogue:
 
 @lowering(Convolution)
 def lower_convolution(desc: Convolution, target: Target) -> Program:
+    if has_one_place(desc):
+        return lower_one_place(desc, target)
     product = convolution_product(desc, _with_even_places(desc.filter_tensor), with_eights=target.device_arithmetic)
     copies = channel_copies(desc, product, target)
     if are_patches(desc, target) and (copies is None or has_long_lines(desc)):
@@ -94,6 +102,8 @@ def _lowered(desc: Convolution, target: Target, epilogue: ConvolutionEpilogue | 
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
     packed = _with_even_places(window)
     words = "the filter, packed"
+    if may_be_depthwise(desc) and not target.is_cpu:
+        packed, words = channels_behind_places(window), "the filter, channels behind places"
     product = convolution_product(desc, packed, with_eights=target.device_arithmetic)
     if epilogue is not None and not choose(product.work(), target).tile.is_of_channels:
         # ResNet-50 took 1.2 times as long with epilogues behind cooperative matrices, where results lie by columns.
@@ -145,6 +155,22 @@ def channels_behind_one_another(desc: Convolution) -> TensorDesc:
     outer = (row, 1) if forward else (1, row)
     inner = tuple(channels * math.prod(sizes[axis + 1 :]) for axis in range(2, len(sizes)))
     return TensorDesc(desc.filter_tensor.data_type, sizes, (*outer, *inner))
+
+
+def may_be_depthwise(desc: Convolution) -> bool:
+    """Whether each channel has a filter of its own, and channels of input and output lie in 16 bytes."""
+    channels = desc.group_count
+    is_such = channels > 1 and desc.direction is ConvolutionDirection.FORWARD
+    tensors = desc.input_tensor, desc.output_tensor
+    is_such = is_such and all(tensor.sizes[1] == channels and has_channel_vectors(tensor) for tensor in tensors)
+    return is_such and _plane(desc, TensorDesc(desc.filter_tensor.data_type, desc.filter_tensor.sizes)) is not None
+
+
+def channels_behind_places(window: TensorDesc) -> TensorDesc:
+    """A filter of depthwise convolutions with all channels of a place behind one another."""
+    channels, _, *spatial = window.sizes
+    inner = tuple(channels * math.prod(spatial[axis + 1 :]) for axis in range(len(spatial)))
+    return TensorDesc(window.data_type, window.sizes, (1, 1, *inner))
 
 
 def _with_inner_channels(product: Product) -> Product:
@@ -225,18 +251,24 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
         plane=_plane(desc, window),
         right_has_eights=with_eights and _is_pointwise(desc) and _has_vectors(source, 8),
         has_channels=has_channels,
+        is_depthwise=may_be_depthwise(desc)
+        and window.element_strides == channels_behind_places(window).element_strides,
+    )
+
+
+def has_channel_vectors(tensor: TensorDesc) -> bool:
+    """Whether channels lie behind one another in memory, in 16 bytes at multiples of 16."""
+    positions, count = zip(tensor.sizes, tensor.element_strides, strict=True), 128 // tensor.data_type.size_in_bits
+    return (
+        tensor.element_strides[1] == 1
+        and is_multiple(tensor.sizes[1], count)
+        and all(is_multiple(stride, count) for axis, (size, stride) in enumerate(positions) if axis != 1 and size > 1)
     )
 
 
 def has_channel_eights(tensor: TensorDesc) -> bool:
     """Whether channels of FLOAT16 lie behind one another in memory, in eights at multiples of eight elements."""
-    positions = zip(tensor.sizes, tensor.element_strides, strict=True)
-    return (
-        tensor.data_type is DataType.FLOAT16
-        and tensor.element_strides[1] == 1
-        and is_multiple(tensor.sizes[1], 8)
-        and all(is_multiple(stride, 8) for axis, (size, stride) in enumerate(positions) if axis != 1 and size > 1)
-    )
+    return tensor.data_type is DataType.FLOAT16 and has_channel_vectors(tensor)
 
 
 def _is_pointwise(desc: Convolution) -> bool:

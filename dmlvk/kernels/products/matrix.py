@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -70,6 +69,8 @@ class Product:
     addend_has_fours: bool = False  # as ``output_has_fours``, of what is added to a GEMM's sums
     is_packed: bool = False  # whether the right operand is one of packed weights
     beside: int = 1  # such products that a graph has beside one another, this one among them
+    # whether each channel of a convolution has a filter of its own, and channels lie behind one another in 16 bytes
+    is_depthwise: bool = False
 
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
@@ -84,7 +85,16 @@ class Product:
             left_along_terms=self.left_along_terms,
             is_packed=self.is_packed,
             beside=self.beside,
+            is_depthwise=self.is_depthwise,
         )
+
+    def grid(self, tile: MatrixTile) -> tuple[int, int]:
+        """Tiles downwards and across."""
+        return tile.grid(self.rows, self.columns, self.plane, self.batches)
+
+    def groups(self, tile: MatrixTile) -> int:
+        """Work groups for all results."""
+        return tile.groups(self.rows, self.columns, self.plane, self.batches)
 
     @property
     def has_plain_sums(self) -> bool:
@@ -306,12 +316,12 @@ def _add_sums(
 ) -> None:
     left, right, addend = operands
     tile = choice.tile
-    row_tiles, column_tiles = tile.grid(product.rows, product.columns, product.plane)
+    row_tiles, column_tiles = product.grid(tile)
     segments = tile.segments(product.terms)
     come = choice.segments_come if segments > 1 else ONE_SEGMENT
     writes_totals = come == PARALLEL or (come == SEQUENTIAL and product.data_type is DataType.FLOAT16)
     copies = segments if come == PARALLEL else 1
-    groups = row_tiles * column_tiles * product.batches * copies
+    groups = product.groups(tile) * copies
     size = product.totals_bytes(copies)
     if writes_totals and size >= 2**32:
         name = product.family.upper()
@@ -354,7 +364,7 @@ def sum_kernels(
     kinds = {"has_epilogue": epilogue is not None, "is_packed": packed is not None}
     variant = tile.variant(product.family, product.data_type, target, **kinds).name
     work_groups = launch_size(product.family.upper(), groups * tile.invocations, tile.invocations)
-    sizes = (product.rows, product.columns, product.terms, *tile.grid(product.rows, product.columns, product.plane))
+    sizes = (product.rows, product.columns, product.terms, *product.grid(tile))
     segments = tile.segments(product.terms)
     at_once = segments if ways.come != SEQUENTIAL else min(segments, choice.segments_at_once)
     constants: dict[str, int] = {}
@@ -365,7 +375,7 @@ def sum_kernels(
         described = (ways.flags, *product.left, *product.shape)
     else:
         constants = product_constants(product, ways, in_eights=tile.is_cooperative)
-        if tile.block is not None:
+        if tile.block is not None and not tile.channels:
             constants |= _in_planes(product, tile.block)
         constants |= {} if epilogue is None else epilogue.constants
         if tile.is_cooperative:
@@ -395,8 +405,8 @@ def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
     choice = choose(product.work(gives_results=False), target)
     writes_totals = product.data_type is DataType.FLOAT16
     come = SEQUENTIAL if writes_totals or choice.tile.segments(product.terms) > 1 else ONE_SEGMENT
-    groups = math.prod(choice.tile.grid(product.rows, product.columns, product.plane)) * product.batches
-    return sum_kernels(product, choice, Ways(come, False, False, writes_totals), groups, target)
+    ways = Ways(come, False, False, writes_totals)
+    return sum_kernels(product, choice, ways, product.groups(choice.tile), target)
 
 
 def _stores_pairs(product: Product) -> bool:

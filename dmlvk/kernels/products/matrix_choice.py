@@ -7,7 +7,6 @@ device its own arithmetic.
 from __future__ import annotations
 
 import dataclasses
-import math
 import operator
 
 from dmlvk.datatypes import DataType
@@ -15,6 +14,7 @@ from dmlvk.dynamic.sizes import typical
 from dmlvk.kernels.products.matrix_tiles import (
     COOPERATIVE,
     CORES,
+    DEPTHWISE,
     EIGHT_ROWS,
     FEW_CHANNELS,
     FEW_ROWS,
@@ -97,9 +97,11 @@ class Work:
     # whether the right operand is one of packed weights, of which there is a tile for few rows alone
     is_packed: bool = False
     beside: int = 1  # such products that run beside one another, this one among them
+    # whether each channel of a convolution has a filter of its own, and channels lie behind one another in 16 bytes
+    is_depthwise: bool = False
 
     def groups(self, tile: MatrixTile) -> int:
-        return math.prod(tile.grid(self.rows, self.columns, self.plane)) * self.batches
+        return tile.groups(self.rows, self.columns, self.plane, self.batches)
 
 
 def choose(work: Work, target: Target) -> Choice:
@@ -108,6 +110,8 @@ def choose(work: Work, target: Target) -> Choice:
     work = dataclasses.replace(work, rows=rows, columns=columns, batches=batches, plane=plane)
     is_short = work.terms <= SEGMENT
     is_convolution = work.family == "convolution" and work.gives_results
+    if is_convolution and is_short and work.is_depthwise and not target.is_cpu:
+        return Choice(DEPTHWISE[work.data_type], ONE_SEGMENT)
     if is_convolution and is_short and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
         tile = WINDOWS if work.plane is None else PLANES[int(work.plane[1] % 4 > 0)]
         if work.terms <= _FEW_TERMS or work.groups(tile) * tile.invocations >= _MANY_INVOCATIONS:

@@ -73,14 +73,26 @@ class MatrixTile:
     pace: int = 0  # results in a time, of cooperative tiles that are chosen by how long all work groups take; else 0
     groups_of_core: int = 1  # of these, how many work groups a core has at a time
     subgroup_size: int = _SUBGROUP_SIZE  # invocations that multiply matrices together, of cooperative tiles
+    channels: int = 0  # neighbouring ones of an invocation, each a product of its own, of depthwise tiles; else 0
 
-    def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None) -> tuple[int, int]:
-        """Tiles downwards and across that cover so many results; of images of a plane, for those that want to know."""
+    def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None, batches: int = 1) -> tuple[int, int]:
+        """Tiles downwards and across that cover so many results; of images of a plane, for those that want to know.
+
+        Depthwise tiles have parts of all channels downwards, each for an invocation.
+        """
         if self.block is not None:
             assert plane is not None  # what such tiles are chosen for
             blocks = -(-plane[0] // self.block[0]) * -(-plane[1] // self.block[1])
-            return rows, -(-columns // (plane[0] * plane[1]) * blocks // self.invocations)
+            images = columns // (plane[0] * plane[1])
+            if self.channels:
+                return batches // self.channels, images * blocks
+            return rows, -(-images * blocks // self.invocations)
         return -(-rows // self.rows), -(-columns // self.columns)
+
+    def groups(self, rows: int, columns: int, plane: tuple[int, int] | None, batches: int) -> int:
+        """Work groups for so many results of so many products."""
+        downwards, across = self.grid(rows, columns, plane, batches)
+        return -(-downwards * across // self.invocations) if self.channels else downwards * across * batches
 
     def segments_at_once(self, target: Target) -> int:
         """How many segments an invocation may compute in one launch."""
@@ -188,6 +200,25 @@ def _planes(name: str, block: tuple[int, int], invocations: int) -> MatrixTile:
     results = block[0] * block[1] * invocations
     source, defines = "matrix/planes.comp", tuple(sizes.items())
     return MatrixTile(name, 1, results, invocations, 0, source, defines, 0, ("convolution",), block=block)
+
+
+def _depthwise(data_type: DataType, columns: int, invocations: int) -> MatrixTile:
+    """A tile of ``shaders/patterns/products/matrix_depthwise.glsl``: 16 bytes of channels of so many places."""
+    channels, block = 128 // data_type.size_in_bits, (1, columns)
+    defines = (("BLOCK_COLUMNS", f"{columns}u"), ("INVOCATIONS", f"{invocations}u"))
+    return MatrixTile(
+        "depthwise",
+        1,
+        columns * invocations,
+        invocations,
+        0,
+        "matrix/depthwise.comp",
+        defines,
+        families=("convolution",),
+        block=block,
+        types=(data_type,),
+        channels=channels,
+    )
 
 
 def _single(rows: int, columns: int, terms: int, results: int, fewest_groups: int) -> MatrixTile:
@@ -441,6 +472,9 @@ PLANES = (_planes("planes_of_fours", (4, 4), 128), _planes("planes", (4, 2), 128
 """The same where windows overlap: what each invocation loads serves all windows that see it. The first is for outputs
 whose rows are whole fours."""
 
+DEPTHWISE = {data_type: _depthwise(data_type, 4, 64) for data_type in TYPES}
+"""For depthwise convolutions whose channels lie behind one another."""
+
 _BLOCKS = (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
 
 ON_PROCESSORS = tuple(_processors(*block, True) for block in _BLOCKS)  # From the largest to the smallest
@@ -469,6 +503,7 @@ TILES = (
     *FEW_CHANNELS,
     WINDOWS,
     *PLANES,
+    *DEPTHWISE.values(),
     *ON_PROCESSORS,
     *ON_PROCESSORS_OF_A_SHAPE,
     *ON_NAIVE_PROCESSORS,

@@ -1,6 +1,7 @@
 """Lowers convolutions whose windows lie beside one another, as of a vision transformer's patches (Dosovitskiy et al.,
 2021): the windows are copied behind one another, and multiplied as a matrix. Windows of one place whose channels lie
-behind one another, as behind a transformer's layers, are such a matrix where they are.
+behind one another, as behind a transformer's layers, are such a matrix where they are. So are pictures of one place, as
+in squeeze-and-excitation (Hu et al., 2018), whose rows are the pictures.
 """
 
 from __future__ import annotations
@@ -67,6 +68,41 @@ def lower_patches(desc: Convolution, target: Target) -> Program:
     operands += [builder.reads["bias_tensor"]] if "bias_tensor" in builder.reads else []
     builder.operator(_product(desc), operands, [builder.writes["output_tensor"]], "their products")
     return builder.program()
+
+
+def has_one_place(desc: Convolution) -> bool:
+    """Whether input, filter and output have one place for each channel: GEMM's order of sums is the same then."""
+    tensors = (desc.input_tensor, desc.filter_tensor, desc.output_tensor)
+    is_alone = all(size == 1 for tensor in tensors for size in tensor.sizes[2:])
+    return is_alone and desc.group_count == 1 and not any((*desc.start_padding, *desc.end_padding))
+
+
+def lower_one_place(desc: Convolution, target: Target) -> Program:
+    """The program of a CONVOLUTION that :func:`has_one_place`: pictures are rows, and channels columns."""
+    builder = ProgramBuilder(desc, target)
+    bias = desc.bias_tensor
+    addend = None
+    if bias is not None:
+        addend = TensorDesc(bias.data_type, (1, 1, *desc.output_tensor.sizes[:2]), (0, 0, 0, bias.element_strides[1]))
+    is_forward = desc.direction is ConvolutionDirection.FORWARD
+    product = Gemm(
+        a_tensor=_as_matrix(desc.input_tensor),
+        b_tensor=_as_matrix(desc.filter_tensor),
+        c_tensor=addend,
+        output_tensor=_as_matrix(desc.output_tensor),
+        trans_a=MatrixTransform.NONE,
+        trans_b=MatrixTransform.TRANSPOSE if is_forward else MatrixTransform.NONE,
+        alpha=1.0,
+        beta=1.0,
+        fused_activation=desc.fused_activation,
+    )
+    builder.operator(product, list(builder.reads.values()), [builder.writes["output_tensor"]], "channels of pictures")
+    return builder.program()
+
+
+def _as_matrix(tensor: TensorDesc) -> TensorDesc:
+    """The first two axes alone."""
+    return TensorDesc(tensor.data_type, (1, 1, *tensor.sizes[:2]), (0, 0, *tensor.element_strides[:2]))
 
 
 def _is_copied(desc: Convolution) -> bool:
