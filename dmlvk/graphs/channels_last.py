@@ -2,9 +2,9 @@
 
 Convolutions by cooperative matrices load eight channels of a place at once where these are neighbours, and store eight
 results. So between them, and through what only follows their layout (element-wise operators, BATCH_NORMALIZATION,
-pooling), tensors have other strides than the graph's author gave them. Where others read them, at a graph's ends
-above all, they are copied, and so are filters, which are the same in every run. Only strides change: no operator
-computes anything else.
+pooling, depthwise convolutions), tensors have other strides than the graph's author gave them. Where others read them,
+at a graph's ends above all, they are copied, and so are filters, which are the same in every run. Only strides change:
+no operator computes anything else.
 """
 
 from __future__ import annotations
@@ -17,21 +17,31 @@ from typing import Any
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple, typical
 from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
-from dmlvk.kernels.products.convolution import channels_behind_one_another, gains_by_channels_last
+from dmlvk.kernels.products.convolution import (
+    channels_behind_one_another,
+    channels_behind_places,
+    gains_by_channels_last,
+    may_be_depthwise,
+)
 from dmlvk.kernels.target import Target
 from dmlvk.operators import (
     AveragePooling,
+    AveragePooling1,
     BatchNormalization,
     Convolution,
     ElementWiseIdentity,
     MaxPooling,
     MaxPooling1,
     MaxPooling2,
+    MeanVarianceNormalization,
+    MeanVarianceNormalization1,
+    MeanVarianceNormalization2,
     OperatorDesc,
 )
 from dmlvk.tensors import TensorDesc
 
-_POOLS = (AveragePooling, MaxPooling, MaxPooling1, MaxPooling2)
+_NORMALIZATIONS = (MeanVarianceNormalization, MeanVarianceNormalization1, MeanVarianceNormalization2)
+_POOLS = (AveragePooling, AveragePooling1, MaxPooling, MaxPooling1, MaxPooling2)
 _FEWEST_AXES = 4
 
 _GAIN = 1 / 30e12 - 1 / 90e12
@@ -72,6 +82,26 @@ def is_image(tensor: TensorDesc) -> bool:
         and tensor.element_strides == packed.element_strides
         and tensor.total_tensor_size_in_bytes == packed.total_tensor_size_in_bytes
     )
+
+
+def is_last(tensor: TensorDesc) -> bool:
+    """Whether a tensor is an image that has its channels last already, as behind a layer of a transformer's."""
+    packed = TensorDesc(tensor.data_type, tensor.sizes)
+    return is_image(packed) and tensor.element_strides == channels_last(packed).element_strides
+
+
+def _relaid(written: TensorDesc, tensor: TensorDesc) -> TensorDesc | None:
+    """A tensor's axes in another order, as they are where that has its channels last; ``None``: it is no such view."""
+    axes = zip(written.sizes, written.element_strides, channels_last(written).element_strides, strict=True)
+    strides = {(size, stride): new for size, stride, new in axes if size > 1}
+    found = [
+        stride if size == 1 else strides.pop((size, stride), None)
+        for size, stride in zip(tensor.sizes, tensor.element_strides, strict=True)
+    ]
+    known = [stride for stride in found if stride is not None]
+    if strides or len(known) < len(found) or tensor.data_type is not written.data_type:
+        return None
+    return TensorDesc(tensor.data_type, tensor.sizes, known)
 
 
 def _has_one_pixel(tensor: TensorDesc) -> bool:
@@ -133,24 +163,28 @@ class _Layouts:
             is_able
             and len(outputs) == 1
             and (is_image(outputs[0][1]) or _has_one_pixel(outputs[0][1]))
-            and any((value, tuple(tensor.sizes)) in self._last for _, tensor, value in node.reads())
+            and any(is_last(tensor) or (value, tuple(tensor.sizes)) in self._last for _, tensor, value in node.reads())
         )
 
     def _convolution(self, node: NetworkNode, desc: Convolution) -> NetworkNode | None:
         source, output = desc.input_tensor, desc.output_tensor
-        if not (is_image(source) and is_image(output)):
+        if not ((is_image(source) or is_last(source)) and is_image(output)):
             return None
         laid = dataclasses.replace(desc, output_tensor=channels_last(output), input_tensor=channels_last(source))
-        if not gains_by_channels_last(laid, self._target):
-            return None
-        terms = math.prod(desc.filter_tensor.sizes[1:])
-        self.gain += 2 * float(typical(math.prod(output.sizes)) * typical(terms)) * _GAIN
-        changed = self._with_images_last(node, [0])
-        filters = node.inputs[1]
-        assert filters is not None  # a convolution has one
-        if math.prod(desc.filter_tensor.sizes[2:]) > 1:
+        assert node.inputs[0] is not None and node.inputs[1] is not None  # a convolution has them
+        if may_be_depthwise(laid):
+            if not is_last(source) and (node.inputs[0], tuple(source.sizes)) not in self._last:
+                return None
+            window = channels_behind_places(desc.filter_tensor)
+        elif gains_by_channels_last(laid, self._target):
             window = channels_behind_one_another(desc)
-            copied = self._copy(filters, desc.filter_tensor, window, "places before channels")
+            terms = math.prod(desc.filter_tensor.sizes[1:])
+            self.gain += 2 * float(typical(math.prod(output.sizes)) * typical(terms)) * _GAIN
+        else:
+            return None
+        changed = self._with_images_last(node, [0] if is_image(source) else [])
+        if math.prod(desc.filter_tensor.sizes[2:]) > 1:
+            copied = self._copy(node.inputs[1], desc.filter_tensor, window, "channels behind places")
             changed = dataclasses.replace(
                 changed,
                 desc=_with(changed.desc, {"filter_tensor": window}),
@@ -176,10 +210,17 @@ class _Layouts:
         return dataclasses.replace(node, desc=_with(node.desc, members), inputs=tuple(inputs))
 
     def _with_plain_inputs(self, node: NetworkNode) -> NetworkNode:
+        """An operator that has no layout of its own; what reads axes in another order reads them where they are."""
         inputs = list(node.inputs)
-        for number, _, value in node.reads():
-            inputs[number] = self._plain_of(value)
-        return dataclasses.replace(node, inputs=tuple(inputs))
+        members: dict[str, TensorDesc] = {}
+        is_able = node.desc.declaration.pattern == "elementwise" or isinstance(node.desc, _NORMALIZATIONS)
+        for number, tensor, value in node.reads():
+            view = _relaid(self._written[value], tensor) if is_able and value in self._written else None
+            if view is None:
+                inputs[number] = self._plain_of(value)
+            else:
+                members[node.desc.inputs[number][0].attribute] = view
+        return dataclasses.replace(node, desc=_with(node.desc, members), inputs=tuple(inputs))
 
     def _last_of(self, value: NetworkValue, tensor: TensorDesc) -> NetworkValue:
         key = value, tuple(tensor.sizes)

@@ -200,6 +200,38 @@ def test_a_graph_copies_its_ends_alone(able: dml.Device, monkeypatch: pytest.Mon
     assert np.allclose(able.run(compiled, arrays)["y"], expected, rtol=2e-3, atol=2e-3)
 
 
+def test_layers_read_channels_where_they_lie(able: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block of ConvNeXt's: a depthwise convolution, a normalization of its channels, what comes back as an image, and
+    a pool over a whole picture."""
+    monkeypatch.setattr(layouts, "_COST", 0.0)
+    monkeypatch.setattr(layouts, "_COST_OF_LAUNCH", 0.0)
+    graph, random = dml.Graph(able), np.random.default_rng(3)
+
+    def constant(*sizes: int) -> dml.Expression:
+        return graph.constant(random.normal(0, 0.3, sizes).astype(np.float16))
+
+    x = F.convolution(graph.input("x", dml.FLOAT16, (2, 24, 8, 8)), constant(24, 24, 1, 1))
+    y = F.convolution(x, constant(24, 1, 3, 3), start_padding=(1, 1), end_padding=(1, 1), group_count=24)
+    y = F.mean_variance_normalization2(y.transpose(0, 2, 3, 1), [3], True, True, 1e-6)
+    y = y.transpose(0, 3, 1, 2) + x
+    outputs = {"y": F.average_pooling1(y, (8, 8), include_padding=False), "z": F.convolution(y, constant(16, 24, 1, 1))}
+    arrays = {"x": random.normal(size=(2, 24, 8, 8)).astype(np.float16)}
+    compiled = graph.compile(outputs, flags=_ALLOWED)
+    assert [stage.nodes[0].desc.operator_name for stage in compiled.stages] == [
+        "ELEMENT_WISE_IDENTITY",
+        "CONVOLUTION",
+        "CONVOLUTION",
+        "MEAN_VARIANCE_NORMALIZATION2",
+        "ELEMENT_WISE_ADD",
+        "AVERAGE_POOLING1",
+        "CONVOLUTION",
+        "ELEMENT_WISE_IDENTITY",
+    ]
+    expected = able.run(graph.compile(outputs), arrays)
+    for name, result in able.run(compiled, arrays).items():
+        assert np.allclose(result, expected[name], rtol=4e-3, atol=4e-3), name
+
+
 def test_copies_that_cost_more_than_is_gained_are_not_made(able: dml.Device) -> None:
     graph = dml.Graph(able)
     y = _block(graph, np.random.default_rng(1), strides=None)

@@ -274,8 +274,9 @@ def test_depthwise_convolutions_load_channels_that_lie_last_together(
     """Edges that no block divides, and what is not finite or denormal."""
     all_compute_as_gpus(monkeypatch, registers=255)
     packed = convolution_desc(data_type, sizes, window, groups=sizes[1], **options)
-    tensors = {"input_tensor": packed.input_tensor, "output_tensor": packed.output_tensor}
-    desc = dataclasses.replace(packed, **{name: channels_last(tensor) for name, tensor in tensors.items()})
+    desc = dataclasses.replace(
+        packed, input_tensor=channels_last(packed.input_tensor), output_tensor=channels_last(packed.output_tensor)
+    )
     assert lower(desc, GPU).steps[-1].kernel.variant.endswith(".depthwise")
     random = np.random.default_rng(3)
     inputs = {
