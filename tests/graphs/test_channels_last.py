@@ -214,7 +214,7 @@ def test_layers_read_channels_where_they_lie(able: dml.Device, monkeypatch: pyte
     y = F.convolution(x, constant(24, 1, 3, 3), start_padding=(1, 1), end_padding=(1, 1), group_count=24)
     y = F.mean_variance_normalization2(y.transpose(0, 2, 3, 1), [3], True, True, 1e-6)
     y = y.transpose(0, 3, 1, 2) + x
-    outputs = {"y": F.average_pooling1(y, (8, 8), include_padding=False), "z": F.convolution(y, constant(16, 24, 1, 1))}
+    outputs = {"y": F.average_pooling1(y, (8, 8), include_padding=False), "z": F.convolution(y, constant(24, 24, 1, 1))}
     arrays = {"x": random.normal(size=(2, 24, 8, 8)).astype(np.float16)}
     compiled = graph.compile(outputs, flags=_ALLOWED)
     assert [stage.nodes[0].desc.operator_name for stage in compiled.stages] == [
