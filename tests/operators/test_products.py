@@ -260,8 +260,9 @@ def test_convolutions_in_tiles(
     [
         ((2, 16, 9, 13), (16, 1, 3, 2), {"start": (1, 1), "end": (0, 1), "strides": (2, 1)}),
         ((1, 8, 5, 9), (8, 1, 7, 7), {"start": (3, 3), "end": (3, 3), "bias": False}),
+        ((1, 8, 2, 9), (8, 1, 1, 3), {"start": (1, 0), "bias": False}),
     ],
-    ids=["strides", "7x7"],
+    ids=["strides", "7x7", "a row"],
 )
 def test_depthwise_convolutions_load_channels_that_lie_last_together(
     benches: list[Workbench],
@@ -271,7 +272,7 @@ def test_depthwise_convolutions_load_channels_that_lie_last_together(
     options: dict[str, Any],
     data_type: DataType,
 ) -> None:
-    """Edges that no block divides, and what is not finite or denormal."""
+    """Edges that no block divides, and what is not finite, denormal or zero."""
     all_compute_as_gpus(monkeypatch, registers=255)
     packed = convolution_desc(data_type, sizes, window, groups=sizes[1], **options)
     desc = dataclasses.replace(
@@ -283,6 +284,7 @@ def test_depthwise_convolutions_load_channels_that_lie_last_together(
         "InputTensor": values("special", sizes, data_type, random),
         "FilterTensor": values("special", window, data_type, random),
     }
+    inputs["FilterTensor"][1] = -2  # which padding makes -0 of, but no sum is that
     if packed.bias_tensor is not None:
         inputs["BiasTensor"] = values("normal", packed.bias_tensor.sizes, data_type, random)
     expected = expected_outputs(packed, inputs)

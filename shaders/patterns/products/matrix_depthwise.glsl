@@ -95,7 +95,9 @@ void main()
             uvec4 words = uvec4(0u);
             [[unroll]] for (uint c = 0u; c < CHANNELS; ++c) {
                 Batch batch = batch_at(first_channel + c, groups, 0u);
-                uint result = finished(batch, floatBitsToUint(sums[c * BLOCK_COLUMNS + j]), 0u, column);
+                uint sum = floatBitsToUint(sums[c * BLOCK_COLUMNS + j]);
+                sum = sum == SIGN_F32 ? 0u : sum; // drivers may take 0.0 + product for the product
+                uint result = finished(batch, sum, 0u, column);
                 PUT(words, c, result)
             }
             fours_output[output_index(batch_at(first_channel, groups, 0u), 0u, column) / CHANNELS] = words;
