@@ -24,6 +24,7 @@ from tests.operators.test_cooperative_floats import (
     FLAT,
     LARGE,
     LARGE_OF_PARTS,
+    SHORT,
     SMALL,
     SMALL_OF_PARTS,
     SMALLEST,
@@ -91,6 +92,7 @@ def test_the_choice() -> None:
         ((512, 512, 512), [_name(SMALL)]),
         ((17, 64, 4096), [_name(SMALL)]),
         ((256, 16384, 256), [_name(SMALL), "gemm.float16.sums"]),  # side by side
+        ((196, 1536, 384), [_name(SHORT), "gemm.float16.sums"]),  # 24 tiles
     ):
         assert _chosen(gemm_desc(dml.FLOAT16, *shape)) == names
     product = matrix.gemm_product(gemm_desc(dml.FLOAT16, 512, 4096, 4096), with_eights=True)

@@ -43,7 +43,7 @@ from tests.operators.test_products import gemm_desc, on_llvmpipe
 Array = npt.NDArray[Any]
 
 VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == FLOATS_SOURCE}
-LARGE, ALONE, FLAT, SMALL, *WINDOWS = [
+LARGE, ALONE, FLAT, SMALL, SHORT, *WINDOWS = [
     tile for tile in COOPERATIVE if dml.FLOAT16 in tile.types and tile.subgroup_size == 32
 ]
 LARGE_OF_PARTS, SMALL_OF_PARTS = [tile for tile in COOPERATIVE if dml.FLOAT32 in tile.types]
@@ -294,15 +294,23 @@ def test_gelu_behind_a_product_is_within_its_stated_error(
         assert abs(float(result) - exact) <= 0.52 * ulp, number
 
 
-@BOTH_TYPES
-@pytest.mark.parametrize("come", [SEQUENTIAL, pytest.param(PARALLEL, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    ("tile", "come"),
+    [
+        (SMALL, SEQUENTIAL),
+        (SHORT, PARALLEL),
+        (SMALL_OF_PARTS, SEQUENTIAL),
+        pytest.param(SMALL_OF_PARTS, PARALLEL, marks=pytest.mark.sweep),
+    ],
+    ids=["float16", "float16 in parts", "float32", "float32 in parts"],
+)
 def test_segments_denormals_and_what_is_not_finite(
-    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], come: int, data_type: dml.DataType
+    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], tile: MatrixTile, come: int
 ) -> None:
-    smallest = SMALLEST[data_type]
-    imitated(smallest, come)
+    imitated(tile, come)
     random = np.random.default_rng(32)
-    rows, terms, columns = 20, 2 * smallest.segment + 16, 24
+    rows, terms, columns = 20, 2 * tile.segment + 16, 24
+    (data_type,) = tile.types
     desc = gemm_desc(data_type, rows, terms, columns)
     inputs = {
         "ATensor": values("normal", (rows, terms), data_type, random),
@@ -310,7 +318,11 @@ def test_segments_denormals_and_what_is_not_finite(
     }
     tiny = 2.0**-24 if data_type is dml.FLOAT16 else 2.0**-125
     inputs["ATensor"][3] = (tiny * random.integers(-3, 4, terms)).astype(data_type.numpy_dtype)
-    inputs["ATensor"][1, 1040], inputs["ATensor"][2, 3], inputs["BTensor"][terms - 1, 8] = np.inf, np.nan, -np.inf
+    inputs["ATensor"][1, tile.segment + 16], inputs["ATensor"][2, 3], inputs["BTensor"][terms - 1, 8] = (
+        np.inf,
+        np.nan,
+        -np.inf,
+    )
     expected = _check(on_llvmpipe(benches)[0], desc, inputs)
     assert (expected.values[3, :8] != 0).any() and np.isnan(expected.values[2]).all()
 

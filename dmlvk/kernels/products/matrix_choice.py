@@ -122,7 +122,7 @@ def choose(work: Work, target: Target) -> Choice:
         fits = segments * work.rows * work.columns * work.batches * 4 <= _MOST_SCRATCH
         groups = work.groups(tile)
         is_enough = groups >= tile.fewest_groups
-        may_be_tiled = fits and tile.segment == SEGMENT  # longer ones would be few, and of unequal length
+        may_be_tiled = fits and tile.segment <= SEGMENT  # longer ones would be few, and of unequal length
         if is_enough or tile is tiles[-1] or (may_be_tiled and groups * segments >= tile.fewest_groups):
             if segments == 1:
                 return Choice(tile, ONE_SEGMENT)
@@ -150,6 +150,7 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
         tile
         for tile in every
         if work.family in tile.families and work.data_type in tile.types and tile.subgroup_size == target.subgroup_size
+        if tile.segment >= SEGMENT or work.terms > SEGMENT  # which a launch adds up anyway
     ]
     if not tiles or any(map(operator.lt, shape, _FEWEST_COOPERATIVE[work.data_type])):
         return []

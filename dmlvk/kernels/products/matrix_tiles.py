@@ -311,6 +311,8 @@ def _cooperative(
         "INVOCATIONS": str(subgroup_size * subgroups),
     }
     name = f"cooperative.{rows}x{columns}x{terms}.{results[0]}x{results[1]}"
+    if segment < SEGMENT:
+        name += f".by{segment}"
     if subgroup_size != _SUBGROUP_SIZE:
         defines["SUBGROUP_INVOCATIONS"] = str(subgroup_size)
         name += f".of{subgroup_size}"
@@ -350,6 +352,10 @@ def _of_channels(
     return dataclasses.replace(made, pace=pace, groups_of_core=groups_of_core)
 
 
+_SHORT_SEGMENT = 256  # Of tiles for so little work that segments of the usual length leave most cores without any
+
+_FEWEST_BY_SEGMENTS = CORES // 2  # Work groups from which on tiles of those are faster
+
 _LONG_SEGMENT = 16384  # Of large tiles of FLOAT16, whose totals are too many for registers
 
 _LONG_SEGMENT_OF_PARTS = 4096
@@ -378,7 +384,8 @@ COOPERATIVE = (
     _of_halves(128, (64, 64), 350, 2),
     _of_halves(128, (64, 32), 284, 1),
     _of_halves(96, (48, 64), 330, 2),
-    _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), SEGMENT),
+    _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), SEGMENT, _FEWEST_BY_SEGMENTS),
+    _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), _SHORT_SEGMENT),
     _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (64, 32), _LONG_SEGMENT, 2 * _COOPERATIVE_GROUPS),
     _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (32, 32), _LONG_SEGMENT),
     _cooperative("convolution", DataType.FLOAT16, (64, 64, 32), (32, 32), SEGMENT),
@@ -418,7 +425,8 @@ OF_CHANNELS = (
     _of_channels((128, 128, 64), (64, 32), _LONG_SEGMENT, 90, 264),
     _of_channels((32, 128, 64), (32, 32), _LONG_SEGMENT, _COOPERATIVE_GROUPS),
     _of_channels((64, 64, 64), (32, 32), _LONG_SEGMENT, _COOPERATIVE_GROUPS),
-    _of_channels((64, 64, 64), (32, 32), SEGMENT, _COOPERATIVE_GROUPS),
+    _of_channels((64, 64, 64), (32, 32), SEGMENT, _FEWEST_BY_SEGMENTS),
+    _of_channels((64, 64, 64), (32, 32), _SHORT_SEGMENT, _COOPERATIVE_GROUPS),
     _of_channels((128, 128, 64), (64, 64), _LONG_SEGMENT, 90, subgroup_size=_WIDE),
     _of_channels((64, 64, 64), (32, 32), _LONG_SEGMENT, _COOPERATIVE_GROUPS, subgroup_size=_WIDE),
     _of_channels((64, 64, 64), (32, 32), SEGMENT, _COOPERATIVE_GROUPS, subgroup_size=_WIDE),
