@@ -42,12 +42,15 @@ def test_each_row_has_the_bits_of_its_matrix(
     check_rows(device, data_type, (columns, terms), bits, zeros)
 
 
+@pytest.mark.every_driver  # one driver skips some
 @pytest.mark.parametrize(
     ("bits", "zeros", "data_type"), [(4, "packed", np.float32), (8, "", np.float16), (6, "factors", np.float32)]
 )
 def test_kernels_of_gpus_give_the_same_bits(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, data_type: Any, bits: int, zeros: str
 ) -> None:
+    if device.target.is_naive and data_type is np.float16:
+        pytest.skip("SwiftShader compiles a GPU's products by integers for minutes, in gigabytes")
     monkeypatch.setattr(dml.Device, "target", property(lambda _: dataclasses.replace(GPU, buffers=16)))
     check_rows(device, data_type, (4, 1120), bits, zeros)
 
