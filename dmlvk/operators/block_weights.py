@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from dmlvk.datatypes import DataType
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.members import tensor_input, tensor_output, unsigned_attribute
-from dmlvk.operators.shapes import Draft, check_sizes, refuse
+from dmlvk.operators.shapes import Draft, check_dimension_count, check_sizes, refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -37,6 +37,9 @@ def _sizes(desc: DequantizeBlocks | Draft) -> Mapping[str, Sequence[int]]:
     Raises:
         InvalidArgumentError: when they do not fit.
     """
+    if desc.output_tensor is None:
+        return {}  # its sizes must be given
+    check_dimension_count(desc, "output_tensor", 2)
     if desc.bits not in LOW_BITS:
         refuse(desc, "bits", f"must be 2, 3, 4, 5, 6 or 8; got {desc.bits}")
     if desc.block_size % _LEAST_BLOCK or not desc.block_size:
@@ -51,7 +54,7 @@ def _sizes(desc: DequantizeBlocks | Draft) -> Mapping[str, Sequence[int]]:
         (columns, row_bytes(blocks * desc.block_size, desc.bits)),
         f"columns, and bytes of {blocks} blocks of {desc.block_size} integers of {desc.bits} bits",
     )
-    number = desc.output_tensor.data_type if isinstance(desc, DequantizeBlocks) else desc.scale_tensor.data_type
+    number = desc.output_tensor.data_type if isinstance(desc, DequantizeBlocks) else None
     check_parameters(desc, number, columns, blocks)
     if desc.group_index_tensor is not None and desc.bits != LOW_BITS[desc.bits]:
         refuse(desc, "group_index_tensor", f"must be absent beside integers of {desc.bits} bits")
@@ -68,11 +71,11 @@ def _sizes(desc: DequantizeBlocks | Draft) -> Mapping[str, Sequence[int]]:
     return {}
 
 
-def check_parameters(desc: Any, number: DataType, lines: int, blocks: int) -> None:
+def check_parameters(desc: Any, number: DataType | None, lines: int, blocks: int) -> None:
     """Checks scales, zeros and factors, which have a line for each of so many lines of so many blocks.
 
     Args:
-        number: the data type of the numbers.
+        number: the data type of the numbers; ``None``: it is not known yet.
 
     Raises:
         InvalidArgumentError: when they do not fit.
@@ -85,7 +88,7 @@ def check_parameters(desc: Any, number: DataType, lines: int, blocks: int) -> No
             f"must make lines of {desc.bits} bits multiples of {_PLANE_TERMS} terms; got {blocks} blocks of "
             f"{desc.block_size}",
         )
-    if scale.data_type not in (number, DataType.FLOAT16):
+    if number is not None and scale.data_type not in (number, DataType.FLOAT16):
         refuse(desc, "scale_tensor.data_type", f"must be {number.name} or FLOAT16; got {scale.data_type.name}")
     count = blocks if factor is None else scale.sizes[1]
     if not count or blocks % count:
@@ -95,13 +98,15 @@ def check_parameters(desc: Any, number: DataType, lines: int, blocks: int) -> No
         is_packed = zero.data_type is DataType.UINT8
         if is_packed and desc.bits != LOW_BITS[desc.bits]:
             refuse(desc, "zero_point_tensor", f"must be absent beside integers of {desc.bits} bits, or no integers")
-        if not is_packed and zero.data_type is not number:
+        if number is not None and not is_packed and zero.data_type is not number:
             refuse(desc, "zero_point_tensor.data_type", f"must be UINT8 or {number.name}; got {zero.data_type.name}")
         wanted = (lines, row_bytes(blocks, desc.bits)) if is_packed else (lines, blocks)
         words = f"lines, and bytes of {blocks} integers of {desc.bits} bits" if is_packed else "lines and blocks"
         check_sizes(desc, "zero_point_tensor", wanted, words)
     if factor is not None:
-        bits = FACTOR_BITS[factor.data_type]
+        bits = FACTOR_BITS.get(factor.data_type)
+        if bits is None:
+            refuse(desc, "factor_tensor.data_type", f"must be UINT8 or INT8; got {factor.data_type.name}")
         check_sizes(desc, "factor_tensor", (lines, row_bytes(blocks, bits)), f"lines, and {blocks} of {bits} bits")
     if desc.zero_point is not None and desc.zero_point >= 1 << desc.bits:
         refuse(desc, "zero_point", f"must be an integer of {desc.bits} bits; got {desc.zero_point}")

@@ -27,6 +27,8 @@ def _sizes(desc: ExpertProducts | Draft) -> Mapping[str, Sequence[int]]:
     Raises:
         InvalidArgumentError: when they do not fit.
     """
+    if desc.output_tensor is None:
+        return {}  # its sizes must be given
     (rows, terms), columns = desc.a_tensor.sizes, desc.output_tensor.sizes[-1]
     check_sizes(desc, "output_tensor", (rows, columns), "rows and columns")
     check_sizes(desc, "expert_tensor", (1, rows), "the number of a matrix for each row")

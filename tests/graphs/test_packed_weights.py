@@ -291,11 +291,47 @@ def test_scales_of_large_blocks_times_factors_have_the_bits_of_their_numbers(
         assert not any("numbers" in name for name in variants_of(fused))
 
 
+@pytest.mark.every_driver
+@pytest.mark.parametrize("tile", [*block_products.row_tiles(4), *block_products.row_tiles(2)], ids=str)
+def test_every_tile_of_rows_reads_second_planes(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, tile: RowTile
+) -> None:
+    """Of 6 bits and of 3, with factors."""
+    _as(monkeypatch, device, "a GPU's")
+    monkeypatch.setattr(RowTile, "cost", lambda other, product: int(other != tile))
+    weights = OwnBlocks(tile.bits * 3 // 2, 16, np.int8, 4, 16)
+    inputs = weights.inputs(9, 1280)
+    inputs["x"] = np.random.default_rng(tile.rows).standard_normal((9, 1280)).astype(np.float32)
+    fused, single = (weights.graph(device, inputs, dml.FLOAT32, fuse=fuse) for fuse in (True, False))
+    assert variants_of(fused) == [tile.variant(dml.FLOAT32, Target()).name]
+    assert device.run(fused, inputs)["y"].tobytes() == device.run(single, inputs)["y"].tobytes()
+
+
+def test_scales_may_be_halves_of_numbers_whose_zeros_are_floats(device: dml.Device) -> None:
+    graph, scales = dml.Graph(device), np.array([[0.5], [2.0]], np.float16)
+    tensors = {
+        "packed_tensor": graph.input("w", dml.UINT8, (2, 16)),
+        "scale_tensor": graph.input("s", dml.FLOAT16, (2, 1)),
+        "zero_point_tensor": graph.input("z", dml.FLOAT32, (2, 1)),
+    }
+    numbers = graph.apply("DMLVK_DEQUANTIZE_BLOCKS", tensors, {"bits": 4, "block_size": 32}, output_sizes=(2, 32))
+    inputs: dict[str, Array] = {
+        "w": np.full((2, 16), 0x77, np.uint8),
+        "s": scales,
+        "z": np.array([[0.25], [7.0]], np.float32),
+    }
+    made = device.run(graph.compile(numbers=numbers), inputs)["numbers"]
+    assert made.tolist() == [[3.375] * 32, [0.0] * 32]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"scale_tensor": (4, 3)}, "ScaleTensor.Sizes must be 4 x a part of 8 blocks; got [4, 3]"),
-        ({"factor_tensor": (4, 4)}, "FactorTensor"),
+        ({"factor_tensor": (4, 4)}, "FactorTensor.Sizes"),
+        ({"factor_type": dml.UINT32}, "FactorTensor.DataType must be UINT8 or INT8; got UINT32"),
+        ({"output_sizes": (1, 4, 256)}, "OutputTensor.DimensionCount must be 2; got 3"),
+        ({"output_sizes": None}, "nothing tells the sizes of OutputTensor"),
         ({"zero_point": 16}, "ZeroPoint must be an integer of 4 bits; got 16"),
         ({"bits": 5}, "PackedTensor.Sizes"),
         ({"zero_point_tensor": (4, 4)}, "ZeroPointTensor must be absent beside FactorTensor or ZeroPoint"),
@@ -303,10 +339,11 @@ def test_scales_of_large_blocks_times_factors_have_the_bits_of_their_numbers(
     ],
 )
 def test_factors_that_do_not_fit_are_refused(device: dml.Device, changes: dict[str, Any], message: str) -> None:
-    types = {"scale_tensor": dml.FLOAT16, "factor_tensor": dml.INT8, "group_index_tensor": dml.UINT32}
     sizes = {"packed_tensor": (4, 128), "scale_tensor": (4, 1), "factor_tensor": (4, 8)} | changes
+    factor, made = sizes.pop("factor_type", dml.INT8), sizes.pop("output_sizes", (4, 256))
+    types = {"scale_tensor": dml.FLOAT16, "factor_tensor": factor, "group_index_tensor": dml.UINT32}
     attributes = {"bits": 4} | {name: sizes.pop(name) for name in ("bits", "zero_point") if name in sizes}
     graph = dml.Graph(device)
     tensors = {name: graph.input(name, types.get(name, dml.UINT8), each) for name, each in sizes.items()}
     with pytest.raises(dml.InvalidArgumentError, match=re.escape(message)):
-        graph.apply("DMLVK_DEQUANTIZE_BLOCKS", tensors, {"block_size": 32, **attributes}, output_sizes=(4, 256))
+        graph.apply("DMLVK_DEQUANTIZE_BLOCKS", tensors, {"block_size": 32, **attributes}, output_sizes=made)
