@@ -32,6 +32,10 @@ def _sizes(desc: ExpertProducts | Draft) -> Mapping[str, Sequence[int]]:
     (rows, terms), columns = desc.a_tensor.sizes, desc.output_tensor.sizes[-1]
     check_sizes(desc, "output_tensor", (rows, columns), "rows and columns")
     check_sizes(desc, "expert_tensor", (1, rows), "the number of a matrix for each row")
+    for member in ("weight_tensor", "scale_tensor", "zero_point_tensor", "factor_tensor", "expert_tensor"):
+        tensor = getattr(desc, member)
+        if tensor is not None and not tensor.is_packed:
+            refuse(desc, f"{member}.strides", f"must be those of packed elements; got {list(tensor.element_strides)}")
     lines, scale = desc.weight_tensor.sizes[0], desc.scale_tensor
     if lines % columns:
         refuse(desc, "weight_tensor.sizes", f"must be lines of matrices with {columns} columns; got {lines} lines")

@@ -12,6 +12,8 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 from dmlvk.kernels.target import GPU
+from dmlvk.operators import ExpertProducts, FeatureLevel, check_operator
+from dmlvk.operators.shapes import member_text
 from tests.onnx import models
 
 EXPERTS, TOKENS = 4, 3
@@ -100,6 +102,22 @@ def test_an_expert_that_there_is_not_reads_nothing_outside(device: dml.Device) -
     inputs = {"x": x, "chosen": chosen}
     found = run(device, model_of([node], inputs, {"w": weights}, [3, 2], TensorProto.FLOAT), inputs)
     np.testing.assert_allclose(found[0], weights.sum(2)[[2, 1, 2]])
+
+
+@pytest.mark.parametrize("member", ["weight_tensor", "scale_tensor", "factor_tensor", "expert_tensor"])
+def test_tensors_that_do_not_lie_in_order_are_refused(member: str) -> None:
+    tensors: dict[str, Any] = {
+        "a_tensor": dml.TensorDesc(dml.FLOAT32, (3, 64)),
+        "weight_tensor": dml.TensorDesc(dml.UINT8, (8, 32)),
+        "scale_tensor": dml.TensorDesc(dml.FLOAT32, (8, 4)),
+        "factor_tensor": dml.TensorDesc(dml.INT8, (8, 4)),
+        "expert_tensor": dml.TensorDesc(dml.UINT32, (1, 3)),
+        "output_tensor": dml.TensorDesc(dml.FLOAT32, (3, 4)),
+    }
+    own = tensors[member]
+    apart = dml.TensorDesc(own.data_type, own.sizes, [2 * step for step in own.element_strides])
+    with pytest.raises(dml.InvalidArgumentError, match=f"{member_text(member)}.Strides must be those of packed"):
+        check_operator(ExpertProducts(**{**tensors, member: apart}, bits=4, block_size=16), FeatureLevel.LEVEL_6_4)
 
 
 MIXTURES: list[dict[str, Any]] = [
