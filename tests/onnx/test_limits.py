@@ -50,7 +50,7 @@ def _body(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], depth: int = 
     return helper.make_graph(list(nodes), f"body{depth}", given, made)
 
 
-def _loops(depth: int, trips: int) -> onnx.ModelProto:
+def _loops(depth: int, trips: complex) -> onnx.ModelProto:
     inner = node("Add", ["s0", "s0"], ["t0"])
     for level in range(1, depth):
         inner = node("Loop", ["n", "", f"s{level}"], [f"t{level}"], body=_body([inner], [f"t{level - 1}"], level - 1))
@@ -98,6 +98,7 @@ def _frames_of_nothing() -> onnx.ModelProto:
 HOSTILE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "loops in loops": (lambda: _loops(3, 3000), "3000 iterations, 3000 times.*most_iterations"),
     "an endless loop": (lambda: _loops(1, 2**62), "4611686018427387904 iterations.*most_iterations"),
+    "a complex number of iterations": (lambda: _loops(1, 3j), "must be an integer; got complex128"),
     "functions that double": (lambda: _doubling(24), "has 16777216 nodes.*most_nodes"),
     "a view of 2^42 bytes": (lambda: _summed_view(2**40), r"'view' \(Expand\): its result.*most_result_bytes"),
     "a view beyond any array": (lambda: _summed_view(2**62), r"'view' \(Expand\): its result.*most_result_bytes"),

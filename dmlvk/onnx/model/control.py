@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import helper
 
@@ -78,7 +79,7 @@ def _loop(
 ) -> list[Any]:
     body: onnx.GraphProto = attributes["body"]
     outside = _outside(body, values)
-    trips = None if inputs[0] is None else max(int(np.asarray(inputs[0]).reshape(())), 0)
+    trips = None if inputs[0] is None else _trips(np.asarray(inputs[0]))
     goes_on = len(inputs) < 2 or inputs[1] is None or bool(np.asarray(inputs[1]).reshape(()))
     carried = list(inputs[2:])
     gathered = _Gathered(len(body.output) - 1 - len(carried), budget, trips if _never_stops(body) else None)
@@ -95,6 +96,12 @@ def _loop(
             done += 1
     empty = [_empty(info) for info in body.output[1 + len(carried) :]]
     return [*carried, *(np.stack(rows) if rows else none for rows, none in zip(gathered.rows, empty, strict=True))]
+
+
+def _trips(given: npt.NDArray[Any]) -> int:
+    if given.dtype.kind not in "iu":
+        raise ValueError(f"the number of iterations must be an integer; got {given.dtype}")
+    return max(int(given.reshape(())), 0)
 
 
 class _Gathered:
