@@ -18,7 +18,9 @@ import pytest
 import dmlvk as dml
 from dmlvk.kernels.products import block_products
 from dmlvk.kernels.products.block_products import RowTile
+from dmlvk.kernels.products.block_weights import weights_of_blocks
 from dmlvk.kernels.target import Target
+from dmlvk.operators.block_weights import DequantizeBlocks
 from tests.effort import some
 from tests.targets import all_compute_as_gpus, variants_of
 
@@ -322,6 +324,19 @@ def test_scales_may_be_halves_of_numbers_whose_zeros_are_floats(device: dml.Devi
     }
     made = device.run(graph.compile(numbers=numbers), inputs)["numbers"]
     assert made.tolist() == [[3.375] * 32, [0.0] * 32]
+
+
+def test_more_weights_than_kernels_can_count_are_refused() -> None:
+    columns, terms = 2**17, 3 * 2**13
+    desc = DequantizeBlocks(
+        packed_tensor=dml.TensorDesc(dml.UINT8, (columns, terms * 6 // 8)),
+        scale_tensor=dml.TensorDesc(dml.FLOAT16, (columns, terms // 32)),
+        output_tensor=dml.TensorDesc(dml.FLOAT16, (columns, terms)),
+        bits=6,
+        block_size=32,
+    )
+    with pytest.raises(dml.DeviceLimitError, match="131072 x 36864 integers of 4 bits; kernels count up to 4294967295"):
+        weights_of_blocks(desc)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
+from dmlvk.errors import DeviceLimitError
 from dmlvk.operators import ElementWiseDequantizeLinear, Gemm, MatrixTransform, OperatorDesc
 from dmlvk.operators.block_quantization import Dequantize
 from dmlvk.operators.block_weights import FACTOR_BITS, LOW_BITS, DequantizeBlocks, row_bytes
@@ -19,6 +20,8 @@ LEAST_BLOCK = 16  # Terms that share a scale, at least, where kernels multiply p
 _VECTOR_BITS = 128
 _SEGMENT = 1024
 _FOUR = 4
+_MOST_INTEGERS = 2**32  # Of a matrix's first plane
+
 _BITS_OF_BYTE = 8
 
 
@@ -176,10 +179,19 @@ def weights_of(source: OperatorDesc, product: Gemm) -> BlockWeights | None:
 
 
 def weights_of_blocks(desc: DequantizeBlocks) -> BlockWeights:
-    """All weights that DMLVK_DEQUANTIZE_BLOCKS makes numbers of."""
+    """All weights that DMLVK_DEQUANTIZE_BLOCKS makes numbers of.
+
+    Raises:
+        DeviceLimitError: they are more than kernels can count.
+    """
     columns, terms = desc.output_tensor.sizes
     blocks = -(-terms // desc.block_size)
     steps, low = desc.scale_tensor.element_strides, LOW_BITS[desc.bits]
+    line = row_bytes(blocks * desc.block_size, desc.bits) * _BITS_OF_BYTE // low
+    if columns * line >= _MOST_INTEGERS:
+        raise DeviceLimitError(
+            f"{desc.operator_name}: {columns} x {line} integers of {low} bits; kernels count up to {_MOST_INTEGERS - 1}"
+        )
     weights = BlockWeights(
         data_type=desc.output_tensor.data_type,
         bits=low,
@@ -187,7 +199,7 @@ def weights_of_blocks(desc: DequantizeBlocks) -> BlockWeights:
         columns=columns,
         terms=terms,
         term_step=1,
-        column_step=row_bytes(blocks * desc.block_size, desc.bits) * _BITS_OF_BYTE // low,
+        column_step=line,
         scale=Blocks(desc.block_size, steps[1], 1, steps[0]),
         zero_number=1 << (desc.bits - 1) if desc.zero_point is None else desc.zero_point,
         has_groups=desc.group_index_tensor is not None,
