@@ -34,9 +34,10 @@ _MOST_CHAINED = 64  # Steps for which idle places have room behind what stands t
 
 _FEWEST_CHAINED = 3
 
-_DRAFTED = (4, 8)  # Tokens of a step that has guesses: the last one of the text, and what may follow
+_DRAFTED = (4, 8, 16, 32)
+"""Tokens of a step that has guesses: the last one of the text, and what may follow."""
 
-_MOST_DRAFTED = _DRAFTED[-1] - 1
+_FIRST_DRAFTED = 8  # Twice as many where all guesses of the step before were right, as in code that is copied
 
 _FEWEST_COPIED = 64  # Tokens that a text must have in common with what stands in another place to be worth a copy
 
@@ -111,6 +112,7 @@ class BatchText:
         slot: its place; ``None`` when it has left the batch.
         source: the place whose beginning is copied to its own, before its prompt is run.
         chosen: the token that was chosen last, which may have given way to a forced one.
+        drafted: tokens of its next step that has guesses, at most.
         hash: over fingerprints of the bits of all logits from which tokens were chosen.
     """
 
@@ -120,7 +122,7 @@ class BatchText:
         self.slot: Slot | None = slot
         self.source: Slot | None = None
         self.hash = hashlib.sha256()
-        self.chosen = 0
+        self.chosen, self.drafted = 0, _FIRST_DRAFTED
 
     @property
     def generated(self) -> int:
@@ -360,10 +362,11 @@ class Batch:
         text = self._texts[0] if len(self._texts) == 1 and self._caches.takes_drafts else None
         if text is None or text.wishes.constraint is not None or text.room < _DRAFTED[0]:
             return ()
-        forced = text.wishes.forced[text.generated : text.generated + _MOST_DRAFTED]
+        most = min(text.drafted, text.room) - 1
+        forced = text.wishes.forced[text.generated : text.generated + most]
         if forced or text.wishes.drafter is None:
             return forced
-        return text.wishes.drafter.draft(text.tokens, _MOST_DRAFTED)
+        return text.wishes.drafter.draft(text.tokens, most)
 
     def _drafted_step(self, text: BatchText, drafted: Sequence[int]) -> list[Step]:
         """Runs a text's last token and what may follow; what is chosen as it was guessed counts, and what comes next.
@@ -390,6 +393,7 @@ class Batch:
             found = {name: array.numpy() for name, array in sampler.choice(logits).items()}
         chosen = found["token"][:, 0]
         right = next((place for place, guess in enumerate(guesses) if guess != chosen[place]), len(guesses))
+        text.drafted = min(2 * count, _DRAFTED[-1]) if right >= len(drafted) else _FIRST_DRAFTED
         return self._taken([text] * (right + 1), found)
 
     def _allowed(self, rows: Sequence[BatchText | None]) -> npt.NDArray[np.uint8]:

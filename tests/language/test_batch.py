@@ -242,7 +242,7 @@ def test_tokens_are_the_same_whatever_is_guessed(draft_model: LanguageModel, sam
     for share in (0.0, 0.7, 1.0):
         drafted, steps = continued(draft_model, tokens, sampling, 40, Guesses(plain, choose, share))
         assert drafted == plain
-        assert steps <= (40 if share < 1 else 8)
+        assert steps <= (40 if share < 1 else 5)  # of more tokens each time
     to_the_end, _ = continued(draft_model, tokens, sampling, DRAFT_ROOM, None)
     assert len(to_the_end) == DRAFT_ROOM + 1
     assert continued(draft_model, tokens, sampling, DRAFT_ROOM, Guesses(to_the_end, choose, 0.8))[0] == to_the_end
